@@ -24,7 +24,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: soak coverage detection smoke foreign predictions
+.PHONY: soak coverage detection smoke foreign predictions strangers
 .PHONY: build help examples bench-helpers demo test format-check bench bench-fleet bench-views install clean
 .DEFAULT_GOAL := build
 
@@ -48,6 +48,7 @@ test: ## everything that must hold; brings what it needs through apt and rustup
 	preload/test/run
 	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --workspace --locked --no-fail-fast
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
+	$(PYTHON) tests/strangers/test.py
 
 smoke: build examples ## the first part of test, in a minute once all is built: walls, each entry point, ways to live and die, the README
 	tests/architecture
@@ -88,6 +89,11 @@ detection: build ## how often guard --sample finds an error: a wrong program, DE
 
 predictions: build bench-helpers ## whether the first remedy of mallow rss releases what it says, on third-party programs
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/predictions.py
+
+SEED ?= 7
+COUNT ?= 20
+strangers: build ## third-party programs that SEED (7) picks, COUNT (20) of them, judged by oracles that are not Mallow's; installs them
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/strangers/strangers.py $(SEED) $(COUNT)
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 

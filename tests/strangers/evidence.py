@@ -1,0 +1,216 @@
+"""What is known of one command: its bare runs, what oracles counted, and what Mallow wrote in each way of running it."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import counter
+import memcheck
+import page
+from places import FOUND, MALLOW
+from run import WORK, Run, environment, load, run
+
+QUIET, LOADED = "quiet", "beside yes"
+PERIOD = "16KiB"
+"""Of watch: small, so that small programs have samples."""
+LIMIT = 60.0
+"""Seconds that a bare command may take; slower ones are no rows for this table."""
+SLOWER = 30.0
+"""A run under a tool may take so many times as long as bare, and LIMIT more."""
+
+
+@dataclass
+class Recording:
+    """What Mallow says of one recording, in each of its documents."""
+
+    file: Path
+    run: Run
+    report: str = ""
+    report_json: dict = field(default_factory=dict)
+    leaks: str = ""
+    leaks_json: dict = field(default_factory=dict)
+    rss: str = ""
+    rss_json: dict | None = None
+    page: str | None = None
+
+
+@dataclass
+class Evidence:
+    """All of a row. A key of the dictionaries is QUIET or LOADED."""
+
+    row: object
+    bare: list = field(default_factory=list)
+    counts: list = field(default_factory=list)
+    memcheck: object = "not asked"
+    stat: dict = field(default_factory=dict)
+    record: dict = field(default_factory=dict)
+    watch: dict = field(default_factory=dict)
+    guard: dict = field(default_factory=dict)
+    rss: dict = field(default_factory=dict)
+    highest: dict = field(default_factory=dict)
+    failures: list = field(default_factory=list)
+
+    @property
+    def is_volatile(self):
+        """Do two bare runs differ, or does the table say that they do?"""
+        first, second = self.bare
+        same = (first.stdout, first.stderr, first.status, first.files) == (
+            second.stdout,
+            second.stderr,
+            second.status,
+            second.files,
+        )
+        return "volatile" in self.row.flags or not same
+
+    def range(self, word):
+        """What the counts show of one of their words, over all processes."""
+        return counter.Range.of([counter.total(images, word) for images in self.counts])
+
+    def command(self, *mallow):
+        """The command line that shows something."""
+        line = f"mallow {shlex.join(map(str, mallow))} -- {shlex.join(self.row.arguments)}"
+        return line + (f" < {self.row.stdin}" if self.row.stdin else "")
+
+
+class NotUsable(Exception):
+    """The command itself is none for this judge: it fails, or takes too long."""
+
+
+def gather(row, shape, load_count):
+    """Runs everything."""
+    evidence = Evidence(row)
+    place = FOUND / row.name
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    bare(evidence)
+    limit = LIMIT + SLOWER * max(run.seconds for run in evidence.bare)
+    if "static" not in row.flags:
+        count(evidence, shape, 2, limit)
+        evidence.memcheck = memcheck.check(row)
+    for condition, count_of_loads in ((QUIET, 0), (LOADED, load_count)):
+        for tool in (stat, record, watch, guard, rss):
+            with load(count_of_loads):
+                tool(evidence, condition, place, limit)
+    return evidence
+
+
+def bare(evidence):
+    """Twice, after once for caches; then it is known whether its output is always the same."""
+    row = evidence.row
+    for _ in range(3):
+        done = run(row.arguments, row.stdin, limit_s=LIMIT)
+        if done.timed_out:
+            raise NotUsable(f"it takes more than {LIMIT:.0f} s")
+        evidence.bare.append(done)
+    evidence.bare.pop(0)
+    fails = evidence.bare[0].status != 0
+    if fails != ("fails" in row.flags):
+        last = evidence.bare[0].stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise NotUsable(f"exit status {evidence.bare[0].status} {' '.join(last)[:120]}")
+
+
+def count(evidence, shape, times, limit):
+    """Counts it naively, so often."""
+    tally = counter.Counter(shape)
+    try:
+        for _ in range(times):
+            done = run(evidence.row.arguments, evidence.row.stdin, tally.environment, limit)
+            if done.timed_out:
+                raise NotUsable("the naive counter did not end")
+            evidence.counts.append(tally.read())
+    finally:
+        tally.close()
+
+
+def _run(evidence, limit, *mallow):
+    done = run([MALLOW, *mallow, "--", *evidence.row.arguments], evidence.row.stdin, limit_s=limit)
+    if done.timed_out:
+        evidence.failures.append((f"mallow {mallow[0]}", f"did not end in {limit:.0f} s", evidence.command(*mallow)))
+    return done
+
+
+def _json(file):
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def stat(evidence, condition, place, limit):
+    """JSON on a quiet machine, text beside load: one run cannot print both."""
+    out = place / f"stat-{condition.split()[0]}"
+    options = ["--json"] if condition == QUIET else []
+    done = _run(evidence, limit, "stat", *options, "-o", out)
+    text = out.read_text(errors="replace") if out.exists() else ""
+    evidence.stat[condition] = (done, _json(out) if condition == QUIET else text)
+
+
+def record(evidence, condition, place, limit):
+    """Records it, and asks for all views of the recording."""
+    file = place / f"{condition.split()[0]}.mallow"
+    done = _run(evidence, limit, "record", "-o", file)
+    recording = evidence.record[condition] = Recording(file, done)
+    if not file.exists():
+        return
+    recording.report, recording.leaks, recording.rss = (view(name, file) for name in ("report", "leaks", "rss"))
+    recording.report_json, recording.leaks_json, recording.rss_json = (
+        document(name, "--json", file) for name in ("report", "leaks", "rss")
+    )
+    if condition == QUIET:
+        recording.page = page.text(file)
+
+
+def watch(evidence, condition, place, limit):
+    """JSON lines on a quiet machine, text beside load."""
+    out = place / f"watch-{condition.split()[0]}"
+    options = ["--json"] if condition == QUIET else []
+    done = _run(evidence, limit, "watch", *options, "-o", out, "--period", PERIOD)
+    text = out.read_text(errors="replace") if out.exists() else ""
+    if condition != QUIET:
+        evidence.watch[condition] = (done, text)
+        return
+    lines = [line for line in text.splitlines() if line.strip()]
+    evidence.watch[condition] = (done, json.loads(lines[-1]) if lines else None)
+
+
+def guard(evidence, condition, place, limit):
+    """JSON on a quiet machine, text beside load."""
+    out = place / f"guard-{condition.split()[0]}"
+    options = ["--json"] if condition == QUIET else []
+    done = _run(evidence, limit, "guard", *options, "-o", out)
+    text = out.read_text(errors="replace") if out.exists() else ""
+    evidence.guard[condition] = (done, _json(out) if condition == QUIET else text)
+
+
+def rss(evidence, condition, place, limit):
+    """Under `mallow rss`, with a parent that asks the kernel for the truth of this very run."""
+    row = evidence.row
+    result = place / f"ru-maxrss-{condition.split()[0]}"
+    waiter = counter.build_waiter()
+    command = [MALLOW, "rss", "--", waiter, result, *row.arguments]
+    done = run(command, row.stdin, limit_s=limit)
+    kept = place / f"rss-{condition.split()[0]}.mallow"
+    made = WORK / "waiter.mallow"
+    if made.exists():
+        shutil.move(made, kept)
+    evidence.rss[condition] = (done, document("rss", "--json", kept) if kept.exists() else None)
+    if result.exists() and kept.exists():
+        kib = int(result.read_text().split()[0])
+        evidence.highest[condition] = (kib * 1024, document("report", "--json", kept))
+
+
+def view(*arguments):
+    """What a view prints."""
+    done = subprocess.run([MALLOW, *arguments], capture_output=True, env=environment(), timeout=300)
+    return done.stdout.decode(errors="replace")
+
+
+def document(*arguments):
+    """A view's JSON, or None."""
+    try:
+        return json.loads(view(*arguments))
+    except ValueError:
+        return None

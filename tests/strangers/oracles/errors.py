@@ -1,0 +1,51 @@
+"""Memory errors that `guard` reports or does not. Oracles: memcheck, and the naive counter for how much was guarded."""
+
+import re
+
+from counter import Range
+from disagreement import Disagreement
+from memcheck import Memcheck
+
+NAME = "guard"
+
+
+def check(evidence):
+    """Compares errors and counts."""
+    for condition, (run, found) in evidence.guard.items():
+        if run.timed_out:
+            continue
+        document = found if isinstance(found, dict) else read_text(found or "")
+        for said, right in compare(document, evidence):
+            yield Disagreement(NAME, evidence.row.name, f"guard, {condition}", said, right, evidence.command("guard"))
+
+
+def read_text(text):
+    """Errors and counts of the first line."""
+    first = next((line for line in text.splitlines() if "allocations guarded" in line), "")
+    match = re.search(
+        r"^(?:No|([0-9,]+)) memory errors? (?:was )?found\.?\s+([0-9,]+) of ([0-9,]+) allocations guarded", first
+    )
+    if not match:
+        return None
+    errors, guarded, everything = (int((cell or "0").replace(",", "")) for cell in match.groups())
+    return {"errors": [None] * errors, "guarded": guarded, "unguarded": everything - guarded, "unfit": 0}
+
+
+def compare(document, evidence):
+    """Pairs of what was said and what is right."""
+    if document is None:
+        yield "no sentence about how much was guarded", "one"
+        return
+    truth = evidence.memcheck
+    if isinstance(truth, Memcheck):
+        if document["errors"] and not truth.errors:
+            yield f"{len(document['errors'])} memory errors", f"memcheck: {len(truth.errors)}"
+        if truth.errors and not document["errors"]:
+            yield "no memory error", f"memcheck: {', '.join(sorted(set(truth.errors)))}"
+    elif document["errors"]:
+        yield f"{len(document['errors'])} memory errors", f"no memcheck to ask: {truth}"
+    if evidence.counts and "inside" not in evidence.row.flags:
+        everything = document["guarded"] + document["unguarded"] + document["unfit"]
+        counted = evidence.range("allocations")
+        if everything not in Range(counted.low, counted.high):
+            yield f"{everything:,} allocations guarded or not", str(counted)

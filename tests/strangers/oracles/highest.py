@@ -1,0 +1,28 @@
+"""The highest RSS. Oracle: the kernel's ru_maxrss of the same run, which a parent process asks for."""
+
+from disagreement import Disagreement
+
+NAME = "highest RSS"
+NEAR = 0.02
+PAGES = 64 * 4096
+"""The kernel counts pages on each processor apart and adds them up late: so much may be missing from one figure."""
+
+
+def check(evidence):
+    """Compares the highest RSS of each run under `mallow rss`."""
+    for condition, (truth, document) in evidence.highest.items():
+        found = compare(document, truth)
+        if found:
+            yield Disagreement(NAME, evidence.row.name, f"rss, {condition}", *found, evidence.command("rss"))
+
+
+def compare(document, truth):
+    """None, or what was said and what is right."""
+    if not document or not document.get("processes"):
+        return None
+    highest = (document.get("highest_rss") or {}).get("peak_rss")
+    if highest is None:
+        return "no highest RSS", f"{truth:,} B (ru_maxrss)"
+    if abs(highest - truth) > NEAR * truth + PAGES:
+        return f"highest RSS {highest:,} B", f"{truth:,} B (ru_maxrss)"
+    return None

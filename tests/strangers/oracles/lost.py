@@ -1,0 +1,39 @@
+"""Lost blocks. Oracle: valgrind's memcheck, where it runs the program.
+
+What memcheck calls definitely or indirectly lost, Mallow calls lost. What memcheck calls possibly lost has a pointer into its
+middle: Mallow calls it reachable, unless the pointer is in a lost block.
+"""
+
+from disagreement import Disagreement
+from memcheck import Memcheck
+
+NAME = "lost"
+STALE = 2
+"""Blocks more or fewer: a word of a dead stack frame, or a number that looks like an address, holds a block in one run and not in the other."""
+
+
+def check(evidence):
+    """Compares the lost blocks of each recording."""
+    truth = evidence.memcheck
+    if not isinstance(truth, Memcheck) or "inside" in evidence.row.flags:
+        return
+    for condition, recording in evidence.record.items():
+        found = compare(recording.report_json, truth)
+        if found:
+            yield Disagreement(NAME, evidence.row.name, f"record, {condition}", *found, evidence.command("record"))
+
+
+def compare(document, truth):
+    """None, or what was said and what is right."""
+    if not document or "lost_blocks" not in document:
+        return None
+    lost, lost_bytes = document["lost_blocks"], document["lost_bytes"]
+    unscanned = sum(part["leaked"] for part in document["unscanned"])
+    most = truth.lost + truth.possibly
+    right = f"memcheck: {truth.lost:,} lost, {truth.lost_bytes:,} B; {truth.possibly:,} possibly"
+    if lost > most + STALE:
+        return f"{lost:,} lost, {lost_bytes:,} B", right
+    # What was not scanned is not said to be reachable.
+    if lost + unscanned < truth.lost - STALE:
+        return f"{lost:,} lost, {lost_bytes:,} B; {unscanned:,} not scanned", right
+    return None

@@ -1,0 +1,362 @@
+"""Text says what JSON says, sentence by sentence, and the page says the same. Oracle: the JSON of the same recording.
+
+What JSON says is compared with other oracles; here it is only asked whether the words agree with it.
+"""
+
+import re
+
+import facts
+import rules
+from disagreement import Disagreement
+from statements import check as check_sentence
+from statements import read, wrong
+
+NAME = "text"
+
+
+def check(evidence):
+    """All sentences of all views of the row's recordings."""
+    for condition, recording in evidence.record.items():
+        documents = (
+            ("report", report_sentences),
+            ("leaks", leaks_sentences),
+            ("rss", rss_sentences),
+            ("page", page_sentences),
+        )
+        for view, sentences in documents:
+            for sentence, said in sentences(recording):
+                for words, right in said or []:
+                    line = f"{words}: {shortened(sentence)}"
+                    command = f"mallow {'export --format html' if view == 'page' else view} {recording.file}"
+                    yield Disagreement(NAME, evidence.row.name, f"{view}, {condition}", line, f"JSON: {right}", command)
+        printed = recording.run.stderr.decode(errors="replace")
+        for line in recording.report.splitlines():
+            if line not in printed:
+                said = f"record does not print: {shortened(line)}"
+                yield Disagreement(
+                    NAME,
+                    evidence.row.name,
+                    f"record, {condition}",
+                    said,
+                    "what report prints",
+                    evidence.command("record"),
+                )
+                break
+
+
+def unread(recording):
+    """Sentences with a number that no rule reads."""
+    for sentences in (report_sentences, leaks_sentences, rss_sentences):
+        for sentence, said in sentences(recording):
+            if said is None and re.search(r"[0-9]", sentence):
+                # Numbers differ from run to run, and one line for each kind is enough.
+                yield shortened(re.sub(r"[0-9][0-9,.]*", "N", sentence))
+
+
+def shortened(sentence, width=110):
+    """One line of it."""
+    sentence = " ".join(sentence.split())
+    return sentence if len(sentence) <= width else sentence[: width - 1] + "…"
+
+
+def paragraphs(text):
+    """Lines; one that hangs below another belongs to it only where it has no amounts of its own, so lines are enough."""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+# ---- report
+
+
+def report_sentences(recording):
+    """Pairs of a sentence and what is wrong in it; None: no rule reads it."""
+    document = recording.report_json
+    if not document or not recording.report:
+        return
+    all_facts = facts.of_report(document)
+    causes = document.get("leak_causes") or []
+    lost = (recording.leaks_json or {}).get("lost_causes") or []
+    yield from _insights(document)
+    yield from _lengths(recording.report)
+    section, row = None, 0
+    for line in paragraphs(recording.report):
+        if line == " ".join(document["command"]):
+            continue
+        if line.startswith("Verdict: "):
+            yield from _verdict(line, all_facts, document)
+            continue
+        heading = _heading(line)
+        if heading:
+            section, row = heading, 0
+            yield line, _check_heading(line, heading, all_facts, document)
+            continue
+        if not line.startswith(" "):
+            section = None
+        said = read(rules.PLACE, line) if section else None
+        if said is not None:
+            yield line, _row(line, said, section, row, document, causes, lost)
+            row += 1
+            continue
+        said = read(rules.INSIGHT, line) if section in ("Best insight", "Insights") else None
+        if said is not None:
+            insights = document.get("insights") or []
+            yield (
+                line,
+                list(wrong(said, insights[row]))
+                if row < len(insights)
+                else [(f"row {row + 1}", f"{len(insights)} insights")],
+            )
+            row += 1
+            continue
+        found = check_sentence(line, rules.REPORT, all_facts)
+        if found is not None or not _is_free_text(line, section):
+            yield line, found
+
+
+def _lengths(report):
+    """A heading that says how many rows follow, and another number of rows."""
+    heading, promised, rows = None, 0, 0
+    for line in [*report.splitlines(), ""]:
+        if heading and not line.startswith("  "):
+            if rows != promised:
+                yield heading, [(f"the largest {promised}", f"{rows} rows")]
+            heading = None
+        counted = re.search(r"\(the largest ([0-9,]+) of [0-9,]+\)", line)
+        if counted and _heading(line) not in (None, "Processes"):
+            heading, promised, rows = line, int(counted[1].replace(",", "")), 0
+        elif heading:
+            # What hangs below a row is indented further than any row's numbers.
+            rows += bool(re.match(r" {2,8}\S", line))
+
+
+def _heading(line):
+    for title in rules.LISTS:
+        if line.startswith(title):
+            return title
+    match = re.match(r"(Lost|Still reachable|Leaked|Live at the end|Not scanned), by cause: ", line)
+    if match:
+        return match[1]
+    match = re.match(r"Best insight|Insights|Processes", line)
+    return match[0] if match else None
+
+
+def _check_heading(line, heading, all_facts, document):
+    counted = re.search(r"\(the largest ([0-9,]+) of ([0-9,]+)\)", line)
+    if heading in rules.LISTS:
+        places = next(places for places in document["largest"] if places["by"] == rules.LISTS[heading])
+        if counted and int(counted[2].replace(",", "")) != places["places"]:
+            return [(f"{counted[2]} places", f"{places['places']}")]
+        return []
+    if heading in ("Best insight", "Insights", "Processes"):
+        whole = document["insights_in_all"] if heading != "Processes" else len(document["processes"])
+        return [(f"{counted[2]}", f"{whole}")] if counted and int(counted[2].replace(",", "")) != whole else []
+    scanned = {"lost_bytes": document.get("lost_bytes"), "lost_blocks": document.get("lost_blocks")}
+    shown = int(counted[1].replace(",", "")) if counted else None
+    listed = sum(cause["leaked"] for cause in document["leak_causes"]) + (
+        (document.get("leak_causes_hidden") or {}).get("leaked") or 0
+    )
+    size = sum(cause["leaked_bytes"] for cause in document["leak_causes"]) + (
+        (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
+    )
+    lost_causes = int(counted[2].replace(",", "")) if counted else None
+    known = {
+        **all_facts,
+        **scanned,
+        "shown": shown,
+        "lost_causes": lost_causes,
+        "leak_bytes": size,
+        "leak_blocks": listed,
+    }
+    return check_sentence(line, rules.CAUSES, known)
+
+
+def _row(line, said, section, row, document, causes, lost):
+    """A row of a list: its amounts, and that it begins with the name of its place."""
+    if section in rules.LISTS:
+        places = next(places for places in document["largest"] if places["by"] == rules.LISTS[section])
+        listed, word, whole = places["largest"], facts.MEASURE[places["by"]], places["total"]
+    elif section == "Lost":
+        # Its causes are no list of the report's JSON: the row's share is compared with its own amount.
+        return list(_own_share(said, document["lost_bytes"]))
+    elif section == "Processes":
+        return []
+    elif section in ("Best insight", "Insights"):
+        return []
+    else:
+        listed, word = causes, "leaked_bytes"
+        whole = sum(cause[word] for cause in causes) + ((document.get("leak_causes_hidden") or {}).get(word) or 0)
+    if row >= len(listed):
+        return [(f"row {row + 1}", f"{len(listed)} rows")]
+    found = list(wrong(said, facts.of_place(listed[row], word, whole, {})))
+    name = listed[row].get("function") or ""
+    if re.fullmatch(r"[\w+.]+", name) and name not in line:
+        found.append((f"row {row + 1} without its name", name))
+    return found
+
+
+def _own_share(said, whole):
+    """Whether a share and an amount of one row agree about the whole."""
+    from amounts import limits
+
+    amount = next((limits(kind, text) for kind, text, fact in said if fact == "amount"), None)
+    share = next((text for _, text, fact in said if fact == "share"), None)
+    if amount and share and whole:
+        low, high = limits("share", share)
+        if amount[1] / whole < low or amount[0] / whole > high:
+            yield f"{share} of {whole:,} B", f"{amount[0] / whole:.2%}"
+
+
+def _insights(document):
+    """The share of each insight, computed anew."""
+    for insight in document.get("insights") or []:
+        low, high = facts.insight_limits(insight, document)
+        if not low <= insight["share"] <= high:
+            yield (
+                f"insight {insight['kind']} in {insight['function']}",
+                [(f"share {insight['share']:.4f}", f"{low:.4f} to {high:.4f}")],
+            )
+
+
+def _verdict(line, all_facts, document):
+    """Each part of the verdict, by its own rule."""
+    text = re.sub(r"^Verdict: (?:of what was recorded, )?", "", line)
+    known = dict(all_facts)
+    causes = document.get("leak_causes") or []
+    size = sum(cause["leaked_bytes"] for cause in causes) + (
+        (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
+    )
+    known["reported_bytes"] = size
+    known["reachable_bytes"] = [size, document.get("reachable_bytes")]
+    if causes:
+        known["first_leaked_share"] = facts.share(causes[0]["leaked_bytes"], size)
+    for part in text.split("; "):
+        if part in ("nothing leaked", "nothing was live at the end"):
+            yield line, [(part, f"{size:,} B live at the end")] if size else []
+        elif part == "nothing was allocated":
+            yield line, [(part, f"{document['allocations']:,}")] if document["allocations"] else []
+        else:
+            lost = read(r"{bytes:amount} lost, {share:share} from .+", part)
+            if lost:
+                yield line, list(wrong([("bytes", lost[0][1], "lost_bytes")], known))
+                continue
+            yield part, check_sentence(part, rules.VERDICT, known)
+
+
+def _is_free_text(line, section):
+    """Remedies below insights, names of files, the command: no amounts that JSON has under one key."""
+    indented = line.startswith("          ")
+    is_sentence = re.match(r"(No names of|No source lines of|Incomplete: |Counted: |  Not scanned)", line)
+    return (
+        indented
+        or section in ("Best insight", "Insights", "Processes")
+        or bool(is_sentence)
+        or not re.search(r"\d", line)
+    )
+
+
+# ---- leaks
+
+
+def leaks_sentences(recording):
+    """The same of `mallow leaks`."""
+    document = recording.leaks_json
+    if not document or not recording.leaks:
+        return
+    all_facts = facts.of_leaks(document)
+    for line in paragraphs(recording.leaks):
+        if line.startswith("    ") or line.startswith("Incomplete: "):
+            continue
+        if line.startswith("No block was lost."):
+            lost = document.get("lost_blocks")
+            yield line, [] if lost == 0 else [("no block lost", f"{lost} lost")]
+        elif line.startswith("Nothing leaked: all blocks were freed"):
+            yield (
+                line,
+                [] if document["leaked"] == 0 else [("nothing leaked", f"{document['leaked']:,} live at the end")],
+            )
+        else:
+            said = read(rules.LEAK, line)
+            if said is not None:
+                yield (
+                    line,
+                    list(_own_share([part for part in said if part[2] in ("amount", "share")], _whole(document))),
+                )
+            else:
+                yield line, check_sentence(line, rules.LEAKS, all_facts)
+
+
+def _whole(document):
+    return document.get("lost_bytes") or document["reported_bytes"]
+
+
+# ---- rss
+
+
+def rss_sentences(recording):
+    """The same of `mallow rss`."""
+    document = recording.rss_json
+    if not document or "parts" not in document or not recording.rss:
+        return
+    all_facts = facts.of_rss(document)
+    parts = {part["part"]: part["bytes"] for part in document["parts"]}
+    remedies = iter(document["remedies"])
+    for line in paragraphs(recording.rss):
+        remedy = re.match(r"\s+-(\S+ [kMGT]?B)\s+(sure|likely|at most)\s+(.*)", line)
+        label = next((label for label in rules.PARTS if re.search(rf"\s\s{re.escape(label)}", line)), None)
+        label = label or next(
+            ("allocator" for name in ("headers", "tables") if re.search(rf"\s\s\S+'s {name}$", line)), None
+        )
+        if remedy:
+            expected = next(remedies, None)
+            said = [("bytes", remedy[1], "expected_bytes")]
+            yield line, list(wrong(said, expected or {}))
+        elif label:
+            amount = parts.get(rules.PARTS.get(label, label))
+            said = read(rules.PART, line)
+            known = {
+                "amount": amount,
+                "share": facts.share(abs(amount), document["rss"]) if amount is not None else None,
+            }
+            yield line, list(wrong(said, known)) if said else None
+        elif line.startswith("Incomplete: ") or line == "What would help":
+            continue
+        else:
+            yield line, check_sentence(line, rules.RSS, all_facts)
+
+
+# ---- the page
+
+TILES = {
+    "Live at peak": ("bytes", "peak_bytes"),
+    "Leaked": ("bytes", "leaked_bytes"),
+    "Temporary": ("count", "temporary"),
+    "Highest RSS": ("bytes", "highest_rss"),
+    "Allocated": ("bytes", "allocated_bytes"),
+}
+"""Words of the summary, and what stands behind each."""
+
+
+def page_sentences(recording):
+    """The summary's tiles, and the report's verdict and notices, which the page prints too."""
+    if recording.page is None or not recording.report_json:
+        return
+    lines = recording.page.splitlines()
+    known = facts.of_report(recording.report_json)
+    for title, (kind, fact) in TILES.items():
+        value = known.get(fact)
+        if title in lines and lines.index(title) + 1 < len(lines) and value is not None:
+            said = lines[lines.index(title) + 1]
+            try:
+                found = list(wrong([(kind, said, fact)], known))
+            except (ValueError, IndexError, KeyError):
+                found = [(said, str(value))]
+            yield f"{title}: {said}", found
+    everything = flat(recording.page)
+    for line in recording.report.splitlines():
+        if line.startswith(("Verdict: ", "Incomplete: ")):
+            sentence = line.split(": ", 1)[1]
+            yield line, [] if flat(sentence) in everything else [("not on the page", "the report's sentence")]
+
+
+def flat(text):
+    """Without space and case, which a page's layout changes."""
+    return re.sub(r"\s+", "", text).lower()

@@ -1,0 +1,85 @@
+"""The sentences of Mallow's views, as rules (statements.py). A sentence that none reads is listed as unread."""
+
+REPORT = [
+    r"ran {span:duration_ms}, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
+    r"; {count:processes} process(?:es)?, {count:threads} threads?(?:; --all shows more)?",
+    r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
+    r"frees {count:frees} {bytes:freed_bytes}(?: reallocs: {count:reallocs_in_place} in place, {count:reallocs_moved} moved)?",
+    r"temporary {count:temporary} {bytes:temporary_bytes}(?: {share:temporary_share} of allocations)?",
+    r"live at peak {count:peak} {bytes:peak_bytes}(?: at {span:peak_ms}, {share:peak_when} of the run)?",
+    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes}",
+    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording); none lost"
+    r"(?:, {bytes:unscanned_bytes} not scanned)?(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
+    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording); {bytes:lost_bytes} of it lost"
+    r"(?:, {bytes:unscanned_bytes} not scanned)?(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
+    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording)(?:; not scanned for lost blocks)?"
+    r"(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
+    r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:, {bytes:read_rss} when its memory was read)?"
+    r"(?:; {bytes:swap} more in swap)?(?:; {bytes:highest_live_bytes} of it live heap, {share:highest_live_share})?",
+    r"live then {count:highest_live} {bytes:highest_live_bytes} {share:highest_live_share} of RSS",
+]
+
+VERDICT = [
+    r"{bytes:peak_bytes} at the peak, {share:first_peak_share} from .+",
+    r"{bytes:lost_bytes} lost, {share:first_lost_share} from .+",
+    r"{bytes:reachable_bytes} still reachable, {share:first_leaked_share} from .+",
+    r"{bytes:reported_bytes} (?:leaked|live at the end|not scanned), {share:first_leaked_share} from .+",
+    r"up to {share:best_share} of the (?:cost|peak|cost, or of the peak,) can be saved in .+",
+]
+
+LISTS = {
+    "Most bytes live at the peak": "peak",
+    "Most allocations": "allocations",
+    "Most allocated bytes": "bytes",
+    "Most temporary allocations": "temporary",
+    "Most bytes leaked": "leaked",
+}
+"""Headings of places, and the list of the JSON that follows."""
+
+CAUSES = [
+    r"Lost, by cause: {bytes:lost_bytes} in {count:lost_blocks} blocks?(?: \(the largest {count:shown} of {count:lost_causes}\))?",
+    r"(?:Still reachable|Leaked|Live at the end|Not scanned), by cause: {bytes:leak_bytes} in {count:leak_blocks} blocks?"
+    r"(?: \(the largest {count:shown} of {count:leak_causes_in_all}\))?",
+]
+
+PLACE = r"{share:share} (?:{bytes:amount}|{count:amount})(?: (?:{count:times} times|once))? (?![0-9,.]+ [kMG]?B\b).+"
+
+INSIGHT = r"{share:share} (?![0-9,.]+ [kMG]?B\b).+"
+
+LEAKS = [
+    r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end; --only reachable shows them",
+    r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)",
+]
+LEAK = (
+    r"{bytes:amount}(?:, {share:share})?: one leak(?:, (?:{count:times} times|once))?(?:, with {count:held} blocks? that only (?:it|they) holds?)?"
+    r"; allocated (?:{span:oldest}|{span:oldest} to {span:youngest}) before the end(?:; {count:sites} call paths, the largest)?:?"
+)
+
+RSS = [
+    r"{word:name} \({count:pid}\), (?:highest RSS, at the end|highest RSS|RSS at the end|RSS): {bytes:rss} at {span:ms}"
+    r"; live blocks are {bytes:live_bytes}",
+    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}, {share:cause_share} of RSS",
+    r"Cause: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
+    r"Cause: .+ used {bytes:cause_place_bytes} and freed it; .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}",
+    r"Cause: {bytes:cause_bytes}, {share:cause_share}: .+",
+    r"{bytes:rss} = RSS; PSS {bytes:pss}",
+]
+PARTS = {
+    "live blocks": "live",
+    "rounding up of requests": "rounding",
+    "holes between live blocks": "holes",
+    "free pages": "free_pages",
+    "caches of threads": "thread_caches",
+    "of live, never touched": "never_touched",
+    "of live, in swap": "swapped",
+    "mapped by the program": "mappings",
+    "stacks of threads": "stacks",
+    "code of files": "text",
+    "data of files": "data",
+    "shared memory": "shared",
+    "the kernel's": "kernel",
+    "Mallow's own": "mallow",
+    "changed while read": "unsettled",
+}
+"""Parts of RSS, by their words."""
+PART = r"{bytes:amount}(?: -?{share:share})? [^0-9].+"

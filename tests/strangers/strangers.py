@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""A judge that nobody chose: programs that a seed picks, bare and under each of Mallow's ways of running them.
+
+    strangers.py [SEED [COUNT]] [--only NAME,…] [--load N]
+
+For each kind of statement there is an oracle that is not Mallow's (oracles/). Disagreements are a table, each with the
+command that shows it; the exit status is 1 if there is one.
+"""
+
+import argparse
+import sys
+import time
+
+import inputs
+import install
+import report
+import table
+from counter import build, build_waiter
+from evidence import LIMIT, NotUsable, count, gather
+from memcheck import Memcheck
+from oracles import errors, highest, lost, names, output, parts, samples, static, text, totals
+from pick import pick
+from places import BUILD, MALLOW
+from shape import shape_of_environment
+
+ORACLES = (output, totals, parts, lost, highest, names, text, errors, samples)
+
+MORE_COUNTS = 6
+"""Of a row whose totals disagree, before that is called a disagreement: chance and addresses may decide a block."""
+
+
+def judge(evidence):
+    """All disagreements of a row."""
+    oracles = (output, static) if "static" in evidence.row.flags else ORACLES
+    return [found for oracle in oracles for found in oracle.check(evidence)]
+
+
+def notes(evidence):
+    """What could not be asked."""
+    name = evidence.row.name
+    if "static" not in evidence.row.flags and not isinstance(evidence.memcheck, Memcheck):
+        yield f"{name}: lost blocks and memory errors: {evidence.memcheck}"
+    if "inside" in evidence.row.flags:
+        yield f"{name}: totals are a lower bound alone: {table.FLAGS['inside']}"
+    if evidence.is_volatile and "volatile" not in evidence.row.flags:
+        yield f"{name}: output compared loosely: two bare runs differ, and commands.tsv does not say so"
+    if any(recording.page is None for condition, recording in evidence.record.items() if condition == "quiet"):
+        yield f"{name}: the page: no browser"
+    for line in sorted({line for recording in evidence.record.values() for line in text.unread(recording)}):
+        yield f"{name}: a sentence that no rule reads: {line}"
+
+
+def main():
+    """Picks, installs, runs, judges, prints."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("seed", nargs="?", type=int, default=7)
+    arguments.add_argument("count", nargs="?", type=int, default=20)
+    arguments.add_argument("--only", default="", help="names of rows, instead of a pick")
+    arguments.add_argument("--load", type=int, default=4, help="so many `yes` beside the second half of the runs")
+    given = arguments.parse_args()
+    if not MALLOW.exists():
+        sys.exit(f"strangers: {MALLOW} is missing: make build, or MALLOW_BIN")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    inputs.make()
+    build(), build_waiter()
+    rows = table.read()
+    names_of = given.only.split(",") if given.only else []
+    chosen = [row for row in rows if row.name in names_of] if names_of else pick(rows, given.seed, given.count)
+    shape = shape_of_environment()
+    found, skipped, remarks, judged = [], [], [], 0
+    for row in chosen:
+        began = time.monotonic()
+        why = install.install(row)
+        try:
+            if why:
+                raise NotUsable(f"cannot be installed: {why}")
+            evidence = gather(row, shape, given.load)
+        except NotUsable as unusable:
+            skipped.append((row.name, str(unusable)))
+            print(f"strangers: {row.name}: not judged: {unusable}", file=sys.stderr, flush=True)
+            continue
+        here = judge(evidence)
+        if any(one.oracle == totals.NAME for one in here):
+            # What happens once in several runs, two counts do not show.
+            count(evidence, shape, MORE_COUNTS, LIMIT)
+            here = judge(evidence)
+        judged += 1
+        found += here
+        remarks += notes(evidence)
+        print(
+            f"strangers: {row.name}: {len(here)} disagreements, {time.monotonic() - began:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+        for one in here:
+            print(f"    {one.oracle} | {one.where} | {one.said} | {one.right}", file=sys.stderr, flush=True)
+    print(report.text(found, skipped, remarks, judged, given.seed))
+    return 1 if found or not judged else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,422 @@
+#!/usr/bin/env python3
+"""Tests of the judge: a planted false statement is found by the oracle for its kind, and true ones pass. No network."""
+
+import copy
+import re
+import subprocess
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+import amounts
+import counter
+import memcheck
+import page
+import report
+import statements
+import table
+from counter import Image, Range
+from evidence import Recording
+from oracles import errors, highest, lost, names, output, parts, samples, text, totals
+from pick import pick
+from places import BUILD, ROOT
+from sample import BARE, COUNTS, LEAKS, LEAKS_TEXT, PAGE, PLACE, REPORT, REPORT_TEXT, RSS, RSS_TEXT, a_run, evidence
+
+
+def found_by(oracle, **changes):
+    """What an oracle says of the row with these changes."""
+    return list(oracle.check(evidence(**changes)))
+
+
+ALL = (output, totals, parts, lost, highest, names, text, errors, samples)
+
+
+class Truth(unittest.TestCase):
+    def test_true_statements_pass(self):
+        for oracle in ALL:
+            self.assertEqual(found_by(oracle), [], oracle.__name__)
+
+    def test_each_sentence_has_a_rule(self):
+        self.assertEqual(list(text.unread(evidence().record["quiet"])), [])
+
+
+class Falsehoods(unittest.TestCase):
+    def falsified(self, **changes):
+        recording = evidence().record["quiet"]
+        for name, value in changes.items():
+            setattr(recording, name, value)
+        return {"quiet": recording}
+
+    def test_each_number_of_each_text_is_looked_at(self):
+        """Every amount in turn becomes another one."""
+        for view, shown in (("report", REPORT_TEXT), ("leaks", LEAKS_TEXT), ("rss", RSS_TEXT)):
+            # Not within the command, names of places, remedies of insights, ages, lines of files, notes of places.
+            free = re.compile(
+                r"leak 3$|a\.c:\d|^          .*|allocated \d+ ms|(?<=a\.c:3 )75\.0 %|once|malloc_trim\(0\)",
+                re.MULTILINE,
+            )
+            for match in re.finditer(r"\d[\d,.]*", shown):
+                if any(other.start() <= match.start() < other.end() for other in free.finditer(shown)):
+                    continue
+                false = str(int(float(match[0].replace(",", ""))) + 13)
+                record = self.falsified(**{view: shown[: match.start()] + false + shown[match.end() :]})
+                record["quiet"] = Recording(
+                    **{**record["quiet"].__dict__, "run": a_run(stderr=record["quiet"].report.encode())}
+                )
+                at = shown[max(match.start() - 30, 0) : match.end() + 10]
+                unread = list(text.unread(record["quiet"]))
+                self.assertTrue(found_by(text, record=record) or unread, f"{view}: {match[0]} as {false} in {at!r}")
+
+    def test_a_false_amount_on_the_page(self):
+        for true, false in (
+            ("11.0 kB\nLeaked", "11.1 kB\nLeaked"),
+            ("4.00 MB", "3.90 MB"),
+            ("4.00 kB lost, all", "None lost, all"),
+        ):
+            self.assertIn(true, PAGE)
+            self.assertEqual(len(found_by(text, record=self.falsified(page=PAGE.replace(true, false)))), 1, true)
+
+    def test_record_prints_what_report_prints(self):
+        record = self.falsified(run=a_run(stderr=REPORT_TEXT.replace("10.0 kB", "9.00 kB").encode()))
+        self.assertEqual(len(found_by(text, record=record)), 1)
+
+    def test_a_place_without_its_name(self):
+        record = self.falsified(report=REPORT_TEXT.replace("grow a.c:3 ← main\n  25.0", "glow a.c:3 ← main\n  25.0"))
+        self.assertIn("without its name", " ".join(one.said for one in found_by(text, record=record)))
+
+    def test_an_insight_with_too_large_a_share(self):
+        false = copy.deepcopy(REPORT)
+        false["insights"][0]["share"] = 0.998
+        shown = REPORT_TEXT.replace("20.0 % of the cost", "99.8 % of the cost")
+        self.assertIn(
+            "insight",
+            " ".join(one.said for one in found_by(text, record=self.falsified(report_json=false, report=shown))),
+        )
+
+    def test_totals(self):
+        for word in ("allocations", "allocated_bytes", "frees", "leaked", "leaked_bytes"):
+            false = {**REPORT, word: REPORT[word] + 1}
+            self.assertEqual(len(found_by(totals, record=self.falsified(report_json=false))), 1, word)
+        for word in ("allocations", "allocated_bytes", "frees"):
+            said = {"allocations": 10, "allocated_bytes": 12_340, "frees": 7}
+            said[word] -= 1
+            self.assertEqual(len(found_by(totals, stat={"quiet": (BARE, said)})), 1, word)
+        shown = "  calls  bytes\n  9  malloc  12,340\n  11  allocations  12,340\n  7  frees\n"
+        self.assertEqual(len(found_by(totals, stat={"beside yes": (BARE, shown)})), 1)
+
+    def test_a_peak_beyond_its_bound(self):
+        for peak, count in ((11_000 + 110 + 4096 + 16, 0), (11_000 + 110 + 4096 + 18, 1)):
+            false = copy.deepcopy(REPORT)
+            false["processes"][0]["own_peak_bytes"] = false["peak_bytes"] = peak
+            self.assertEqual(len(found_by(totals, record=self.falsified(report_json=false))), count, peak)
+
+    def test_a_range_is_no_wider_than_the_counts_show(self):
+        counts = [[Image("/bin/leak", {**COUNTS, "allocations": n})] for n in (10, 12)]
+        for said, count in ((8, 0), (14, 0), (7, 1), (15, 1)):
+            self.assertEqual(
+                len(
+                    found_by(
+                        totals,
+                        counts=counts,
+                        stat={"quiet": (BARE, {"allocations": said, "allocated_bytes": 12_340, "frees": 7})},
+                        record={},
+                    )
+                ),
+                count,
+            )
+
+    def test_a_missing_process(self):
+        counts = [[Image("/bin/leak", dict(COUNTS)), Image("/bin/sh", dict.fromkeys(COUNTS, 0))]] * 2
+        self.assertEqual(["1 process images"], [one.said for one in found_by(totals, counts=counts)])
+
+    def test_parts_that_do_not_add_up(self):
+        for word in ("lost_blocks", "reachable_bytes"):
+            self.assertTrue(
+                found_by(parts, record=self.falsified(report_json={**REPORT, word: REPORT[word] + 1})), word
+            )
+            self.assertTrue(found_by(parts, record=self.falsified(leaks_json={**LEAKS, word: LEAKS[word] + 1})), word)
+        for change in (
+            lambda d: d["processes"][0].update(temporary=1),
+            lambda d: d["families"][0].update(allocations=8),
+            lambda d: d["largest"][0]["hidden"].update(peak_bytes=0),
+            lambda d: d["largest"][1]["largest"].reverse(),
+        ):
+            false = copy.deepcopy(REPORT)
+            change(false)
+            self.assertTrue(found_by(parts, record=self.falsified(report_json=false)))
+        false = copy.deepcopy(RSS)
+        false["parts"][2]["bytes"] -= 1
+        self.assertTrue(found_by(parts, record=self.falsified(rss_json=false)))
+        self.assertTrue(found_by(parts, rss={"quiet": (BARE, false)}))
+
+    def test_lost_blocks(self):
+        for blocks, count in ((0, 0), (3, 0), (4, 1)):
+            self.assertEqual(
+                len(found_by(lost, record=self.falsified(report_json={**REPORT, "lost_blocks": blocks}))), count
+            )
+        many = memcheck.Memcheck(processes=1, lost=40, lost_bytes=4_000)
+        self.assertEqual(len(found_by(lost, memcheck=many)), 1)
+
+    def test_the_highest_rss(self):
+        for peak, count in ((4_000_000 * 1.02 + 64 * 4096, 0), (21_000_000, 1), (3_500_000, 1)):
+            false = {**REPORT, "highest_rss": {**REPORT["highest_rss"], "peak_rss": peak}}
+            self.assertEqual(len(found_by(highest, highest={"quiet": (4_000_000, false)})), count, peak)
+        self.assertEqual(len(found_by(highest, highest={"quiet": (4_000_000, {**REPORT, "highest_rss": None})})), 1)
+
+    def test_the_first_place(self):
+        false = copy.deepcopy(REPORT)
+        false["largest"][0]["largest"][0].update(function="malloc", module="/lib/libc.so.6")
+        self.assertEqual(len(found_by(names, record=self.falsified(report_json=false))), 1)
+        false["largest"][0]["largest"][0].update(function="Arena::grow", module="/bin/leak")
+        self.assertEqual(found_by(names, record=self.falsified(report_json=false)), [], "a user's own namesake")
+
+    def test_an_address_where_a_name_exists(self):
+        module = BUILD / "named"
+        module.parent.mkdir(parents=True, exist_ok=True)
+        source = "static int __attribute__((noinline)) hidden(int n) { return n * 3; } int main(int n, char **v) { (void)v; return hidden(n); }"
+        subprocess.run(["cc", "-O0", "-x", "c", "-o", module, "-"], input=source, text=True, check=True)
+        address = next(
+            int(line.split()[0], 16)
+            for line in subprocess.run(["nm", module], capture_output=True, text=True).stdout.splitlines()
+            if line.endswith(" t hidden")
+        )
+        for function, count in ((f"named+{address + 4:#x}", 1), ("hidden", 0)):
+            found = list(
+                names.compare(
+                    "places", {**PLACE, "function": function, "module": str(module), "address": hex(address + 4)}
+                )
+            )
+            self.assertEqual(len(found), count, function)
+
+    def test_output_status_and_files(self):
+        for changes in (
+            {"stdout": b"other\n"},
+            {"status": 1},
+            {"files": {}},
+            {"files": {"f": "2"}},
+            {"files": {"f": "1", "g": "1"}},
+            {"timed_out": True},
+        ):
+            self.assertEqual(len(found_by(output, stat={"quiet": (a_run(**changes), None)})), 1, changes)
+        noisy = a_run(stderr=b"one\ntwo\n")
+        for seen, count in ((b"mallow: x\none\nreport\ntwo\n", 0), (b"two\none\n", 1), (b"one\n", 1)):
+            self.assertEqual(
+                len(
+                    found_by(
+                        output,
+                        bare=[noisy, noisy],
+                        record={},
+                        stat={"quiet": (a_run(stderr=seen), None)},
+                        guard={},
+                        watch={},
+                        rss={},
+                    )
+                ),
+                count,
+                seen,
+            )
+
+    def test_a_volatile_command_keeps_its_status(self):
+        bare = [BARE, a_run(stdout=b"another\n")]
+        self.assertEqual(found_by(output, bare=bare, stat={"quiet": (a_run(stdout=b"third\n"), None)}), [])
+        self.assertEqual(len(found_by(output, bare=bare, stat={"quiet": (a_run(status=9), None)})), 1)
+
+    def test_memory_errors(self):
+        said = {"errors": [{}], "guarded": 10, "unguarded": 0, "unfit": 0}
+        self.assertEqual(len(found_by(errors, guard={"quiet": (BARE, said)})), 1)
+        wrong = memcheck.Memcheck(processes=1, errors=["InvalidRead"])
+        self.assertEqual(len(found_by(errors, memcheck=wrong)), 1)
+        self.assertEqual(found_by(errors, memcheck=wrong, guard={"quiet": (BARE, said)}), [])
+        self.assertEqual(len(found_by(errors, guard={"quiet": (BARE, {**said, "errors": [], "guarded": 9})})), 1)
+        shown = "No memory error was found.  10 of 10 allocations guarded\n"
+        self.assertEqual(found_by(errors, guard={"beside yes": (BARE, shown)}), [])
+        self.assertEqual(len(found_by(errors, guard={"beside yes": (BARE, shown.replace("10 of 10", "9 of 9"))})), 1)
+        self.assertEqual(len(found_by(errors, guard={"beside yes": (BARE, "")})), 1)
+
+    def test_what_watch_says(self):
+        interval = {"value": 20_000, "low": 19_000, "high": 21_000}
+        quiet = {"growing": 0, "growing_places": 0, "live_bytes": interval}
+        self.assertEqual(len(found_by(samples, watch={"quiet": (BARE, quiet)})), 1)
+        grows = {"growing": 1, "growing_places": 1, "live_bytes": {"value": 10_000, "low": 9_000, "high": 11_000}}
+        self.assertEqual(len(found_by(samples, watch={"quiet": (BARE, grows)})), 1)
+        self.assertEqual(
+            len(found_by(samples, watch={"beside yes": (BARE, "Watched for 1 s until it ended with status 4: leak")})),
+            1,
+        )
+        self.assertEqual(len(found_by(samples, watch={"beside yes": (BARE, "Verdict: a grows significantly")})), 1)
+
+
+class Amounts(unittest.TestCase):
+    def test_an_amount_stands_for_what_rounds_to_it(self):
+        yes = [
+            ("bytes", "999 B", 999),
+            ("bytes", "12.3 kB", 12_340),
+            ("bytes", "1.00 MB", 999_500),
+            ("share", "33.3 %", 1 / 3),
+            ("share", "<0.1 %", 1e-6),
+            ("share", ">99.9 %", 0.99999),
+            ("share", "0 %", 0),
+            ("share", "all", 1),
+            ("span", "1.71 s", 1_718),
+            ("span", "3 min 05 s", 185_900),
+            ("span", "12 ms", 12),
+            ("count", "1,234", 1_234),
+            ("rate", "436 k/s", 436_200),
+        ]
+        no = [
+            ("bytes", "999 B", 998),
+            ("bytes", "12.3 kB", 12_400),
+            ("share", "33.3 %", 0.34),
+            ("share", "0 %", 1e-4),
+            ("share", "all", 0.9999),
+            ("share", "100.0 %", 0.9999),
+            ("share", "<0.1 %", 0.01),
+            ("span", "1.71 s", 1_740),
+            ("count", "1,234", 1_235),
+            ("bytes", "1 B", None),
+        ]
+        self.assertEqual([case for case in yes if not amounts.is_written(*case)], [])
+        self.assertEqual([case for case in no if amounts.is_written(*case)], [])
+
+    def test_rules_compile(self):
+        import rules
+
+        for rule in [
+            *rules.REPORT,
+            *rules.VERDICT,
+            *rules.CAUSES,
+            rules.PLACE,
+            *rules.LEAKS,
+            rules.LEAK,
+            *rules.RSS,
+            rules.PART,
+        ]:
+            statements.compiled(rule)
+
+
+class TheTable(unittest.TestCase):
+    def test_it_is_read(self):
+        rows = table.read()
+        self.assertGreater(len(rows), 130)
+        self.assertEqual({row.language for row in rows}, table.LANGUAGES)
+
+    def test_nonsense_is_refused(self):
+        for line in (
+            "a\tc\tapt:a\t-",
+            "a\tcobol\tapt:a\t-\ta",
+            "a\tc\tapt:a\todd\ta",
+            "a\tc\tftp:a\t-\ta",
+            "a\tc\tbase\t-\ta\na\tc\tbase\t-\tb",
+        ):
+            with self.assertRaises(table.Wrong):
+                table.parse(line)
+
+    def test_a_command_and_its_input(self):
+        row = table.parse("a\tc\tbase\t-\ttr 'a b' c < {in}/t.txt")[0]
+        self.assertEqual(row.arguments, ["tr", "a b", "c"])
+        self.assertTrue(row.stdin.endswith("/t.txt"))
+
+    def test_a_seed_picks_the_same_again_and_another_one_others(self):
+        rows = table.read()
+        self.assertEqual(pick(rows, 7, 20), pick(rows, 7, 20))
+        self.assertNotEqual(pick(rows, 7, 20), pick(rows, 8, 20))
+        self.assertGreaterEqual(len({row.language for row in pick(rows, 7, 30)}), 4)
+        self.assertEqual({row.name for seed in range(200) for row in pick(rows, seed, 20)}, {row.name for row in rows})
+
+
+class Oracles(unittest.TestCase):
+    """The tools themselves."""
+
+    def test_the_counter_counts_a_program_that_is_known(self):
+        program = ROOT / "build" / "examples" / "leak"
+        if not program.exists():
+            subprocess.run(["make", "-s", "-C", ROOT, "examples"], check=True)
+        tally = counter.Counter({})
+        try:
+            subprocess.run([program], env=tally.environment, check=True, stdout=subprocess.DEVNULL)
+            images = tally.read()
+        finally:
+            tally.close()
+        self.assertEqual([Path(image.executable).name for image in images], ["leak"])
+        self.assertEqual(
+            (images[0].counts["allocations"], images[0].counts["frees"], images[0].counts["live"]), (1112, 1109, 3)
+        )
+
+    def test_the_counter_with_threads_reallocs_and_forks(self):
+        program = BUILD / "busy"
+        source = """
+        #define _GNU_SOURCE
+        #include <malloc.h>
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static void *work(void *unused) {
+            for (int i = 0; i < 1000; i++) { char *p = malloc(100); p = realloc(p, 5000); free(p); }
+            return unused;
+        }
+        int main(void) {
+            pthread_t all[4];
+            void *kept, *inherited = malloc(10);
+            for (int i = 0; i < 4; i++) pthread_create(all + i, 0, work, 0);
+            for (int i = 0; i < 4; i++) pthread_join(all[i], 0);
+            if (posix_memalign(&kept, 64, 3000)) return 1;
+            if (!fork()) { free(inherited); kept = memalign(64, 70); _exit(kept == 0); }
+            wait(0);
+            return 0;
+        }
+        """
+        BUILD.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["cc", "-O0", "-fno-builtin", "-pthread", "-x", "c", "-o", program, "-"],
+            input=source,
+            text=True,
+            check=True,
+        )
+        tally = counter.Counter({})
+        try:
+            subprocess.run([program], env=tally.environment, check=True)
+            child, parent = sorted(tally.read(), key=lambda image: image.counts["allocations"])
+        finally:
+            tally.close()
+        self.assertEqual(child.counts["allocations"], 1)
+        self.assertEqual((child.counts["frees"], child.counts["foreign_frees"], child.counts["live_bytes"]), (1, 1, 70))
+        # Four threads have a thread-local table of the C library each, at the most.
+        self.assertIn(parent.counts["allocations"] - 8002, range(1, 5))
+        self.assertEqual(parent.counts["reallocs_in_place"] + parent.counts["reallocs_moved"], 4000)
+        self.assertIn(parent.counts["live"] - 2, range(0, 5))
+
+    def test_memchecks_document(self):
+        document = b"""<valgrindoutput><error><kind>InvalidRead</kind></error>
+        <error><kind>Leak_DefinitelyLost</kind><xwhat><leakedbytes>48</leakedbytes><leakedblocks>2</leakedblocks></xwhat></error>
+        <error><kind>Leak_IndirectlyLost</kind><xwhat><leakedbytes>8</leakedbytes><leakedblocks>1</leakedblocks></xwhat></error>
+        <error><kind>Leak_PossiblyLost</kind><xwhat><leakedbytes>5</leakedbytes><leakedblocks>1</leakedblocks></xwhat></error></valgrindoutput>"""
+        sums = memcheck.add_up([document, document])
+        self.assertEqual((sums.lost, sums.lost_bytes, sums.possibly, sums.errors), (6, 112, 2, ["InvalidRead"] * 2))
+
+    def test_the_words_of_a_page(self):
+        self.assertEqual(page.words("<p>a <b>b\n c</b></p><script>no</script><style>no</style>"), "a\nb c")
+
+    def test_a_range(self):
+        self.assertEqual((5 in Range.of([5, 5]), 6 in Range.of([5, 5])), (True, False))
+
+    def test_the_padding_of_paths(self):
+        self.assertEqual(counter.padded("/a/b", 7), "////a/b")
+
+    def test_the_last_table_has_all_commands(self):
+        one = SimpleNamespace(
+            row="jq", oracle="totals", where="stat, quiet", said="1", right="2", command="mallow stat -- jq"
+        )
+        shown = report.text([one], [("x", "cannot be installed: y")], ["z: no oracle"], 3, 7)
+        for piece in (
+            "jq",
+            "mallow stat -- jq",
+            "cannot be installed: y",
+            "z: no oracle",
+            "1 disagreements in 1 of them",
+        ):
+            self.assertIn(piece, shown)
+
+
+if __name__ == "__main__":
+    unittest.main()
