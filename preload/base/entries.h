@@ -120,7 +120,7 @@ struct policy {
     void (*loaded)(void);
     /* Nothing more is to be recorded in this image. */
     void (*over)(enum mallow_over why);
-    /* Called before the program installs a filter of system calls that forbids what samples need. */
+    /* The program has installed a filter of system calls that forbids what samples need: no system call from here on. */
     void (*filtered)(void);
     /* From here on events can be counted as lost alone. NULL: the recording goes on as it can. */
     void (*lose)(void);

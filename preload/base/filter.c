@@ -64,8 +64,6 @@ static const struct seccomp_data regions[] = {
 #undef NEEDED
 
 static int allows(const struct sock_fprog *filter, const struct seccomp_data *calls, size_t count, int may_fail) {
-    if (filter == NULL || filter->filter == NULL)
-        return 1; /* the kernel refuses it */
     for (size_t i = 0; i < count; i++) {
         uint32_t action = seccomp_action(filter, &calls[i]);
         if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG && !(may_fail && action == SECCOMP_RET_ERRNO))
@@ -74,21 +72,37 @@ static int allows(const struct sock_fprog *filter, const struct seccomp_data *ca
     return 1;
 }
 
-/* Before it is installed. One that the kernel then refuses counts too. */
-COLD static void filter_added(int is_filter, const struct sock_fprog *filter) {
+/* What an installed filter forbids; `filter` is NULL for the strict mode. Makes no system call: the filter holds already. */
+COLD static uint32_t forbidden_by(const struct sock_fprog *filter) {
     uint32_t state = FILTER_SEEN;
-    if (!is_filter || !allows(filter, files, sizeof files / sizeof *files, 1))
+    if (filter == NULL || !allows(filter, files, sizeof files / sizeof *files, 1))
         state |= FILTER_FORBIDS_FILES;
-    if (!is_filter || !allows(filter, needed, sizeof needed / sizeof *needed, 1))
+    if (filter == NULL || !allows(filter, needed, sizeof needed / sizeof *needed, 1))
         state |= FILTER_FORBIDS_SAMPLES;
     if ((state & FILTER_FORBIDS_FILES) != 0 || !allows(filter, regions, sizeof regions / sizeof *regions, 1))
         state |= FILTER_FORBIDS_REGIONS;
     /* A wait that is refused would spin: an error is no answer. */
-    if (!is_filter || !allows(filter, needed, WAITS, 0))
+    if (filter == NULL || !allows(filter, needed, WAITS, 0))
         state |= FILTER_FORBIDS_WAITS;
+    return state;
+}
+
+/*
+ * Around a system call that may install a filter. Programs probe with calls that fail (libseccomp does at its start), and
+ * whether one succeeds is the kernel's to say: the caller may lack no_new_privs, and the filter may be no memory at all. Until
+ * then all is forbidden, to other threads too (a filter may be for all of them); afterwards the filter is read, which the kernel has
+ * copied and found sound. A child that another thread forks in between keeps the trial, and is recorded no more.
+ */
+COLD static void filter_tried(void) {
+    __atomic_fetch_add(&filter_state, FILTER_TRIAL, __ATOMIC_RELAXED);
+}
+
+COLD static void filter_answered(int is_installed, const struct sock_fprog *filter) {
+    uint32_t state = is_installed ? forbidden_by(filter) : 0;
+    __atomic_fetch_or(&filter_state, state, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&filter_state, FILTER_TRIAL, __ATOMIC_RELAXED);
     if ((state & FILTER_FORBIDS_SAMPLES) != 0 && recording->filtered != NULL)
         recording->filtered();
-    __atomic_fetch_or(&filter_state, state, __ATOMIC_RELAXED);
 }
 
 void filter_setup(void) {
@@ -105,12 +119,7 @@ static long with_errno(long result) {
     return -1;
 }
 
-/* Where nothing is to be seen to, the C library's own is jumped to: a call may return twice. */
-EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f) {
-    if (UNLIKELY(number == SYS_seccomp) && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER))
-        filter_added(a == SECCOMP_SET_MODE_FILTER, (const struct sock_fprog *)c);
-    if (UNLIKELY(number == SYS_exit_group) && recording->exit_at_once != NULL)
-        recording->exit_at_once();
+static long call_next(long number, long a, long b, long c, long d, long e, long f) {
     if (UNLIKELY(next_syscall == NULL)) /* another library's constructor, before ours */
         filter_setup();
     if (LIKELY(next_syscall != NULL))
@@ -118,12 +127,40 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
     return with_errno(arch_syscall(number, a, b, c, d, e, f));
 }
 
-EXPORT int prctl(int option, long a, long b, long c, long d) {
-    if (UNLIKELY(option == PR_SET_SECCOMP_) && (a == SECCOMP_MODE_STRICT || a == SECCOMP_MODE_FILTER))
-        filter_added(a == SECCOMP_MODE_FILTER, (const struct sock_fprog *)b);
+/* seccomp(2): a filter for all threads that one of them cannot take is answered by that thread's number, unless its descriptor was
+ * asked for. */
+COLD static long call_seccomp(long mode, long flags, long filter, long d, long e, long f) {
+    filter_tried();
+    long result = call_next(SYS_seccomp, mode, flags, filter, d, e, f);
+    int is_refused_by_a_thread =
+        result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) != 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) == 0;
+    filter_answered(result >= 0 && !is_refused_by_a_thread,
+                    mode == SECCOMP_SET_MODE_FILTER ? (const struct sock_fprog *)filter : NULL);
+    return result;
+}
+
+/* Where nothing is to be seen to, the C library's own is jumped to: a call may return twice. */
+EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f) {
+    if (UNLIKELY(number == SYS_seccomp) && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER))
+        return call_seccomp(a, b, c, d, e, f);
+    if (UNLIKELY(number == SYS_exit_group) && recording->exit_at_once != NULL)
+        recording->exit_at_once();
+    return call_next(number, a, b, c, d, e, f);
+}
+
+static int control_next(int option, long a, long b, long c, long d) {
     if (UNLIKELY(next_prctl == NULL))
         filter_setup();
     if (LIKELY(next_prctl != NULL))
         return next_prctl(option, a, b, c, d);
     return (int)with_errno(arch_syscall(SYS_prctl, option, a, b, c, d, 0));
+}
+
+EXPORT int prctl(int option, long a, long b, long c, long d) {
+    if (LIKELY(option != PR_SET_SECCOMP_) || (a != SECCOMP_MODE_STRICT && a != SECCOMP_MODE_FILTER))
+        return control_next(option, a, b, c, d);
+    filter_tried();
+    int result = control_next(option, a, b, c, d);
+    filter_answered(result == 0, a == SECCOMP_MODE_FILTER ? (const struct sock_fprog *)b : NULL);
+    return result;
 }

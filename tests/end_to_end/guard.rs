@@ -201,6 +201,33 @@ fn programs_under_filters_of_system_calls_go_on() {
     }
 }
 
+/// libseccomp makes such calls when it starts: they fail, and nothing is forbidden.
+#[test]
+fn probes_for_filters_of_system_calls_change_nothing() {
+    let probes = program_as("guard/probes", "guard-probes", "cc", &[]);
+    for how in ["strict", "filter", "prctl"] {
+        let (report, _, out, err) = guarded(&[], &[probes.to_str().expect("a path"), how]);
+        let kinds: Vec<_> = errors(&report).iter().map(|error| error["kind"].as_str().expect("a kind")).collect();
+        assert_eq!((out.as_str(), kinds), ("over\n", vec!["overflow", "use-after-free"]), "{how}: {err} {report}");
+        assert!(report["ended"].as_object().is_some_and(serde_json::Map::is_empty), "{report}");
+    }
+}
+
+/// Where a filter that the program installed ends the guarding, the report says so in its first lines.
+#[test]
+fn a_filter_that_ends_the_guarding_is_reported() {
+    let seccomp = program("seccomp");
+    let place = directory();
+    let report = place.path().join("report");
+    let mut command = Command::new(mallow());
+    let output = command.args(["guard", "-o"]).arg(&report).arg("--").arg(&seccomp).arg("kill").output();
+    assert_eq!(output.expect("mallow").status.code(), Some(3));
+    let text = fs::read_to_string(&report).expect("a report");
+    assert!(text.starts_with("No memory error was found in what was guarded."), "{text}");
+    let reason = "Guarded only in part: 1 process: it installed a filter of system calls that forbids guarding";
+    assert!(text.contains(reason), "{text}");
+}
+
 #[test]
 fn programs_that_take_all_descriptors_and_fork_go_on() {
     for name in ["descriptors", "fork_storm", "signal_storm"] {

@@ -195,6 +195,18 @@ fn a_filter_that_forbids_the_wait_is_no_reason_to_die() {
     assert!(reasons.len() == 1 && reasons[0].contains("seccomp filter"), "{reasons:?}");
 }
 
+/// A call that fails installs no filter: the process waits, and is scanned.
+#[test]
+fn a_probe_for_filters_is_no_reason_to_leave_the_scan_out() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "--scan-all", "-o", "l.mallow"]);
+    let run = run.arg(program("seccomp")).arg("probe").go();
+    assert_eq!(run.status, 3, "{}", run.err());
+    let all = leaks(place.path(), &[]);
+    let scanned = all["lost_bytes"].as_u64().expect("a scan") + all["reachable_bytes"].as_u64().expect("a scan");
+    assert!(reasons(place.path()).is_empty() && scanned >= 1000, "{all}");
+}
+
 #[test]
 fn scanning_can_be_left_out() {
     let place = directory();

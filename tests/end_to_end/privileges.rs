@@ -203,6 +203,11 @@ fn seccomp_that_kills() {
 }
 
 #[test]
+fn seccomp_that_is_only_probed() {
+    seccomp("probe", 3);
+}
+
+#[test]
 fn seccomp_that_refuses() {
     seccomp("refuse", 3);
 }

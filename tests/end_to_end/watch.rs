@@ -375,7 +375,9 @@ fn the_end_of_sampling_is_reported() {
     );
     let last = |text: String| -> Value { serde_json::from_str(text.lines().last().expect("a report")).expect("JSON") };
     assert_eq!(last(report_of("kill", &["--json"]))["lost"]["filtered"], 1);
-    assert_eq!(last(report_of("threads", &["--json"]))["lost"]["filtered"], 0);
+    for how in ["threads", "probe"] {
+        assert_eq!(last(report_of(how, &["--json"]))["lost"]["filtered"], 0, "{how}");
+    }
 }
 
 /// A program may give blocks of malloc to functions of its allocator that Mallow does not see. Then nothing is sampled, as these

@@ -8,6 +8,7 @@
  *   closed   a forbidden call ends the process, and only a heap that grows is allowed
  *   regions  as threads, and a measured region before and one after
  *   no-wait  the same at once, with few allocations and a block that stays
+ *   probe    calls that install no filter, as libraries make them to find out what the kernel has, and a block that is lost
  */
 #include "../../preload/include/mallow.h"
 #include "target.h"
@@ -88,6 +89,19 @@ static void be_refused(void) {
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == -1 && errno == EFAULT);
 }
 
+/* Each fails: for its flags, for its address, for want of no_new_privs (root has another right). */
+static void probe(void) {
+    struct sock_filter filter[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog program = {1, filter}, empty = {0, filter};
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) == -1 && errno == EINVAL);
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL) == -1 && errno == EFAULT);
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (void *)1) == -1 && errno == EFAULT);
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, ~0u, &program) == -1 && errno == EINVAL);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &empty) == -1 && errno == EINVAL);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == -1 && errno == EFAULT);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (void *)1) == -1 && errno == EFAULT);
+}
+
 static void reuse(void) {
     void *blocks[64];
     for (size_t i = 0; i < 64; i++)
@@ -130,6 +144,14 @@ int main(int count, char **arguments) {
         close_in();
         reuse();
         say("no-wait %llu\n", (unsigned long long)sum);
+        return 3;
+    }
+    if (!strcmp(how, "probe")) {
+        probe();
+        CHECK(keep(malloc(1000)) != NULL);
+        for (int i = 0; i < 300; i++)
+            sum += churn(1000, (unsigned)i);
+        say("probe %llu\n", (unsigned long long)sum);
         return 3;
     }
     if (!strcmp(how, "closed")) {

@@ -140,6 +140,8 @@ pub struct Outcome {
     pub refused: Option<String>,
     /// Why a signal handler takes the place of userfaultfd; None: it does not.
     pub handled: Option<String>,
+    /// Why it guarded no more from some moment on; None: it went on.
+    pub ended: Option<String>,
     /// Allocations that were guarded.
     pub guarded: u64,
     /// Allocations that were to be guarded, and were not.

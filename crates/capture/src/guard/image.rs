@@ -81,6 +81,7 @@ impl Image<'_> {
             began_ns: self.source.start_ns(),
             refused,
             handled,
+            ended: self.end_of_guarding(),
             guarded: count(guard::GUARDED),
             unguarded: count(guard::UNGUARDED),
             unfit: count(guard::UNFIT),
@@ -89,6 +90,19 @@ impl Image<'_> {
         };
         // Nobody reads where mallow is gone.
         let _ = self.messages.send(Message::Outcome(outcome));
+    }
+
+    /// Why no allocation was guarded from some moment on.
+    fn end_of_guarding(&self) -> Option<String> {
+        match self.guarded.layout.counters(self.source.shared()).over {
+            wire::OVER_FILTER => Some("it installed a filter of system calls that forbids guarding"),
+            wire::OVER_LEFT => Some("a signal handler jumped out of an allocation (longjmp)"),
+            wire::OVER_FOREIGN => {
+                Some("it gives blocks of malloc to functions of its allocator that Mallow does not see")
+            }
+            _ => None,
+        }
+        .map(str::to_owned)
     }
 
     fn state(&self) -> u32 {

@@ -105,6 +105,8 @@ pub struct Report<'a> {
     pub refused: BTreeMap<String, u64>,
     /// Why userfaultfd is refused where a signal handler takes its place, and in how many processes.
     pub handled: BTreeMap<String, u64>,
+    /// Why processes were guarded no more from some moment on, and how many.
+    pub ended: BTreeMap<String, u64>,
     /// Why programs that the command started are out of reach, each a clause.
     pub unreached: Vec<String>,
     /// Processes that were searched for leaks; an exec ends one and begins another.

@@ -100,6 +100,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         unfit: sum(|outcome| outcome.unfit),
         refused: processes_by(|outcome| outcome.refused.as_ref()),
         handled: processes_by(|outcome| outcome.handled.as_ref()),
+        ended: processes_by(|outcome| outcome.ended.as_ref()),
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
         unsearched: errors.unsearched(),
         unreached: watch.unreached(),

@@ -21,7 +21,8 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     let mut page = Page::new(*look);
     let errors = report.errors;
     let title = match errors.len() {
-        0 => "No memory error was found.".to_owned(),
+        0 if report.refused.is_empty() && report.ended.is_empty() => "No memory error was found.".to_owned(),
+        0 => "No memory error was found in what was guarded.".to_owned(),
         n => format!("{} found", of(n as u64, "memory error")),
     };
     page.sentence(Line::new().strong(title).plain(guarded(report)));
@@ -43,6 +44,11 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     for (reason, pids) in report.refused.iter().take(REASONS) {
         page.gap();
         let who = format!("Not guarded: {}", of(*pids, "process"));
+        page.sentence(Line::new().warning(who).plain(format!(": {reason}")));
+    }
+    for (reason, pids) in report.ended.iter().take(REASONS) {
+        page.gap();
+        let who = format!("Guarded only in part: {}", of(*pids, "process"));
         page.sentence(Line::new().warning(who).plain(format!(": {reason}")));
     }
     for (reason, pids) in report.handled.iter().take(REASONS) {
