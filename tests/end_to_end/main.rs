@@ -78,6 +78,7 @@ mod liveness;
 mod lost;
 mod merge;
 mod mixed_formats;
+mod namesakes;
 mod namespaces;
 mod oracle;
 mod otel_probes;

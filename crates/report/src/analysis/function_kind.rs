@@ -9,6 +9,8 @@ use mallow_profile::FAMILIES;
 
 use crate::names;
 
+mod third_party;
+
 /// How near to the allocator a function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FunctionKind {
@@ -21,8 +23,9 @@ pub enum FunctionKind {
     Own,
 }
 
-/// Whole names of functions that hand out memory, apart from [`FAMILIES`]. Underscores in front are ignored.
-const ALLOCATORS: &[&str] = &[
+/// Functions of the C library that hand out memory, apart from [`FAMILIES`], underscores in front left out. C reserves
+/// these names, so they count in every module, unless the source shows another author.
+const C_ALLOCATORS: &[&str] = &[
     "strdup",
     "strndup",
     "wcsdup",
@@ -34,158 +37,25 @@ const ALLOCATORS: &[&str] = &[
     "getline",
     "getdelim",
     "IO_getdelim",
+];
+
+/// Whole names of what the languages themselves allocate by.
+const ALLOCATORS: &[&str] = &[
     "operator new",
     "operator new[]",
-    "rust_alloc",
-    "rust_alloc_zeroed",
-    "rust_realloc",
-    "rdl_alloc",
-    "rdl_alloc_zeroed",
-    "rdl_realloc",
-    "rg_alloc",
-    "rg_alloc_zeroed",
-    "rg_realloc",
-    "xmalloc",
-    "xcalloc",
-    "xrealloc",
-    "xreallocarray",
-    "xzalloc",
-    "xstrdup",
-    "xstrndup",
-    "xmemdup",
-    "xmemdupz",
-    "xmallocz",
-    "xnmalloc",
-    "xcharalloc",
-    "x2realloc",
-    "x2nrealloc",
-    "ximalloc",
-    "xirealloc",
-    "xpalloc",
-    "xasprintf",
-    "xvasprintf",
-    "safe_malloc",
-    "safe_calloc",
-    "safe_realloc",
-    "do_xmalloc",
-    "do_xmallocz",
-    "zmalloc",
-    "zcalloc",
-    "zrealloc",
-    "ztrymalloc",
-    "ztrycalloc",
-    "ztryrealloc",
-    "ztrymalloc_usable",
-    "zmalloc_usable",
-    "ztrymalloc_usable_internal",
-    "ztryrealloc_usable_internal",
-    "zmalloc_usable_internal",
-    "zrealloc_usable",
-    "zcalloc_usable",
-    "ztryrealloc_usable",
-    "ztrycalloc_usable",
-    "zcalloc_num",
-    "ztrycalloc_usable_internal",
-    "CRYPTO_malloc",
-    "CRYPTO_zalloc",
-    "CRYPTO_realloc",
-    "CRYPTO_strdup",
-    "CRYPTO_strndup",
-    "CRYPTO_memdup",
-    "g_malloc",
-    "g_malloc0",
-    "g_malloc_n",
-    "g_malloc0_n",
-    "g_realloc",
-    "g_realloc_n",
-    "g_try_malloc",
-    "g_strdup",
-    "g_strndup",
-    "g_slice_alloc",
-    "g_slice_alloc0",
-    "g_memdup",
-    "g_memdup2",
-    "PyMem_Malloc",
-    "PyMem_Calloc",
-    "PyMem_Realloc",
-    "PyMem_RawMalloc",
-    "PyMem_RawCalloc",
-    "PyMem_RawRealloc",
-    "PyObject_Malloc",
-    "PyObject_Calloc",
-    "PyObject_Realloc",
-    "PyMem_DebugRawAlloc",
-    "PyMem_New",
-    "PyObject_MallocWithType",
-    "default_malloc",
-    "default_calloc",
-    "default_realloc",
-    "npy_alloc_cache",
-    "npy_alloc_cache_zero",
-    "npy_alloc_cache_dim",
-    "PyDataMem_NEW",
-    "PyDataMem_NEW_ZEROED",
-    "PyDataMem_RENEW",
-    "PyDataMem_UserNEW",
-    "PyDataMem_UserNEW_ZEROED",
-    "PyDataMem_UserRENEW",
-    "PyArray_NewFromDescr",
-    "PyArray_NewFromDescr_int",
-    "PyArray_NewFromDescrAndBase",
-    "PyArray_NewLikeArray",
-    "PyArray_NewLikeArray_int",
-    "PyArray_NewLikeArrayWithShape",
-    "PyArray_New",
-    "PyArray_Zeros",
-    "PyArray_Zeros_int",
-    "PyArray_Empty",
-    "PyArray_Empty_int",
-    "ChunkPool::allocate",
-    "ChunkPool::allocate_chunk",
-    "Chunk::operator new",
-    "Arena::grow",
-    "Arena::operator new",
-    "AnyObj::operator new",
-    "ResourceObj::operator new",
-    "CHeapObjBase::operator new",
-    "resource_allocate_bytes",
-    "sqlite3MemMalloc",
-    "sqlite3MemRealloc",
-    "mallocWithAlarm",
-    "sqlite3Malloc",
-    "sqlite3MallocZero",
-    "sqlite3Realloc",
-    "sqlite3_malloc",
-    "sqlite3_malloc64",
-    "sqlite3_realloc",
-    "sqlite3_realloc64",
-    "sqlite3DbMallocRaw",
-    "sqlite3DbMallocRawNN",
-    "sqlite3DbMallocZero",
-    "sqlite3DbRealloc",
-    "sqlite3DbStrDup",
-    "sqlite3DbStrNDup",
-    "dbMallocRawFinish",
-    "dbReallocFinish",
-    "sqlite3DbReallocOrFree",
-    "av_malloc",
-    "av_mallocz",
-    "av_realloc",
-    "av_calloc",
-    "AllocateHeap",
-    "os::malloc",
-    "os::realloc",
-    "swift_slowAlloc",
-    "swift_slowAllocTyped",
-    "swift_allocObject",
-    "ggc_internal_alloc",
-    "ggc_internal_cleared_alloc",
-    "ggc_realloc",
-    "gmp_default_allocate",
-    "gmp_default_reallocate",
-    "llvm::allocate_buffer",
-    "llvm::safe_malloc",
+    "__rust_alloc",
+    "__rust_alloc_zeroed",
+    "__rust_realloc",
+    "__rdl_alloc",
+    "__rdl_alloc_zeroed",
+    "__rdl_realloc",
+    "__rg_alloc",
+    "__rg_alloc_zeroed",
+    "__rg_realloc",
 ];
+
+/// The same of Swift's runtime.
+const SWIFT_ALLOCATORS: &[&str] = &["swift_slowAlloc", "swift_slowAllocTyped", "swift_allocObject"];
 
 /// Beginnings of qualified names that are all about handing out memory.
 const ALLOCATOR_PATHS: &[&str] = &[
@@ -197,11 +67,11 @@ const ALLOCATOR_PATHS: &[&str] = &[
     "std::pmr::new_delete_resource",
     "std::__detail::_Hashtable_alloc",
     "std::libcpp_allocate",
-    "alloc::alloc::",
-    "alloc::raw_vec::",
     "__rustc::",
-    "hashbrown::raw::alloc",
 ];
+
+/// The same of Rust's, whose crates are called as a namespace of C++ may be.
+const RUST_ALLOCATOR_PATHS: &[&str] = &["alloc::alloc::", "alloc::raw_vec::", "hashbrown::raw::alloc"];
 
 /// Beginnings of qualified names of the languages' own libraries.
 const RUNTIME_PATHS: &[&str] = &[
@@ -209,35 +79,17 @@ const RUNTIME_PATHS: &[&str] = &[
     "__gnu_cxx::",
     "__cxxabiv1::",
     "__cxa_",
-    "alloc::",
-    "core::",
-    "hashbrown::",
     "[",
     "str>",
     "__rust_begin_short_backtrace",
-    // Swift's; its functions are known by their modules.
-    "swift::",
     // Go's.
     "runtime.",
     "internal/runtime/",
     "internal/bytealg.",
 ];
 
-/// Containers of libiberty and GCC, by their short names.
-const CONTAINERS: &[&str] = &[
-    "htab_create",
-    "htab_create_alloc",
-    "htab_create_alloc_ex",
-    "htab_create_typed_alloc",
-    "htab_try_create",
-    "htab_expand",
-    "htab_find_slot",
-    "htab_find_slot_with_hash",
-    "hash_table<…>::hash_table",
-    "hash_table<…>::alloc_entries",
-    "hash_table<…>::expand",
-    "hash_table<…>::find_slot_with_hash",
-];
+/// The same of Rust's, whose crates are called as a namespace of C++ may be.
+const RUST_RUNTIME_PATHS: &[&str] = &["alloc::", "core::", "hashbrown::"];
 
 /// Modules of Swift's own libraries. Their generic functions are specialised in the program that uses them, and their small
 /// ones inlined: most of what an array or a dictionary does is code of the program's own file.
@@ -263,8 +115,9 @@ const SWIFT_MODULES: &[&str] = &[
     "_FoundationCollections",
 ];
 
-/// Beginnings of the names of Swift's runtime and of what its compiler makes, underscores in front left out.
-const SWIFT_RUNTIME: &[&str] = &["swift_", "objectdestroy", "block_copy_helper", "block_destroy_helper"];
+/// Beginnings of the names of Swift's runtime and of what its compiler makes, underscores in front left out. They count in
+/// every module, since a program may contain the runtime, unless the source shows another author.
+const SWIFT_RUNTIME: &[&str] = &["swift_", "swift::", "objectdestroy", "block_copy_helper", "block_destroy_helper"];
 
 /// Functions that run before `main`, or below a thread's first function.
 const ROOTS: &[&str] = &[
@@ -302,6 +155,22 @@ const RUNTIME_MODULES: &[&str] = &[
     "libdispatch.so",
 ];
 
+/// Parts of the source paths of the C library and of Swift's runtime, as their builds write them.
+const C_SOURCES: &[&str] = &[
+    "/glibc",
+    "/musl",
+    "../sysdeps/",
+    "./nptl/",
+    "./csu/",
+    "./malloc/",
+    "./string/",
+    "./wcsmbs/",
+    "./debug/",
+    "./stdio-common/",
+    "./libio/",
+];
+const SWIFT_SOURCES: &[&str] = &["/swift/", "<compiler-generated>"];
+
 /// Parts of source paths that belong to the languages' own libraries.
 const RUNTIME_SOURCES: &[&str] = &["/include/c++/", "/libstdc++-v3/", "/rustlib/src/rust/library/", "/libcxx/include/"];
 
@@ -315,36 +184,8 @@ const GENERATED_SOURCES: &[&str] =
 
 /// How near to the allocator a function is, by its demangled name, its source file and its module's path.
 pub fn classify(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> FunctionKind {
-    if let Some(function) = function {
-        if names::swift::function(function).is_some_and(|swift| {
-            swift.synthesized || swift.module.is_some_and(|module| SWIFT_MODULES.contains(&module))
-        }) {
-            return FunctionKind::Runtime;
-        }
-        // Its short name is that of the closure that it runs.
-        if names::run_by_std(function).is_some() {
-            return FunctionKind::Runtime;
-        }
-        let short = names::short(function);
-        let bare = short.trim_start_matches('_');
-        // Rust's inherent methods may be written `<alloc::vec::Vec<…>>::push`.
-        let path = short.trim_start_matches('<');
-        if FAMILIES.contains(&bare) || ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| path.starts_with(p))
-        {
-            return FunctionKind::Allocator;
-        }
-        let library = match trait_impl(&short) {
-            Some((of, of_trait)) => library_impl(of, of_trait) || DERIVED.contains(&of_trait),
-            None => {
-                RUNTIME_PATHS.iter().any(|p| path.starts_with(p))
-                    || SWIFT_RUNTIME.iter().any(|p| bare.starts_with(p))
-                    || ROOTS.contains(&short.as_str())
-                    || CONTAINERS.contains(&short.as_str())
-            }
-        };
-        if library || is_copy(function) || is_in_macro(function) {
-            return FunctionKind::Runtime;
-        }
+    if let Some(kind) = function.and_then(|function| by_name(function, file, module)) {
+        return kind;
     }
     let from_library = |file: &str| {
         RUNTIME_SOURCES.iter().any(|p| file.contains(p)) || (file.starts_with("/rustc/") && file.contains("/library/"))
@@ -355,12 +196,71 @@ pub fn classify(function: Option<&str>, file: Option<&str>, module: Option<&str>
     FunctionKind::Own
 }
 
+/// The same where the name shows it.
+fn by_name(function: &str, file: Option<&str>, module: Option<&str>) -> Option<FunctionKind> {
+    if let Some(swift) = names::swift::function(function) {
+        let of_library = swift.module.is_some_and(|module| SWIFT_MODULES.contains(&module));
+        if swift.synthesized || of_library || names::swift::is_allocating_initializer(&swift.short) {
+            return Some(FunctionKind::Runtime);
+        }
+    }
+    // Its short name is that of the closure that it runs.
+    if names::run_by_std(function).is_some() {
+        return Some(FunctionKind::Runtime);
+    }
+    let short = names::short(function);
+    let bare = short.trim_start_matches('_');
+    // Rust's inherent methods may be written `<alloc::vec::Vec<…>>::push`.
+    let path = short.trim_start_matches('<');
+    let begins = |beginnings: &[&str], name: &str| beginnings.iter().any(|p| name.starts_with(p));
+    let of_rust = || file.map_or_else(|| !has_parameters(function), |file| file.ends_with(".rs"));
+    let of_c = || written_there(file, module, C_SOURCES);
+    let of_swift = || written_there(file, module, SWIFT_SOURCES);
+    if FAMILIES.contains(&bare)
+        || ALLOCATORS.contains(&short.as_str())
+        || begins(ALLOCATOR_PATHS, path)
+        || begins(RUST_ALLOCATOR_PATHS, path) && of_rust()
+        || C_ALLOCATORS.contains(&bare) && of_c()
+        || SWIFT_ALLOCATORS.contains(&bare) && of_swift()
+    {
+        return Some(FunctionKind::Allocator);
+    }
+    match third_party::purpose(&short, file, module) {
+        Some(third_party::Purpose::Allocator) => return Some(FunctionKind::Allocator),
+        Some(third_party::Purpose::Container) => return Some(FunctionKind::Runtime),
+        None => {}
+    }
+    let library = match trait_impl(&short) {
+        Some((of, of_trait)) => library_impl(of, of_trait) || DERIVED.contains(&of_trait),
+        None => {
+            begins(RUNTIME_PATHS, path)
+                || begins(RUST_RUNTIME_PATHS, path) && of_rust()
+                || begins(SWIFT_RUNTIME, bare) && of_swift()
+                || ROOTS.contains(&short.as_str()) && of_c()
+        }
+    };
+    (library || is_copy(function) || is_in_macro(function)).then_some(FunctionKind::Runtime)
+}
+
+/// May a function be from these sources? A source file that is known and elsewhere shows another author, unless the module is
+/// the runtime's as a whole.
+fn written_there(file: Option<&str>, module: Option<&str>, sources: &[&str]) -> bool {
+    module.is_some_and(of_runtime) || file.is_none_or(|file| sources.iter().any(|part| file.contains(part)))
+}
+
+/// True for a demangled name of C++: Rust's have no parameters.
+fn has_parameters(function: &str) -> bool {
+    let function = function.split(" [clone").next().unwrap_or(function);
+    function.strip_suffix(" const").unwrap_or(function).ends_with(')')
+}
+
 /// True for what copies a value of a type of the program's own.
 pub fn copies_own(function: &str) -> bool {
     if let Some((of, of_trait)) = trait_impl(&names::short(function)) {
         return ["core::clone::Clone", "alloc::borrow::ToOwned"].contains(&of_trait) && !library_impl(of, of_trait);
     }
-    is_copy(function) && !RUNTIME_PATHS.iter().any(|path| function.starts_with(path))
+    let library = RUNTIME_PATHS.iter().chain(RUST_RUNTIME_PATHS).any(|path| function.starts_with(path));
+    is_copy(function) && !library
 }
 
 /// A C++ class's copy constructor or assignment; the compiler writes most of them.
@@ -381,7 +281,7 @@ fn is_generated(file: &str) -> bool {
     GENERATED_SOURCES.iter().any(|end| name.ends_with(end)) || name.starts_with("moc_") && name.ends_with(".cpp")
 }
 
-/// Is this what runs before `main`, or below a thread's first function?
+/// Is this what runs before `main`, or below a thread's first function? By its name alone.
 pub fn begins_a_stack(function: &str) -> bool {
     ROOTS.contains(&names::short(function).as_str())
 }

@@ -72,6 +72,14 @@ pub(crate) fn function(name: &str) -> Option<Function<'_>> {
     (!short.is_empty()).then_some(Function { short, module: reader.module, synthesized: reader.synthesized })
 }
 
+/// True for what allocates an object and calls its `init`, by its short name: the compiler writes one for each initializer of a
+/// class.
+pub(crate) fn is_allocating_initializer(short: &str) -> bool {
+    let name = short.split_once('(').map_or(short, |(name, _)| name);
+    let name = name.strip_prefix(SPECIALIZED).unwrap_or(name);
+    name.rsplit_once('.').is_some_and(|(_, method)| method == "__allocating_init") && !name.contains(' ')
+}
+
 /// Without what makes it a copy or a part of the function that is left: specialised, merged, resumed after an `await`.
 pub(crate) fn without_copies(name: &str) -> &str {
     let mut rest = name;
