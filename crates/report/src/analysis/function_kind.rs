@@ -231,6 +231,7 @@ fn by_name(function: &str, file: Option<&str>, module: Option<&str>) -> Option<F
         None => {}
     }
     let library = match trait_impl(&short) {
+        Some((_, of_trait)) if is_trait_of_allocators(of_trait) => return Some(FunctionKind::Allocator),
         Some((of, of_trait)) => library_impl(of, of_trait) || DERIVED.contains(&of_trait),
         None => {
             begins(RUNTIME_PATHS, path)
@@ -309,6 +310,17 @@ pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>
     // The template's name alone: its arguments and parameters are the program's.
     let of_c = ["mallow_measure", "mallow_measure_in"].contains(&function);
     of_rust || of_swift || of_c || names::short(function).starts_with("mallow::measure<")
+}
+
+/// Rust's `core::alloc::GlobalAlloc`, and `Allocator` of it or of a crate that offers it to stable compilers. Whoever implements
+/// one, by a library or in the program, hands out memory for others.
+fn is_trait_of_allocators(of_trait: &str) -> bool {
+    let mut path = of_trait.rsplit("::");
+    match (path.next(), path.next()) {
+        (Some("GlobalAlloc"), Some("global" | "alloc")) => true,
+        (Some("Allocator"), Some("alloc")) => true,
+        _ => false,
+    }
 }
 
 /// Type and trait of Rust's `<Type as Trait>::method`.
