@@ -1,6 +1,6 @@
 //! Programs that may be watched: run directories of this machine, and processes that run without Mallow.
 
-use super::{Control, WatchError};
+use super::{Control, WatchError, directory_of};
 use crate::attach::is_loaded;
 use crate::preflight::executed_names;
 use crate::rundir::changes::DirectoryChanges;
@@ -8,6 +8,7 @@ use crate::rundir::command_line;
 use crate::rundir::directory::{about, bases};
 use crate::rundir::owner;
 use crate::rundir::process_file::process_files;
+use crate::session::leftovers;
 use mallow_profile::Process;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -112,7 +113,7 @@ pub struct Others {
 }
 
 impl Others {
-    /// Those that were not there at the last call.
+    /// Those that were not there at the last call, or that another mallow was attached to then.
     pub fn new_ones(&mut self) -> Vec<Process> {
         let user = rustix::process::geteuid();
         let own = std::fs::read_link("/proc/self/exe").ok();
@@ -128,6 +129,11 @@ impl Others {
             // A thread of the kernel has no executable.
             let Some(executable) = std::fs::read_link(format!("/proc/{pid}/exe")).ok() else { continue };
             if !(is_own || user.is_root()) || Some(&executable) == own.as_ref() {
+                continue;
+            }
+            // Named when that mallow is gone.
+            if reader_of(pid).is_some() {
+                now.remove(&(pid, began));
                 continue;
             }
             let in_run = owner::own_files(pid).is_ok_and(|files| !files.is_empty())
@@ -148,6 +154,21 @@ impl Others {
         executed_names::set(&mut new);
         new
     }
+}
+
+/// The mallow that reads a run directory.
+pub fn reader(run: &Path) -> Option<u32> {
+    leftovers::reader(run, &leftovers::control(run).ok()?)
+}
+
+/// The mallow that is attached to a process.
+fn reader_of(pid: u32) -> Option<u32> {
+    if is_loaded(pid) { reader(&directory_of(pid).ok()?) } else { None }
+}
+
+/// Whether mallow attached to a process, or to one that forked it: a later one has to attach anew.
+pub fn is_attached(process: &Process) -> bool {
+    is_loaded(process.pid)
 }
 
 /// Run directories that some process has in its environment: a process may come to them that has not made its file yet.
