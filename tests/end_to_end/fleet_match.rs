@@ -313,6 +313,74 @@ fn a_second_mallow_says_who_watches_and_takes_over_when_that_is_killed() {
     drop(second);
 }
 
+/// A mallow that is attached to a process alone.
+fn attached(fleet: &Fleet, file: &str, process: &Alive) -> Alive {
+    let mut command = Command::new(mallow());
+    command.args(["watch", "-p", &process.pid(), "--json", "--every", "1s", "--period", "16KiB", "-o"]);
+    let watch = Alive::start(quiet(command.arg(fleet.path(file))));
+    wait_for(&fleet.path(file), "samples", |report| report["samples"].as_u64() >= Some(5));
+    watch
+}
+
+#[test]
+fn a_process_that_a_killed_mallow_was_attached_to_is_watched_once() {
+    let fleet = Fleet::new();
+    let mut target = fleet.start_alone("orphan", "leak");
+    let mut first = attached(&fleet, "first", &target);
+    first.signal("KILL");
+    assert_eq!(first.end(), 128 + 9);
+
+    // It was not started under mallow, and nobody asked for attaching.
+    let mut watch = fleet.watch("plain", "orphan", &[]);
+    let reason = "the mallow that was attached to it was killed; --attach attaches anew";
+    wait_for(&fleet.path("plain"), "why it is not watched", |report| {
+        running(report).is_empty() && report["unwatched"] == serde_json::json!([{ "reason": reason, "processes": 1 }])
+    });
+    watch.signal("TERM");
+    assert_eq!(watch.end(), 0);
+
+    let mut watch = fleet.watch("anew", "orphan", &["--attach"]);
+    let file = fleet.path("anew");
+    wait_for(&file, "samples", |report| live_of(report, pid(&target), "keep_request") > 0.0);
+    let before = reports(&file).len();
+    let all = until("later reports", || Some(reports(&file)).filter(|all| all.len() >= before + 5));
+    for report in &all {
+        assert!(members(report).len() <= 1, "{report:#}");
+        assert_eq!((report["ended"].as_u64(), report["ended_in_all"].as_u64()), (Some(0), Some(0)), "{report:#}");
+        assert_eq!(report["unwatched"], serde_json::json!([]), "{report:#}");
+    }
+    let last = &all[all.len() - 1];
+    assert_eq!((running(last), last["processes"].as_u64()), (vec![pid(&target)], Some(1)));
+    assert_eq!(member(last, pid(&target)).expect("it")["attached"], true);
+    watch.signal("TERM");
+    assert_eq!(watch.end(), 0);
+    assert!(!maps_of(&target.pid()).contains("/mallow-"), "it was left as it was: {}", maps_of(&target.pid()));
+    target.signal("TERM");
+    assert_eq!(target.end(), 0);
+}
+
+#[test]
+fn a_process_that_another_mallow_is_attached_to_is_watched_once_that_has_left() {
+    let fleet = Fleet::new();
+    let target = fleet.start_alone("taken", "leak");
+    let mut first = attached(&fleet, "first", &target);
+    let watch = fleet.watch("second", "taken", &["--attach"]);
+    let file = fleet.path("second");
+    let refused = wait_for(&file, "who watches", |report| {
+        report["unwatched"][0]["reason"] == format!("process {} watches them", first.pid())
+    });
+    assert_eq!(
+        (running(&refused), refused["unwatched"].as_array().map(Vec::len)),
+        (Vec::new(), Some(1)),
+        "{refused:#}"
+    );
+    first.signal("TERM");
+    assert_eq!(first.end(), 0);
+    let taken = wait_for(&file, "samples", |report| live_of(report, pid(&target), "keep_request") > 0.0);
+    assert_eq!((running(&taken), taken["unwatched"].clone()), (vec![pid(&target)], serde_json::json!([])));
+    drop(watch);
+}
+
 #[test]
 fn processes_that_were_not_started_under_mallow_are_attached_to_where_that_is_asked_for() {
     let fleet = Fleet::new();

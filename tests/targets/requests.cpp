@@ -1,15 +1,16 @@
 // A server as many are: requests come and go, sessions live for seconds, a cache fills up and then evicts, and each
 // request leaves 100 bytes behind.
 //
-//     requests [SECONDS [REQUESTS_PER_SECOND [BYTES_LEFT_BEHIND]]]
+//     requests [SECONDS [REQUESTS_PER_SECOND [BYTES_LEFT_BEHIND [warm]]]]
 //
-// Prints how many requests it served.
+// With `warm` the cache is full before the first request. Prints how many requests it served.
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -95,6 +96,11 @@ class Server {
         served_ += answer.size() > 0;
     }
 
+    void warm() {
+        for (std::uint32_t key = 0; key < 2'500; key++)
+            cache_.look_up(key);
+    }
+
     std::uint64_t served() const {
         return served_;
     }
@@ -144,6 +150,8 @@ int main(int argc, char **argv) {
     const std::size_t left = argc > 3 ? static_cast<std::size_t>(std::atol(argv[3])) : 100;
     constexpr unsigned workers = 2;
     Server server(left);
+    if (argc > 4 && std::strcmp(argv[4], "warm") == 0)
+        server.warm();
     std::vector<std::thread> threads;
     for (unsigned worker = 0; worker < workers; worker++) {
         threads.emplace_back([&, worker] { work(server, worker, seconds, per_second / workers); });

@@ -316,11 +316,10 @@ pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>
 /// one, by a library or in the program, hands out memory for others.
 fn is_trait_of_allocators(of_trait: &str) -> bool {
     let mut path = of_trait.rsplit("::");
-    match (path.next(), path.next()) {
-        (Some("GlobalAlloc"), Some("global" | "alloc")) => true,
-        (Some("Allocator"), Some("alloc")) => true,
-        _ => false,
-    }
+    matches!(
+        (path.next(), path.next()),
+        (Some("GlobalAlloc"), Some("global" | "alloc")) | (Some("Allocator"), Some("alloc"))
+    )
 }
 
 /// Type and trait of Rust's `<Type as Trait>::method`.

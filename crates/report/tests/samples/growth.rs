@@ -237,7 +237,7 @@ fn growth_and_byte_seconds_have_intervals_that_cover() {
     // Among 300 sites eight blocks are not growth beyond chance, and are shown because they are enough; alone they are.
     covered("growth, 8 picked on average", 1200, 30, (leak(0.2), 300), |server| (rate(server), truth(0.2)));
     covered("growth, 60 picked", 1200, 40, (leak(1.0), 0), |server| (rate(server), truth(1.0)));
-    covered("8 picked, of what is said to grow", 2400, 30, (leak(0.2), 0), |server| {
+    covered("8 picked, of what is said to grow", 4800, 30, (leak(0.2), 0), |server| {
         let said = growth(server);
         (if said.verdict == Verdict::SoFar { said.bytes_per_hour } else { Estimate::default() }, truth(0.2))
     });

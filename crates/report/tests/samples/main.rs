@@ -4,6 +4,7 @@ mod coverage;
 mod fleet;
 mod growth;
 mod hostile;
+mod paths;
 mod server;
 mod simulation;
 mod snapshots;

@@ -23,15 +23,29 @@ pub fn framed(frame: &Frame, look: &Look) -> Line {
 
 /// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load load.cc:88 ← main main.cc:12`
 pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack: &Stack, look: &Look) -> Line {
+    described_by(frame, sites, (None, through), stack, look)
+}
+
+/// The same. With a function by which the first one allocates: `keep srv.cc:21, by make_payload ← load load.cc:88`
+pub fn described_by(
+    frame: Option<&Frame>,
+    sites: u64,
+    (by, through): (Option<&str>, Option<&str>),
+    stack: &Stack,
+    look: &Look,
+) -> Line {
     const CALLERS: usize = 4;
     const WIDE: usize = 120;
     let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
     let mut line = framed(frame, look);
+    if let Some(by) = by {
+        line = line.plain(format!(", by {}", function(by, look)));
+    }
     // Where there is little room, callers are worth more.
     if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
         line = line.faint(format!(" ({})", of(sites, "site")));
     }
-    if let Some(through) = through {
+    if let Some(through) = through.filter(|_| by.is_none()) {
         line = line.faint(format!(" via {}", function(through, look)));
     }
     called(line, frame, stack, CALLERS, look)

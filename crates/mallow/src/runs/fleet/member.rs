@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use mallow_capture::watch::{Looked, Watch};
 use mallow_profile::{Precision, Process, ProcessId, Profile, SampleEvent};
-use mallow_report::analysis::sampled::{Book, snapshot, snapshot_since_known};
+use mallow_report::analysis::sampled::{Book, Standings, snapshot, snapshot_since_known};
 use mallow_report::analysis::{FleetProcess, WatchOptions, WatchState, Which, watched};
 
 use super::super::watch::exclusions::Exclusions;
@@ -29,6 +29,8 @@ pub struct Member {
     pub has_news: bool,
     /// Places that were announced as growing.
     pub announced: HashSet<u64>,
+    /// What was found growing so far.
+    standings: Standings,
 }
 
 /// What a report of a member needs.
@@ -65,6 +67,7 @@ impl Member {
             began_ns,
             has_news: false,
             announced: HashSet::new(),
+            standings: Standings::default(),
         }
     }
 
@@ -75,7 +78,7 @@ impl Member {
     }
 
     /// Its numbers, with names. `watch` is its run's.
-    pub fn report(&self, watch: &Watch, request: &Request<'_>) -> FleetProcess {
+    pub fn report(&mut self, watch: &Watch, request: &Request<'_>) -> FleetProcess {
         let Looked { at_ns, unix_ms } = watch.looked();
         let state = WatchState {
             profile: watch.profile(),
@@ -93,10 +96,17 @@ impl Member {
             older_than_ms: request.older_than_ms,
             suppressions: &request.known.suppressions,
             baseline: request.known.baseline.as_ref(),
-            muted: &|_, _| false,
+            muted: &|_| false,
+            muted_place: &|_| false,
             limit: PLACES,
         };
-        FleetProcess::of(self.pid, &self.program, &self.command, watched(&state, &options), &self.book)
+        FleetProcess::of(
+            self.pid,
+            &self.program,
+            &self.command,
+            watched(&state, &options, &mut self.standings),
+            &self.book,
+        )
     }
 
     /// What it allocated and what is live, with names. It has this process alone.

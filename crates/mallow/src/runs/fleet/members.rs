@@ -62,8 +62,8 @@ pub struct Members<'a> {
     next_check_of_busy_ns: u64,
     /// Runs that another mallow watches: its pid, and how many of their processes match.
     busy: HashMap<PathBuf, (u32, u64)>,
-    /// Runs that cannot be watched: why, and how many of their processes match.
-    refused: HashMap<PathBuf, (String, u64)>,
+    /// Runs that cannot be watched, and why.
+    refused: HashMap<PathBuf, String>,
     /// Processes that cannot be attached to, by reason.
     unattached: BTreeMap<String, u64>,
     /// Programs under mallow run that do not match, a few.
@@ -196,8 +196,13 @@ impl<'a> Members<'a> {
     pub fn reports(&mut self, which: Which) -> Vec<FleetProcess> {
         self.look_now();
         self.name_all();
-        let request = |run: &Run| self.request(run, which);
-        self.iter().map(|(run, member)| member.report(&run.watch, &request(run))).collect()
+        let Self { runs, known, flags, .. } = self;
+        let mut reports = Vec::new();
+        for run in runs {
+            let request = request(run.attached.as_ref(), known, flags, which);
+            reports.extend(run.members.iter_mut().map(|member| member.report(&run.watch, &request)));
+        }
+        reports
     }
 
     /// Members with a place that grows significantly and was not announced: their numbers.
@@ -221,31 +226,21 @@ impl<'a> Members<'a> {
         }
         self.name_all();
         let mut news = Vec::new();
+        let Self { runs, known, flags, .. } = self;
         for (at, which) in growing {
-            let Some(run) = self.runs.get(at) else { continue };
-            let Some(member) = run.members.get(which) else { continue };
-            let report = member.report(&run.watch, &self.request(run, Which::Live));
+            let Some(Run { members, watch, attached, .. }) = runs.get_mut(at) else { continue };
+            let Some(member) = members.get_mut(which) else { continue };
+            let report = member.report(watch, &request(attached.as_ref(), known, flags, Which::Live));
             let grows = |place: &&WatchedPlace| place.growth.verdict == Verdict::Growing;
             let ids = report.places.iter().filter(grows).map(|place| place.id);
             let ids: Vec<u64> = ids.filter(|id| !member.announced.contains(id)).collect();
             if ids.is_empty() {
                 continue;
             }
-            if let Some(member) = self.runs.get_mut(at).and_then(|run| run.members.get_mut(which)) {
-                member.announced.extend(ids);
-            }
+            member.announced.extend(ids);
             news.push(report);
         }
         news
-    }
-
-    fn request(&self, run: &Run, which: Which) -> Request<'_> {
-        Request {
-            attached: run.attached.as_ref().map(|attached| attached.seconds),
-            known: &self.known,
-            which,
-            older_than_ms: self.flags.least_age().as_millis() as u64,
-        }
     }
 
     /// Looks up the names of frames that are new.
@@ -264,12 +259,13 @@ impl<'a> Members<'a> {
     }
 
     /// The last numbers of a process.
-    fn depart(&mut self, at: usize, Departed { member, abrupt }: Departed) {
+    fn depart(&mut self, at: usize, Departed { mut member, abrupt }: Departed) {
         let Some(run) = self.runs.get_mut(at) else { return };
         let from = std::mem::replace(&mut run.named, run.watch.profile().frames.len());
         self.names.fill(&mut [(run.watch.profile_mut(), from)]);
         let Some(run) = self.runs.get(at) else { return };
-        let last = member.report(&run.watch, &self.request(run, Which::Live)).ended(abrupt);
+        let request = request(run.attached.as_ref(), &self.known, self.flags, Which::Live);
+        let last = member.report(&run.watch, &request).ended(abrupt);
         if let Some(farewells) = &mut self.farewells {
             let has_samples = member.book.sums().next().is_some();
             farewells.add(member.number, has_samples.then_some(|| member.last_profile(&run.watch)));
@@ -329,8 +325,21 @@ impl<'a> Members<'a> {
             }
             return;
         }
+        let matching = processes.iter().filter(|process| matches(self.pattern, process));
+        if matching.filter(|process| candidates::is_attached(process)).count() > 0 {
+            // No command was started in it: what is in it comes to this mallow by being attached to.
+            match candidates::reader(directory).filter(|reader| *reader != std::process::id()) {
+                Some(reader) => drop(self.busy.insert(directory.to_owned(), (reader, chosen))),
+                None if self.others.is_none() => {
+                    let reason = "the mallow that was attached to it was killed; --attach attaches anew";
+                    self.refuse(directory, reason.to_owned());
+                }
+                None => {}
+            }
+            return;
+        }
         if self.runs.len() >= RUNS {
-            self.refuse(directory, format!("{RUNS} runs are watched, which is the most"), chosen);
+            self.refuse(directory, format!("{RUNS} runs are watched, which is the most"));
             return;
         }
         match Watch::open_with(directory, &self.tables) {
@@ -340,13 +349,13 @@ impl<'a> Members<'a> {
                 self.next_check_of_busy_ns = 0;
             }
             Err(WatchError::Busy(reader)) => drop(self.busy.insert(directory.to_owned(), (reader, chosen))),
-            Err(error) => self.refuse(directory, error.to_string(), chosen),
+            Err(error) => self.refuse(directory, error.to_string()),
         }
     }
 
-    fn refuse(&mut self, directory: &Path, reason: String, processes: u64) {
+    fn refuse(&mut self, directory: &Path, reason: String) {
         if self.refused.len() < RUNS {
-            self.refused.insert(directory.to_owned(), (reason, processes));
+            self.refused.insert(directory.to_owned(), reason);
         }
     }
 
@@ -449,9 +458,11 @@ impl<'a> Members<'a> {
             .into_iter()
             .map(|(reader, processes)| Unwatched { reason: format!("process {reader} watches them"), processes });
         let mut reasons = self.unattached.clone();
-        for (directory, (reason, processes)) in &self.refused {
-            if directory.exists() {
-                *reasons.entry(reason.clone()).or_default() += processes;
+        for (directory, reason) in &self.refused {
+            let running = candidates::running(directory).unwrap_or_default();
+            match running.iter().filter(|process| matches(self.pattern, process)).count() as u64 {
+                0 => {}
+                processes => *reasons.entry(reason.clone()).or_default() += processes,
             }
         }
         let refused = reasons.into_iter().map(|(reason, processes)| Unwatched { reason, processes });
@@ -477,6 +488,12 @@ impl<'a> Members<'a> {
         };
         self.runs.into_iter().filter_map(leave).collect()
     }
+}
+
+/// What a report of a member of a run needs.
+fn request<'r>(attached: Option<&Attached>, known: &'r Exclusions, flags: &WatchFlags, which: Which) -> Request<'r> {
+    let older_than_ms = flags.least_age().as_millis() as u64;
+    Request { attached: attached.map(|attached| attached.seconds), known, which, older_than_ms }
 }
 
 /// How long a turn is at the most. Targets that load a library wait for its table, but not longer than this is short.

@@ -3,11 +3,11 @@
 use mallow_report::analysis::sampled::Verdict;
 use mallow_report::analysis::{FleetPlace, FleetProcess, FleetProgram, FleetReport, WatchedPlace};
 
-use super::super::watch::headline::{losses, seconds};
+use super::super::watch::headline::{losses, name, seconds};
 use crate::output::text::estimates::{column_bytes, estimated_bytes, rate_per_hour};
 use crate::output::text::units::{count, of};
 use crate::output::text::utc::moment;
-use crate::output::text::{Line, Look, Page, described, function, location};
+use crate::output::text::{Line, Look, Page, described_by};
 
 /// Places of a program that do not grow, and of a process.
 const LARGEST: usize = 3;
@@ -76,12 +76,6 @@ pub fn news(process: &FleetProcess, watched_ms: u64, look: &Look) -> String {
     format!("after {}: {} {}: {}", seconds(watched_ms), process.program, process.pid, all.join("; "))
 }
 
-fn name(place: &WatchedPlace, look: &Look) -> String {
-    let Some(frame) = &place.frame else { return "(no stack is known)".to_owned() };
-    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
-    format!("{} {at}", function(&frame.function, look)).trim_end().to_owned()
-}
-
 fn growing(processes: u64) -> String {
     match processes {
         1 => "1 process grows".to_owned(),
@@ -136,7 +130,11 @@ fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Pa
 }
 
 fn show_place(place: &FleetPlace, look: &Look, page: &mut Page) {
-    let live = format!("{} live in {}", column_bytes(&place.live_bytes, look), of(place.processes, "process"));
+    let live = match place.by {
+        // In the others it is among all that the line allocates.
+        Some(_) => format!("{} live", column_bytes(&place.live_bytes, look)),
+        None => format!("{} live in {}", column_bytes(&place.live_bytes, look), of(place.processes, "process")),
+    };
     let line = match place.verdict >= Verdict::SoFar {
         false => Line::new().plain(format!("    {live}  ")),
         true => {
@@ -149,7 +147,8 @@ fn show_place(place: &FleetPlace, look: &Look, page: &mut Page) {
                 .plain(format!(" in {}{more}; {live}  ", pids.join(", ")))
         }
     };
-    page.line(line.then(described(place.frame.as_ref(), 1, place.through.as_deref(), &Default::default(), look)));
+    let called = (place.by.as_deref(), place.through.as_deref());
+    page.line(line.then(described_by(place.frame.as_ref(), 1, called, &Default::default(), look)));
 }
 
 fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Page) {
@@ -178,7 +177,13 @@ fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Pa
     if stacks {
         for place in process.places.iter().take(LARGEST) {
             let through = place.through.as_deref();
-            let named = described(place.frame.as_ref(), place.sites, through, &place.largest_site, look);
+            let named = described_by(
+                place.frame.as_ref(),
+                place.sites,
+                (place.by.as_deref(), through),
+                &place.largest_site,
+                look,
+            );
             page.line(Line::new().plain(format!("      {}  ", column_bytes(&place.live_bytes, look))).then(named));
         }
     }

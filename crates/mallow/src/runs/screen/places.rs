@@ -99,11 +99,14 @@ fn named(place: &WatchedPlace, report: &Watched, width: usize, look: &Look) -> V
     let arrow = if look.ascii { " <- " } else { " ← " };
     let at = if at.is_empty() { at } else { format!(" {}", clean(&at)) };
     let mut spans = vec![Span::styled(text(&first.function), strong()), Span::raw(at)];
+    if let Some(by) = &place.by {
+        spans.push(Span::raw(format!(", by {}", text(by))));
+    }
     if place.sites > 1 {
         spans.push(Span::styled(format!(" ({} paths)", count(place.sites)), faint()));
     }
     // Where there is little room, callers are worth more.
-    if let Some(through) = place.through.as_ref().filter(|_| width >= WIDE) {
+    if let Some(through) = place.through.as_ref().filter(|_| width >= WIDE && place.by.is_none()) {
         spans.push(Span::styled(format!(" via {}", text(through)), faint()));
     }
     let sites: Vec<&WatchedSite> = report.sites.iter().filter(|site| site.place == place.id).collect();

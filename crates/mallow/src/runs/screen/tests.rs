@@ -56,6 +56,7 @@ fn site(id: u64, function: &str, bytes: f64, growth: Estimate) -> WatchedSite {
 fn place(site: &WatchedSite) -> WatchedPlace {
     WatchedPlace {
         frame: site.stack.frames.first().cloned(),
+        by: None,
         through: (site.id == 1).then(|| "std::string::basic_string<char>".to_owned()),
         live_bytes: site.live_bytes,
         live: site.live,

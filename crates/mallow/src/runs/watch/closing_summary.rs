@@ -6,7 +6,7 @@ use mallow_report::analysis::{Watched, WatchedPlace};
 use super::headline::{attached, headline, losses, seconds, whole};
 use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, rate_per_hour};
 use crate::output::text::units::{count, of};
-use crate::output::text::{Line, Look, Page, described};
+use crate::output::text::{Line, Look, Page, described_by};
 
 /// Rows of a terminal that nobody asks about, and those that are left for the prompt and mallow's last line.
 const HEIGHT: usize = 24;
@@ -101,7 +101,13 @@ fn list(title: &str, places: &[&WatchedPlace], look: &Look, page: &mut Page) {
         };
         // Where there is little room, callers are worth more.
         let through = place.through.as_deref().filter(|_| look.width.is_none_or(|width| width >= WIDE));
-        page.line(line.then(described(place.frame.as_ref(), place.sites, through, &place.largest_site, look)));
+        page.line(line.then(described_by(
+            place.frame.as_ref(),
+            place.sites,
+            (place.by.as_deref(), through),
+            &place.largest_site,
+            look,
+        )));
     }
 }
 

@@ -22,11 +22,15 @@ pub struct Headline {
     pub verdict: Verdict,
 }
 
-/// `remember srv.cpp:13`
+/// `remember srv.cpp:13`, or `note_session srv.cpp:21, by make_payload,`: what follows is said of it.
 pub fn name(place: &WatchedPlace, look: &Look) -> String {
     let Some(frame) = &place.frame else { return "(no stack is known)".to_owned() };
     let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
-    format!("{} {at}", function(&frame.function, look)).trim_end().to_owned()
+    let name = format!("{} {at}", function(&frame.function, look)).trim_end().to_owned();
+    match &place.by {
+        Some(by) => format!("{name}, by {},", function(by, look)),
+        None => name,
+    }
 }
 
 /// What this report says. `before`: the place that the last headline named.
@@ -52,7 +56,11 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
     }
     let largest = places.places.iter().max_by(|a, b| a.live_bytes.value.total_cmp(&b.live_bytes.value));
     let most = match largest.filter(|place| place.live_bytes.enough()) {
-        Some(place) => format!("; most is live in {}: {}", name(place, look), estimated_bytes(&place.live_bytes, look)),
+        Some(place) => format!(
+            "; most is live in {}: {}",
+            name(place, look).trim_end_matches(','),
+            estimated_bytes(&place.live_bytes, look)
+        ),
         None => String::new(),
     };
     let (verdict, text) = match report {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
-use mallow_report::analysis::sampled::{Book, Ended};
+use mallow_report::analysis::sampled::{Book, Ended, Standings};
 use mallow_report::analysis::{Recent, WatchOptions, WatchState, Watched, Which, stack_of, watched};
 use mallow_symbols::{Options, Symbolizer};
 
@@ -22,6 +22,8 @@ pub struct Session {
     known: Exclusions,
     muted_places: HashSet<u64>,
     muted_samples: HashSet<SampleKey>,
+    /// What was found growing so far.
+    standings: Standings,
     symbolizer: Symbolizer,
     /// Open as long as names are looked up below it.
     _root: Option<ForeignRoot>,
@@ -88,6 +90,7 @@ impl Session {
             known,
             muted_places: HashSet::new(),
             muted_samples: HashSet::new(),
+            standings: Standings::default(),
             symbolizer: Symbolizer::new(Options { root: root.as_ref().map(ForeignRoot::path), ..Options::default() }),
             _root: root,
             named: 0,
@@ -121,7 +124,7 @@ impl Session {
 
     /// A report. The profile's frames have their names.
     pub fn report(
-        &self,
+        &mut self,
         profile: &Profile,
         moment: &Moment,
         runs: &dyn Fn(ProcessId) -> bool,
@@ -137,18 +140,17 @@ impl Session {
             period_bytes: moment.period_bytes,
             runs,
         };
-        let muted =
-            |key: SampleKey, place: u64| self.muted_places.contains(&place) || self.muted_samples.contains(&key);
         let options = WatchOptions {
             occasion: subject.occasion,
             which: subject.which,
             older_than_ms: subject.older_than_ms,
             suppressions: &self.known.suppressions,
             baseline: self.known.baseline.as_ref(),
-            muted: &muted,
+            muted: &|key: SampleKey| self.muted_samples.contains(&key),
+            muted_place: &|place: u64| self.muted_places.contains(&place),
             limit: subject.limit,
         };
-        watched(&state, &options)
+        watched(&state, &options, &mut self.standings)
     }
 
     /// The latest frees and reallocs, the last one first. The profile's frames have their names.

@@ -11,7 +11,7 @@ use crate::output::json;
 use crate::output::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
 use crate::output::text::units::{bytes, count, of, share, span};
 use crate::output::text::utc::moment;
-use crate::output::text::{Line, Look, Page, described, stacked};
+use crate::output::text::{Line, Look, Page, described_by, stacked};
 
 /// A memory error, as text or as a line of JSON.
 pub fn memory_error(error: &ErrorDocument, look: &Look, stacks: bool, as_json: bool) -> Result<String> {
@@ -170,7 +170,8 @@ fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
     }
     page.line(Line::new().plain("  ").strong(size).plain(format!("; {}", facts.join("; "))));
     let through = place.through.as_deref();
-    let named = described(place.frame.as_ref(), place.sites, through, &place.largest_site, look);
+    let named =
+        described_by(place.frame.as_ref(), place.sites, (place.by.as_deref(), through), &place.largest_site, look);
     page.line(Line::new().plain("    ").then(named));
 }
 

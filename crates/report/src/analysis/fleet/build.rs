@@ -161,6 +161,7 @@ fn place(group: &[(u32, &WatchedPlace)]) -> Option<FleetPlace> {
     let worst = group.iter().map(|(_, place)| place.growth.verdict).max().unwrap_or_default();
     Some(FleetPlace {
         frame: first.frame.clone(),
+        by: first.by.clone(),
         through: first.through.clone(),
         live_bytes: bytes.estimate(0.5),
         samples: bytes.samples(),

@@ -96,7 +96,10 @@ pub struct FleetPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; then these are
+    /// the figures of the processes in which it grows so.
+    pub by: Option<String>,
+    /// The function that the line called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
     /// Bytes live in all processes.
     pub live_bytes: Estimate,

@@ -10,6 +10,7 @@ use super::growth::{Asked, Growth, Lives, Said, Verdict, WARM_UP_NS};
 use super::history::History;
 use super::lives::{CLOCKS, Clock, Traffic};
 use super::site::{Site, Sums, seconds, weight};
+use super::standing::Evidence;
 
 /// A sample that was freed or reallocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub struct Ended {
     /// By realloc.
     pub reallocated: bool,
 }
+
+/// Tests for each site: the callers of n sites are a tree with 2 n - 1 branches at the most.
+const BRANCHES: usize = 2;
 
 /// What is said of a site, or of several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,8 +45,10 @@ pub struct SiteFigures {
     pub freed_by_others: Estimate,
     /// Bytes times the seconds that they were live.
     pub byte_seconds: Estimate,
-    /// How its live bytes grow.
+    /// How its live bytes grow, as this look alone has it.
     pub growth: Growth,
+    /// What that is based on.
+    pub evidence: Evidence,
     /// CLOCK_MONOTONIC at which the oldest live sample was allocated; 0 without one.
     pub oldest_ns: u64,
     /// And the youngest.
@@ -112,6 +118,11 @@ fn began(event: &SampleEvent) -> Option<u64> {
         SampleEvent::Allocated { sample, .. } => Some(sample.at_ns),
         _ => None,
     }
+}
+
+/// The number that the first of some sites drew; None where there are none.
+fn lot(sites: &[(&ProcessId, &Site)]) -> Option<f64> {
+    sites.iter().min_by_key(|(process, _)| process.0).map(|(_, site)| site.lot)
 }
 
 impl Book {
@@ -255,10 +266,20 @@ impl Book {
         })
     }
 
+    fn of_stacks(&self, stacks: &[StackId]) -> Vec<(&ProcessId, &Site)> {
+        stacks.iter().filter_map(|stack| self.sites.get(stack)).flatten().collect()
+    }
+
+    /// What these stacks show of their growth, in all processes together.
+    pub fn evidence_of(&self, stacks: &[StackId]) -> Evidence {
+        let of = self.of_stacks(stacks);
+        lot(&of).map_or(Evidence::default(), |lot| self.evidence(&of, lot))
+    }
+
     /// What these stacks, which read the same, did in all processes.
     pub fn site(&self, stacks: &[StackId]) -> SiteFigures {
-        let of: Vec<(&ProcessId, &Site)> = stacks.iter().filter_map(|stack| self.sites.get(stack)).flatten().collect();
-        let Some(lot) = of.iter().min_by_key(|(process, _)| process.0).map(|(_, site)| site.lot) else {
+        let of = self.of_stacks(stacks);
+        let Some(lot) = lot(&of) else {
             return SiteFigures::default();
         };
         let (mut blocks, mut bytes, mut sums) = (Sum::default(), Sum::default(), Sums::default());
@@ -277,6 +298,7 @@ impl Book {
         // A block may have been live all the time without being seen.
         let watched = of.iter().map(|(process, _)| self.now_ns.saturating_sub(self.since_ns(**process))).max();
         sums.byte_seconds.may_miss(self.longest_period as f64 * watched.unwrap_or(0) as f64 * 1e-9);
+        let evidence = self.evidence(&of, lot);
         SiteFigures {
             live: blocks.estimate(lot),
             live_bytes: bytes.estimate(lot),
@@ -285,7 +307,8 @@ impl Book {
             freed_bytes: sums.freed_bytes.estimate(lot),
             freed_by_others: sums.freed_by_others.estimate(lot),
             byte_seconds: sums.byte_seconds.estimate(lot),
-            growth: self.growth(&of, lot),
+            growth: evidence.growth,
+            evidence,
             oldest_ns: if youngest_ns > 0 { oldest_ns } else { 0 },
             youngest_ns,
         }
@@ -295,31 +318,31 @@ impl Book {
     pub fn findings(&self) -> Vec<Finding> {
         let of = |(stack, processes): (&StackId, &FxHashMap<ProcessId, Site>)| {
             let sites: Vec<_> = processes.iter().collect();
-            Finding { stack: *stack, growth: self.growth(&sites, 0.5) }
+            Finding { stack: *stack, growth: self.evidence(&sites, 0.5).growth }
         };
         let mut findings: Vec<_> = self.sites.iter().map(of).filter(|f| f.growth.verdict == Verdict::Growing).collect();
         findings.sort_by(|a, b| b.growth.surely().total_cmp(&a.growth.surely()).then(a.stack.cmp(&b.stack)));
         findings
     }
 
-    /// What the clock says that says most.
-    fn growth(&self, sites: &[(&ProcessId, &Site)], lot: f64) -> Growth {
-        let Some(clocks) = &self.clocks else { return Growth::default() };
+    /// What the clocks say of these sites together.
+    fn evidence(&self, sites: &[(&ProcessId, &Site)], lot: f64) -> Evidence {
+        let Some(clocks) = &self.clocks else { return Evidence::default() };
         let running = || sites.iter().filter(|(process, _)| self.processes.contains_key(process));
         let Some(since_ns) = running().map(|(process, _)| self.since_ns(**process)).min() else {
-            return Growth { chance: 1.0, ..Growth::default() };
+            return Evidence { growth: Growth { chance: 1.0, ..Growth::default() }, ..Evidence::default() };
         };
-        // A site is looked at again and again: about as often as its time doubled anew.
+        // A site is looked at again and again: about as often as its time doubled anew. So is each branch of their callers.
         let watched = self.now_ns.saturating_sub(since_ns) as f64 * 1e-9;
         let asked = Asked {
             since_ns,
             now_ns: self.now_ns,
-            tests: (self.kept_apart.max(1) * CLOCKS) as f64 * (watched + 2.0).log2(),
+            tests: (self.kept_apart.max(1) * BRANCHES * CLOCKS) as f64 * (watched + 2.0).log2(),
             heaviest: self.longest_period as f64,
             lot,
             warm_up_ns: self.warm_up_ns.unwrap_or(WARM_UP_NS),
         };
-        Said::together(std::array::from_fn(|number| {
+        let said = std::array::from_fn(|number| {
             let (clock, mut lives) = (&clocks[number], Lives::default());
             for (_, site) in running() {
                 lives.deaths.merge(&site.deaths[number]);
@@ -328,7 +351,8 @@ impl Book {
                 }
             }
             lives.growth(clock, &self.traffic[number], &asked)
-        }))
+        });
+        Evidence { growth: Said::together(said), said, since_ns, tests: asked.tests }
     }
 
     fn since_ns(&self, process: ProcessId) -> u64 {

@@ -19,13 +19,15 @@
 
 use serde::Serialize;
 use statrs::function::beta::beta_reg;
+use statrs::function::erf::erfc;
+use statrs::function::gamma::gamma_lr;
 
 use super::estimate::{Estimate, Moments};
 use super::lives::{BUCKETS, CLOCKS, Clock, Deaths, FIRST_WIDTH_NS, Traffic};
 use super::trend::{Flow, Settled, chance, whole};
 
 /// How likely chance alone may be, over all sites and all looks.
-const CHANCE: f64 = 0.01;
+pub(super) const CHANCE: f64 = 0.01;
 /// The share of an even third that each third has at the least.
 const PART: f64 = 0.25;
 /// How many of the settled blocks may die in a time as long as the one that is looked at.
@@ -38,6 +40,9 @@ pub const FIRST_VERDICT_NS: u64 = LEAST_BUCKETS as u64 * FIRST_WIDTH_NS;
 pub const WARM_UP_NS: u64 = 180_000_000_000;
 /// It has stopped if the last part has less than this of what it should have, and chance would hardly do that.
 const STOPPED: (f64, f64) = (0.5, 0.001);
+/// The middle of even growth is at 0.5 of its time, with the second number as deviation, divided by the root of the number of
+/// blocks. Where growth halves within the time, its middle is at 0.46: below the first number it may fade.
+const EVEN_MIDDLE: (f64, f64) = (0.47, 0.29);
 /// Of what grows beyond chance, in bytes an hour: zero is outside of the interval.
 const LEAST_RATE: f64 = 1.0;
 /// The fewest samples of other sites that show how much there is to do.
@@ -96,12 +101,18 @@ impl Growth {
 }
 
 /// What one clock says.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Said {
     growth: Growth,
     stopped: bool,
     /// Samples of other sites a second; None: too few to tell.
     traffic: Option<f64>,
+    /// Whether lasting growth would look like this by chance as seldom as no growth looks like growth.
+    refutes: bool,
+    /// Blocks that came into, and went out of, the settled ones, as many as would be as sure if all had the weight `weight`.
+    came: f64,
+    went: f64,
+    weight: f64,
 }
 
 impl Said {
@@ -138,6 +149,37 @@ impl Said {
         };
         said.reduce(better).unwrap_or_default()
     }
+
+    /// What other sites allocate, in samples a second, as far as it is known.
+    pub fn traffic(&self) -> Option<f64> {
+        self.traffic
+    }
+
+    /// What one settled block weighs, in bytes; 0 without blocks.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Whether the blocks of this clock's time are evidence against growth at half of a rate that was found before, in bytes an
+    /// hour, as strong as a chance of `rare` is. `weight`: of one of its blocks. `usual`: what other sites allocated then.
+    pub fn refutes(&self, bytes_per_hour: f64, weight: f64, usual: Option<f64>, rare: f64) -> bool {
+        if self.refutes {
+            return true;
+        }
+        let weight = weight.max(self.weight);
+        if self.growth.over_ns == 0 || weight <= 0.0 {
+            return false;
+        }
+        let idle = self.traffic.zip(usual).map_or(1.0, |(now, usual)| (now / usual).min(1.0));
+        let expected = STOPPED.0 * idle * bytes_per_hour * self.growth.over_ns as f64 / 3.6e12 / weight;
+        let net = self.came - self.went;
+        net < expected && below((expected - net) / (self.came + self.went + expected).sqrt()) < rare
+    }
+}
+
+/// How likely a normal variable is to be more than so many deviations below its mean.
+fn below(deviations: f64) -> f64 {
+    0.5 * erfc(deviations / std::f64::consts::SQRT_2)
 }
 
 /// What is asked of a clock.
@@ -223,8 +265,9 @@ impl Lives {
         others
     }
 
-    /// Whether growth has come to an end in the last few buckets, though there was as much to do.
-    fn stopped(&self, from: u32, to: u32, others: &Traffic) -> bool {
+    /// Whether growth has come to an end in the last few buckets, though there was as much to do: lasting growth would look like
+    /// this by chance less often than `rare`.
+    fn stopped(&self, from: u32, to: u32, others: &Traffic, rare: f64) -> bool {
         let weight = self.flow(from, to).weight();
         (1..=(to - from) / 3).any(|last| {
             let end = to - last;
@@ -240,12 +283,13 @@ impl Lives {
             before > 0.0
                 && share > 0.0
                 && after < STOPPED.0 * expected
-                && beta_reg(before, after + 1.0, 1.0 - share) < STOPPED.1
+                && beta_reg(before, after + 1.0, 1.0 - share) < rare
         })
     }
 
-    /// The share of settled blocks that would die in a time as long as this one.
-    fn dying(&self, from: u32, to: u32) -> f64 {
+    /// The bytes of settled blocks that died, and the mean of those that lived. The first divided by the second is the share that
+    /// would die in a time as long as this one.
+    fn dying(&self, from: u32, to: u32) -> (f64, f64) {
         let (mut died, mut lived) = (0.0, 0.0);
         let mut add = |born: u32, death: Option<u32>, block: &Moments| {
             let (first, last) = ((born + 1).max(from), death.unwrap_or(to + 1).min(to + 1) - 1);
@@ -260,7 +304,7 @@ impl Lives {
         for (born, death, block) in self.deaths.iter() {
             add(born, Some(death), &block);
         }
-        if lived > 0.0 { died / lived * f64::from(to - from) } else { 0.0 }
+        (died, lived / f64::from(to - from))
     }
 
     /// What one clock says. `traffic` is what all sites allocated.
@@ -298,7 +342,7 @@ impl Lives {
             (bytes_per_hour.low, bytes_per_hour.high) = (Some(low * per_hour), Some(high * per_hour));
         }
         let others = self.others(traffic);
-        let stopped = grows && self.stopped(from, to, &others);
+        let stopped = grows && self.stopped(from, to, &others, STOPPED.1);
         let verdict = match bytes_per_hour.interval() {
             None => Verdict::Unknown,
             Some((low, _)) if low > 0.0 && grows => match self.lasts(first, from, to, &others) {
@@ -312,7 +356,62 @@ impl Lives {
         };
         let traffic = others.between(from, to);
         let traffic = (traffic >= LEAST_TRAFFIC).then(|| traffic / over_ns as f64);
-        Said { growth: Growth { verdict, bytes_per_hour, chance, over_ns }, stopped, traffic }
+        let growth = Growth { verdict, bytes_per_hour, chance, over_ns };
+        let (came, went) = whole(&flow);
+        let refutes = shrinks || self.refutes((first, from, to), &others, CHANCE / asked.tests);
+        Said { growth, stopped, traffic, refutes, came, went, weight: flow.weight() }
+    }
+
+    /// Whether growth, if there is any, fails to be lasting by more than chance: as [`Lives::lasts`] decides, and [`Lives::stopped`],
+    /// but on evidence that lasting growth shows by chance less often than `rare`.
+    fn refutes(&self, (first, from, to): (u32, u32, u32), others: &Traffic, rare: f64) -> bool {
+        let flow = self.flow(from, to);
+        if flow.net() <= 0.0 {
+            return false;
+        }
+        let weight = flow.weight();
+        let (died, lived) = self.dying(from, to);
+        let (died, lived) = (died / weight, lived / weight);
+        if lived > 0.0 && died > DYING * lived && gamma_lr(died, DYING * lived) < rare {
+            return true;
+        }
+        if self.stopped(from, to, others, rare) {
+            return true;
+        }
+        let blocks = flow.net() / weight;
+        let is_short = |(n, share): (u32, f64)| {
+            let third = (to - from) / 3;
+            let part = self.flow(from + n * third, from + (n + 1) * third).net().max(0.0) / weight;
+            part < PART * blocks * share && beta_reg(blocks - part, part + 1.0, 1.0 - share) < rare
+        };
+        if (0..3).zip(self.shares(from, to, others)).any(is_short) {
+            return true;
+        }
+        let early = first + (to - first).div_ceil(8);
+        let (came, went) = whole(&self.flow(early, to));
+        let blocks = (came - went) * (came - went) / (came + went);
+        came > went
+            && self
+                .middles(early, to, others)
+                .all(|middle| middle < EVEN_MIDDLE.0 && below((0.5 - middle) / EVEN_MIDDLE.1 * blocks.sqrt()) < rare)
+    }
+
+    /// The places of the middle of growth: by the clock, and by what other sites allocated, as far as that is known.
+    fn middles(&self, from: u32, to: u32, others: &Traffic) -> impl Iterator<Item = f64> {
+        let by_clock = self.middle(from, to, |_| 1.0);
+        let known = others.between(from, to) >= LEAST_TRAFFIC;
+        let by_traffic = known.then(|| self.middle(from, to, |bucket| others.between(bucket, bucket + 1)));
+        std::iter::once(by_clock).chain(by_traffic)
+    }
+
+    /// What share of even growth each third of the time has at the most: less than a third where there was less to do.
+    fn shares(&self, from: u32, to: u32, others: &Traffic) -> [f64; 3] {
+        let (third, all) = ((to - from) / 3, others.between(from, to));
+        [0, 1, 2].map(|n| {
+            let (begin, end) = (from + n * third, from + (n + 1) * third);
+            let busy = if all >= LEAST_TRAFFIC { others.between(begin, end) / all } else { 1.0 };
+            busy.min(1.0 / 3.0)
+        })
     }
 
     /// What kind of growth it is that there is since `from`, in a time that began with `first`, if it goes on.
@@ -323,21 +422,16 @@ impl Lives {
         // How many blocks' worth of growth there is, among so many comings and goings.
         let (came, went) = whole(&flow);
         let blocks = (came - went) * (came - went) / (came + went);
-        // An even growth's middle is at 0.5, give or take 0.29 / √blocks; where it halves within the time, at 0.46.
-        let least = 0.47 - 0.1 / blocks.sqrt();
-        let known = others.between(early, to) >= LEAST_TRAFFIC;
-        let fades = flow.net() > 0.0
-            && self.middle(early, to, |_| 1.0) < least
-            && (!known || self.middle(early, to, |bucket| others.between(bucket, bucket + 1)) < least);
-        if fades || self.dying(from, to) > DYING {
+        let least = EVEN_MIDDLE.0 - 0.1 / blocks.sqrt();
+        let fades = flow.net() > 0.0 && self.middles(early, to, others).all(|middle| middle < least);
+        let (died, lived) = self.dying(from, to);
+        if fades || lived > 0.0 && died > DYING * lived {
             return Verdict::Slowing;
         }
-        let third = (to - from) / 3;
-        let (net, all) = (self.flow(from, to).net(), others.between(from, to));
-        let even = (0..3).all(|n| {
+        let (third, net) = ((to - from) / 3, self.flow(from, to).net());
+        let even = (0..3).zip(self.shares(from, to, others)).all(|(n, share)| {
             let (begin, end) = (from + n * third, from + (n + 1) * third);
-            let busy = if all >= LEAST_TRAFFIC { others.between(begin, end) / all } else { 1.0 };
-            self.flow(begin, end).net() >= PART * net * busy.min(1.0 / 3.0)
+            self.flow(begin, end).net() >= PART * net * share
         });
         if even { Verdict::Growing } else { Verdict::Uneven }
     }

@@ -1,6 +1,7 @@
 //! What samples say of everything that was not sampled, and how sure that is.
 
 mod book;
+mod call_paths;
 mod estimate;
 mod feeding;
 mod growth;
@@ -9,9 +10,12 @@ mod limits;
 mod lives;
 mod site;
 mod snapshot;
+mod standing;
 mod trend;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
+pub use call_paths::{CALLERS, CallPath, GrowingPaths, growing_paths};
 pub use estimate::{Estimate, Sum, picked};
 pub use growth::{FIRST_VERDICT_NS, Growth, Verdict, WARM_UP_NS};
 pub use snapshot::{snapshot, snapshot_since_known};
+pub use standing::{Evidence, Standings};

@@ -1,17 +1,19 @@
 //! Live samples by site, without what is known.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use mallow_profile::{Lost, Process, ProcessId, Profile, Sample, SampleKey, StackId};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Baseline;
-use super::places::{Held, PlaceGroup, by_growth, freed_by_others, place_id, watched_places};
+use super::callers::Callers;
+use super::places::{Held, PlaceGroup, by_growth, freed_by_others, places_of, watched_places};
 use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{Book, SiteFigures, Sum, Verdict};
+use crate::analysis::sampled::{Book, CallPath, SiteFigures, Standings, Sum, Verdict};
 use crate::analysis::suppressions::Suppressions;
 
 /// What is known of a watched program at some moment.
@@ -46,8 +48,10 @@ pub struct WatchOptions<'a> {
     pub suppressions: &'a Suppressions,
     /// Sites that are left out unless they grow.
     pub baseline: Option<&'a Baseline>,
-    /// Whether a sample of a place, by its [`super::WatchedPlace::id`], is left out.
-    pub muted: &'a dyn Fn(SampleKey, u64) -> bool,
+    /// Whether a sample is left out.
+    pub muted: &'a dyn Fn(SampleKey) -> bool,
+    /// Whether a place is, by its [`super::WatchedPlace::id`].
+    pub muted_place: &'a dyn Fn(u64) -> bool,
     /// Sites that are shown at the most.
     pub limit: usize,
 }
@@ -62,14 +66,17 @@ struct Group {
 /// A site that nothing leaves out.
 struct Candidate {
     id: u64,
-    place: u64,
     stack: StackId,
+    path: CallPath,
     figures: SiteFigures,
     samples: Vec<Sample>,
 }
 
-/// The report.
-pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
+/// The report. `standings` are those of all reports of this watch so far.
+pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &mut Standings) -> Watched {
+    // What was live at the peak is no look at what is live now.
+    let mut apart = if options.which == Which::Peak { Some(standings.clone()) } else { None };
+    let standings = apart.as_mut().unwrap_or(standings);
     let requests = || state.book.requests().map(|(stack, number, mean)| (stack, number, (mean, mean)));
     let functions = Functions::with_requests(state.profile, requests);
     let run = run(state);
@@ -93,8 +100,8 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
     }
     let mut uses = vec![false; options.suppressions.patterns().len()];
     let (mut muted_samples, mut suppressed_samples, mut known_samples) = (0, 0, 0);
-    let mut places: FxHashMap<u64, PlaceGroup> = FxHashMap::default();
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut callers = Callers::new(&functions);
+    let mut lines: BTreeMap<u64, Vec<Candidate>> = BTreeMap::new();
     for (id, group) in groups {
         let Some(&stack) = group.stacks.iter().min() else { continue };
         let all = group.samples.len() as u64;
@@ -103,65 +110,75 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
             suppressed_samples += all;
             continue;
         }
-        let figures = state.book.site(&group.stacks);
+        let mut figures = state.book.site(&group.stacks);
+        figures.growth = standings.settle(id, &figures.evidence);
         let growing = figures.growth.verdict == Verdict::Growing;
         if !growing && options.baseline.is_some_and(|baseline| baseline.has(&functions, stack)) {
             known_samples += all;
             continue;
         }
-        let named = functions.named(stack);
-        let place = place_id(&functions, named.as_ref());
-        let unmuted = group.samples.iter().filter(|(key, _)| !(options.muted)(*key, place));
+        let line = functions.named(stack).map_or(0, |named| callers.name(&named.step));
+        let is_muted = (options.muted_place)(line);
+        let unmuted = group.samples.iter().filter(|(key, _)| !is_muted && !(options.muted)(*key));
         let samples: Vec<Sample> = unmuted.map(|(_, sample)| *sample).collect();
         muted_samples += all - samples.len() as u64;
         if samples.is_empty() {
             continue;
         }
-        places.entry(place).or_default().stacks.extend(&group.stacks);
-        candidates.push(Candidate { id, place, stack, figures, samples });
+        let path = CallPath { stacks: group.stacks, callers: callers.of(stack) };
+        lines.entry(line).or_default().push(Candidate { id, stack, path, figures, samples });
     }
-    for place in places.values_mut() {
-        place.figures = state.book.site(&place.stacks);
-    }
+    let mut places: Vec<PlaceGroup> = Vec::new();
     let mut reported_bytes = Sum::default();
     let mut rows: Vec<(StackId, WatchedSite)> = Vec::new();
-    for Candidate { id, place, stack, figures, samples } in candidates {
-        let Some(group) = places.get_mut(&place) else { continue };
-        // Growth shows a leak before its blocks are old.
-        let grows = figures.growth.verdict.max(group.figures.growth.verdict) >= Verdict::SoFar;
-        let mut held = Held::default();
-        for sample in &samples {
-            let age_ms = state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
-            if options.which == Which::Old && !grows && age_ms < options.older_than_ms {
+    for (line, mut candidates) in lines {
+        candidates.sort_unstable_by_key(|candidate| candidate.stack);
+        let paths: Vec<CallPath> = candidates.iter_mut().map(|candidate| std::mem::take(&mut candidate.path)).collect();
+        let (mut of_line, which) = places_of(state.book, line, &paths, standings);
+        for (Candidate { id, stack, figures, samples, .. }, at) in candidates.into_iter().zip(which) {
+            let Some(group) = of_line.get_mut(at) else { continue };
+            if (options.muted_place)(group.id) {
+                muted_samples += samples.len() as u64;
                 continue;
             }
-            let pid = state.profile.processes.get(sample.process.0 as usize).map_or(0, |process| process.pid);
-            held.add(sample, age_ms, pid);
+            // Growth shows a leak before its blocks are old.
+            let grows = figures.growth.verdict.max(group.figures.growth.verdict) >= Verdict::SoFar;
+            let mut held = Held::default();
+            for sample in &samples {
+                let age_ms = state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
+                if options.which == Which::Old && !grows && age_ms < options.older_than_ms {
+                    continue;
+                }
+                let pid = state.profile.processes.get(sample.process.0 as usize).map_or(0, |process| process.pid);
+                held.add(sample, age_ms, pid);
+            }
+            if held.bytes.samples() == 0 {
+                continue;
+            }
+            held.pids.sort_unstable();
+            reported_bytes += held.bytes;
+            group.add(stack, &held);
+            rows.push((
+                stack,
+                WatchedSite {
+                    live_bytes: held.bytes.estimate(lot(id)),
+                    live: held.blocks.estimate(lot(id)),
+                    samples: held.bytes.samples(),
+                    growth: figures.growth,
+                    oldest_ms: held.oldest_ms,
+                    youngest_ms: held.youngest_ms,
+                    byte_seconds: figures.byte_seconds,
+                    freed_by_others: freed_by_others(&figures),
+                    pids: held.pids,
+                    id,
+                    place: group.id,
+                    stack: Default::default(),
+                },
+            ));
         }
-        if held.bytes.samples() == 0 {
-            continue;
-        }
-        held.pids.sort_unstable();
-        reported_bytes += held.bytes;
-        group.add(stack, &held);
-        rows.push((
-            stack,
-            WatchedSite {
-                live_bytes: held.bytes.estimate(lot(id)),
-                live: held.blocks.estimate(lot(id)),
-                samples: held.bytes.samples(),
-                growth: figures.growth,
-                oldest_ms: held.oldest_ms,
-                youngest_ms: held.youngest_ms,
-                byte_seconds: figures.byte_seconds,
-                freed_by_others: freed_by_others(&figures),
-                pids: held.pids,
-                id,
-                place,
-                stack: Default::default(),
-            },
-        ));
+        places.extend(of_line);
     }
+    standings.name(places.iter().filter(|place| place.figures.growth.verdict >= Verdict::SoFar).map(|place| place.id));
     rows.sort_by(|(a_stack, a), (b_stack, b)| {
         let by_growth = by_growth((&a.growth, &a.live_bytes), (&b.growth, &b.live_bytes));
         by_growth.then(a_stack.cmp(b_stack))

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod build;
+mod callers;
 mod memory;
 mod places;
 
@@ -177,13 +178,17 @@ pub struct WatchedPlaces {
     pub places_hidden: Option<LeftOut<Samples>>,
 }
 
-/// A line of a watched program, with the sites that it is named for: reports look past wrappers and containers.
+/// A line of a watched program, with the sites that it is named for: reports look past wrappers and containers. Where some call
+/// paths of a line grow and others do not, the caller that tells them apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WatchedPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; None: the line
+    /// itself allocates.
+    pub by: Option<String>,
+    /// The function that the line called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
     /// Bytes live.
     pub live_bytes: Estimate,

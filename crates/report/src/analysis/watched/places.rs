@@ -1,15 +1,15 @@
-//! Sites of a watched program by place: the line of the program that the blocks come from, whatever called it.
+//! Sites of a watched program by place: the line of the program that the blocks come from, whatever called it. Where some of its
+//! call paths grow and others do not, what grows is a place of its own: the caller that tells them apart.
 
 use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
 
 use mallow_profile::{Sample, StackId};
-use rustc_hash::{FxHashMap, FxHasher};
 
+use super::callers::caller;
 use super::{Samples, WatchedPlace, WatchedPlaces};
-use crate::analysis::functions::{Functions, Named};
+use crate::analysis::functions::Functions;
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{Estimate, Growth, SiteFigures, Sum, Verdict};
+use crate::analysis::sampled::{Book, CallPath, Estimate, Growth, SiteFigures, Standings, Sum, Verdict, growing_paths};
 
 /// The fewest sampled frees for a meaningful share of them.
 const LEAST_FREES: u64 = 8;
@@ -53,8 +53,11 @@ impl Held {
 /// The sites of a place.
 #[derive(Default)]
 pub(super) struct PlaceGroup {
+    /// Names it from report to report.
+    pub id: u64,
+    /// The caller of the line that tells these sites from others of the line, by its place among the callers; None: all of them.
+    caller: Option<usize>,
     /// Those of all its sites: growth is that of the place as a whole.
-    pub stacks: Vec<StackId>,
     pub figures: SiteFigures,
     held: Held,
     sites: u64,
@@ -75,38 +78,67 @@ impl PlaceGroup {
     }
 }
 
+/// The places of a line with these call paths, and of each path which of them it belongs to. `line` names the line.
+pub(super) fn places_of(
+    book: &Book,
+    line: u64,
+    paths: &[CallPath],
+    standings: &mut Standings,
+) -> (Vec<PlaceGroup>, Vec<usize>) {
+    let mut places = Vec::new();
+    // None: it is of those that are left.
+    let mut of_paths: Vec<Option<usize>> = vec![None; paths.len()];
+    for growing in growing_paths(book, line, paths, standings) {
+        for at in growing.paths {
+            of_paths[at] = Some(places.len());
+        }
+        let (id, caller, figures) = (growing.id, growing.caller, growing.figures);
+        places.push(PlaceGroup { id, caller, figures, ..PlaceGroup::default() });
+    }
+    let rest = places.len();
+    let stacks: Vec<StackId> = (of_paths.iter().zip(paths))
+        .filter(|(place, _)| place.is_none())
+        .flat_map(|(_, path)| path.stacks.iter().copied())
+        .collect();
+    if !stacks.is_empty() {
+        let mut figures = book.site(&stacks);
+        // Only whole branches of callers are tested for growth.
+        if figures.growth.verdict >= Verdict::SoFar {
+            figures.growth.verdict = Verdict::Undecided;
+        }
+        let id = if places.is_empty() { line } else { rest_of(line) };
+        places.push(PlaceGroup { id, figures, ..PlaceGroup::default() });
+    }
+    (places, of_paths.into_iter().map(|place| place.unwrap_or(rest)).collect())
+}
+
+/// Names what is left of a line of which some call paths are places of their own.
+fn rest_of(line: u64) -> u64 {
+    line.rotate_left(32) ^ 0x517c_c1b7_2722_0a95
+}
+
 /// The share of freed bytes that another thread freed; None where too few frees were seen.
 pub(super) fn freed_by_others(figures: &SiteFigures) -> Option<f64> {
     (figures.freed_bytes.samples >= LEAST_FREES).then(|| figures.freed_by_others.value / figures.freed_bytes.value)
 }
 
-/// Names a place by what it reads as, so that it is the same in several processes and from report to report.
-pub(super) fn place_id(functions: &Functions<'_>, named: Option<&Named>) -> u64 {
-    let mut hasher = FxHasher::default();
-    if let Some(Named { step, .. }) = named {
-        functions.name(step.function).hash(&mut hasher);
-        (step.file(), step.line).hash(&mut hasher);
-    }
-    // The hasher's low bits carry little information.
-    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 /// The places, at most `limit` of them in full. `lot` is the number that a place drew.
 pub(super) fn watched_places(
     functions: &Functions<'_>,
-    groups: FxHashMap<u64, PlaceGroup>,
+    groups: Vec<PlaceGroup>,
     limit: usize,
     lot: impl Fn(u64) -> f64,
 ) -> WatchedPlaces {
-    let mut rows: Vec<(StackId, WatchedPlace)> = Vec::new();
-    for (id, group) in groups {
-        let PlaceGroup { figures, mut held, sites, largest, .. } = group;
+    let mut rows: Vec<((StackId, Option<usize>), WatchedPlace)> = Vec::new();
+    for group in groups {
+        let PlaceGroup { id, caller, figures, mut held, sites, largest } = group;
         let Some((_, stack)) = largest else { continue };
         held.pids.sort_unstable();
         rows.push((
-            stack,
+            (stack, caller),
             WatchedPlace {
                 frame: None,
+                by: None,
                 through: None,
                 live_bytes: held.bytes.estimate(lot(id)),
                 live: held.blocks.estimate(lot(id)),
@@ -133,10 +165,13 @@ pub(super) fn watched_places(
     let (growing_places, places_growing_so_far, places_in_all) =
         (growing(Verdict::Growing), growing(Verdict::SoFar), rows.len() as u64);
     rows.truncate(limit);
-    let name = |(stack, place): (StackId, WatchedPlace)| {
+    let name = |((stack, at), place): ((StackId, Option<usize>), WatchedPlace)| {
         let named = functions.named(stack);
+        let line = named.map(|named| named.step);
+        let caller = at.and_then(|at| caller(functions, stack, at)).copied();
         WatchedPlace {
-            frame: named.map(|named| functions.frame(&named.step)),
+            frame: caller.or(line).map(|step| functions.frame(&step)),
+            by: line.filter(|_| caller.is_some()).map(|line| functions.name(line.function)),
             through: named.and_then(|named| named.through).map(|step| functions.name(step.function)),
             largest_site: functions.stack(stack),
             ..place

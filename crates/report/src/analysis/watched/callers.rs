@@ -1,0 +1,50 @@
+//! Who called the line that a site is named by, each by what it reads as.
+
+use std::hash::{Hash, Hasher};
+
+use mallow_profile::{StackId, StringId};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::analysis::functions::{FunctionId, Functions, Step};
+use crate::analysis::sampled::CALLERS;
+
+/// Names of functions with their lines, as numbers that are the same in several processes and from report to report.
+pub(super) struct Callers<'f, 'p> {
+    functions: &'f Functions<'p>,
+    known: FxHashMap<(FunctionId, Option<StringId>, u32), u64>,
+}
+
+impl<'f, 'p> Callers<'f, 'p> {
+    pub fn new(functions: &'f Functions<'p>) -> Self {
+        Self { functions, known: FxHashMap::default() }
+    }
+
+    /// The callers of a stack's line that are the program's own and no wrappers, the nearest one first.
+    pub fn of(&mut self, stack: StackId) -> Vec<u64> {
+        let functions = self.functions;
+        steps(functions, stack).map(|step| self.name(step)).collect()
+    }
+
+    /// Names a function with its line.
+    pub fn name(&mut self, step: &Step) -> u64 {
+        let functions = self.functions;
+        *self.known.entry((step.function, step.file(), step.line)).or_insert_with(|| {
+            let mut hasher = FxHasher::default();
+            let frame = functions.frame(step);
+            (frame.function, frame.file, frame.line).hash(&mut hasher);
+            // The hasher's low bits carry little information.
+            hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+}
+
+/// One of them, by its place among the callers.
+pub(super) fn caller<'a>(functions: &'a Functions<'_>, stack: StackId, at: usize) -> Option<&'a Step> {
+    steps(functions, stack).nth(at)
+}
+
+fn steps<'a>(functions: &'a Functions<'_>, stack: StackId) -> impl Iterator<Item = &'a Step> {
+    let line = functions.named_at(stack).map_or(usize::MAX, |(at, _)| at);
+    let callers = functions.steps(stack).skip(line.saturating_add(1));
+    callers.filter(|step| !functions.is_looked_past(step)).take(CALLERS)
+}
