@@ -104,6 +104,7 @@ def of_leaks(document):
     facts["unscanned_bytes"] = sum(part["leaked_bytes"] for part in document.get("unscanned", []))
     facts["unscanned_blocks"] = sum(part["leaked"] for part in document.get("unscanned", []))
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
+    facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("leaked")
     # Suppressed blocks are in neither list of the text; JSON's sums have them.
     for word, suppressed in (("reachable_blocks", "suppressed"), ("reachable_bytes", "suppressed_bytes")):
         if word in document:
@@ -116,6 +117,7 @@ def of_rss(document):
     facts = {
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
+    facts["huge_bytes"] = (document.get("kept_apart") or {}).get("huge_bytes")
     facts["name"] = document["executable"].rsplit("/", 1)[-1]
     cause = document.get("cause")
     if cause:

@@ -15,7 +15,7 @@ import zlib
 
 from places import HERE, INPUTS
 
-VERSION = "4"
+VERSION = "5"
 """Another one makes all files anew."""
 
 
@@ -34,6 +34,7 @@ def make():
     documents(lines)
     programs()
     media(chance)
+    genome(chance)
     archives()
     database(vocabulary, chance)
     mark.write_text(VERSION)
@@ -147,6 +148,15 @@ def media(chance):
         for at in range(300)
     ]
     put("image.svg", f"<svg xmlns='http://www.w3.org/2000/svg' width='400' height='400'>{''.join(circles)}</svg>\n")
+
+
+def genome(chance):
+    """A reference as FASTA, reads of it as FASTQ."""
+    reference = "".join(chance.choice("ACGT") for _ in range(60000))
+    lines = [reference[at : at + 60] for at in range(0, len(reference), 60)]
+    put("genome.fa", ">one\n" + "\n".join(lines) + "\n")
+    starts = [chance.randrange(len(reference) - 100) for _ in range(3000)]
+    put("reads.fq", "".join(f"@r{at}\n{reference[start:][:100]}\n+\n{'I' * 100}\n" for at, start in enumerate(starts)))
 
 
 def archives():

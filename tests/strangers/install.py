@@ -30,7 +30,7 @@ def install(row):
     marks = TOOLS / "installed"
     mark = marks / row.source.replace("/", "_")
     if client != "base" and not mark.exists():
-        why = CLIENTS[client](packages.split("+"))
+        why = CLIENTS[client](packages.split(","))
         if why:
             return why
         marks.mkdir(parents=True, exist_ok=True)

@@ -50,6 +50,7 @@ LEAKS = [
     r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end; --only reachable shows them",
     r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)",
 ]
+POOL = r"No leak: {bytes:pool_bytes} in {count:pool_blocks} blocks? that libstdc\+\+ keeps for exceptions when memory is scarce"
 LEAK = (
     r"{bytes:amount}(?:, {share:share})?: one leak(?:, (?:{count:times} times|once))?(?:, with {count:held} blocks? that only (?:it|they) holds?)?"
     r"; allocated (?:{span:oldest}|{span:oldest} to {span:youngest}) before the end(?:; {count:sites} call paths, the largest)?:?"
@@ -63,7 +64,12 @@ RSS = [
     r"Cause: .+ used {bytes:cause_place_bytes} and freed it; .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: .+",
     r"{bytes:rss} = RSS; PSS {bytes:pss}",
+    r"Between two readings RSS was higher: {bytes:peak_rss}\.",
+    r"{bytes:huge_bytes} in huge pages, which are kept whole\.",
 ]
+FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} small parts: --limit 0 shows all"
+RSS_PLACE = r"{bytes:live_bytes} {bytes:rounding_bytes} {bytes:holes_bytes} {bytes:alone_bytes} .+"
+
 PARTS = {
     "live blocks": "live",
     "rounding up of requests": "rounding",

@@ -8,6 +8,7 @@ command that shows it; the exit status is 1 if there is one.
 """
 
 import argparse
+import fcntl
 import sys
 import time
 
@@ -16,7 +17,7 @@ import install
 import report
 import table
 from counter import build, build_waiter
-from evidence import LIMIT, NotUsable, count, gather
+from evidence import LIMIT, Evidence, NotUsable, bare, count, gather
 from memcheck import Memcheck
 from oracles import errors, highest, lost, names, output, parts, samples, static, text, totals
 from pick import pick
@@ -50,6 +51,29 @@ def notes(evidence):
         yield f"{name}: a sentence that no rule reads: {line}"
 
 
+def check_table(rows):
+    """Runs each command bare, and says which cannot be installed, fail, or differ without the flag that says so."""
+    wrong = 0
+    for row in rows:
+        evidence = Evidence(row)
+        why = install.install(row)
+        try:
+            if why:
+                raise NotUsable(f"cannot be installed: {why}")
+            bare(evidence)
+        except NotUsable as unusable:
+            why = str(unusable)
+        else:
+            seconds = evidence.bare[0].seconds
+            why = f"takes {seconds:.1f} s" if seconds > 8 else None
+            if evidence.is_volatile and "volatile" not in row.flags:
+                why = "differs between two bare runs, and has no flag"
+        if why:
+            wrong += 1
+            print(f"{row.name}: {why}", flush=True)
+    return 1 if wrong else 0
+
+
 def main():
     """Picks, installs, runs, judges, prints."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -57,15 +81,23 @@ def main():
     arguments.add_argument("count", nargs="?", type=int, default=20)
     arguments.add_argument("--only", default="", help="names of rows, instead of a pick")
     arguments.add_argument("--load", type=int, default=4, help="so many `yes` beside the second half of the runs")
+    arguments.add_argument("--table", action="store_true", help="only check the table's flags, by bare runs")
     given = arguments.parse_args()
     if not MALLOW.exists():
         sys.exit(f"strangers: {MALLOW} is missing: make build, or MALLOW_BIN")
     BUILD.mkdir(parents=True, exist_ok=True)
+    lock = (BUILD / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"strangers: another one runs in {BUILD}")
     inputs.make()
     build(), build_waiter()
     rows = table.read()
     names_of = given.only.split(",") if given.only else []
     chosen = [row for row in rows if row.name in names_of] if names_of else pick(rows, given.seed, given.count)
+    if given.table:
+        return check_table(chosen if names_of else rows)
     shape = shape_of_environment()
     found, skipped, remarks, judged = [], [], [], 0
     for row in chosen:

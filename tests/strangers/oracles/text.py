@@ -281,7 +281,7 @@ def leaks_sentences(recording):
                     list(_own_share([part for part in said if part[2] in ("amount", "share")], _whole(document))),
                 )
             else:
-                yield line, check_sentence(line, rules.LEAKS, all_facts)
+                yield line, check_sentence(line, [*rules.LEAKS, rules.POOL], all_facts)
 
 
 def _whole(document):
@@ -299,6 +299,8 @@ def rss_sentences(recording):
     all_facts = facts.of_rss(document)
     parts = {part["part"]: part["bytes"] for part in document["parts"]}
     remedies = iter(document["remedies"])
+    places = None
+    rest = dict(parts)
     for line in paragraphs(recording.rss):
         remedy = re.match(r"\s+-(\S+ [kMGT]?B)\s+(sure|likely|at most)\s+(.*)", line)
         label = next((label for label in rules.PARTS if re.search(rf"\s\s{re.escape(label)}", line)), None)
@@ -311,6 +313,7 @@ def rss_sentences(recording):
             yield line, list(wrong(said, expected or {}))
         elif label:
             amount = parts.get(rules.PARTS.get(label, label))
+            rest.pop(rules.PARTS.get(label, label), None)
             said = read(rules.PART, line)
             known = {
                 "amount": amount,
@@ -319,6 +322,14 @@ def rss_sentences(recording):
             yield line, list(wrong(said, known)) if said else None
         elif line.startswith("Incomplete: ") or line == "What would help":
             continue
+        elif re.match(r"\s+live\s+rounding\s+holes\s+alone\s+place", line):
+            places = iter(document["places"])
+        elif places is not None and (said := read(rules.RSS_PLACE, line)) is not None:
+            yield line, list(wrong(said, next(places, None) or {}))
+        elif (said := read(rules.FOLDED, line)) is not None:
+            amount = sum(rest.values())
+            known = {"amount": abs(amount), "rows": len(rest), "share": facts.share(abs(amount), document["rss"])}
+            yield line, list(wrong([(kind, text.lstrip("-"), fact) for kind, text, fact in said], known))
         else:
             yield line, check_sentence(line, rules.RSS, all_facts)
 

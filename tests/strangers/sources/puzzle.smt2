@@ -1,0 +1,7 @@
+(declare-const a Int)
+(declare-const b Int)
+(declare-const c Int)
+(assert (and (> a 0) (> b a) (> c b) (= (+ (* a a) (* b b)) (* c c)) (< c 60)))
+(check-sat)
+(assert (= (mod (+ a b c) 7) 3))
+(check-sat)
