@@ -5,7 +5,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-BUILD = ROOT / "build" / "strangers"
+BUILD = Path(os.environ.get("STRANGERS_BUILD", ROOT / "build" / "strangers"))
 MALLOW = Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")).resolve()
 
 INPUTS = BUILD / "inputs"

@@ -235,9 +235,9 @@ class Falsehoods(unittest.TestCase):
 
     def test_what_watch_says(self):
         interval = {"value": 20_000, "low": 19_000, "high": 21_000}
-        quiet = {"growing": 0, "growing_places": 0, "live_bytes": interval}
+        quiet = {"growing": 0, "growing_places": 0, "period_bytes": 100, "live_bytes": interval}
         self.assertEqual(len(found_by(samples, watch={"quiet": (BARE, quiet)})), 1)
-        grows = {"growing": 1, "growing_places": 1, "live_bytes": {"value": 10_000, "low": 9_000, "high": 11_000}}
+        grows = {"growing": 1, "growing_places": 1, "period_bytes": 100, "live_bytes": {"value": 10_000, "low": 9_000, "high": 11_000}}
         self.assertEqual(len(found_by(samples, watch={"quiet": (BARE, grows)})), 1)
         self.assertEqual(
             len(found_by(samples, watch={"beside yes": (BARE, "Watched for 1 s until it ended with status 4: leak")})),
