@@ -20,6 +20,8 @@ LIMIT = 60.0
 """Seconds that a bare command may take; slower ones are no rows for this table."""
 SLOWER = 30.0
 """A run under a tool may take so many times as long as bare, and LIMIT more."""
+PROCESSES = 12
+"""Of a recording with more processes, filters are not tried: each is a run of mallow."""
 
 
 @dataclass
@@ -35,6 +37,10 @@ class Recording:
     rss: str = ""
     rss_json: dict | None = None
     page: str | None = None
+    by_process: dict = field(default_factory=dict)
+    """What `leaks --process PID` says, of each process id."""
+    gates: dict = field(default_factory=dict)
+    """Exit statuses of `leaks --fail-on-leak`, by what `--only` selects; "" is everything."""
 
 
 @dataclass
@@ -161,6 +167,9 @@ def record(evidence, condition, place, limit):
     )
     if condition == QUIET:
         recording.page = page.text(file)
+        pids = sorted({process["pid"] for process in (recording.report_json or {}).get("processes", [])})
+        recording.by_process = {pid: document("leaks", "--json", "--process", pid, file) for pid in pids[:PROCESSES]}
+        recording.gates = {only: gate(only, file) for only in ("", "lost")}
 
 
 def watch(evidence, condition, place, limit):
@@ -202,9 +211,16 @@ def rss(evidence, condition, place, limit):
         evidence.highest[condition] = (kib * 1024, document("report", "--json", kept))
 
 
+def gate(only, file):
+    """The exit status of the gate for leaks."""
+    selected = ["--only", only] if only else []
+    command = [MALLOW, "leaks", "--fail-on-leak", *selected, file]
+    return subprocess.run(command, capture_output=True, env=environment(), timeout=300).returncode
+
+
 def view(*arguments):
     """What a view prints."""
-    done = subprocess.run([MALLOW, *arguments], capture_output=True, env=environment(), timeout=300)
+    done = subprocess.run([MALLOW, *map(str, arguments)], capture_output=True, env=environment(), timeout=300)
     return done.stdout.decode(errors="replace")
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from places import BUILD, TOOLS
 
@@ -14,8 +15,9 @@ ORDINARY = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/ga
 
 def path():
     """PATH of all commands: what the judge installed, then the machine's."""
+    cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     own = [TOOLS / "venv/bin", TOOLS / "node/node_modules/.bin", TOOLS / "cargo/bin"]
-    return ":".join([*map(str, own), ORDINARY])
+    return ":".join([*map(str, own), ORDINARY, str(cargo / "bin")])
 
 
 def find(program):

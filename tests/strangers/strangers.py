@@ -19,12 +19,12 @@ import table
 from counter import build, build_waiter
 from evidence import LIMIT, Evidence, NotUsable, bare, count, gather
 from memcheck import Memcheck
-from oracles import errors, highest, lost, names, output, parts, samples, static, text, totals
+from oracles import errors, filters, highest, lost, names, output, parts, samples, static, text, totals
 from pick import pick
 from places import BUILD, MALLOW
 from shape import shape_of_environment
 
-ORACLES = (output, totals, parts, lost, highest, names, text, errors, samples)
+ORACLES = (output, totals, parts, filters, lost, highest, names, text, errors, samples)
 
 MORE_COUNTS = 6
 """Of a row whose totals disagree, before that is called a disagreement: chance and addresses may decide a block."""

@@ -17,7 +17,7 @@ import statements
 import table
 from counter import Image, Range
 from evidence import Recording
-from oracles import errors, highest, lost, names, output, parts, samples, text, totals
+from oracles import errors, filters, highest, lost, names, output, parts, samples, text, totals
 from pick import pick
 from places import BUILD, ROOT
 from sample import BARE, COUNTS, LEAKS, LEAKS_TEXT, PAGE, PLACE, REPORT, REPORT_TEXT, RSS, RSS_TEXT, a_run, evidence
@@ -28,7 +28,7 @@ def found_by(oracle, **changes):
     return list(oracle.check(evidence(**changes)))
 
 
-ALL = (output, totals, parts, lost, highest, names, text, errors, samples)
+ALL = (output, totals, parts, filters, lost, highest, names, text, errors, samples)
 
 
 class Truth(unittest.TestCase):
@@ -149,6 +149,15 @@ class Falsehoods(unittest.TestCase):
         self.assertTrue(found_by(parts, record=self.falsified(rss_json=false)))
         self.assertTrue(found_by(parts, rss={"quiet": (BARE, false)}))
 
+    def test_a_filter_that_loses_lost_blocks(self):
+        self.assertEqual(found_by(filters, record=self.falsified(by_process={7: copy.deepcopy(LEAKS)})), [])
+        without = {**LEAKS, "lost_blocks": 0, "lost_bytes": 0}
+        self.assertEqual(len(found_by(filters, record=self.falsified(by_process={7: without}))), 2)
+
+    def test_a_gate_that_passes_falsely(self):
+        for gates, count in (({"": 3, "lost": 3}, 0), ({"": 0, "lost": 3}, 1), ({"": 3, "lost": 0}, 1), ({"": 101}, 1)):
+            self.assertEqual(len(found_by(filters, record=self.falsified(gates=gates))), count, gates)
+
     def test_lost_blocks(self):
         for blocks, count in ((0, 0), (3, 0), (4, 1)):
             self.assertEqual(
@@ -169,6 +178,11 @@ class Falsehoods(unittest.TestCase):
         self.assertEqual(len(found_by(names, record=self.falsified(report_json=false))), 1)
         false["largest"][0]["largest"][0].update(function="Arena::grow", module="/bin/leak")
         self.assertEqual(found_by(names, record=self.falsified(report_json=false)), [], "a user's own namesake")
+
+    def test_libstdcxxs_emergency_pool_is_no_place(self):
+        pool = {**PLACE, "function": "libstdc++.so.6+0xa57ba", "module": "/lib/libstdc++.so.6", "address": None}
+        self.assertEqual(len(list(names.compare("places", {**pool, "peak_bytes": 72_704}))), 1)
+        self.assertEqual(len(list(names.compare("places", {**pool, "peak_bytes": 72_705}))), 0)
 
     def test_an_address_where_a_name_exists(self):
         module = BUILD / "named"
@@ -237,7 +251,12 @@ class Falsehoods(unittest.TestCase):
         interval = {"value": 20_000, "low": 19_000, "high": 21_000}
         quiet = {"growing": 0, "growing_places": 0, "period_bytes": 100, "live_bytes": interval}
         self.assertEqual(len(found_by(samples, watch={"quiet": (BARE, quiet)})), 1)
-        grows = {"growing": 1, "growing_places": 1, "period_bytes": 100, "live_bytes": {"value": 10_000, "low": 9_000, "high": 11_000}}
+        grows = {
+            "growing": 1,
+            "growing_places": 1,
+            "period_bytes": 100,
+            "live_bytes": {"value": 10_000, "low": 9_000, "high": 11_000},
+        }
         self.assertEqual(len(found_by(samples, watch={"quiet": (BARE, grows)})), 1)
         self.assertEqual(
             len(found_by(samples, watch={"beside yes": (BARE, "Watched for 1 s until it ended with status 4: leak")})),

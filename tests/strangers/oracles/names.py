@@ -11,6 +11,8 @@ from disagreement import Disagreement
 from places import HERE
 
 NAME = "first place"
+POOL = 72_704
+"""The bytes of libstdc++'s emergency pool for exceptions (libsupc++/eh_alloc.cc, on 64 bits)."""
 
 
 def check(evidence):
@@ -44,6 +46,11 @@ def compare(title, place):
         name = symbol(module, int(address, 16))
         if name:
             yield f"{title}: {function}", f"{name} (nm, addr2line)"
+    if "libstdc++" in (module or "") and POOL in (place.get("peak_bytes"), place.get("leaked_bytes")):
+        yield (
+            f"{title}: {function}, {POOL:,} B",
+            "libstdc++'s emergency pool, which each C++ program has: no place of the program",
+        )
     # A wrapper is the place where nobody else is on the stack.
     frames = (place.get("largest_site") or {}).get("frames") or []
     if is_wrapper(function, module or "") and any(

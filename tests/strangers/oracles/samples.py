@@ -2,6 +2,7 @@
 
 import re
 
+from amounts import PATTERNS, limits
 from disagreement import Disagreement
 
 NAME = "watch"
@@ -48,6 +49,20 @@ def widened(estimate, period):
     return value - WIDER * (value - estimate["low"]), value + WIDER * (estimate["high"] - value)
 
 
+def live_limits(text):
+    """The interval of the line of live bytes, of double width, or None where there are not enough samples."""
+    size = rf"({PATTERNS['bytes']})"
+    match = re.search(rf"^\s+live\s+{size} ±([0-9]+) %", text, re.MULTILINE)
+    if match:
+        value, share = limits("bytes", match[1])[1], int(match[2]) / 100
+        return value * (1 - WIDER * share), value * (1 + WIDER * share)
+    match = re.search(rf"^\s+live\s+{size} to {size}", text, re.MULTILINE)
+    if match is None:
+        return None
+    low, high = limits("bytes", match[1])[0], limits("bytes", match[2])[1]
+    return low - (high - low) / 2, high + (high - low) / 2
+
+
 def compare(document, evidence):
     """Pairs of what was said and what is right."""
     if document is None:
@@ -55,10 +70,10 @@ def compare(document, evidence):
         return
     if document["growing"] or document["growing_places"]:
         yield f"{document['growing_places']} places grow", f"nothing can be significant before {WARM_UP_MS // 1000} s"
-    limits = widened(document["live_bytes"], document["period_bytes"])
-    if limits and evidence.counts and "inside" not in evidence.row.flags:
+    interval = widened(document["live_bytes"], document["period_bytes"])
+    if interval and evidence.counts and "inside" not in evidence.row.flags:
         truth = evidence.range("live_bytes")
-        if truth.high < limits[0] or truth.low > limits[1]:
+        if truth.high < interval[0] or truth.low > interval[1]:
             estimate = document["live_bytes"]
             yield f"live {estimate['low']:,.0f} to {estimate['high']:,.0f} B at the end", f"{truth} B"
 
@@ -68,6 +83,12 @@ def sentences(text, evidence):
     if not text.strip():
         yield "no report", "one at the end"
         return
+    interval = live_limits(text)
+    if interval and evidence.counts and "inside" not in evidence.row.flags:
+        truth = evidence.range("live_bytes")
+        if truth.high < interval[0] or truth.low > interval[1]:
+            line = next(line for line in text.splitlines() if re.match(r"\s+live ", line))
+            yield " ".join(line.split())[:80], f"{truth} B"
     status = evidence.bare[0].status
     match = re.search(r"until it ended with status ([0-9]+)", text)
     if match and int(match[1]) not in {run.status for run in evidence.bare}:
