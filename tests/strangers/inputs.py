@@ -15,7 +15,7 @@ import zlib
 
 from places import HERE, INPUTS
 
-VERSION = "5"
+VERSION = "6"
 """Another one makes all files anew."""
 
 
@@ -30,6 +30,7 @@ def make():
     vocabulary = ["".join(chance.choice("etaoinshrdlucm") for _ in range(chance.randint(2, 11))) for _ in range(6000)]
     lines = [" ".join(chance.choice(vocabulary) for _ in range(chance.randint(3, 14))) for _ in range(20000)]
     plain(lines, chance)
+    put("keywords.txt", "\n".join(sorted(set(vocabulary))[:300:4]) + "\n")
     structured(chance, vocabulary)
     documents(lines)
     programs()
