@@ -91,6 +91,7 @@ mod processes;
 mod programs;
 mod reconcile;
 mod rss;
+mod rss_moment;
 mod sampling;
 mod scripts;
 mod signals;

@@ -13,13 +13,13 @@ def main(path):
     with open(path, "rb") as file:
         recording = read(file.read(), maps=True)
     footprints = [footprint(recording, each) for each in recording.footprints]
-    found = {"why": recording.why, "footprints": footprints, "rss": list(recording.rss.items())}
+    found = {"why": recording.why, "footprints": footprints, "rss": list(recording.rss.items()), "peaks": list(recording.peaks.items())}
     found["size_classes"] = list(recording.size_classes.items())
     print(json.dumps(found))
 
 
 def footprint(recording, each):
-    keys = "process ms is_highest is_last is_at_exit gap peak_rss live_blocks live_bytes totals".split()
+    keys = "process ms is_highest is_last is_at_exit gap peak_rss live_blocks live_bytes recent_live totals".split()
     kinds, flags, faults = {}, 0, []
     for mapping in each["mappings"]:
         kinds[mapping["kind"]] = kinds.get(mapping["kind"], 0) + mapping["sizes"]["rss"]

@@ -48,7 +48,7 @@ def read_blocks(data):
     if len(data) < 16:
         raise Refused("cut within its first 16 bytes")
     version = int.from_bytes(data[8:12], "little")
-    if version not in (1, 2):
+    if version not in (1, 2, 3):
         raise Refused(f"version {version}")
     if data[12:16] != bytes(4):
         raise Refused("a head that makes no sense")
@@ -234,6 +234,7 @@ class Recording:
     inside: list = field(default_factory=list)
     footprints: list = field(default_factory=list)
     rss: dict = field(default_factory=dict)
+    peaks: dict = field(default_factory=dict)
     """Process → points."""
     size_classes: dict = field(default_factory=dict)
 

@@ -15,9 +15,10 @@ def footprint(recording, block):
     found = {key: head.number() for key in keys}
     found["peak_rss"] *= 1024
     flags = found.pop("flags")
-    if found["process"] >= len(recording.processes) or flags > 15:
+    if found["process"] >= len(recording.processes) or flags > 31:
         raise Damaged("a footprint that makes no sense")
     found |= {"is_highest": bool(flags & 1), "is_last": bool(flags & 2), "is_at_exit": bool(flags & 4)}
+    found["recent_live"] = {"ms": head.number(), "bytes": head.number()} if flags & 16 else None
     found["gap"] = head.string() if flags & 8 else None
     found["mappings"], end, name = [], 0, ""
     for _ in range(head.number()):
@@ -77,7 +78,8 @@ def placed_blocks(recording, block):
 
 
 def rss(recording, block):
-    (column,) = map(Column, block.columns)
+    # Version 2 has the first column alone.
+    column, *peaks = map(Column, block.columns)
     while column.more():
         process, ms, points = column.number(), 0, []
         for _ in range(column.number()):
@@ -86,6 +88,19 @@ def rss(recording, block):
         if process >= len(recording.processes):
             raise Damaged("memory of no process")
         recording.rss[process] = points
+        recording.peaks[process] = peak(*peaks) if peaks else None
+    if any(column.more() for column in peaks):
+        raise Damaged("the highest RSS of no process")
+
+
+def peak(column):
+    flags = column.number()
+    if flags == 0:
+        return None
+    if not flags & 1 or flags > 7:
+        raise Damaged("a highest RSS that makes no sense")
+    found = {"bytes": 1024 * column.number()} | {key: column.number() for key in ("after_ms", "by_ms", "read_ms")}
+    return found | {"is_final": bool(flags & 2), "is_older": bool(flags & 4)}
 
 
 def size_classes(recording, block):

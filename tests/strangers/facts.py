@@ -59,8 +59,9 @@ def of_report(document):
             "highest_ms": highest["ms"],
             "highest_pid": highest["pid"],
             "highest_live": highest.get("live"),
-            "highest_live_bytes": highest["live_bytes"],
-            "highest_live_share": share(highest["live_bytes"], highest["rss"]),
+            "below_share": share(highest["peak_rss"] - highest["rss"], highest["peak_rss"]),
+            "highest_live_bytes": highest["recorded_live_bytes"],
+            "highest_live_share": share(highest["recorded_live_bytes"], highest["rss"]),
             "swap": highest.get("swap"),
         }
     if document.get("insights"):
@@ -119,6 +120,11 @@ def of_rss(document):
     }
     facts["huge_bytes"] = (document.get("kept_apart") or {}).get("huge_bytes")
     facts["name"] = document["executable"].rsplit("/", 1)[-1]
+    facts["below_share"] = share(document["peak_rss"] - document["rss"], document["peak_rss"])
+    freed = document.get("freed_before")
+    if freed:
+        facts["freed_ms"] = max(1, document["ms"] - freed["ms"])
+        facts |= {"freed_bytes": freed["freed_bytes"], "freed_of_bytes": freed["live_bytes"]}
     cause = document.get("cause")
     if cause:
         facts["cause_bytes"] = cause["bytes"]

@@ -1,5 +1,10 @@
 """The sentences of Mallow's views, as rules (statements.py). A sentence that none reads is listed as unread."""
 
+LIVE_HEAP = (
+    r"(?:; {bytes:highest_live_bytes} of (?:it|that) live heap(?:, {share:highest_live_share}| .+, older blocks are not known)"
+    r"|; live heap was {bytes:highest_live_bytes}, not all of it in memory)?"
+)
+
 REPORT = [
     r"ran {span:duration_ms}, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
     r"; {count:processes} process(?:es)?, {count:threads} threads?(?:; --all shows more)?",
@@ -14,9 +19,11 @@ REPORT = [
     r"(?:, {bytes:unscanned_bytes} not scanned)?(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
     r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording)(?:; not scanned for lost blocks)?"
     r"(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
-    r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:, {bytes:read_rss} when its memory was read)?"
-    r"(?:; {bytes:swap} more in swap)?(?:; {bytes:highest_live_bytes} of it live heap, {share:highest_live_share})?",
-    r"live then {count:highest_live} {bytes:highest_live_bytes} {share:highest_live_share} of RSS",
+    r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?" + LIVE_HEAP,
+    r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
+    r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?" + LIVE_HEAP,
+    r"live then(?: {count:highest_live})? {bytes:highest_live_bytes} (?:{share:highest_live_share} of RSS then|not all of it in memory"
+    r"|allocated .+; older blocks are not known)",
 ]
 
 VERDICT = [
@@ -57,14 +64,19 @@ LEAK = (
 )
 
 RSS = [
-    r"{word:name} \({count:pid}\), (?:highest RSS, at the end|highest RSS|RSS at the end|RSS): {bytes:rss} at {span:ms}"
-    r"; live blocks are {bytes:live_bytes}",
-    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}, {share:cause_share} of RSS",
+    r"{word:name} \({count:pid}\), highest RSS: {bytes:peak_rss}, the kernel's maximum(?:, reached before mallow attached"
+    r"|, reached at {span:peak_by_ms}|, reached between {span:peak_after_ms} and {span:peak_by_ms})?",
+    r"Divided: {bytes:rss} at {span:ms}(?:, at the end)?(?:, {share:below_share} below it)?; live blocks (?:allocated .+ )?are {bytes:live_bytes}"
+    r"(?:, older ones are not known)?",
+    r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
+    r"(?:, as at a program's exit: no remedy lowers the RSS from before that)?\.",
+    r"The process did not wait for mallow at its end: the kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before\.",
+    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
+    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
     r"Cause: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
     r"Cause: .+ used {bytes:cause_place_bytes} and freed it; .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: .+",
     r"{bytes:rss} = RSS; PSS {bytes:pss}",
-    r"Between two readings RSS was higher: {bytes:peak_rss}\.",
     r"{bytes:huge_bytes} in huge pages, which are kept whole\.",
 ]
 FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} small parts: --limit 0 shows all"

@@ -81,6 +81,7 @@ REPORT = {
         "rss": 4_000_000,
         "live": 3,
         "live_bytes": 10_000,
+        "recorded_live_bytes": 10_000,
         "swap": 0,
     },
     "largest": [places("peak", "peak_bytes"), places("allocations", "allocations")],
@@ -110,7 +111,7 @@ ran 200 ms, exit status 0; 1 process, 1 thread; --all shows more
   live at peak  5   11.0 kB  at 100 ms, 50.0 % of the run
   leaked        3   10.0 kB  live at the end; 4.00 kB of it lost
   highest RSS       4.00 MB  at 150 ms
-  live then     3   10.0 kB  0.3 % of RSS
+  live then     3   10.0 kB  0.3 % of RSS then
 
 Most bytes live at the peak  (the largest 2 of 3)
   75.0 %  8.25 kB  grow a.c:3 ← main
@@ -166,7 +167,8 @@ RSS = {
     "cause": {"part": "text", "bytes": 3_994_096, "place": None, "mapping": "/bin/leak"},
     "remedies": [{"expected_bytes": 1_000_000, "certainty": "sure"}],
 }
-RSS_TEXT = """leak (7), highest RSS: 4.00 MB at 150 ms; live blocks are 10.0 kB
+RSS_TEXT = """leak (7), highest RSS: 4.00 MB, the kernel's maximum
+Divided: 4.00 MB at 150 ms; live blocks are 10.0 kB
 Cause: 3.99 MB, 99.9 %: code of files; the largest is /bin/leak
 
 What would help

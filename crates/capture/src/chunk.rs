@@ -66,6 +66,17 @@ pub enum Chunk<'a> {
         ms: u64,
         /// In bytes.
         rss: u64,
+        /// The highest that the kernel had noted by then.
+        peak: u64,
+    },
+    /// The highest RSS of the process's whole life, found at its end.
+    FinalRss {
+        /// Number of the process.
+        process: u32,
+        /// Milliseconds since the recording began.
+        ms: u64,
+        /// In bytes.
+        peak: u64,
     },
     /// Nothing more comes from this process.
     ProcessEnd {

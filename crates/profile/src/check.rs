@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(profile().check(), Ok(()));
         type Break = fn(&mut Profile);
         let point = |ms| crate::RssPoint { ms, rss: 1, live_bytes: 0 };
-        let series = |process, points| crate::RssSeries { process: ProcessId(process), points };
+        let series = |process, points| crate::RssSeries { process: ProcessId(process), points, peak: None };
         type Case<'a> = (&'a str, &'a dyn Fn(&mut Profile));
         let orders: [Case<'_>; 5] = [
             ("footprints are not in their order", &|p| {

@@ -135,7 +135,8 @@ pub struct Footprint {
     pub process: ProcessId,
     /// When, in milliseconds since the recording began.
     pub ms: u64,
-    /// It has the highest `rss` of all that were read of the process, or the first one up to a fiftieth below it.
+    /// It stands for the highest RSS of the process: the highest that was read, or the first one up to a fiftieth below it. Where the
+    /// process freed most of its blocks just before its exit, it is the highest one before that.
     pub is_highest: bool,
     /// It is the last one that was read of the process.
     pub is_last: bool,
@@ -153,8 +154,19 @@ pub struct Footprint {
     pub live_blocks: u64,
     /// Their requested bytes.
     pub live_bytes: u64,
+    /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording does not say.
+    pub recent_live: Option<RecentLive>,
     /// Why the recording has no [`HeapMap`] of it, as what follows "no pages:"; None: it has one.
     pub gap: Option<String>,
+}
+
+/// The live bytes of a process shortly before a [`Footprint`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecentLive {
+    /// When they were that many, in milliseconds since the recording began.
+    pub ms: u64,
+    /// Requested bytes.
+    pub bytes: u64,
 }
 
 /// What a page of a [`PageRun`] is; all bits of one run are those of each of its pages.
@@ -250,6 +262,25 @@ pub struct RssSeries {
     pub process: ProcessId,
     /// By time. Longer recordings keep fewer of them, spread evenly, and always the highest and the last one.
     pub points: Vec<RssPoint>,
+    /// The kernel's own maximum; None in recordings of earlier versions.
+    pub peak: Option<PeakRss>,
+}
+
+/// The highest RSS of a process image as the kernel notes it (`VmHWM`): of each moment, not only of those at which mallow looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeakRss {
+    /// In bytes.
+    pub bytes: u64,
+    /// It was reached after this time and by that, in milliseconds since the recording began: two looks, of which the second one found it.
+    pub after_ms: u64,
+    /// See `after_ms`.
+    pub by_ms: u64,
+    /// When the kernel's figure was read last: a higher RSS after that is not known, unless `is_final`.
+    pub read_ms: u64,
+    /// It is the maximum of the image's whole life.
+    pub is_final: bool,
+    /// It was reached before the process was recorded: mallow attached to it later.
+    pub is_older: bool,
 }
 
 /// One point of it.
@@ -342,7 +373,33 @@ impl std::iter::Sum for MemorySizes {
     }
 }
 
+impl PeakRss {
+    /// A look at this time found that the highest so far is this.
+    pub fn look(&mut self, ms: u64, bytes: u64) {
+        if bytes > self.bytes {
+            *self = Self { bytes, after_ms: self.read_ms, by_ms: ms, is_older: false, ..*self };
+        }
+        self.read_ms = self.read_ms.max(ms);
+    }
+
+    /// At the end of the process the highest is this: nothing comes after it. The last pages that an exit touches are no moment of
+    /// their own: up to a hundredth more leaves the time as it was.
+    pub fn end(&mut self, ms: u64, bytes: u64) {
+        if bytes > self.bytes.saturating_add(self.bytes / 100) {
+            self.look(ms, bytes);
+        }
+        *self = Self { bytes: self.bytes.max(bytes), read_ms: self.read_ms.max(ms), is_final: true, ..*self };
+    }
+}
+
 impl Footprint {
+    /// Whether most of what was live shortly before had been freed by then: what is free now was in use a moment ago, as at an exit
+    /// that frees all. A part of less than a tenth of RSS does not count.
+    pub fn fell_from(&self) -> Option<RecentLive> {
+        let freed = |recent: &RecentLive| recent.bytes.saturating_sub(self.live_bytes);
+        self.recent_live.filter(|recent| self.live_bytes < recent.bytes / 2 && freed(recent) > self.totals.rss / 10)
+    }
+
     /// Whether mappings are in their order and apart, and the totals are their sums.
     pub fn check(&self) -> Result<(), &'static str> {
         if !self.page_bytes.is_power_of_two() {

@@ -47,7 +47,7 @@ pub use events::{Block, Call, Event, Moment};
 pub use families::{FAMILIES, Family, FamilyCounts};
 pub use footprint::{
     AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
-    PlacedBlock, RssPoint, RssSeries, SizeClasses, ThreadCaches,
+    PeakRss, PlacedBlock, RecentLive, RssPoint, RssSeries, SizeClasses, ThreadCaches,
 };
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};

@@ -20,6 +20,17 @@ pub enum Finding {
         ms: u64,
         /// In bytes.
         rss: u64,
+        /// The highest that the kernel had noted by then.
+        peak: u64,
+    },
+    /// The highest RSS of a process's whole life, found at its end.
+    FinalRss {
+        /// Number of the process.
+        process: u32,
+        /// Milliseconds since the recording began.
+        ms: u64,
+        /// In bytes.
+        peak: u64,
     },
     /// A reading, as words.
     Reading {

@@ -367,7 +367,8 @@ impl<'a> Drain<'a> {
     fn findings(&mut self) -> io::Result<()> {
         for finding in self.shown.memory.take() {
             match finding {
-                Finding::Rss { process, ms, rss } => self.append(&Chunk::Rss { process, ms, rss })?,
+                Finding::Rss { process, ms, rss, peak } => self.append(&Chunk::Rss { process, ms, rss, peak })?,
+                Finding::FinalRss { process, ms, peak } => self.append(&Chunk::FinalRss { process, ms, peak })?,
                 Finding::Reading { process, words } if self.spool.fits(words.len()) => {
                     let mut parts = words.chunks(READING_PART).peekable();
                     while let Some(words) = parts.next() {

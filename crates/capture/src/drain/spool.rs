@@ -13,8 +13,9 @@
 //! kind 6 Exit        a: ExitKind
 //! kind 7 ThreadName  a: thread; payload: its name
 //! kind 8 Memory      a: 1 for the last part of a reading; payload: its words
-//! kind 9 Rss         a: ms, b: bytes
+//! kind 9 Rss         a: ms, b: bytes; payload: the highest so far
 //! kind 10 SizeClasses  payload: usable sizes
+//! kind 11 FinalRss   a: ms, b: bytes
 //! ```
 
 use crate::chunk::{Chunk, ExitKind, ModuleStart, ProcessStart};
@@ -38,7 +39,7 @@ pub fn is_spool(file: &File) -> bool {
     let mut first = [0; 8];
     match file.read_at(&mut first, 0) {
         Ok(0) => true,
-        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=10),
+        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=11),
         _ => false,
     }
 }
@@ -105,7 +106,11 @@ impl SpoolWriter {
                 payload.numbers(usable);
                 (10, *process, 0, 0)
             }
-            Chunk::Rss { process, ms, rss } => (9, *process, *ms, *rss),
+            Chunk::Rss { process, ms, rss, peak } => {
+                payload.numbers(&[*peak]);
+                (9, *process, *ms, *rss)
+            }
+            Chunk::FinalRss { process, ms, peak } => (11, *process, *ms, *peak),
         };
         let header = [TAG ^ kind, process.into(), a, b, 0, payload.0.len() as u64];
         self.write([Segment::of(&header), Segment::of(&payload.0), Segment::of(&[])])
@@ -326,7 +331,8 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         7 => Chunk::ThreadName { process, tid: u32::try_from(a).ok()?, name: fields.text()? },
         8 => Chunk::Memory { process, is_last: a != 0, words },
         10 => Chunk::SizeClasses { process, usable: words },
-        9 => Chunk::Rss { process, ms: a, rss: b },
+        9 => Chunk::Rss { process, ms: a, rss: b, peak: *words.first()? },
+        11 => Chunk::FinalRss { process, ms: a, peak: b },
         _ => return None,
     })
 }
@@ -383,7 +389,8 @@ mod tests {
             Chunk::Exit { process: 3, kind: ExitKind::GaveUp },
             Chunk::ThreadName { process: 3, tid: 44, name: "worker".into() },
             Chunk::Memory { process: 3, is_last: true, words: WORDS },
-            Chunk::Rss { process: 3, ms: 12, rss: 1 << 40 },
+            Chunk::Rss { process: 3, ms: 12, rss: 1 << 40, peak: 1 << 41 },
+            Chunk::FinalRss { process: 3, ms: 13, peak: 1 << 42 },
             Chunk::SizeClasses { process: 3, usable: &[8, 16] },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]
@@ -422,6 +429,6 @@ mod tests {
             assert!(count == before || count == before + 1, "cut {cut}: {count} after {before}");
             before = count;
         }
-        assert_eq!(before, 9);
+        assert_eq!(before, sample().len() - 1);
     }
 }

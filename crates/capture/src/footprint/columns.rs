@@ -3,7 +3,7 @@
 use crate::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use mallow_profile::{
     AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
-    PlacedBlock, ProcessId, RssPoint, RssSeries, SizeClasses, ThreadCaches,
+    PeakRss, PlacedBlock, ProcessId, RecentLive, RssPoint, RssSeries, SizeClasses, ThreadCaches,
 };
 
 /// Rows of one block of the recording: each of its columns has room for them.
@@ -19,6 +19,14 @@ const HIGHEST: u64 = 1;
 const LAST: u64 = 2;
 const AT_EXIT: u64 = 4;
 const WITHOUT_MAP: u64 = 8;
+const RECENT: u64 = 16;
+/// All flags of a footprint.
+const FLAGS: u64 = 31;
+
+/// Flags of the kernel's maximum.
+const PEAK: u64 = 1;
+const FINAL: u64 = 2;
+const OLDER: u64 = 4;
 
 /// Totals and mappings: one block.
 pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
@@ -27,7 +35,8 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     let flags = flag(footprint.is_highest, HIGHEST)
         | flag(footprint.is_last, LAST)
         | flag(footprint.is_at_exit, AT_EXIT)
-        | flag(footprint.gap.is_some(), WITHOUT_MAP);
+        | flag(footprint.gap.is_some(), WITHOUT_MAP)
+        | flag(footprint.recent_live.is_some(), RECENT);
     put(&mut head, footprint.process.0.into());
     put(&mut head, footprint.ms);
     put(&mut head, flags);
@@ -35,6 +44,10 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     put(&mut head, footprint.peak_rss / UNIT);
     put(&mut head, footprint.live_blocks);
     put(&mut head, footprint.live_bytes);
+    if let Some(recent) = footprint.recent_live {
+        put(&mut head, recent.ms);
+        put(&mut head, recent.bytes);
+    }
     if let Some(gap) = &footprint.gap {
         put_bytes(&mut head, gap.as_bytes());
     }
@@ -72,9 +85,13 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
     }
     let (ms, flags, page_bytes) = (head.number()?, head.number()?, head.small()?);
     let (peak_rss, live_blocks, live_bytes) = (size(head)?, head.number()?, head.number()?);
+    let recent_live = match flags & RECENT {
+        0 => None,
+        _ => Some(RecentLive { ms: head.number()?, bytes: head.number()? }),
+    };
     let gap = if flags & WITHOUT_MAP != 0 { Some(head.string()?) } else { None };
     let count = head.number()?;
-    if flags > 15 || count > MAPPINGS {
+    if flags > FLAGS || count > MAPPINGS {
         return Err(Nonsense("a footprint makes no sense"));
     }
     let mut footprint = Footprint {
@@ -87,6 +104,7 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         peak_rss,
         live_blocks,
         live_bytes,
+        recent_live,
         gap,
         ..Footprint::default()
     };
@@ -226,9 +244,9 @@ pub fn read_blocks(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nons
     if sites.is_empty() && sizes.is_empty() { Ok(()) } else { Err(Nonsense("live blocks of no address")) }
 }
 
-/// RSS over time, of one or more processes.
-pub fn write_series(all: &[RssSeries]) -> Vec<u8> {
-    let mut column = Vec::new();
+/// RSS over time, of one or more processes, and the kernel's maxima.
+pub fn write_series(all: &[RssSeries]) -> [Vec<u8>; 2] {
+    let (mut column, mut peaks) = (Vec::new(), Vec::new());
     for series in all {
         put(&mut column, series.process.0.into());
         put(&mut column, series.points.len() as u64);
@@ -239,25 +257,59 @@ pub fn write_series(all: &[RssSeries]) -> Vec<u8> {
             put(&mut column, point.live_bytes);
             before = point.ms;
         }
+        write_peak(series.peak.as_ref(), &mut peaks);
     }
-    column
+    [column, peaks]
 }
 
-/// Reads it.
+fn write_peak(peak: Option<&PeakRss>, column: &mut Vec<u8>) {
+    let Some(peak) = peak else { return put(column, 0) };
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    put(column, PEAK | flag(peak.is_final, FINAL) | flag(peak.is_older, OLDER));
+    [peak.bytes / UNIT, peak.after_ms, peak.by_ms, peak.read_ms].into_iter().for_each(|number| put(column, number));
+}
+
+fn read_peak(column: &mut Cursor) -> Result<Option<PeakRss>, Nonsense> {
+    let flags = column.number()?;
+    match flags {
+        0 => return Ok(None),
+        _ if flags & PEAK == 0 || flags > PEAK | FINAL | OLDER => {
+            return Err(Nonsense("the highest RSS of a process makes no sense"));
+        }
+        _ => {}
+    }
+    Ok(Some(PeakRss {
+        bytes: size(column)?,
+        after_ms: column.number()?,
+        by_ms: column.number()?,
+        read_ms: column.number()?,
+        is_final: flags & FINAL != 0,
+        is_older: flags & OLDER != 0,
+    }))
+}
+
+/// Reads it. Recordings of version 2 have no second column.
 pub fn read_series(columns: &mut [Cursor], processes: usize) -> Result<Vec<RssSeries>, Nonsense> {
-    let [column] = columns else { return Err(Nonsense("RSS over time has another number of columns")) };
+    let (column, mut peaks) = match columns {
+        [column] => (column, None),
+        [column, peaks] => (column, Some(peaks)),
+        _ => return Err(Nonsense("RSS over time has another number of columns")),
+    };
     let mut all = Vec::new();
     while !column.is_empty() {
         let process = process(column, processes)?;
-        let mut series = RssSeries { process, points: Vec::new() };
+        let mut series = RssSeries { process, points: Vec::new(), peak: None };
         let mut ms = 0u64;
         for _ in 0..column.number()? {
             ms = ms.checked_add(column.number()?).ok_or(Nonsense("a time is too late"))?;
             series.points.push(RssPoint { ms, rss: size(column)?, live_bytes: column.number()? });
         }
+        if let Some(peaks) = &mut peaks {
+            series.peak = read_peak(peaks)?;
+        }
         all.push(series);
     }
-    Ok(all)
+    if peaks.is_none_or(|peaks| peaks.is_empty()) { Ok(all) } else { Err(Nonsense("the highest RSS of no process")) }
 }
 
 /// Usable sizes.
@@ -378,9 +430,10 @@ mod tests {
 
     #[test]
     fn a_footprint_comes_back() {
-        let gaps = [None, Some("too many".to_owned())];
-        for gap in gaps {
-            let footprint = Footprint { gap, is_highest: true, is_at_exit: true, ..footprint() };
+        let recent = Some(RecentLive { ms: 77, bytes: 1 << 41 });
+        let gaps = [(None, None), (Some("too many".to_owned()), recent), (None, recent)];
+        for (gap, recent_live) in gaps {
+            let footprint = Footprint { gap, recent_live, is_highest: true, is_at_exit: true, ..footprint() };
             let columns = write_footprint(&footprint);
             assert_eq!(read_footprint(&mut cursors(&columns), 2), Ok(footprint.clone()));
             assert!(read_footprint(&mut cursors(&columns), 1).is_err());
@@ -433,10 +486,25 @@ mod tests {
     #[test]
     fn series_and_classes_come_back() {
         let points = (0..9).map(|at| RssPoint { ms: at * at, rss: at << 12, live_bytes: at * 7 }).collect();
-        let series = vec![RssSeries { process: ProcessId(1), points }, RssSeries::default()];
-        let column = || vec![Cursor::new(write_series(&series))];
-        assert_eq!(read_series(&mut column(), 2), Ok(series.clone()));
-        assert!(read_series(&mut column(), 1).is_err());
+        let peak =
+            PeakRss { bytes: 9 << 20, after_ms: 70, by_ms: 77, read_ms: 1 << 33, is_final: true, is_older: false };
+        let older = Some(PeakRss { is_final: false, is_older: true, ..peak });
+        let series = vec![
+            RssSeries { process: ProcessId(1), points, peak: Some(peak) },
+            RssSeries::default(),
+            RssSeries { peak: older, ..RssSeries::default() },
+        ];
+        let columns = || cursors(&write_series(&series));
+        assert_eq!(read_series(&mut columns(), 2), Ok(series.clone()));
+        assert!(read_series(&mut columns(), 1).is_err());
+        // A recording of version 2 has the first column alone.
+        let without = series.iter().map(|series| RssSeries { peak: None, ..series.clone() }).collect();
+        assert_eq!(read_series(&mut columns()[..1], 2), Ok(without));
+        for column in 0..2 {
+            let mut cut = write_series(&series);
+            cut[column].pop();
+            assert!(read_series(&mut cursors(&cut), 2).is_err());
+        }
         let mut classes = vec![SizeClasses { process: ProcessId(0), usable: vec![8, 16, 48] }];
         let column = |classes: &[SizeClasses]| vec![Cursor::new(write_classes(classes))];
         assert_eq!(read_classes(&mut column(&classes), 1), Ok(classes.clone()));
@@ -455,7 +523,7 @@ mod tests {
             }
             let _ = read_pages(&mut cursors(&columns[..3]), 4096, &mut map);
             let _ = read_blocks(&mut cursors(&columns[..3]), &mut map);
-            let _ = (read_series(&mut cursors(&columns[..1]), 9), read_classes(&mut cursors(&columns[..1]), 9));
+            let _ = (read_series(&mut cursors(&columns[..2]), 9), read_classes(&mut cursors(&columns[..1]), 9));
         }
     }
 }

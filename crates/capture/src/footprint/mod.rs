@@ -8,6 +8,7 @@
 //! | `caches.rs` | freed blocks that glibc's threads keep |
 //! | `tables.rs` | where jemalloc keeps its own tables |
 //! | `peek.rs` | words of another process's memory |
+//! | `peak.rs` | the kernel's own maximum |
 //! | `reading.rs` | one reading of a process |
 //! | `schedule.rs` | when to read |
 //! | `words.rs` | a reading as words of the spool |
@@ -17,6 +18,7 @@
 mod caches;
 pub mod columns;
 mod pagemap;
+mod peak;
 mod peek;
 mod reading;
 mod schedule;
@@ -27,8 +29,9 @@ mod tables;
 mod words;
 
 pub use columns::Packed;
-pub use reading::{Reading, Subject, account, is_higher, resident};
-pub use schedule::{Reason, Schedule};
+pub use peak::PeakTracker;
+pub use reading::{Reading, Resident, Subject, account, copied_pages, is_higher, resident};
+pub use schedule::{Look, Reason, Schedule};
 pub use series::Series;
 
 use std::io;

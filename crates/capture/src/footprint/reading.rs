@@ -2,7 +2,7 @@
 
 use super::pagemap::{PAGE, Pagemap};
 use super::{Failure, caches, smaps, stacks, tables};
-use mallow_profile::{AddressRange, Footprint, MappingFlags, PageRun, ProcessId, ThreadCaches};
+use mallow_profile::{AddressRange, Footprint, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
 use std::fs;
 
 /// Whose memory is read.
@@ -62,7 +62,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     Ok(Footprint {
         process: ProcessId(process),
         is_at_exit,
-        peak_rss: peak_rss(pid).unwrap_or_default(),
+        peak_rss: resident(pid).map(|now| now.peak).unwrap_or_default(),
         page_bytes: PAGE as u32,
         totals: smaps::totals(&mappings),
         mappings,
@@ -78,30 +78,58 @@ impl Reading {
 }
 
 /// Whether a reading takes the place of the highest one so far. An RSS that stays, or creeps, is not yet another maximum: the moment that
-/// is kept is the one when it was reached.
-pub fn is_higher(rss: u64, highest: u64) -> bool {
-    rss > highest.saturating_add(highest / 50)
+/// is kept is the one when it was reached. Pages that a process shared with its parent and has copied since leave RSS as it is: more of it
+/// is the process's own then, and PSS is higher.
+pub fn is_higher(sizes: &MemorySizes, highest: &MemorySizes) -> bool {
+    let is_above = |size: u64, other: u64| size > other.saturating_add(highest.rss / HIGHER);
+    let is_below = sizes.rss < highest.rss - highest.rss / HIGHER;
+    is_above(sizes.rss, highest.rss) || !is_below && is_above(sizes.private_dirty, highest.private_dirty)
 }
 
-/// The RSS of a process, in bytes, without a look at its mappings: the kernel's own count, which may lag behind by some pages.
-pub fn resident(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    pages.checked_mul(PAGE)
+/// Higher is what is above by more than this part of RSS.
+const HIGHER: u64 = 50;
+
+/// RSS without a look at mappings, in bytes: the kernel's own counts, which may lag behind by some pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    /// Now.
+    pub rss: u64,
+    /// The highest so far (`VmHWM`).
+    pub peak: u64,
 }
 
-/// The highest RSS of a process so far, in bytes.
-pub fn peak_rss(pid: u32) -> Option<u64> {
+/// The RSS of a process. None: it is gone, or has no memory any more.
+pub fn resident(pid: u32) -> Option<Resident> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    kilobytes.checked_mul(1024)
+    let size = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        kilobytes.checked_mul(1024)
+    };
+    Some(Resident { rss: size("VmRSS:").filter(|&rss| rss > 0)?, peak: size("VmHWM:").unwrap_or_default() })
+}
+
+/// Pages that a process got without a file being read, since it began: the first use of a page, and the copy of one that it had shared.
+pub fn copied_pages(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may have anything in it. Then: state, ppid, group, session, terminal, its group, flags, minor faults.
+    let (_, numbers) = text.rsplit_once(')')?;
+    numbers.split_whitespace().nth(7)?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use mallow_profile::{HeapMap, PageState};
+
+    #[test]
+    fn a_copy_of_what_was_shared_is_higher() {
+        let sizes = |rss, private_dirty| MemorySizes { rss, private_dirty, ..MemorySizes::default() };
+        let highest = sizes(1000, 300);
+        assert!(is_higher(&sizes(1021, 0), &highest) && !is_higher(&sizes(1020, 0), &highest));
+        assert!(is_higher(&sizes(1000, 321), &highest) && !is_higher(&sizes(1000, 320), &highest));
+        assert!(is_higher(&sizes(980, 980), &highest) && !is_higher(&sizes(979, 979), &highest));
+    }
 
     /// Of this process: a reservation of a terabyte with three pages, two of them next to each other.
     #[test]
@@ -132,12 +160,18 @@ mod tests {
         assert_eq!(HeapMap { pages, ..HeapMap::default() }.check(&footprint, &[]), Ok(()));
         // Other tests allocate meanwhile: one of some readings is near the kernel's count.
         let is_near = || {
-            let rss = resident(std::process::id()).expect("statm");
+            let Resident { rss, peak } = resident(std::process::id()).expect("status");
+            assert!(peak > 0 && peak + (1 << 20) > rss, "{peak} {rss}");
             let account = account(&subject).expect("own memory");
             rss.abs_diff(account.totals.rss) < 16 << 20
         };
         assert!((0..100).any(|_| is_near()));
         assert!(footprint.peak_rss > 0);
+        assert_eq!(resident(u32::MAX), None);
+        let before = copied_pages(std::process::id()).expect("stat");
+        // SAFETY: these pages of the mapping are no other's, and were not written.
+        (0..64).for_each(|page| unsafe { (at as *mut u8).add(4096 * (100 + page)).write_volatile(1) });
+        assert!(copied_pages(std::process::id()).expect("stat") >= before + 64);
         // SAFETY: the mapping from above, which nobody uses any more.
         unsafe { libc::munmap(at as *mut libc::c_void, BYTES) };
     }

@@ -1,19 +1,32 @@
 //! When the memory of a process is read: at each new maximum of its RSS, and where it changed since. Reading takes the lock that the
-//! process's mmap takes, so all readings together may take a hundredth of the process's time.
+//! process's mmap takes, so readings have a budget: a hundredth of the process's time. A maximum that stays is worth more: what is not
+//! read then is never read.
 
 use std::time::Duration;
 
 /// A new maximum, or a change, is so much: the RSS divided by this.
 const STEP: u64 = 20;
+/// RSS stands while it stays within this part of itself, from one look to another this much later.
+const STANDS_WITHIN: u64 = 50;
+const STANDS_FOR: Duration = Duration::from_millis(15);
+/// Well above the highest that was read: by this part of it.
+const WELL_ABOVE: u64 = 4;
 /// Maxima are read so often on average, and so many at once: the first tenths of a second are all that many programs have.
 const BETWEEN_MAXIMA: Duration = Duration::from_millis(100);
 const MAXIMA_AT_ONCE: u32 = 5;
-/// From one reading to the next that is not of a maximum.
+/// From a reading to one of a maximum that stands, and is not well above it.
+const BETWEEN_STEPS: Duration = Duration::from_millis(100);
+/// From one reading to the next that is not of a maximum: of RSS that changed, and of pages that were copied.
 const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
+const BETWEEN_COPIES: Duration = Duration::from_millis(200);
 /// Share of the process's time that readings may take, and what a process that began with exec has from its start on: one that lives
 /// for a second has a reading or two at any RSS up to some hundred megabytes.
 const SHARE: u32 = 100;
 const CREDIT: Duration = Duration::from_millis(5);
+/// The same where a maximum stands. Each reading well above the one before is as expensive as the growth since, so that all of these
+/// together take no more than five times what the last one takes; this bounds that.
+const STANDING_SHARE: u32 = 10;
+const STANDING_CREDIT: Duration = Duration::from_millis(50);
 /// What a reading is expected to take as long as none was made: at the least, and for each mebibyte.
 const EXPECTED: Duration = Duration::from_micros(300);
 const EXPECTED_A_MEBIBYTE: Duration = Duration::from_micros(16);
@@ -23,8 +36,17 @@ const EXPECTED_A_MEBIBYTE: Duration = Duration::from_micros(16);
 pub enum Reason {
     /// Its RSS is a twentieth above the highest that was read.
     Highest,
-    /// Its RSS is another one than when it was read last.
+    /// Its RSS is another one than when it was read last, or it has copied pages that it shared.
     Change,
+}
+
+/// What a look at a process found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Its RSS.
+    pub rss: u64,
+    /// Bytes of pages that it got since it began, where it shares pages with a parent or a child; 0 elsewhere.
+    pub copied: u64,
 }
 
 /// Of one process. Times are since any moment before its start.
@@ -32,23 +54,46 @@ pub enum Reason {
 pub struct Schedule {
     began: Duration,
     credit: Duration,
+    standing_credit: Duration,
     spent: Duration,
-    /// When it was read last, its RSS then, and how long that took.
-    last: Option<(Duration, u64, Duration)>,
+    /// When it was read last, what a look had found then, and how long that took.
+    last: Option<(Duration, Look, Duration)>,
     highest: u64,
     readings: u32,
+    /// Since when its RSS stands, and at what.
+    stands: (Duration, u64),
+    /// Since when it copies no more pages, and how many it had copied.
+    copies: (Duration, u64),
 }
 
 impl Schedule {
     /// Of a process that was found at this time. One that began with fork has no credit: many of them live for milliseconds.
     pub fn new(now: Duration, forked: bool) -> Self {
-        let credit = if forked { Duration::ZERO } else { CREDIT };
-        Self { began: now, credit, spent: Duration::ZERO, last: None, highest: 0, readings: 0 }
+        let credit = |credit| if forked { Duration::ZERO } else { credit };
+        Self {
+            began: now,
+            credit: credit(CREDIT),
+            standing_credit: credit(STANDING_CREDIT),
+            spent: Duration::ZERO,
+            last: None,
+            highest: 0,
+            readings: 0,
+            stands: (now, 0),
+            copies: (now, 0),
+        }
     }
 
-    /// Whether it is to be read now, with this RSS.
-    pub fn due(&self, now: Duration, rss: u64) -> Option<Reason> {
-        let budget = now.saturating_sub(self.began) / SHARE + self.credit;
+    /// Whether it is to be read now, when a look found this. To be asked at each look.
+    pub fn due(&mut self, now: Duration, look: Look) -> Option<Reason> {
+        let rss = look.rss;
+        if rss.abs_diff(self.stands.1) > self.stands.1 / STANDS_WITHIN {
+            self.stands = (now, rss);
+        }
+        if look.copied.abs_diff(self.copies.1) > rss / STANDS_WITHIN {
+            self.copies = (now, look.copied);
+        }
+        let age = now.saturating_sub(self.began);
+        let budget = age / SHARE + self.credit;
         let after = self.spent.saturating_add(self.expected(rss));
         let Some((at, last, _)) = self.last else {
             return (rss > 0 && after <= budget).then_some(Reason::Highest);
@@ -56,19 +101,35 @@ impl Schedule {
         let since = now.saturating_sub(at);
         if rss > self.highest.saturating_add(self.highest / STEP) {
             let earned = self.readings.saturating_sub(MAXIMA_AT_ONCE);
-            let is_seldom = now.saturating_sub(self.began) >= BETWEEN_MAXIMA * earned;
-            return (is_seldom && after <= budget).then_some(Reason::Highest);
+            let is_seldom = age >= BETWEEN_MAXIMA * earned;
+            let is_in_budget = is_seldom && after <= budget;
+            return (is_in_budget || self.is_worth_more(now, rss, since, after)).then_some(Reason::Highest);
         }
         // The other half is for maxima.
-        let is_change = rss.abs_diff(last) > last / STEP;
-        (is_change && since >= BETWEEN_CHANGES && after <= budget / 2).then_some(Reason::Change)
+        let is_affordable = after <= budget / 2;
+        let has_changed = rss.abs_diff(last.rss) > last.rss / STEP && since >= BETWEEN_CHANGES;
+        let copied = look.copied.saturating_sub(last.copied);
+        let has_copied = copied > rss / STEP && since >= BETWEEN_COPIES;
+        // Where it copies no more for now, that is worth as much as a maximum that stands.
+        let pauses = now.saturating_sub(self.copies.0) >= STANDS_FOR;
+        let is_worth_more = has_copied && pauses && after <= age / STANDING_SHARE;
+        (is_affordable && (has_changed || has_copied) || is_worth_more).then_some(Reason::Change)
     }
 
-    /// It was read, which took so long.
-    pub fn read(&mut self, now: Duration, rss: u64, took: Duration) {
+    /// Whether a maximum that the budget has nothing left for is to be read.
+    fn is_worth_more(&self, now: Duration, rss: u64, since: Duration, after: Duration) -> bool {
+        let age = now.saturating_sub(self.began);
+        let is_standing = now.saturating_sub(self.stands.0) >= STANDS_FOR;
+        let is_well_above = rss > self.highest.saturating_add(self.highest / WELL_ABOVE);
+        let share = if is_well_above { STANDING_SHARE } else { SHARE };
+        is_standing && (is_well_above || since >= BETWEEN_STEPS) && after <= age / share + self.standing_credit
+    }
+
+    /// It was read, which took so much of a processor's time.
+    pub fn read(&mut self, now: Duration, look: Look, took: Duration) {
         self.spent = self.spent.saturating_add(took);
-        self.last = Some((now, rss, took));
-        self.highest = self.highest.max(rss);
+        self.last = Some((now, look, took));
+        self.highest = self.highest.max(look.rss);
         self.readings = self.readings.saturating_add(1);
     }
 
@@ -77,7 +138,7 @@ impl Schedule {
         let whole = |rss: u64| EXPECTED + EXPECTED_A_MEBIBYTE * u32::try_from(rss >> 20).unwrap_or(u32::MAX);
         match self.last {
             // What more there is takes as long as it does anywhere.
-            Some((_, last, took)) => took.saturating_add(whole(rss).saturating_sub(whole(last))),
+            Some((_, last, took)) => took.saturating_add(whole(rss).saturating_sub(whole(last.rss))),
             None => whole(rss),
         }
     }
@@ -93,26 +154,30 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    fn of(rss: u64) -> Look {
+        Look { rss, copied: 0 }
+    }
+
     #[test]
     fn maxima_are_read_ten_times_a_second_and_changes_once() {
         let mut schedule = Schedule::new(ms(0), false);
-        assert_eq!(schedule.due(ms(0), 0), None);
-        assert_eq!(schedule.due(ms(1), 100 * MIB), Some(Reason::Highest));
-        schedule.read(ms(1), 100 * MIB, ms(1));
-        assert_eq!(schedule.due(ms(5000), 105 * MIB), None);
-        assert_eq!(schedule.due(ms(101), 106 * MIB), Some(Reason::Highest));
-        assert_eq!(schedule.due(ms(900), 90 * MIB), None);
-        assert_eq!(schedule.due(ms(1001), 90 * MIB), Some(Reason::Change));
-        schedule.read(ms(1001), 90 * MIB, ms(1));
-        assert_eq!(schedule.due(ms(9000), 92 * MIB), None);
-        assert_eq!(schedule.due(ms(9000), 106 * MIB), Some(Reason::Highest));
+        assert_eq!(schedule.due(ms(0), of(0)), None);
+        assert_eq!(schedule.due(ms(1), of(100 * MIB)), Some(Reason::Highest));
+        schedule.read(ms(1), of(100 * MIB), ms(1));
+        assert_eq!(schedule.due(ms(5000), of(105 * MIB)), None);
+        assert_eq!(schedule.due(ms(101), of(106 * MIB)), Some(Reason::Highest));
+        assert_eq!(schedule.due(ms(900), of(90 * MIB)), None);
+        assert_eq!(schedule.due(ms(1001), of(90 * MIB)), Some(Reason::Change));
+        schedule.read(ms(1001), of(90 * MIB), ms(1));
+        assert_eq!(schedule.due(ms(9000), of(92 * MIB)), None);
+        assert_eq!(schedule.due(ms(9000), of(106 * MIB)), Some(Reason::Highest));
         let (mut schedule, mut rss) = (Schedule::new(ms(0), false), MIB);
         let read_until = |schedule: &mut Schedule, rss: &mut u64, until: std::ops::Range<u64>| {
             let mut count = 0;
             for now in until {
                 *rss += *rss / 10;
-                if schedule.due(ms(now), *rss).is_some() {
-                    schedule.read(ms(now), *rss, Duration::from_micros(10));
+                if schedule.due(ms(now), of(*rss)).is_some() {
+                    schedule.read(ms(now), of(*rss), Duration::from_micros(10));
                     count += 1;
                 }
                 *rss = (*rss).min(schedule.highest);
@@ -133,9 +198,9 @@ mod tests {
                 rss += rss / 500;
                 rss = rss.min(4 << 30);
                 let rss = rss - now % 7 * (rss / 20);
-                if schedule.due(ms(now), rss).is_some() {
+                if schedule.due(ms(now), of(rss)).is_some() {
                     let took = EXPECTED_A_MEBIBYTE * (rss >> 20) as u32;
-                    schedule.read(ms(now), rss, took);
+                    schedule.read(ms(now), of(rss), took);
                     spent += took;
                     assert!(spent <= (ms(now) - ms(1000)) / 100 + credit, "{now} {spent:?}");
                 }
@@ -148,8 +213,58 @@ mod tests {
     #[test]
     fn a_slow_reading_is_paid_for() {
         let mut schedule = Schedule::new(ms(0), false);
-        schedule.read(ms(100), MIB, ms(50));
-        assert_eq!(schedule.due(ms(9000), 100 * MIB), None);
-        assert_eq!(schedule.due(ms(10_000), 100 * MIB), Some(Reason::Highest));
+        schedule.read(ms(100), of(MIB), ms(50));
+        assert_eq!(schedule.due(ms(9000), of(100 * MIB)), None);
+        assert_eq!(schedule.due(ms(10_000), of(110 * MIB)), Some(Reason::Highest));
+    }
+
+    /// A budget that is used up has what a maximum needs that stays for three looks.
+    #[test]
+    fn a_plateau_is_read_whatever_was_spent() {
+        for spent in [5, 20, 40] {
+            let mut schedule = Schedule::new(ms(0), false);
+            schedule.read(ms(1), of(2 * MIB), ms(spent));
+            schedule.read(ms(40), of(20 * MIB), ms(1));
+            assert_eq!(schedule.due(ms(60), of(110 * MIB)), None, "it grows");
+            assert_eq!(schedule.due(ms(80), of(157 * MIB)), None, "it grows");
+            assert_eq!(schedule.due(ms(100), of(157 * MIB)), Some(Reason::Highest), "{spent}");
+            schedule.read(ms(100), of(157 * MIB), ms(3));
+            // And no more often than that.
+            for now in (120..300).step_by(20) {
+                assert_eq!(schedule.due(ms(now), of(157 * MIB)), None);
+            }
+        }
+    }
+
+    /// A staircase of 6 % a step, each of which stands, takes a hundredth and what it has as credit.
+    #[test]
+    fn small_steps_have_the_usual_budget() {
+        let (mut schedule, mut spent, mut rss) = (Schedule::new(ms(0), false), ms(0), 100 * MIB);
+        for now in (0..20_000).step_by(20) {
+            rss += if now % 100 == 0 { rss / 16 } else { 0 };
+            rss = rss.min(8 << 30);
+            if schedule.due(ms(now), of(rss)).is_some() {
+                let took = EXPECTED_A_MEBIBYTE * (rss >> 20) as u32;
+                schedule.read(ms(now), of(rss), took);
+                spent += took;
+            }
+            assert!(spent <= ms(now) / 10 + STANDING_CREDIT, "{now} {spent:?}");
+        }
+        assert!(schedule.highest > rss / 20 * 15, "{} {rss}", schedule.highest);
+    }
+
+    #[test]
+    fn copies_of_shared_pages_are_a_change() {
+        let mut schedule = Schedule::new(ms(0), true);
+        let look = |copied| Look { rss: 100 * MIB, copied };
+        schedule.read(ms(1000), look(3 * MIB), ms(1));
+        assert_eq!(schedule.due(ms(1500), look(8 * MIB)), None);
+        assert_eq!(schedule.due(ms(1100), look(9 * MIB)), None);
+        assert_eq!(schedule.due(ms(1200), look(9 * MIB)), Some(Reason::Change));
+        // The usual budget is used up: it is read once it copies no more.
+        schedule.read(ms(1200), look(9 * MIB), ms(20));
+        assert_eq!(schedule.due(ms(1380), look(20 * MIB)), None);
+        assert_eq!(schedule.due(ms(1400), look(50 * MIB)), None);
+        assert_eq!(schedule.due(ms(1420), look(51 * MIB)), Some(Reason::Change));
     }
 }

@@ -46,8 +46,8 @@ const MAGIC: [u8; 8] = *b"\x89mallow\n";
 /// Last bytes of a whole one.
 const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
 /// Version of the format.
-pub const VERSION: u32 = 2;
-/// The first one that this reader knows. It lacks footprints, and is the same otherwise.
+pub const VERSION: u32 = 3;
+/// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's own maxima of RSS.
 const FIRST_VERSION: u32 = 1;
 
 #[cfg(test)]

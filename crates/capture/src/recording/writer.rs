@@ -198,7 +198,7 @@ impl<W: Write> Blocks<W> {
         }
         if !profile.rss.is_empty() {
             for series in profile.rss.chunks(SERIES) {
-                self.write(Kind::Rss, &[write_series(series)])?;
+                self.write(Kind::Rss, &write_series(series))?;
             }
         }
         if !profile.size_classes.is_empty() {

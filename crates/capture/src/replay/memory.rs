@@ -1,17 +1,30 @@
 //! What the kernel accounts for of one process, and where its blocks lay then.
 
 use crate::accounts::Ledger;
-use crate::footprint::{Packed, Reading, Series, is_higher};
-use mallow_profile::{Block, Footprint, HeapMap, PlacedBlock, RssPoint};
+use crate::footprint::{Packed, PeakTracker, Reading, Series, is_higher};
+use mallow_profile::{Block, Footprint, HeapMap, PeakRss, PlacedBlock, RecentLive, RssPoint};
+use std::collections::VecDeque;
 
 /// Words of one reading.
 const WORDS: usize = 16 << 20;
+/// How far back a footprint remembers live bytes.
+const RECENT_MS: u64 = 1000;
+/// A footprint from before a program's end stands for the highest RSS only if its RSS is this part of it at the least.
+const STANDS_IN: u64 = 2;
 
 /// A footprint that the process may yet replace by another one: blocks are sorted and packed once it is kept for good.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     footprint: Footprint,
     map: HeapMap,
+}
+
+/// Whether a footprint becomes the one that stands for the highest RSS. What a program frees at its exit is no cause of its RSS: there, the
+/// highest one before says why.
+fn takes_its_place(footprint: &Footprint, highest: &Footprint) -> bool {
+    let is_after_the_end = footprint.is_at_exit && footprint.fell_from().is_some();
+    let stands_in = highest.totals.rss >= footprint.totals.rss / STANDS_IN;
+    is_higher(&footprint.totals, &highest.totals) && !(is_after_the_end && stands_in)
 }
 
 /// Of one process.
@@ -22,6 +35,9 @@ pub struct Memory {
     /// None: the highest one is also the last.
     last: Option<Kept>,
     series: Series,
+    peak: PeakTracker,
+    /// Live bytes in the last second, at a look each.
+    recent: VecDeque<RecentLive>,
 }
 
 impl Memory {
@@ -43,10 +59,11 @@ impl Memory {
         let map = HeapMap { pages, caches, tables, blocks: blocks.map(place).collect() };
         footprint.live_blocks = map.blocks.len() as u64;
         footprint.live_bytes = map.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
-        self.rss(footprint.ms, footprint.totals.rss, footprint.live_bytes);
+        footprint.recent_live = self.recent_live(footprint.ms);
+        self.look_of(&footprint, footprint.live_bytes);
         let kept = Kept { footprint, map };
-        let highest = self.highest.as_ref().map(|highest| highest.footprint.totals.rss);
-        if highest.is_none_or(|highest| is_higher(kept.footprint.totals.rss, highest)) {
+        let highest = self.highest.as_ref().map(|highest| &highest.footprint);
+        if highest.is_none_or(|highest| takes_its_place(&kept.footprint, highest)) {
             (self.highest, self.last) = (Some(kept), None);
         } else {
             self.last = Some(kept);
@@ -55,12 +72,39 @@ impl Memory {
 
     /// A reading that another one has taken the place of: its totals alone count.
     pub fn pass(&mut self, reading: &Reading, live_bytes: u64) {
-        self.rss(reading.footprint.ms, reading.footprint.totals.rss, live_bytes);
+        self.look_of(&reading.footprint, live_bytes);
     }
 
-    /// RSS at a time.
-    pub fn rss(&mut self, ms: u64, rss: u64, live_bytes: u64) {
+    /// RSS at a time, and the highest so far.
+    pub fn rss(&mut self, ms: u64, rss: u64, peak: u64, live_bytes: u64) {
         self.series.push(RssPoint { ms, rss, live_bytes });
+        self.peak.look(ms, rss, peak);
+        self.recent.retain(|recent| recent.ms.saturating_add(RECENT_MS) >= ms);
+        self.recent.push_back(RecentLive { ms, bytes: live_bytes });
+    }
+
+    fn look_of(&mut self, footprint: &Footprint, live_bytes: u64) {
+        let Footprint { ms, peak_rss, totals, .. } = footprint;
+        self.rss(*ms, totals.rss, *peak_rss, live_bytes);
+        if footprint.is_at_exit {
+            self.peak.end(*ms, *peak_rss);
+        }
+    }
+
+    /// The most live bytes in the second before this time, and when they were that many last.
+    fn recent_live(&self, ms: u64) -> Option<RecentLive> {
+        let recent = self.recent.iter().filter(|recent| recent.ms.saturating_add(RECENT_MS) >= ms && recent.ms <= ms);
+        recent.copied().max_by_key(|recent| (recent.bytes, recent.ms))
+    }
+
+    /// The highest RSS, found at the end.
+    pub fn end_rss(&mut self, ms: u64, peak: u64) {
+        self.peak.end(ms, peak);
+    }
+
+    /// The kernel's maximum so far, of a process that began then.
+    pub fn peak(&self, start_ms: u64, attached: bool) -> Option<PeakRss> {
+        self.peak.peak(start_ms, attached)
     }
 
     /// What is kept of it, by time, and its RSS over time.

@@ -133,13 +133,17 @@ impl<S: EventSink> Replay<S> {
                 }
                 _ => self.shared.damaged += 1,
             },
-            &Chunk::Rss { process, ms, rss } => {
+            &Chunk::Rss { process, ms, rss, peak } => {
                 let live_bytes = self.shared.ledger.live_bytes_of(process);
                 match self.processes.get_mut(process as usize) {
-                    Some(process) => process.memory.rss(ms, rss, live_bytes),
+                    Some(process) => process.memory.rss(ms, rss, peak, live_bytes),
                     None => self.shared.damaged += 1,
                 }
             }
+            &Chunk::FinalRss { process, ms, peak } => match self.processes.get_mut(process as usize) {
+                Some(process) => process.end_rss(&mut self.shared, ms, peak),
+                None => self.shared.damaged += 1,
+            },
             Chunk::ThreadName { process, tid, name } => _ = self.names.insert((*process, *tid), name.clone()),
             Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),
         }

@@ -139,6 +139,18 @@ impl Process {
         self.memory.read(reading, self.live.iter().chain(in_transit));
     }
 
+    /// The highest RSS of its whole life. It may have ended before.
+    pub fn end_rss<S>(&mut self, shared: &mut Shared<S>, ms: u64, peak: u64) {
+        if !self.ended {
+            self.memory.end_rss(ms, peak);
+            return;
+        }
+        let ended = shared.rss.iter_mut().find(|series| series.process == ProcessId(self.number));
+        if let Some(known) = ended.and_then(|series| series.peak.as_mut()) {
+            known.end(ms, peak);
+        }
+    }
+
     /// What that scan found.
     pub fn scanned(&mut self, scan: Result<Found, Failure>) {
         self.scan = Some(scan);
@@ -161,13 +173,15 @@ impl Process {
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
+        let known = &shared.ledger.processes[self.number as usize];
+        let peak = self.memory.peak(known.start_ms, known.attached);
         let (footprints, points) = std::mem::take(&mut self.memory).end(&shared.ledger);
         for packed in footprints {
             shared.footprints.push(packed.footprint.clone());
             shared.sink.footprint(packed);
         }
         if !points.is_empty() {
-            shared.rss.push(RssSeries { process: ProcessId(self.number), points });
+            shared.rss.push(RssSeries { process: ProcessId(self.number), points, peak });
         }
         shared.sink.event(Moment { process: self.number, thread: 0, ms }, Event::EndProcess);
         shared.ledger.end_process(self.number, ms, self.live.drain().chain(in_transit));

@@ -211,6 +211,11 @@ impl ProcessFile {
         self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK
     }
 
+    /// The id of its parent when it began, in the parent's namespace.
+    pub fn parent_pid(&self) -> u32 {
+        self.shared.get32(process::PARENT_PID)
+    }
+
     /// Samples that ever began in an image of a sampling run.
     pub fn samples(&self) -> u64 {
         let at = self.shared.get64(process::SAMPLING) as usize;

@@ -6,8 +6,10 @@ use crate::launch::blind_spots::BlindSpots;
 use crate::launch::{command as launch, signals};
 use crate::library::Library;
 use crate::rundir::directory::{RunDirectory, Settings};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
@@ -39,6 +41,31 @@ pub(super) fn spawn(
     Ok(child)
 }
 
+/// The highest RSS of a process that has ended and was not reaped as yet, as the kernel counts it for whoever waits for it: of all its
+/// images, and of its children that it had waited for. None where it may be that of another one than the image of this `program`, and
+/// where the process is no child of this one.
+pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
+    // The name in parentheses is that of the file that was executed last, 15 bytes at the most. Behind it come the state, seven numbers,
+    // and the faults of children that were waited for.
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let (open, close) = (stat.iter().position(|&byte| byte == b'(')?, stat.iter().rposition(|&byte| byte == b')')?);
+    let name = Path::new(program).file_name()?.as_bytes();
+    let is_program = stat.get(open + 1..close)? == &name[..name.len().min(15)];
+    let numbers = String::from_utf8_lossy(stat.get(close + 1..)?).into_owned();
+    let has_children = numbers.split_whitespace().nth(8)? != "0";
+    if has_children || !is_program {
+        return None;
+    }
+    // SAFETY: both structures are plain data, of which the kernel fills in what it has; nothing is reaped (WNOWAIT).
+    let (failed, usage) = unsafe {
+        let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        let result = libc::syscall(libc::SYS_waitid, libc::P_PID, pid, &raw mut info, options, &raw mut usage);
+        (result != 0 || info.si_signo != libc::SIGCHLD, usage)
+    };
+    (!failed).then(|| usage.ru_maxrss.unsigned_abs().saturating_mul(1024)).filter(|&bytes| bytes > 0)
+}
+
 /// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
 /// before the command ended.
 pub(super) fn wait(
@@ -46,6 +73,17 @@ pub(super) fn wait(
     blind_spots: &mut BlindSpots,
     run: &RunDirectory,
     enough: &mut dyn FnMut() -> bool,
+) -> Option<i32> {
+    wait_and(child, blind_spots, run, enough, |_| ())
+}
+
+/// The same; `ended` is called with the command's id once it has ended, before that may be another process's.
+pub(super) fn wait_and(
+    child: &mut Child,
+    blind_spots: &mut BlindSpots,
+    run: &RunDirectory,
+    enough: &mut dyn FnMut() -> bool,
+    mut ended: impl FnMut(u32),
 ) -> Option<i32> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -55,11 +93,12 @@ pub(super) fn wait(
     let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     loop {
         // Before the command is reaped: its pid may be another process's afterwards, and a signal that is passed on is lost.
-        let ended = waitid(WaitId::Pid(pid), ENDED);
-        if matches!(ended, Ok(Some(_))) {
+        let state = waitid(WaitId::Pid(pid), ENDED);
+        if matches!(state, Ok(Some(_))) {
             signals::keep();
+            ended(child.id());
         }
-        match if matches!(ended, Ok(None)) { Ok(None) } else { child.try_wait() } {
+        match if matches!(state, Ok(None)) { Ok(None) } else { child.try_wait() } {
             Ok(Some(status)) => {
                 signals::keep();
                 return status.code().or_else(|| status.signal().map(|signal| 128 + signal));

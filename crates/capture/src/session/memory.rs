@@ -2,11 +2,13 @@
 //! at an exit.
 
 use crate::drain::memory::{Finding, MemoryQueue};
-use crate::footprint::{Failure, Reading, Schedule, Subject, is_higher, resident};
+use crate::footprint::{Failure, Look, Reading, Resident, Schedule, Subject, copied_pages, is_higher, resident};
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use crate::wire::control;
+use mallow_profile::MemorySizes;
 use rustc_hash::FxHashMap;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,23 +16,36 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// Processes that are looked at each time; where there are more, they take turns.
 const TOGETHER: usize = 64;
-/// A point of a process's RSS is noted if it differs by this part of the last one, or after this time.
+/// A point of a process's RSS is noted if RSS or its maximum differs by this part from the last one, or after this time.
 const POINT_STEP: u64 = 100;
-const POINT_MS: u64 = 1000;
+const POINT_MS: u64 = 100;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 
 /// What is known of a process.
 struct Known {
     pid: u32,
     schedule: Schedule,
+    /// Bytes of pages that it got since it began, if it shares any with another process that is recorded.
+    copied: u64,
     readings: u64,
-    highest: u64,
-    /// Time and RSS of the last point.
-    point: Option<(u64, u64)>,
+    highest: Option<MemorySizes>,
+    /// Time of the last point, RSS and its maximum.
+    point: Option<(u64, Resident)>,
+}
+
+impl Known {
+    fn is_new(&self, ms: u64, now: Resident) -> bool {
+        let differs = |a: u64, b: u64| a.abs_diff(b) > b / POINT_STEP;
+        self.point.is_none_or(|(at, last)| {
+            differs(now.rss, last.rss) || differs(now.peak, last.peak) || ms.saturating_sub(at) >= POINT_MS
+        })
+    }
 }
 
 /// Reads until the queue is closed.
 pub fn serve(run: &RunDirectory, queue: &MemoryQueue) {
-    let mut reader = Reader { run, queue, known: FxHashMap::default() };
+    let mut reader = Reader { run, queue, known: FxHashMap::default(), families: FxHashMap::default() };
     let (mut next, mut turn) = (Instant::now(), 0);
     while queue.is_on() {
         let (exits, running) = queue.wait(next.saturating_duration_since(Instant::now()));
@@ -46,6 +61,7 @@ pub fn serve(run: &RunDirectory, queue: &MemoryQueue) {
         }
         next = Instant::now() + LOOK;
         reader.known.retain(|process, _| running.binary_search_by_key(process, |(number, _)| *number).is_ok());
+        reader.families = families(&running);
         let count = running.len();
         for at in 0..count.min(TOGETHER) {
             let (process, source) = &running[(turn + at) % count];
@@ -55,10 +71,27 @@ pub fn serve(run: &RunDirectory, queue: &MemoryQueue) {
     }
 }
 
+/// Processes that may share pages with another one that is recorded, with their forked children: such children, and their parents. What a
+/// child copies is then the parent's alone, too.
+fn families(running: &[(u32, Arc<ProcessFile>)]) -> FxHashMap<u32, Vec<u32>> {
+    let forked = || running.iter().filter(|(_, source)| source.is_forked());
+    let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    forked().for_each(|(number, source)| children.entry(source.parent_pid()).or_default().push(*number));
+    let members = running.iter().filter(|(_, source)| source.is_forked() || children.contains_key(&source.pid));
+    members.map(|(number, source)| (*number, children.get(&source.pid).cloned().unwrap_or_default())).collect()
+}
+
+/// The processor's time that this thread has used. On a busy machine a reading takes longer, and costs nobody more.
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
 struct Reader<'a> {
     run: &'a RunDirectory,
     queue: &'a MemoryQueue,
     known: FxHashMap<u32, Known>,
+    families: FxHashMap<u32, Vec<u32>>,
 }
 
 impl Reader<'_> {
@@ -67,7 +100,7 @@ impl Reader<'_> {
         if !self.known.contains_key(&process) {
             let pid = source.writer()?.pid();
             let schedule = Schedule::new(self.run.began().elapsed(), source.is_forked());
-            self.known.insert(process, Known { pid, schedule, readings: 0, highest: 0, point: None });
+            self.known.insert(process, Known { pid, schedule, copied: 0, readings: 0, highest: None, point: None });
         }
         self.known.get_mut(&process)
     }
@@ -75,36 +108,42 @@ impl Reader<'_> {
     /// Looks at a process that runs.
     fn look(&mut self, process: u32, source: &ProcessFile) {
         let (now, ms) = (self.run.began().elapsed(), self.run.elapsed_ms());
+        let children = self.families.get(&process);
+        let is_member = children.is_some();
+        let of_children = children.into_iter().flatten().filter_map(|child| self.known.get(child));
+        let copied_by_children = of_children.fold(0, |sum: u64, child| sum.saturating_add(child.copied));
         let Some(known) = self.known(process, source) else { return };
-        let Some(rss) = resident(known.pid).filter(|&rss| rss > 0) else { return };
-        let is_due = known.schedule.due(now, rss).is_some();
-        let is_new = known
-            .point
-            .is_none_or(|(at, last)| rss.abs_diff(last) > last / POINT_STEP || ms.saturating_sub(at) >= POINT_MS);
+        let Some(resident) = resident(known.pid) else { return };
+        known.copied = if is_member { copied_pages(known.pid).unwrap_or_default().saturating_mul(PAGE) } else { 0 };
+        let look = Look { rss: resident.rss, copied: known.copied.saturating_add(copied_by_children) };
+        let is_due = known.schedule.due(now, look).is_some();
+        let is_new = known.is_new(ms, resident);
         // One that waits at its exit is read as such.
         if is_due && source.exit_state() != ExitState::Waits {
-            let _ = self.read(process, source, false);
+            let _ = self.read(process, source, look, false);
         } else if is_new && source.alive() {
-            known.point = Some((ms, rss));
-            self.queue.put([Finding::Rss { process, ms, rss }]);
+            known.point = Some((ms, resident));
+            let Resident { rss, peak } = resident;
+            self.queue.put([Finding::Rss { process, ms, rss, peak }]);
         }
     }
 
     /// Reads a process that waits at its exit. It has nothing left to do, so this costs it no time of its own.
     fn read_at_exit(&mut self, process: u32, source: &ProcessFile) {
         if self.known(process, source).is_some() {
-            let _ = self.read(process, source, true);
+            let _ = self.read(process, source, Look::default(), true);
         }
     }
 
-    fn read(&mut self, process: u32, source: &ProcessFile, is_at_exit: bool) -> Result<(), Failure> {
+    fn read(&mut self, process: u32, source: &ProcessFile, look: Look, is_at_exit: bool) -> Result<(), Failure> {
         let (now, ms) = (self.run.began().elapsed(), self.run.elapsed_ms());
         let directory = self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let known = self.known.get_mut(&process).ok_or(Failure::Gone)?;
-        let began = Instant::now();
+        let before = used();
         let read = Reading::of(&Subject { pid: known.pid, process, directory: &directory, is_at_exit });
         // A failure costs as much as what it failed at.
-        known.schedule.read(now, read.as_ref().map_or(0, |reading| reading.footprint.totals.rss), began.elapsed());
+        let rss = read.as_ref().map_or(0, |reading| reading.footprint.totals.rss);
+        known.schedule.read(now, Look { rss, ..look }, used().saturating_sub(before));
         let mut reading = read?;
         // Read while the image was there: after an exec the memory is another one's.
         let still_waits = !is_at_exit || source.exit_state() == ExitState::Waits;
@@ -113,11 +152,11 @@ impl Reader<'_> {
         }
         known.readings += 1;
         (reading.number, reading.footprint.ms) = (known.readings, ms);
-        let rss = reading.footprint.totals.rss;
-        known.point = Some((ms, rss));
-        // As the replay decides it.
-        let is_highest = is_higher(rss, known.highest);
-        known.highest = if is_highest { rss } else { known.highest };
+        let (totals, peak) = (reading.footprint.totals, reading.footprint.peak_rss);
+        known.point = Some((ms, Resident { rss: totals.rss, peak }));
+        // As the replay decides it; at an exit the replay may keep both.
+        let is_highest = !is_at_exit && known.highest.is_none_or(|highest| is_higher(&totals, &highest));
+        known.highest = if is_highest { Some(totals) } else { known.highest };
         self.queue.keep(process, reading.number, is_highest);
         self.queue.put([Finding::Reading { process, words: reading.to_words() }]);
         Ok(())

@@ -1,15 +1,17 @@
 //! Runs that record.
 
 use super::attached::{self, AttachedProcess};
-use super::command::{prepare, spawn, wait};
+use super::command::{final_rss, prepare, spawn, wait, wait_and};
 use super::error::{RunError, not_executed};
 use super::idle_thread::IdleThread;
 use super::{exits, leftovers, memory};
 use crate::accounts::{EventSink, Options};
 use crate::attach::{self, AttachError};
+use crate::drain::memory::Finding;
 use crate::drain::requests;
 use crate::drain::rings::{Drain, DrainState};
 use crate::drain::spool::{SpoolReader, SpoolWriter};
+use crate::footprint::resident;
 use crate::inside;
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::signals;
@@ -157,10 +159,14 @@ fn record_subject<S: EventSink + Send>(
     let options = about.options();
     let sink = sink(&options).map_err(RunError::Recording)?;
     let inside = inside::Server::begin(&run).map_err(RunError::Directory)?;
+    let (mut own_peak, mut command_word) = (u64::MAX, None);
     let mut started = match subject {
         Subject::Command(command) => {
             let library = library::unpack(run.path())?;
             let child = spawn(&run, &library, command, how.environment)?;
+            command_word = command.first().cloned();
+            // Until it executes the command, the child has mallow's own memory.
+            own_peak = resident(std::process::id()).map_or(u64::MAX, |own| own.peak);
             Started::Command(Box::new((child, BlindSpots::default())))
         }
         Subject::Process(process) => Started::Process(process),
@@ -218,7 +224,18 @@ fn record_subject<S: EventSink + Send>(
             signals::interrupts() >= 2 || draining.is_finished()
         };
         let mut exit_status = match &mut started {
-            Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running)),
+            Started::Command(started) => {
+                // Of a single image it is that image's own: also if a signal ended it, or `_exit`.
+                let ended = |pid| {
+                    let is_alone = shown.processes.load(Ordering::Relaxed) == 1;
+                    let program = command_word.as_deref();
+                    let peak =
+                        program.and_then(|program| final_rss(pid, program)).filter(|&peak| is_alone && peak > own_peak);
+                    let (process, ms) = (0, run.elapsed_ms());
+                    queue.put(peak.map(|peak| Finding::FinalRss { process, ms, peak }));
+                };
+                wait_and(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running), ended)
+            }
             Started::Process(process) => {
                 let gathered = (&mut attached_inside, &mut attached_unwatched);
                 detached = record_attached(process, &run, &shown, &mut enough, gathered).map(Some);

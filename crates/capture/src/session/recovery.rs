@@ -126,7 +126,8 @@ fn note(
         | Chunk::ThreadName { .. }
         | Chunk::Memory { .. }
         | Chunk::SizeClasses { .. }
-        | Chunk::Rss { .. } => {}
+        | Chunk::Rss { .. }
+        | Chunk::FinalRss { .. } => {}
         Chunk::ProcessEnd { process, ms, .. } => {
             *last_ms = *ms;
             of(*process, &mut |state| state.ended = true);

@@ -17,6 +17,7 @@ pub mod list;
 mod list_code;
 mod list_sheet;
 pub mod manual;
+mod peak_text;
 pub mod report;
 pub mod report_document;
 mod report_text;

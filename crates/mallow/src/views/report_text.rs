@@ -5,6 +5,7 @@ use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow};
 
 use super::leak_states::has_scan;
+use super::peak_text::{below, reached, since};
 use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, verdict};
 use crate::input::coverage;
@@ -178,12 +179,10 @@ pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Loo
 /// The highest RSS, and what of it was live heap, in a row of its own or as a remark.
 fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Table) {
     let size = |size| bytes(size, look.exact);
+    let peak = highest.peak.peak_rss;
     let whose = if highest.processes > 1 { format!(" of pid {}", highest.pid) } else { String::new() };
-    // The kernel notes each page, and mallow looks at times.
-    let read = match highest.peak_rss - highest.rss.min(highest.peak_rss) {
-        less if less > highest.peak_rss / 20 => format!(", {} when its memory was read", size(highest.rss)),
-        _ => String::new(),
-    };
+    // The kernel counts each page at any time, and mallow looks now and then.
+    let below = below(highest.rss, &highest.peak, look.exact);
     let swapped = highest.swap.filter(|&swap| swap > 0);
     let swap = swapped.map(|swap| format!("; {} more in swap", size(swap))).unwrap_or_default();
     let mut row = |name: &str, number: String, amount: u64, remark: String| {
@@ -194,15 +193,35 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Tab
             Line::new().faint(remark),
         ]);
     };
-    let when = format!("at {}{whose}{read}{swap}", span(highest.ms));
-    let share = percent(highest.live_bytes, highest.rss);
+    let (when, of) = match &below {
+        None => (format!("at {}{whose}{swap}", span(highest.ms)), "it"),
+        Some(below) => {
+            let before = if highest.peak.peak_is_older { reached(&highest.peak) } else { String::new() };
+            let read = format!("{} at {}, {below}{swap}", size(highest.rss), span(highest.ms));
+            (format!("the kernel's maximum{whose}{before}; {read}"), "that")
+        }
+    };
+    // What was never touched is live, and in no memory.
+    let is_part = highest.recorded_live_bytes <= highest.rss;
+    let share = percent(highest.recorded_live_bytes, highest.rss);
+    let live = size(highest.recorded_live_bytes);
     if in_one_row {
-        let live = size(highest.live_bytes);
-        row("highest RSS", String::new(), highest.peak_rss, format!("{when}; {live} of it live heap, {share}"));
+        let live = match highest.older_blocks {
+            None if is_part => format!("{live} of {of} live heap, {share}"),
+            None => format!("live heap was {live}, not all of it in memory"),
+            Some(older) => format!("{live} of {of} live heap {}, older blocks are not known", since(older)),
+        };
+        row("highest RSS", String::new(), peak, format!("{when}; {live}"));
         return;
     }
-    row("highest RSS", String::new(), highest.peak_rss, when);
-    row("live then", highest.live.map(count).unwrap_or_default(), highest.live_bytes, format!("{share} of RSS"));
+    row("highest RSS", String::new(), peak, when);
+    let live = match highest.older_blocks {
+        None if is_part => format!("{share} of RSS then"),
+        None => "not all of it in memory".to_owned(),
+        Some(older) => format!("allocated {}; older blocks are not known", since(older)),
+    };
+    let blocks = highest.live.map(count).unwrap_or_default();
+    row("live then", blocks, highest.recorded_live_bytes, live);
 }
 
 /// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.

@@ -1,9 +1,11 @@
 //! The parts of RSS as text: the cause first, then what would help, then the parts.
 
 use mallow_report::analysis::{
-    Cause, CausePlace, Certainty, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote, RssPlace, TerritoryKind,
+    Cause, CausePlace, Certainty, FreedBefore, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote, RssPlace,
+    TerritoryKind,
 };
 
+use super::peak_text::{below, reached, since, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed, function, location};
 
@@ -74,23 +76,31 @@ pub fn cause(report: &Rss) -> Option<String> {
 fn title(report: &Rss, look: &Look, page: &mut Page) {
     let account = &report.account;
     let name = account.executable.rsplit('/').next().unwrap_or_default();
-    let when = match (account.is_highest, account.is_last) {
-        (true, true) => "highest RSS, at the end",
-        (true, false) => "highest RSS",
-        (false, true) => "RSS at the end",
-        (false, false) => "RSS",
-    };
-    let size = bytes(account.rss, look.exact);
-    let live = bytes(account.live_bytes, look.exact);
+    let peak = bytes(account.peak.peak_rss, look.exact);
+    let below = below(account.rss, &account.peak, look.exact);
+    // The time of a reading that is as high says more than the two looks between which the kernel's figure rose.
+    let reached = if below.is_some() { reached(&account.peak) } else { String::new() };
     page.sentence(
         Line::new()
-            .strong(format!("{name} ({}), {when}: {size}", account.pid))
-            .plain(format!(" at {}; live blocks are {live}", span(account.ms))),
+            .strong(format!("{name} ({}), highest RSS: {peak}", account.pid))
+            .plain(format!(", the kernel's maximum{reached}")),
     );
+    let end = if account.is_last { ", at the end" } else { "" };
+    let below = below.map(|below| format!(", {below}")).unwrap_or_default();
+    let live = bytes(account.live_bytes, look.exact);
+    let live = match account.older_blocks {
+        None => format!("live blocks are {live}"),
+        Some(older) => format!("live blocks allocated {} are {live}, older ones are not known", since(older)),
+    };
+    let size = bytes(account.rss, look.exact);
+    page.sentence(Line::new().plain(format!("Divided: {size} at {}{end}{below}; {live}", span(account.ms))));
 }
 
 fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
-    let size = format!("{}, {}", bytes(cause.bytes, look.exact), percent(cause.bytes, account.rss));
+    // Pages that came while memory was read are more than all of RSS, and no share of it.
+    let share =
+        if cause.bytes > account.rss { String::new() } else { format!(", {}", percent(cause.bytes, account.rss)) };
+    let size = format!("{}{share}", bytes(cause.bytes, look.exact));
     let allocator = account.allocator.unwrap_or("the allocator");
     let line = Line::new().strong("Cause: ");
     let Some(place) = &cause.place else {
@@ -100,7 +110,14 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let much = bytes(place.bytes, look.exact);
     let line = line.then(framed(&place.frame, look)).plain(" ");
     match cause.part {
-        PartKind::Live => line.plain(format!("holds {much} in live blocks; all have {size} of RSS")),
+        PartKind::Live => match account.older_blocks {
+            None if share.is_empty() => line.plain(format!("holds {much} in live blocks; all have {size}")),
+            None => line.plain(format!("holds {much} in live blocks; all have {size} of RSS")),
+            Some(older) => {
+                let since = since(older);
+                line.plain(format!("holds {much} in live blocks allocated {since}; all of these have {size} of RSS"))
+            }
+        },
         PartKind::Holes | PartKind::HolesAndRounding => {
             line.plain(format!("pins {much} of holes between its blocks; all holes are {size}"))
         }
@@ -282,7 +299,6 @@ fn notes(account: &RssAccount, page: &mut Page) {
     }
     for note in &account.limits {
         let gap = account.no_pages.as_deref().unwrap_or("they were not read");
-        let higher = bytes(account.peak_rss, false);
         let words = match note {
             RssNote::NoPages => format!("Pages are not in the recording: {gap}."),
             RssNote::OlderBlocks => {
@@ -297,21 +313,46 @@ fn notes(account: &RssAccount, page: &mut Page) {
             RssNote::UnknownCaches => {
                 "What threads keep of freed blocks is not known: it counts as holes and free pages.".to_owned()
             }
-            RssNote::HigherBefore => format!("Between two readings RSS was higher: {higher}."),
-            RssNote::WhileRunning => continue,
+            RssNote::FreedBefore => match &account.freed_before {
+                Some(before) => freed(before, account),
+                None => continue,
+            },
+            RssNote::PeakUnread => match unread(&account.peak) {
+                Some(words) => words,
+                None => continue,
+            },
+            // The first two lines say it.
+            RssNote::HigherBefore | RssNote::WhileRunning => continue,
         };
         page.sentence(Line::new().faint(words));
     }
 }
 
+/// What the program freed just before, and what that means for remedies.
+fn freed(before: &FreedBefore, account: &RssAccount) -> String {
+    let ago = span(account.ms.saturating_sub(before.ms).max(1));
+    let (freed, live) = (bytes(before.freed_bytes, false), bytes(before.live_bytes, false));
+    let what = format!("In the {ago} before this moment, {freed} of {live} of live blocks were freed");
+    match account.is_last {
+        true => format!("{what}, as at a program's exit: no remedy lowers the RSS from before that."),
+        false => format!("{what}."),
+    }
+}
+
 fn processes(report: &Rss, look: &Look, page: &mut Page) {
-    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
-    table.row(["highest RSS", "PSS", "live", "at the end", "process"].map(|title| Line::new().faint(title)));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    table.row(
+        ["highest RSS", "read", "PSS then", "live then", "at the end", "process"].map(|title| Line::new().faint(title)),
+    );
     for row in &report.processes {
         let name = row.executable.rsplit('/').next().unwrap_or_default();
         let process = format!("{name} ({})", row.pid);
-        let amounts = [row.highest_rss, row.highest_pss, row.highest_live_bytes, row.end_rss];
-        let cells = amounts.map(|amount| Line::new().plain(bytes(amount, look.exact))).into_iter();
+        let amounts = [Some(row.peak.peak_rss), Some(row.highest_rss), Some(row.highest_pss), row.highest_live_bytes];
+        let amounts = amounts.into_iter().chain([Some(row.end_rss)]);
+        let cells = amounts.map(|amount| match amount {
+            Some(amount) => Line::new().plain(bytes(amount, look.exact)),
+            None => Line::new().faint("unknown"),
+        });
         let name = if row.is_shown { Line::new().strong(process) } else { Line::new().plain(process) };
         table.row(cells.chain([name]));
     }

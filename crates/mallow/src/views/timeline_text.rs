@@ -2,6 +2,7 @@
 
 use mallow_report::analysis::{Band, Over, RssOverTime, Timeline};
 
+use super::peak_text::{below, reached};
 use crate::output::text::chart::{Column, key, rows};
 use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
 use crate::output::text::units::{bytes, of, span};
@@ -68,7 +69,12 @@ fn resident(rss: &RssOverTime, look: &Look) -> Line {
         processes => format!(", the sum of {processes} processes with shared pages in each"),
     };
     let highest = bytes(rss.highest, look.exact);
-    Line::new().plain(format!("RSS: at most {highest} at {}{sum}", span(rss.highest_ms)))
+    let looked = format!("{highest} at {}", span(rss.highest_ms));
+    let Some((peak, below)) = rss.peak.and_then(|peak| Some((peak, below(rss.highest, &peak, look.exact)?))) else {
+        return Line::new().plain(format!("RSS: at most {looked}{sum}"));
+    };
+    let kernels = bytes(peak.peak_rss, look.exact);
+    Line::new().plain(format!("RSS: at most {kernels} by the kernel{}; looks found {looked}, {below}", reached(&peak)))
 }
 
 fn chart(report: &Timeline, look: &Look, height: usize, page: &mut Page) {

@@ -5,18 +5,21 @@ use std::cmp::Reverse;
 use mallow_profile::{Footprint, Profile, RssSeries};
 use serde::Serialize;
 
-/// The process that had the highest RSS, when its memory was read and was largest.
+use super::rss::{KernelPeak, OlderBlocks};
+
+/// The process that had the highest RSS, and the moment when its memory was read and was largest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HighestRss {
     /// The process.
     pub pid: u32,
     /// Which image of that pid.
     pub serial: u32,
-    /// When its memory was read, milliseconds since the recording began.
+    /// Its highest RSS as the kernel noted it.
+    #[serde(flatten)]
+    pub peak: KernelPeak,
+    /// When its memory was read, milliseconds since the recording began. All that follow are of that moment.
     pub ms: u64,
-    /// Its highest RSS as the kernel noted it, which may be a little more than `rss`.
-    pub peak_rss: u64,
-    /// Its RSS when it was read. All that follow are of that moment, too.
+    /// Its RSS then.
     pub rss: u64,
     /// The same, with each shared page divided by the processes that have it; null, as the next three, where its mappings could not
     /// be read, or it ended before.
@@ -25,10 +28,14 @@ pub struct HighestRss {
     pub anonymous: Option<u64>,
     /// What is in swap.
     pub swap: Option<u64>,
-    /// Live blocks.
+    /// Live blocks; null, as `live_bytes`, where the process may have some that are not known.
     pub live: Option<u64>,
     /// Their requested bytes.
-    pub live_bytes: u64,
+    pub live_bytes: Option<u64>,
+    /// Requested bytes of those that were allocated while the process was recorded.
+    pub recorded_live_bytes: u64,
+    /// Why there may be others; null: there are none.
+    pub older_blocks: Option<OlderBlocks>,
     /// How many processes were read.
     pub processes: u64,
 }
@@ -38,7 +45,8 @@ pub fn highest_rss(profile: &Profile) -> Option<HighestRss> {
     let of_footprint = profile.footprints.iter().filter_map(|footprint| highest_of(profile, footprint));
     let has_none = |series: &&RssSeries| profile.footprints.iter().all(|footprint| footprint.process != series.process);
     let of_series = profile.rss.iter().filter(has_none).filter_map(|series| highest_point(profile, series));
-    let mut highest = of_footprint.chain(of_series).max_by_key(|highest| (highest.peak_rss, Reverse(highest.pid)))?;
+    let mut highest =
+        of_footprint.chain(of_series).max_by_key(|highest| (highest.peak.peak_rss, Reverse(highest.pid)))?;
     highest.processes = profile.rss.len().max(1) as u64;
     Some(highest)
 }
@@ -48,19 +56,21 @@ fn highest_of(profile: &Profile, footprint: &Footprint) -> Option<HighestRss> {
         return None;
     }
     let process = profile.processes.get(footprint.process.0 as usize)?;
-    let same = profile.footprints.iter().filter(|other| other.process == footprint.process);
     let totals = &footprint.totals;
+    let older_blocks = OlderBlocks::of(process);
     Some(HighestRss {
         pid: process.pid,
         serial: process.serial,
+        peak: KernelPeak::of(profile, footprint.process)?,
         ms: footprint.ms,
-        peak_rss: same.map(|other| other.peak_rss.max(other.totals.rss)).max()?,
         rss: totals.rss,
         pss: Some(totals.pss),
         anonymous: Some(totals.anonymous),
         swap: Some(totals.swap),
-        live: Some(footprint.live_blocks),
-        live_bytes: footprint.live_bytes,
+        live: older_blocks.is_none().then_some(footprint.live_blocks),
+        live_bytes: older_blocks.is_none().then_some(footprint.live_bytes),
+        recorded_live_bytes: footprint.live_bytes,
+        older_blocks,
         processes: 1,
     })
 }
@@ -68,17 +78,20 @@ fn highest_of(profile: &Profile, footprint: &Footprint) -> Option<HighestRss> {
 fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
     let process = profile.processes.get(series.process.0 as usize)?;
     let point = series.points.iter().max_by_key(|point| (point.rss, Reverse(point.ms)))?;
+    let older_blocks = OlderBlocks::of(process);
     Some(HighestRss {
         pid: process.pid,
         serial: process.serial,
+        peak: KernelPeak::of(profile, series.process)?,
         ms: point.ms,
-        peak_rss: point.rss,
         rss: point.rss,
         pss: None,
         anonymous: None,
         swap: None,
         live: None,
-        live_bytes: point.live_bytes,
+        live_bytes: older_blocks.is_none().then_some(point.live_bytes),
+        recorded_live_bytes: point.live_bytes,
+        older_blocks,
         processes: 1,
     })
 }
@@ -95,6 +108,8 @@ pub struct RssOverTime {
     pub highest_ms: u64,
     /// How many processes were looked at.
     pub processes: u64,
+    /// Of a single process, the kernel's own maximum: of each moment, not only of those at which mallow looked.
+    pub peak: Option<KernelPeak>,
 }
 
 /// RSS at these times, which are ascending; None where none was read.
@@ -105,7 +120,11 @@ pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Opt
     let values = times.map(|ms| sum_at(profile, ms)).collect();
     let sums = sums(profile, MOMENTS).map(|(ms, sum)| (sum, ms));
     let (highest, highest_ms) = sums.max_by_key(|&(sum, ms)| (sum, Reverse(ms)))?;
-    Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64 })
+    let peak = match &*profile.rss {
+        [only] => KernelPeak::of(profile, only.process),
+        _ => None,
+    };
+    Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64, peak })
 }
 
 /// Moments at which the sum of all processes is looked at.
@@ -162,8 +181,8 @@ mod tests {
             all.iter().map(point).collect()
         };
         profile.rss = vec![
-            RssSeries { process: ProcessId(0), points: points(&[(10, 5), (50, 9)]) },
-            RssSeries { process: ProcessId(1), points: points(&[(30, 3), (55, 1)]) },
+            RssSeries { process: ProcessId(0), points: points(&[(10, 5), (50, 9)]), peak: None },
+            RssSeries { process: ProcessId(1), points: points(&[(30, 3), (55, 1)]), peak: None },
         ];
         profile
     }
@@ -171,12 +190,24 @@ mod tests {
     #[test]
     fn the_process_with_the_highest_peak_is_named() {
         let highest = highest_rss(&profile()).expect("footprints");
-        assert_eq!((highest.pid, highest.peak_rss, highest.rss, highest.ms), (7, 90, 50, 50));
-        assert_eq!((highest.live_bytes, highest.processes), (25, 2));
+        assert_eq!((highest.pid, highest.peak.peak_rss, highest.rss, highest.ms), (7, 90, 50, 50));
+        assert_eq!((highest.live_bytes, highest.processes), (Some(25), 2));
         assert_eq!(highest_rss(&Profile::default()), None);
         let without = Profile { footprints: Vec::new(), ..profile() };
         let highest = highest_rss(&without).expect("points");
         assert_eq!((highest.pid, highest.rss, highest.ms, highest.pss), (7, 9, 50, None));
+    }
+
+    /// What was allocated before mallow attached is unknown: a small number would say that it is absent.
+    #[test]
+    fn live_bytes_of_an_attached_process_are_not_known() {
+        let mut profile = profile();
+        profile.processes[0].attached = true;
+        let highest = highest_rss(&profile).expect("footprints");
+        assert_eq!((highest.live, highest.live_bytes, highest.recorded_live_bytes), (None, None, 25));
+        assert_eq!(highest.older_blocks, Some(OlderBlocks::Attached));
+        let without = Profile { footprints: Vec::new(), ..profile };
+        assert_eq!(highest_rss(&without).and_then(|highest| highest.live_bytes), None);
     }
 
     #[test]

@@ -5,10 +5,10 @@ import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { onColours, partColour } from "./palette.js";
 import { RssMap } from "./rss_map.js";
-import { causeWords, partWords, remedyWords } from "./rss_words.js";
+import { causeWords, limitWords, momentWords, partWords, remedyWords } from "./rss_words.js";
 import { hasRange, sharedChoices } from "./state.js";
 import { Table } from "./table.js";
-import { baseName, formatBytes, formatCount, formatShare, formatTime, placeOf, printable } from "./units.js";
+import { baseName, formatBytes, formatCount, formatShare, placeOf, printable } from "./units.js";
 
 const PLACES_AT_MOST = 200;
 
@@ -38,6 +38,7 @@ export class RssView {
   }
 
   content(answer) {
+    const moment = momentWords(answer);
     const parts = [...(answer.parts ?? [])].sort((a, b) => b.bytes - a.bytes);
     const positive = parts.filter((part) => part.bytes > 0);
     const sum = positive.reduce((all, part) => all + part.bytes, 0) || 1;
@@ -51,8 +52,9 @@ export class RssView {
       element("td", { class: "number right quiet" }, formatShare(part.bytes, answer.rss)),
       element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping ? nameText(baseName(part.mapping)) : "")));
     return [this.cause(answer),
-      element("p", {}, `${formatBytes(answer.rss)} in memory at ${formatTime(answer.ms)} of pid ${answer.pid} `, element("span", { class: "name quiet" }, baseName(answer.executable)),
-        `; ${formatBytes(answer.live_bytes)} in ${formatCount(answer.live)} live blocks. Allocator: ${printable(answer.allocator ?? "unknown")}.`),
+      element("p", { id: "rss-moment" }, element("b", {}, element("span", { class: "name" }, baseName(answer.executable)), ` (${answer.pid}), ${moment.peak}`), element("br"),
+        `${moment.divided}. Allocator: ${printable(answer.allocator ?? "unknown")}.`),
+      limitWords(answer).map((text) => element("p", { class: "quiet" }, text)),
       strip,
       element("table", { class: "parts" }, element("thead", {}, element("tr", {}, ["", "Part", "Bytes", "Share", "Largest"].map((t) => element("th", { scope: "col" }, t)))), element("tbody", {}, rows)),
       this.remedies(answer), this.mapBox, this.places(answer)];

@@ -1,6 +1,6 @@
 // The account of RSS in the words of `mallow rss`.
 
-import { formatBytes, formatShare, placeOf, printable } from "./units.js";
+import { formatBytes, formatShare, formatTime, placeOf, printable } from "./units.js";
 
 const PARTS = {
   live: "live blocks", rounding: "rounding up of requests", holes: "holes between live blocks", holes_and_rounding: "holes and rounding", free_pages: "free pages",
@@ -16,16 +16,62 @@ export function partWords(part, allocator) {
   return PARTS[part] ?? printable(part).replaceAll("_", " ");
 }
 
+const SINCE = { attached: "since mallow attached", forked: "since it forked", freed: "while it was recorded" };
+
+// When the kernel's maximum was reached; a reading's time is another one.
+function reachedWords({ peak_is_older: isOlder, peak_after_ms: after, peak_by_ms: by }) {
+  if (isOlder) return ", reached before mallow attached";
+  if (after === null || by === null || after === undefined || by === undefined) return "";
+  return formatTime(after) === formatTime(by) ? `, reached at ${formatTime(by)}` : `, reached between ${formatTime(after)} and ${formatTime(by)}`;
+}
+
+// How far a size that was read is below the kernel's maximum; null: the two are the same to the reader.
+export function belowWords(rss, peak) {
+  return peak <= rss || formatBytes(rss) === formatBytes(peak) ? null : `${formatShare(peak - rss, peak)} below it`;
+}
+
+// The kernel's own maximum, and the moment that is divided.
+export function momentWords(answer) {
+  const { rss, peak_rss: peak, ms, is_last: isLast, live_bytes: live, older_blocks: older } = answer;
+  const below = belowWords(rss, peak);
+  const blocks = older ? `live blocks allocated ${SINCE[older] ?? ""} are ${formatBytes(live)}, older ones are not known` : `live blocks are ${formatBytes(live)}`;
+  return {
+    peak: `highest RSS: ${formatBytes(peak)}, the kernel's maximum${below ? reachedWords(answer) : ""}`,
+    divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isLast ? ", at the end" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
+  };
+}
+
+// What of the highest RSS was live heap, as the overview has it.
+export function liveWords({ recorded_live_bytes: live, older_blocks: older, rss, peak_rss: peak }) {
+  const of = belowWords(rss, peak) ? "that" : "it";
+  if (older) return `${formatBytes(live)} of ${of} live heap ${SINCE[older] ?? ""}, older blocks are not known`;
+  return live <= rss ? `${formatBytes(live)} of ${of} live heap` : `live heap was ${formatBytes(live)}, not all of it in memory`;
+}
+
+// What held before the moment of the account, and what was not read.
+export function limitWords({ freed_before: freed, is_last: isLast, ms, peak_unread_ms: unread }) {
+  const all = [];
+  if (freed) {
+    const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
+    all.push(isLast ? `${what}, as at a program's exit: no remedy lowers the RSS from before that.` : `${what}.`);
+  }
+  if (unread !== null && unread !== undefined) {
+    all.push(`The process did not wait for mallow at its end: the kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before.`);
+  }
+  return all;
+}
+
 // What holds most of RSS, and why: the place, and the sentence about it.
 export function causeWords(answer) {
-  const { cause, allocator, rss } = answer;
+  const { cause, allocator, rss, older_blocks: older } = answer;
   if (!cause) return null;
-  const size = `${formatBytes(cause.bytes)}, ${formatShare(cause.bytes, rss)}`;
+  const isPart = cause.bytes <= rss;
+  const size = isPart ? `${formatBytes(cause.bytes)}, ${formatShare(cause.bytes, rss)}` : formatBytes(cause.bytes);
   const { place } = cause;
   if (!place) return { place: null, text: `${size}: ${partWords(cause.part, allocator)}${cause.mapping ? `; the largest is ${printable(cause.mapping)}` : ""}` };
   const much = formatBytes(place.bytes);
   const text = {
-    live: `holds ${much} in live blocks; all have ${size} of RSS`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
+    live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size} of RSS` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
     free_pages: `used ${much} and freed it; ${allocator ?? "the allocator"} keeps free pages, ${size}`,
   }[cause.part] ?? `has ${much} of ${partWords(cause.part, allocator)}, ${size}`;
   return { place, text };

@@ -2,6 +2,7 @@
 
 import { ask, isExported, leftOut } from "./data.js";
 import { byId, element, fill } from "./dom.js";
+import { belowWords, liveWords } from "./rss_words.js";
 import { changeState } from "./state.js";
 import { clipped, formatBytes, formatCount, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
 
@@ -87,8 +88,10 @@ function facts(context, report) {
   }
   if (report.highest_rss) {
     const rss = report.highest_rss;
+    const below = belowWords(rss.rss, rss.peak_rss);
     tiles.push(tile(context, { id: "rss", title: "Highest RSS", view: "rss", value: formatBytes(rss.peak_rss),
-      more: [line(`at ${formatTime(rss.ms)} of pid ${rss.pid}`), line(`${formatBytes(rss.live_bytes)} of it live heap`)] }));
+      more: [line(below ? `kernel's maximum of pid ${rss.pid}` : `at ${formatTime(rss.ms)} of pid ${rss.pid}`),
+        below && line(`${formatBytes(rss.rss)} at ${formatTime(rss.ms)}, ${below}`), line(liveWords(rss))] }));
   }
   tiles.push(tile(context, { id: "allocated", title: "Allocated", by: context.measures().includes("bytes") ? "bytes" : context.by(), value: formatBytes(report.allocated_bytes),
     more: [line(`${formatCount(report.allocations)} allocations`, report.duration_ms && `${formatTime(report.duration_ms)}`), largest(context, report, has("bytes") ? "bytes" : "allocations")] }));

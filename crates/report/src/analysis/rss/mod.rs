@@ -9,6 +9,7 @@
 //! | `sweep.rs` | one pass over the blocks by address |
 //! | `ledger.rs` | what such passes add up to |
 //! | `parts.rs` | the parts of RSS, and the largest one |
+//! | `peak.rs` | the kernel's own maximum, and blocks that a recording cannot know |
 //! | `remedies.rs` | what would release how much |
 //! | `report.rs` | the report of a recording |
 //! | `map.rs` | pages in order, for a picture |
@@ -17,6 +18,7 @@ mod geometry;
 mod ledger;
 mod map;
 mod parts;
+mod peak;
 mod remedies;
 mod report;
 mod residency;
@@ -30,8 +32,10 @@ pub use geometry::Allocator;
 pub use ledger::HeapSums;
 pub use map::{HeapCell, HeapRow, PageMap, page_map};
 pub use parts::{Cause, CausePlace, Part, PartKind};
+pub use peak::{KernelPeak, OlderBlocks};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
-    FreeRow, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, rss, shown_footprint,
+    FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, rss,
+    shown_footprint,
 };
 pub use territory::TerritoryKind;

@@ -73,10 +73,20 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -
         allocator => of_others(allocator, ledger).into_iter().collect(),
     };
     all.extend(pool(ledger));
+    if footprint.is_at_exit && footprint.fell_from().is_some() {
+        bound(&mut all);
+    }
     let least = LEAST.max(footprint.totals.rss / LEAST_SHARE);
     all.retain(|remedy| remedy.expected_bytes >= least);
     all.sort_by_key(|remedy| (remedy.certainty == Certainty::AtMost, std::cmp::Reverse(remedy.expected_bytes)));
     all
+}
+
+/// What was in use until the program's end is free after it, when nobody has a use for it: the estimates are bounds, and may be 0.
+fn bound(all: &mut [Remedy]) {
+    for remedy in all {
+        (remedy.certainty, remedy.least_bytes) = (Certainty::AtMost, 0);
+    }
 }
 
 fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certainty: Certainty) -> Remedy {

@@ -2,13 +2,14 @@
 
 use std::ops::AddAssign;
 
-use mallow_profile::{Footprint, HeapMap, MappingFlags, MappingKind, Process, ProcessId, Profile};
+use mallow_profile::{Footprint, HeapMap, MappingFlags, MappingKind, Process, ProcessId, Profile, RecentLive};
 use serde::Serialize;
 
 use super::super::functions::{Frame, Stack};
 use super::super::numbers::{Ending, LeftOut};
 use super::ledger::{Ledger, PlaceEntry, PlaceSums};
 use super::parts::{Cause, Part, cause, parts};
+use super::peak::{KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 
@@ -50,14 +51,17 @@ pub struct RssProcess {
     pub serial: u32,
     /// Path of the executable.
     pub executable: String,
+    /// The highest RSS by the kernel.
+    #[serde(flatten)]
+    pub peak: KernelPeak,
     /// The highest RSS that was read.
     pub highest_rss: u64,
     /// When, in milliseconds since the recording began.
     pub highest_ms: u64,
     /// The PSS of that moment.
     pub highest_pss: u64,
-    /// Requested bytes of live blocks then.
-    pub highest_live_bytes: u64,
+    /// Requested bytes of live blocks then; null where the process may have some that are not known.
+    pub highest_live_bytes: Option<u64>,
     /// The last RSS that was read.
     pub end_rss: u64,
     /// It is the one that is shown in full.
@@ -75,7 +79,7 @@ pub struct RssAccount {
     pub executable: String,
     /// The moment, in milliseconds since the recording began.
     pub ms: u64,
-    /// No higher RSS of the process was read.
+    /// It stands for the highest RSS: no higher one was read, or only after the process had freed most of its blocks at its exit.
     pub is_highest: bool,
     /// It is the last moment that was read.
     pub is_last: bool,
@@ -83,14 +87,19 @@ pub struct RssAccount {
     pub rss: u64,
     /// The same with each shared page divided by the number of processes that have it.
     pub pss: u64,
-    /// The highest RSS that the kernel had seen by then.
-    pub peak_rss: u64,
+    /// The highest RSS by the kernel.
+    #[serde(flatten)]
+    pub peak: KernelPeak,
     /// Who manages the memory; null where that is unknown.
     pub allocator: Option<&'static str>,
-    /// Live blocks.
+    /// Live blocks that were allocated while the process was recorded.
     pub live: u64,
     /// Their requested bytes.
     pub live_bytes: u64,
+    /// Why there may be others; null: there are none.
+    pub older_blocks: Option<OlderBlocks>,
+    /// Where most live bytes were freed in the second before this moment, what they had been.
+    pub freed_before: Option<FreedBefore>,
     /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
     pub elsewhere_bytes: u64,
     /// What RSS consists of.
@@ -117,6 +126,24 @@ pub struct RssAccount {
     pub limits: Vec<RssNote>,
     /// Why there are no pages; null where there are.
     pub no_pages: Option<String>,
+}
+
+/// Live bytes that were freed shortly before a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FreedBefore {
+    /// When there were so many, in milliseconds since the recording began.
+    pub ms: u64,
+    /// Requested bytes of live blocks then.
+    pub live_bytes: u64,
+    /// How many less there are at the moment of the account.
+    pub freed_bytes: u64,
+}
+
+impl FreedBefore {
+    fn of(footprint: &Footprint) -> Option<Self> {
+        let RecentLive { ms, bytes } = footprint.fell_from()?;
+        Some(Self { ms, live_bytes: bytes, freed_bytes: bytes.saturating_sub(footprint.live_bytes) })
+    }
 }
 
 /// Sums of places.
@@ -241,8 +268,12 @@ pub enum RssNote {
     UnknownCaches,
     /// The process ran while its memory was read.
     WhileRunning,
-    /// A higher RSS was there between two readings.
+    /// The kernel's maximum is more than a twentieth above the highest RSS that was read.
     HigherBefore,
+    /// Most live bytes were freed just before, as at a program's exit.
+    FreedBefore,
+    /// The kernel's maximum was not read at the very end of the process.
+    PeakUnread,
     /// Pages.
     NoPages,
 }
@@ -252,7 +283,10 @@ pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -
     let all = || profile.footprints.iter().enumerate();
     let process = match process {
         Some(number) => ProcessId(number),
-        None => all().max_by_key(|(index, footprint)| (footprint.totals.rss, std::cmp::Reverse(*index)))?.1.process,
+        None => {
+            let peak = |footprint: &Footprint| KernelPeak::of(profile, footprint.process).map(|peak| peak.peak_rss);
+            all().max_by_key(|(index, footprint)| (peak(footprint), std::cmp::Reverse(*index)))?.1.process
+        }
     };
     let own = all().filter(|(_, footprint)| footprint.process == process);
     let found = match at {
@@ -273,7 +307,7 @@ pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize
         duration_ms: profile.duration_ms,
         ending: Ending::of(profile),
         processes: processes(profile, footprint.process),
-        account: account(profile, footprint, process, ledger.as_ref(), limit),
+        account: account(profile, footprint, process, ledger.as_ref(), limit)?,
     })
 }
 
@@ -285,19 +319,21 @@ fn processes(profile: &Profile, shown: ProcessId) -> Vec<RssProcess> {
         let (Some(highest), Some(last)) = (highest, last) else { continue };
         let id = highest.process;
         let Some(process) = profile.processes.get(id.0 as usize) else { continue };
+        let Some(peak) = KernelPeak::of(profile, id) else { continue };
         rows.push(RssProcess {
             pid: process.pid,
             serial: process.serial,
             executable: executed(process),
+            peak,
             highest_rss: highest.totals.rss,
             highest_ms: highest.ms,
             highest_pss: highest.totals.pss,
-            highest_live_bytes: highest.live_bytes,
+            highest_live_bytes: OlderBlocks::of(process).is_none().then_some(highest.live_bytes),
             end_rss: last.totals.rss,
             is_shown: id == shown,
         });
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.highest_rss));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.peak.peak_rss));
     rows
 }
 
@@ -312,7 +348,8 @@ fn account(
     process: &Process,
     ledger: Option<&Ledger<'_>>,
     limit: usize,
-) -> RssAccount {
+) -> Option<RssAccount> {
+    let peak = KernelPeak::of(profile, footprint.process)?;
     let parts = parts(footprint, ledger);
     let mut entries: Vec<&PlaceEntry> = ledger.map(|ledger| ledger.places.iter().collect()).unwrap_or_default();
     let weight =
@@ -321,7 +358,7 @@ fn account(
     let places_in_all = entries.len() as u64;
     let hidden = LeftOut::after(limit, entries.iter().map(|entry| totals(&entry.sums)));
     let shown = entries.into_iter().take(limit);
-    RssAccount {
+    Some(RssAccount {
         pid: process.pid,
         serial: process.serial,
         executable: executed(process),
@@ -330,10 +367,12 @@ fn account(
         is_last: footprint.is_last,
         rss: footprint.totals.rss,
         pss: footprint.totals.pss,
-        peak_rss: footprint.peak_rss,
+        peak,
         allocator: ledger.and_then(|ledger| ledger.allocator.name()),
         live: footprint.live_blocks,
         live_bytes: footprint.live_bytes,
+        older_blocks: OlderBlocks::of(process),
+        freed_before: FreedBefore::of(footprint),
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         cause: cause(profile, footprint, ledger, &parts),
         remedies: ledger.map(|ledger| remedies(footprint, process, ledger)).unwrap_or_default(),
@@ -344,10 +383,10 @@ fn account(
         free_pages: ledger.map(free_rows).unwrap_or_default(),
         mappings: mappings(footprint, ledger, limit),
         kept_apart: kept_apart(footprint),
-        limits: limits(footprint, ledger),
+        limits: limits(footprint, ledger, &peak),
         no_pages: footprint.gap.clone(),
         parts,
-    }
+    })
 }
 
 fn totals(sums: &PlaceSums) -> PlaceTotals {
@@ -444,7 +483,7 @@ fn kept_apart(footprint: &Footprint) -> KeptApart {
     }
 }
 
-fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<RssNote> {
+fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
@@ -456,6 +495,8 @@ fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<RssNote> {
         add(is_glibc && !ledger.knows_caches, RssNote::UnknownCaches);
         add(!footprint.is_at_exit, RssNote::WhileRunning);
     }
-    add(footprint.is_highest && footprint.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);
+    add(footprint.is_highest && peak.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);
+    add(footprint.fell_from().is_some(), RssNote::FreedBefore);
+    add(peak.peak_unread_ms.is_some(), RssNote::PeakUnread);
     all
 }

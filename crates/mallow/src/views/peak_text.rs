@@ -1,0 +1,74 @@
+//! The kernel's own maximum of RSS in words, beside the moment at which memory was read. `mallow report`, `mallow rss` and `mallow timeline`
+//! share them: the kernel's figure never has the time of a reading, nor a reading the kernel's figure.
+
+use mallow_report::analysis::{KernelPeak, OlderBlocks};
+
+use crate::output::text::units::{bytes, percent, span};
+
+/// When it was reached, with a comma before it; nothing where that is not known.
+pub fn reached(peak: &KernelPeak) -> String {
+    match (peak.peak_is_older, peak.peak_after_ms, peak.peak_by_ms) {
+        (true, ..) => ", reached before mallow attached".to_owned(),
+        (_, Some(after), Some(by)) if span(after) == span(by) => format!(", reached at {}", span(by)),
+        (_, Some(after), Some(by)) => format!(", reached between {} and {}", span(after), span(by)),
+        _ => String::new(),
+    }
+}
+
+/// How far a size that was read is below it, as what follows that size; None: the two are the same to the reader.
+pub fn below(rss: u64, peak: &KernelPeak, exact: bool) -> Option<String> {
+    let missing = peak.peak_rss.saturating_sub(rss);
+    let is_same = bytes(rss, exact) == bytes(peak.peak_rss, exact) || missing == 0;
+    (!is_same).then(|| format!("{} below it", percent(missing, peak.peak_rss)))
+}
+
+/// The end of the process that the kernel's figure does not cover, as a sentence; None: it covers all.
+pub fn unread(peak: &KernelPeak) -> Option<String> {
+    let ms = peak.peak_unread_ms?;
+    Some(format!(
+        "The process did not wait for mallow at its end: the kernel's maximum was read {} before.",
+        if ms == 0 { "less than 1 ms".to_owned() } else { span(ms) }
+    ))
+}
+
+/// Since when the blocks that are known were allocated.
+pub fn since(older: OlderBlocks) -> &'static str {
+    match older {
+        OlderBlocks::Attached => "since mallow attached",
+        OlderBlocks::Forked => "since it forked",
+        OlderBlocks::Freed => "while it was recorded",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEAK: KernelPeak = KernelPeak {
+        peak_rss: 157_000_000,
+        peak_after_ms: Some(80),
+        peak_by_ms: Some(100),
+        peak_unread_ms: None,
+        peak_is_older: false,
+    };
+
+    #[test]
+    fn the_kernels_maximum_has_its_own_time() {
+        assert_eq!(reached(&PEAK), ", reached between 80 ms and 100 ms");
+        assert_eq!(reached(&KernelPeak { peak_after_ms: Some(100), ..PEAK }), ", reached at 100 ms");
+        assert_eq!(reached(&KernelPeak { peak_by_ms: None, ..PEAK }), "");
+        assert_eq!(reached(&KernelPeak { peak_is_older: true, ..PEAK }), ", reached before mallow attached");
+        assert_eq!(unread(&PEAK), None);
+        assert!(
+            unread(&KernelPeak { peak_unread_ms: Some(12), ..PEAK }).is_some_and(|text| text.contains("12 ms before"))
+        );
+    }
+
+    #[test]
+    fn a_size_that_was_read_says_how_far_it_is_below() {
+        assert_eq!(below(157_000_100, &PEAK, false), None);
+        assert_eq!(below(156_990_000, &PEAK, false), None, "157 MB, as is the other");
+        assert_eq!(below(1_800_000, &PEAK, false).as_deref(), Some("98.9 % below it"));
+        assert_eq!(below(156_990_000, &PEAK, true).as_deref(), Some("<0.1 % below it"));
+    }
+}

@@ -1,0 +1,129 @@
+//! Which moment an account of RSS is of, and how far that is from the kernel's own maximum: of programs that are highest for an instant,
+//! that free everything at their end, that are killed, and that copy what they share.
+
+use std::process::Command;
+
+use harness::{Case, Recorded, Run, directory, mallow, number, program};
+use serde_json::Value;
+
+use crate::attach_harness::{Target, attached};
+
+const MIB: u64 = 1 << 20;
+
+fn record(mode: &str) -> Recorded {
+    Case::new(program("rss_moment")).arg(mode).prints_addresses().record()
+}
+
+/// What a view prints.
+fn text(record: &Recorded, arguments: &[&str]) -> String {
+    let shown = record.view(arguments);
+    assert_eq!(shown.status, 0, "{}", shown.err());
+    shown.out()
+}
+
+/// What the program itself read of the kernel, in bytes.
+fn of_the_program(record: &Recorded) -> u64 {
+    let out = record.outcome.out();
+    1024 * out.trim().parse::<u64>().unwrap_or_else(|e| panic!("{e}: {out}"))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| line.contains("highest RSS: ")).unwrap_or_else(|| panic!("no first line: {text}"))
+}
+
+/// The size that follows in a text, as the units print it.
+fn size_after<'a>(text: &'a str, mark: &str) -> &'a str {
+    let rest = text.split_once(mark).unwrap_or_else(|| panic!("no {mark}: {text}")).1;
+    rest.split([',', ';']).next().unwrap_or(rest).split(" at ").next().unwrap_or(rest)
+}
+
+/// No reading has it, and it is the first figure nonetheless; what was read has its own time, and says how far below it is.
+#[test]
+fn an_instant_is_the_kernels_maximum() {
+    let record = record("spike");
+    let truth = of_the_program(&record);
+    let json = record.view_json(&["rss"]);
+    let (peak, rss) = (number(&json, "peak_rss"), number(&json, "rss"));
+    assert!(peak >= truth && peak - truth < 2 * MIB && peak > 96 * MIB, "{peak} {truth}");
+    assert!(number(&json, "peak_after_ms") <= number(&json, "peak_by_ms"), "{json:#}");
+    assert_eq!(json["peak_unread_ms"], Value::Null, "it waited at its exit");
+    let (rss_text, report, timeline) =
+        (text(&record, &["rss"]), text(&record, &["report"]), text(&record, &["timeline"]));
+    let first = first_line(&rss_text);
+    let written = size_after(first, "highest RSS: ");
+    assert!(first.contains("the kernel's maximum"), "{rss_text}");
+    assert!(report.contains(written) && timeline.contains(&format!("RSS: at most {written}")), "{report}{timeline}");
+    // Both views have the reading beside it.
+    let read = number(&record.json["highest_rss"], "rss");
+    assert_eq!((number(&record.json["highest_rss"], "peak_rss"), read), (peak, rss));
+    if rss < peak / 20 * 19 {
+        assert!(first.contains("reached "), "{first}");
+        assert!(rss_text.contains("% below it") && report.contains("% below it"), "{rss_text}{report}");
+        assert!(json["limits"].to_string().contains("higher_before"), "{json:#}");
+    }
+}
+
+/// What was live until the program's end is no free memory of its highest RSS.
+#[test]
+fn what_is_freed_at_the_end_was_live() {
+    let record = record("teardown");
+    let json = record.view_json(&["rss"]);
+    assert!(number(&json, "peak_rss") >= of_the_program(&record), "{json:#}");
+    assert_eq!((&json["cause"]["part"], &json["is_highest"]), (&"live".into(), &true.into()), "{json:#}");
+    assert!(number(&json, "live_bytes") > 60 * MIB && number(&json, "rss") > 60 * MIB, "{json:#}");
+    assert!(!text(&record, &["rss"]).contains("malloc_trim"), "{}", text(&record, &["rss"]));
+    // At the end itself the pages are free, and the view says since when.
+    let end = record.view_json(&["rss", "--at", "end"]);
+    let freed = &end["freed_before"];
+    assert!(number(freed, "freed_bytes") > 50 * MIB && number(freed, "ms") <= number(&end, "ms"), "{end:#}");
+    let remedies = end["remedies"].as_array().expect("remedies");
+    assert!(!remedies.is_empty() && remedies.iter().all(|remedy| remedy["certainty"] == "at_most"), "{end:#}");
+    let shown = text(&record, &["rss", "--at", "end"]);
+    assert!(shown.contains("of live blocks were freed, as at a program's exit"), "{shown}");
+}
+
+/// Who waits for the command learns its maximum, however it ended.
+#[test]
+fn a_command_that_is_killed_has_its_maximum() {
+    for mode in ["killed", "_exit"] {
+        let record = record(mode);
+        let json = record.view_json(&["rss"]);
+        assert!(number(&json, "peak_rss") >= 96 * MIB && json["peak_unread_ms"] == Value::Null, "{mode}: {json:#}");
+        assert!(number(&record.json["highest_rss"], "peak_rss") >= 96 * MIB, "{mode}: {}", record.json["highest_rss"]);
+    }
+}
+
+/// PSS grows, and RSS does not: the account is of the time after.
+#[test]
+fn pages_that_a_child_copies_are_read() {
+    let record = record("copy");
+    let all = record.view_json(&["rss"]);
+    let child = all["processes"].as_array().expect("processes").iter();
+    let child = child.map(|row| (number(row, "pid"), row)).max_by_key(|(pid, _)| *pid).expect("a child").1;
+    assert!(child["highest_live_bytes"] == Value::Null && number(child, "highest_rss") > 48 * MIB, "{child:#}");
+    // While they were shared, it was half of RSS.
+    assert!(number(child, "highest_pss") > 40 * MIB, "{child:#}");
+    assert!(number(child, "peak_unread_ms") < u64::MAX, "it ended by _exit: {child:#}");
+}
+
+/// What was allocated before mallow attached is unknown. A share of RSS would say that it is absent.
+#[test]
+fn an_attached_process_has_unknown_live_bytes() {
+    let place = directory();
+    let target = Target::start(&mut Command::new(program("leaky_server")));
+    let recorded = attached(&["record", "-o", "a.mallow", "--for", "2s"], target.pid(), place.path());
+    assert_eq!(recorded.status, 0, "{}", recorded.err());
+    let view = |arguments: &[&str]| Run::new(mallow(), place.path()).args(arguments).arg("a.mallow").go().out();
+    let json: Value = serde_json::from_str(&view(&["report", "--json"])).expect("JSON");
+    let highest = &json["highest_rss"];
+    assert_eq!((&highest["live_bytes"], &highest["live"]), (&Value::Null, &Value::Null), "{highest}");
+    assert_eq!((&highest["older_blocks"], highest["recorded_live_bytes"].is_u64()), (&"attached".into(), true));
+    let report = view(&["report"]);
+    // One row, or two where the screen has room; neither has a share of RSS.
+    let at = report.find("highest RSS").expect("a row");
+    let rows: String = report[at..].lines().take(2).collect();
+    assert!(rows.contains("since mallow attached") && rows.contains("older blocks are not known"), "{report}");
+    assert!(!rows.contains("% of RSS") && !rows.contains("live heap, "), "{report}");
+    let rss = view(&["rss"]);
+    assert!(rss.contains("allocated since mallow attached are") && rss.contains("older ones are not known"), "{rss}");
+}
