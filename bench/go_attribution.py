@@ -226,7 +226,7 @@ def of_benchmark(benchmark, run, operations, count):
         else:
             why = "other"
         line = {"benchmark": name, "function": key[0], "file": key[1], "line": key[2], "why": why, "entries": len(entries[key])}
-        line |= {"mallow": mine, "list": theirs, "hidden": taken, "slope": slope, "set_up": any(l.get("setup") for l in entries[key])}
+        line |= {"mallow": mine, "list": theirs, "hidden": taken, "slope": slope, "set_up": any("part" in l for l in entries[key])}
         line["allocates"] = sorted({line["what"] for line in entries[key]})
         lines.append(line)
     differing = [line for line in lines if line["why"] != "same"]

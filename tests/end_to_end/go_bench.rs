@@ -384,10 +384,11 @@ fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
     assert!((30_000.0..30_100.0).contains(&number(&sums["setup"])), "{sums}");
     // The last of the chain: where it was inlined.
     let made = line(timed, "setup_test.go", 16, "make([]byte, 40)");
-    assert!(made["setup"] == true && about(&made["allocations"], 150.0), "{made}");
-    assert!(line(timed, "setup_test.go", 18, "new(int)")["setup"].is_null(), "{timed}");
+    assert!(made["part"] == "once" && about(&made["allocations"], 150.0), "{made}");
+    assert!(line(timed, "setup_test.go", 18, "new(int)")["part"].is_null(), "{timed}");
     assert_eq!(reset["sums"]["setup"], 0.0, "{reset}");
-    assert!(reset["lines"].as_array().expect("lines").iter().all(|line| line["setup"].is_null()), "{reset}");
+    let parts = reset["lines"].as_array().expect("lines").iter().map(|line| &line["part"]);
+    assert!({ parts }.all(|part| part.is_null() || part == "untimed"), "{reset}");
     let shown = module.mallow(&["bench", "--bench", "Timed", "--benchtime", "200x"]);
     assert!(shown.out().contains("make([]byte, 40) (set-up, once)\n"), "{}", shown.out());
     assert!(shown.out().contains("; set-up while the timer runs, 30,0"), "{}", shown.out());

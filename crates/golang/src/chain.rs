@@ -76,9 +76,11 @@ fn push_words<'a>(flow: &'a [Step], places: &mut Places<'a>, words: &mut Vec<Str
 fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<String> {
     let (to, from) = step.flow.split_once(" ← ").unwrap_or_default();
     let text = match step.how.as_str() {
+        "go" => format!("starts a goroutine at {place}"),
+        "defer" => format!("deferred in a loop at {place}"),
         "spill" if last => {
             return Some(if to == "{heap}" {
-                format!("starts a goroutine at {place}")
+                format!("started by go, or deferred in a loop, at {place}")
             } else {
                 format!("needed at {place}")
             });
@@ -129,7 +131,7 @@ fn call(step: &Step, to: &str, from: &str, place: &str) -> String {
     if to != "{heap}" {
         return format!("passed to {name} at {place}");
     }
-    if step.unknown_callee || calls_through(callee, from) {
+    if step.unknown_callee || calls_through(callee, from) || is_value(callee) {
         return format!("passed to {name} at {place}, whose code is not known at compile time");
     }
     format!("argument of {name} at {place}, which leaks it to the heap")
@@ -202,9 +204,38 @@ pub fn calls_through(callee: &str, from: &str) -> bool {
     callee.rsplit_once('.').is_some_and(|(receiver, _)| receiver == value)
 }
 
-/// A name as the source has it: compilers share the code of types that look alike, and name the look.
+/// A variable that the compiler made for a value without a name.
+pub fn is_temporary(name: &str) -> bool {
+    name.strip_prefix(".autotmp_").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A variable that the compiler made for a loop over a function.
+pub fn is_state(name: &str) -> bool {
+    name.starts_with('#')
+}
+
+/// What is called is a variable of the compiler's own: a function value.
+pub fn is_value(callee: &str) -> bool {
+    is_temporary(callee) || is_state(callee)
+}
+
+/// A name as the source has it: compilers share the code of types that look alike, and name the look; one of pointers
+/// stands for all of them. Variables of the compiler's own are in words.
 pub fn plain(name: &str) -> String {
-    name.replace("go.shape.", "")
+    if let Some(state) = name.strip_prefix('#') {
+        return match state.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "yield" => "the body of the loop".to_owned(),
+            _ => "the state of the loop".to_owned(),
+        };
+    }
+    if let Some(rest) = name.strip_prefix(".autotmp_") {
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        return match rest.strip_prefix('.') {
+            Some(method) => format!("method {method} of a value"),
+            None => format!("a value without a name{rest}"),
+        };
+    }
+    name.replace("go.shape.*uint8", "*…").replace("go.shape.", "")
 }
 
 /// A file's own name.

@@ -16,11 +16,18 @@
     )
 )]
 
+mod advice;
 mod chain;
 pub mod escape;
 pub mod join;
 pub mod model;
+pub mod names;
 pub mod read;
 mod reason;
 pub mod results;
+mod settle;
+pub mod source;
 pub mod tool;
+
+pub use advice::Advice;
+pub use settle::settle;

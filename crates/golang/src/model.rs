@@ -25,6 +25,8 @@ pub enum Kind {
     MakeChan,
     /// `new(T)`.
     New,
+    /// `new(x)` with a value, from Go 1.26 on.
+    NewValue,
     /// `&T{…}`.
     Composite,
     /// `[]T{…}`.
@@ -33,6 +35,8 @@ pub enum Kind {
     MapLiteral,
     /// A function literal, with what it captures.
     Closure,
+    /// The body of a loop over a function, which the function gets as a closure.
+    LoopBody,
     /// `x.Method`, as a value.
     MethodValue,
     /// A value that is put into an interface.
@@ -126,6 +130,8 @@ pub enum Reason {
     Returned,
     /// A function literal that lives longer refers to the variable.
     Captured,
+    /// The body of a loop over a function refers to the variable, and the function may keep the body.
+    CapturedByLoop,
     /// It goes through a channel.
     Sent,
     /// It is a key or a value of a map.
@@ -156,13 +162,38 @@ pub enum Reason {
         /// What.
         whole: String,
     },
-    /// A variable refers to it that lives longer, such as one outside of a loop.
+    /// A variable refers to it that lives longer.
     Outlived {
         /// The variable.
         variable: String,
+        /// Where that is declared.
+        #[serde(default)]
+        scope: Scope,
+    },
+    /// A part of it refers to it, and what refers to it goes where it may not be followed.
+    InItself {
+        /// The part.
+        place: String,
     },
     /// A goroutine is started with it.
     Goroutine,
+    /// It is deferred in a loop.
+    Deferred,
+    /// One of the two: the compiler says the same of both, and the source is not known.
+    GoOrDefer,
     /// The compiler does not say.
+    Unknown,
+}
+
+/// Where a variable is declared that outlives what it refers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// In the function, outside of the loop.
+    Loop,
+    /// In the enclosing function.
+    Function,
+    /// The source does not show it.
+    #[default]
     Unknown,
 }

@@ -1,7 +1,8 @@
-//! Why something is in the heap, in a word, and what an expert would do about it.
+//! Why something is in the heap, in a word.
 
+use crate::advice::Advice;
 use crate::chain;
-use crate::model::{Diagnostic, Kind, Reason, Step, Verdict};
+use crate::model::{Diagnostic, Kind, Reason, Scope, Step, Verdict};
 
 impl Reason {
     /// Of the escape flow.
@@ -13,7 +14,9 @@ impl Reason {
         let (to, from) = last.flow.split_once(" ← ").unwrap_or_default();
         let interface = kind == Kind::Boxed || flow.iter().any(|step| step.how == "interface-converted");
         match last.how.as_str() {
-            "spill" if to == "{heap}" && last.expression == "func literal" => Self::Goroutine,
+            "go" => Self::Goroutine,
+            "defer" => Self::Deferred,
+            "spill" if to == "{heap}" && last.expression == "func literal" => Self::GoOrDefer,
             "return" => Self::Returned,
             "send" => Self::Sent,
             "map literal key" | "map literal value" | "key of map put" => Self::InMap,
@@ -23,7 +26,7 @@ impl Reason {
             "call parameter" if last.expression.starts_with("append(") => Self::Appended,
             "call parameter" => {
                 let callee = chain::callee(&last.expression).to_owned();
-                if chain::calls_through(&callee, from) {
+                if chain::calls_through(&callee, from) || chain::is_value(&callee) {
                     Self::PassedToUnknown { callee }
                 } else {
                     Self::Passed { callee, interface }
@@ -40,8 +43,9 @@ impl Reason {
                     None => Self::Unknown,
                 },
                 None if to.is_empty() || to == "{temp}" => Self::Unknown,
-                None if to.starts_with("~r") => Self::Returned,
-                None => Self::Outlived { variable: to.to_owned() },
+                // Code of another package names its variables with the package.
+                None if to.rsplit('.').next().is_some_and(|name| name.starts_with("~r")) => Self::Returned,
+                None => Self::Outlived { variable: to.to_owned(), scope: Scope::Unknown },
             },
         }
     }
@@ -64,6 +68,7 @@ impl Reason {
             Self::Aligned => "aligned",
             Self::Returned => "returned",
             Self::Captured => "captured",
+            Self::CapturedByLoop => "captured_by_loop",
             Self::Sent => "sent",
             Self::InMap => "in_map",
             Self::Appended => "appended",
@@ -73,7 +78,10 @@ impl Reason {
             Self::InInterface => "in_interface",
             Self::PartOf { .. } => "part_of",
             Self::Outlived { .. } => "outlived",
+            Self::InItself { .. } => "in_itself",
             Self::Goroutine => "goroutine",
+            Self::Deferred => "deferred",
+            Self::GoOrDefer => "go_or_defer",
             Self::Unknown => "unknown",
         }
     }
@@ -86,6 +94,9 @@ impl Reason {
             Self::Aligned => "aligned to more than the stack is".to_owned(),
             Self::Returned => "returned".to_owned(),
             Self::Captured => "captured by a closure that lives longer".to_owned(),
+            Self::CapturedByLoop => {
+                "captured by the body of a loop over a function, which may keep that body".to_owned()
+            }
             Self::Sent => "sent to a channel".to_owned(),
             Self::InMap => "put into a map".to_owned(),
             Self::Appended => "appended to a slice".to_owned(),
@@ -99,83 +110,19 @@ impl Reason {
             Self::Stored { place } => format!("stored in {}", chain::plain(place)),
             Self::InInterface => "in an interface that is in the heap".to_owned(),
             Self::PartOf { whole } => format!("part of {}, which is in the heap", chain::plain(whole)),
-            Self::Outlived { variable } => format!("assigned to {}, which lives longer", chain::plain(variable)),
+            Self::Outlived { variable, scope } => {
+                let variable = chain::plain(variable);
+                match scope {
+                    Scope::Loop => format!("assigned to {variable}, which is declared outside of the loop"),
+                    Scope::Function => format!("assigned to {variable} of the enclosing function"),
+                    Scope::Unknown => format!("assigned to {variable}, which lives longer"),
+                }
+            }
+            Self::InItself { place } => format!("its own address is stored in {}", chain::plain(place)),
             Self::Goroutine => "starts a goroutine".to_owned(),
+            Self::Deferred => "deferred in a loop".to_owned(),
+            Self::GoOrDefer => "started by go, or deferred in a loop".to_owned(),
             Self::Unknown => "the compiler does not say why".to_owned(),
-        }
-    }
-
-    /// What a Go expert may do about something of this kind; a suggestion.
-    pub fn remedy(&self, kind: Kind) -> Option<&'static str> {
-        // Where what is allocated says more than where it goes to.
-        match (kind, self) {
-            (Kind::Concatenation, _) => {
-                return Some("write into a strings.Builder after Grow, or append to a []byte that is kept");
-            }
-            (Kind::Conversion, _) => {
-                return Some("keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept");
-            }
-            (Kind::Append, _) => {
-                return Some("make the slice with the capacity that it will need, or take one from the caller");
-            }
-            (Kind::MakeMap | Kind::MapLiteral, Self::Returned) => {
-                return Some("make the map once with its size, and clear it, or let the caller pass one in");
-            }
-            (Kind::Boxed | Kind::Variadic, Self::Passed { callee, .. } | Self::PartOf { whole: callee })
-                if kind == Kind::Variadic || callee.starts_with("fmt.") || callee == "... argument" =>
-            {
-                return Some(
-                    "format with strconv.Append… into a buffer where this runs often; ...any allocates for each value",
-                );
-            }
-            (Kind::Closure, Self::Passed { .. } | Self::PassedToUnknown { .. }) => {
-                return Some(
-                    "make it once outside, or pass what it captures as arguments: a literal that captures nothing is free",
-                );
-            }
-            (Kind::Make | Kind::SliceLiteral, Self::Passed { .. } | Self::PassedToUnknown { .. }) => {
-                return Some(
-                    "a buffer that the caller passes in and keeps, or a concrete type's method that does not keep it",
-                );
-            }
-            (Kind::Boxed, _) => {
-                return Some(
-                    "a concrete type, or a type parameter, in place of the interface; or a pointer to what is in the heap anyway",
-                );
-            }
-            (Kind::MethodValue, _) => {
-                return Some("call the method where it is needed, or keep its value: each x.Method makes a closure");
-            }
-            _ => {}
-        }
-        match self {
-            Self::TooLarge => Some("a smaller one, or one that is kept and used again (a field, sync.Pool)"),
-            Self::UnknownSize => Some("a constant size, or a buffer that the caller passes in and keeps"),
-            Self::Returned if kind == Kind::Closure => Some("a type with a method in place of the function literal"),
-            Self::Returned => Some("return it by value, or let the caller pass in what is to be filled"),
-            Self::Captured => {
-                Some("pass it to the function literal as an argument, or capture a copy that is never assigned again")
-            }
-            Self::Sent => Some("send it by value"),
-            Self::InMap => Some("a map of values, with a key that is no pointer"),
-            Self::Appended => Some("a slice of values rather than of pointers"),
-            Self::Passed { interface: true, .. } => {
-                Some("call the concrete type's own methods rather than pass it as an interface")
-            }
-            Self::Passed { .. } => Some("pass it by value, or change the function so that it does not keep it"),
-            Self::PassedToUnknown { .. } => {
-                Some("a concrete type, or a type parameter, in place of the interface or function value")
-            }
-            Self::Stored { .. } => Some("store it by value, or one that is kept and used again"),
-            Self::InInterface => Some("a concrete type, or a type parameter, in place of the interface"),
-            Self::PartOf { .. } => {
-                Some("hold it by value rather than by reference, or keep what holds it off the heap")
-            }
-            Self::Outlived { .. } => {
-                Some("declare what refers to it inside of the loop, or one outside that is used again")
-            }
-            Self::Goroutine => Some("a goroutine that is started once and gets its work through a channel"),
-            Self::Aligned | Self::Unknown => None,
         }
     }
 }
@@ -196,9 +143,13 @@ impl Diagnostic {
         self.verdict != Verdict::DoesNotEscape && !(self.kind == Kind::Boxed && (of_cgo || constant(&self.what)))
     }
 
-    /// See [`Reason::remedy`].
-    pub fn remedy(&self) -> Option<&'static str> {
-        self.reason.remedy(self.kind)
+    /// What may be done about it.
+    pub fn remedy(&self) -> Option<Advice> {
+        match self.kind {
+            // An array in the place of what is a constant in read-only data has nothing to advise on.
+            _ if !self.allocates() => None,
+            kind => Advice::of(kind, &self.reason),
+        }
     }
 }
 
@@ -236,8 +187,13 @@ mod tests {
             (of("{heap} ← &a", "non-constant size", "a"), Reason::UnknownSize),
             (of("{heap} ← *y", "appendee slice", "append(r, y...)"), Reason::Appended),
             (of("{heap} ← *y", "copied slice", "copy(r, y)"), Reason::Stored { place: "a slice".into() }),
-            (of("p ← &x", "assign", "p = &x"), Reason::Outlived { variable: "p".into() }),
-            (of("{heap} ← &{storage for func literal}", "spill", "func literal"), Reason::Goroutine),
+            (of("p ← &x", "assign", "p = &x"), Reason::Outlived { variable: "p".into(), scope: Scope::Unknown }),
+            (of("slices.~r0 ← p", "assign", "slices.~r0 = p"), Reason::Returned),
+            (of("{heap} ← &{storage for func literal}", "spill", "func literal"), Reason::GoOrDefer),
+            (
+                of("{heap} ← #yield1", "call parameter", ".autotmp_4(#yield1)"),
+                Reason::PassedToUnknown { callee: ".autotmp_4".into() },
+            ),
             (of("{heap} ← p", "a new way", "p"), Reason::Unknown),
             (Reason::of(Kind::Composite, &[]), Reason::Unknown),
         ] {

@@ -14,6 +14,8 @@ use crate::symtab::SymbolTable;
 const LONGEST: u64 = 1 << 20;
 /// A type is loaded at most so many instructions before the call that gets it.
 const BEFORE: usize = 40;
+/// Code for the collector, which may stand anywhere.
+const BARRIER: &str = "runtime.gcWriteBarrier";
 /// Names of types may be long; longer ones are damage.
 const NAME: u64 = 4096;
 /// `maxTinySize` of Go's allocator: smaller objects without pointers share blocks of this size.
@@ -34,6 +36,8 @@ pub struct GoCall {
     pub callee: String,
     /// What it is asked to allocate: for slices, what they are made of.
     pub of: Option<GoType>,
+    /// The function that the code calls next, write barriers left out: where a closure goes to.
+    pub next: Option<String>,
 }
 
 /// A type, as the program describes it.
@@ -84,10 +88,9 @@ impl GoProgram {
             return None;
         }
         let bytes = self.bytes(range.start, range.end - range.start)?;
-        let code: Vec<Instruction> = Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE)
-            .into_iter()
-            .take_while(|instruction| instruction.ip() <= address)
-            .collect();
+        let mut code: Vec<Instruction> =
+            Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE).into_iter().collect();
+        let after = code.split_off(code.partition_point(|instruction| instruction.ip() <= address));
         let (call, before) = code.split_last()?;
         if call.mnemonic() != Mnemonic::Call || address >= call.next_ip() {
             return None;
@@ -95,9 +98,15 @@ impl GoProgram {
         if call.code() != Code::Call_rel32_64 {
             return None;
         }
-        let callee = String::from_utf8_lossy(self.symbols.find(call.near_branch_target())?).into_owned();
+        let called = |call: &Instruction| {
+            let callee = self.symbols.find(call.near_branch_target())?;
+            Some(String::from_utf8_lossy(callee).into_owned())
+        };
+        let callee = called(call)?;
         let of = argument(&callee).and_then(|register| self.of_type(loaded(before, register)?));
-        Some(GoCall { callee, of })
+        let calls = after.iter().take(BEFORE).filter(|instruction| instruction.mnemonic() == Mnemonic::Call);
+        let next = calls.map(called).find(|next| !next.as_deref().is_some_and(|n| n.starts_with(BARRIER))).flatten();
+        Some(GoCall { callee, of, next })
     }
 
     fn bytes(&self, address: u64, length: u64) -> Option<Vec<u8>> {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Site, written};
+use super::Site;
 use crate::model::Kind;
+use crate::names::written;
 
 /// What differs.
 #[derive(Clone, Debug, Default, Serialize)]

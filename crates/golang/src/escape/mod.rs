@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chain::{self, outermost, plain};
 use crate::model::{Diagnostic, Kind, Position, Reason};
+use crate::names::without_types;
 use crate::read::Diagnostics;
 
 pub use compare::{Comparison, compare};
@@ -138,7 +139,7 @@ fn site(one: &Diagnostic, directory: &str) -> Site {
         reason: one.reason.clone(),
         why: one.reason.words(),
         chain: one.chain(),
-        suggestion: one.remedy().map(str::to_owned),
+        suggestion: one.remedy().map(|advice| advice.text().to_owned()),
         allocations: None,
         allocated_bytes: None,
         shared_with: 0,
@@ -149,33 +150,6 @@ fn site(one: &Diagnostic, directory: &str) -> Site {
 fn below(file: &str, directory: &str) -> String {
     let rest = file.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
     rest.unwrap_or(file).to_owned()
-}
-
-/// A function's name without the types that it is made for: `(*G[…]).Put` is `(*G).Put`.
-pub fn without_types(name: &str) -> String {
-    let mut depth = 0_u32;
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            c if depth == 0 => out.push(c),
-            _ => {}
-        }
-    }
-    out
-}
-
-/// The function of the source that a function literal is in: literals are numbered, and one more changes the numbers.
-fn written(name: &str) -> String {
-    let name = without_types(name);
-    let end = [".func", "-range", ".gowrap", ".deferwrap"].iter().filter_map(|mark| {
-        name.match_indices(mark)
-            .map(|(at, _)| at)
-            .find(|at| name[at + mark.len()..].starts_with(|c: char| c.is_ascii_digit()))
-    });
-    let end = end.min().unwrap_or(name.len());
-    name[..end].to_owned()
 }
 
 impl Site {
@@ -197,20 +171,5 @@ impl Site {
     /// Where it was inlined from: `buffer.go:490`.
     pub fn inlined_place(&self) -> Option<String> {
         self.inlined_from.as_ref().map(|place| format!("{}:{}", chain::base(&place.file), place.line))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_without_types_and_literals() {
-        assert_eq!(without_types("(*G[go.shape.int,map[string]T]).Put"), "(*G).Put");
-        assert_eq!(written("Closures.func1.2"), "Closures");
-        assert_eq!(written("(*T).function"), "(*T).function");
-        assert_eq!(written("glob..func3"), "glob.");
-        assert_eq!(written("NewG[go.shape.struct { x func1 }].func1"), "NewG");
-        assert_eq!(written("(*T).funcs.func12.gowrap1"), "(*T).funcs");
     }
 }

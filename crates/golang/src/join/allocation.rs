@@ -21,6 +21,9 @@ pub struct Call {
     /// The type that it is given.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub of: Option<Type>,
+    /// The function that the code calls next.
+    #[serde(skip)]
+    pub next: Option<String>,
 }
 
 /// A type.
@@ -32,6 +35,28 @@ pub struct Type {
     pub size: u64,
     /// It has pointers.
     pub pointers: bool,
+}
+
+/// What of a benchmark an allocation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Of its operations.
+    #[default]
+    Operation,
+    /// Set-up that grows with the operations, while the timer runs: what is made of `b.N`.
+    Growing,
+    /// Set-up that happens once while the timer runs. Benchmarks divide it by their operations.
+    Once,
+    /// The timer is stopped, or reset later: no figure of the benchmark has it.
+    Untimed,
+}
+
+impl Part {
+    /// It is the operations'.
+    pub fn is_operation(&self) -> bool {
+        *self == Self::Operation
+    }
 }
 
 /// A line of the program's own, on the call path to an allocation in a library.
@@ -54,13 +79,17 @@ pub struct Allocation {
     pub address: u64,
     /// What it calls.
     pub call: Option<Call>,
+    /// The function that was compiled, as the program's symbols name it: of a generic one with the types that it was
+    /// compiled for. None where the program is not known.
+    #[serde(skip)]
+    pub symbol: Option<String>,
     /// By operation.
     pub allocations: f64,
     /// By operation.
     pub bytes: f64,
-    /// Set-up: it happens once while the timer runs, and benchmarks divide it by their operations.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub setup: bool,
+    /// What of a benchmark it is.
+    #[serde(skip_serializing_if = "Part::is_operation")]
+    pub part: Part,
     /// Where the program's own code leads here, the most first; none where this is its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<Caller>,

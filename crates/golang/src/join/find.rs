@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::instance;
 use super::runtime::Family;
 use super::{Allocation, Call, Place};
 use crate::model::{Diagnostic, Kind, Position, Verdict};
@@ -43,18 +44,18 @@ impl Compiled {
     /// For each allocation, what the compiler said of it.
     pub(super) fn find(&self, allocations: &[Allocation]) -> Vec<Option<Found<'_>>> {
         let mut found: Vec<Option<Found>> = vec![None; allocations.len()];
-        // Allocations that the same diagnostics come into question for.
-        let mut rivals: FxHashMap<Vec<usize>, Vec<usize>> = FxHashMap::default();
+        // Allocations of one function that the same diagnostics come into question for.
+        let mut rivals: FxHashMap<(Vec<usize>, Option<&str>), Vec<usize>> = FxHashMap::default();
         for (index, allocation) in allocations.iter().enumerate() {
             let candidates = self.candidates(allocation);
             if !candidates.is_empty() {
-                rivals.entry(candidates).or_default().push(index);
+                rivals.entry((candidates, allocation.symbol.as_deref())).or_default().push(index);
             }
         }
-        for (candidates, mut rivals) in rivals {
+        for ((candidates, _), mut rivals) in rivals {
             // Code is mostly in the order of the source.
             rivals.sort_by_key(|&index| allocations[index].address);
-            let alike = rivals.len() == candidates.len();
+            let alike = rivals.len() == candidates.len() && self.places_differ(&candidates);
             for (rank, index) in rivals.into_iter().enumerate() {
                 let at = if alike { rank } else { rank.min(candidates.len() - 1) };
                 let diagnostic = &self.list[candidates[at]];
@@ -63,6 +64,17 @@ impl Compiled {
             }
         }
         found
+    }
+
+    /// One instance of a generic function has no order beside another.
+    fn places_differ(&self, candidates: &[usize]) -> bool {
+        let place = |index: usize| {
+            let one = &self.list[index];
+            (&one.position, &one.inlined_at, one.kind)
+        };
+        let differs =
+            |(at, &index): (usize, &usize)| candidates[..at].iter().all(|&other| place(other) != place(index));
+        candidates.iter().enumerate().all(differs)
     }
 
     /// The diagnostics that it may be, by column.
@@ -84,7 +96,7 @@ impl Compiled {
             if !may {
                 continue;
             }
-            let Some(this) = alike(diagnostic, &allocation.chain, call) else { continue };
+            let Some(this) = alike(diagnostic, allocation, call) else { continue };
             if this > score {
                 best.clear();
                 score = this;
@@ -133,8 +145,9 @@ fn converts(callee: &str, what: &str) -> Option<bool> {
 }
 
 /// How well a diagnostic fits; None where it is another place's.
-fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Option<u32> {
-    let mut score = 1;
+fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> Option<u32> {
+    let chain = allocation.chain.as_slice();
+    let mut score = same_instance(diagnostic, allocation.symbol.as_deref());
     let inlined = diagnostic.inlined_at.len() + 1;
     if inlined == chain.len() {
         let positions = std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
@@ -142,7 +155,9 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Optio
             return None;
         }
         score += 8;
-    } else if matches!(diagnostic.kind, Kind::Variable | Kind::SliceLiteral) && !diagnostic.inlined_at.is_empty() {
+    } else if matches!(diagnostic.kind, Kind::Variable | Kind::NewValue | Kind::SliceLiteral)
+        && !diagnostic.inlined_at.is_empty()
+    {
         // Parameters and results of a function that is inside of another are variables of that one, and a slice that it returns
         // is filled there.
         if inlined != chain.len() + 1 || !diagnostic.inlined_at.iter().zip(chain).all(|(p, place)| same(p, place)) {
@@ -176,6 +191,17 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Optio
         };
     }
     Some(score)
+}
+
+/// Points for a diagnostic of the same instance of a generic function: that decides before all else. Compilers before 1.25
+/// do not name the function; then the expression may name its types.
+fn same_instance(diagnostic: &Diagnostic, symbol: Option<&str>) -> u32 {
+    let Some(types) = symbol.and_then(instance::types) else { return 1 };
+    match diagnostic.function.as_deref().and_then(instance::types) {
+        Some(of) if of == types => 33,
+        None if instance::names_types(&diagnostic.what, &types) => 17,
+        _ => 1,
+    }
 }
 
 fn same(position: &Position, place: &Place) -> bool {
@@ -442,6 +468,33 @@ mod tests {
         let instance = || escapes(Kind::Make, "make([]go.shape.int, n)", &["a.go:5:9"]);
         let makes = allocation(1, &line, Some(call("runtime.makeslice", Some("int"))));
         assert_eq!(found(vec![instance(), instance()], &[makes]), [one(5, 9, "make([]go.shape.int, n)")]);
+    }
+
+    #[test]
+    fn two_instances_of_a_generic_function_are_two() {
+        let line = [place("p.Map[...]", "a.go:5")];
+        let instance = |function: Option<&str>, what: &str| Diagnostic {
+            function: function.map(str::to_owned),
+            ..escapes(Kind::Make, what, &["a.go:5:9"])
+        };
+        let (numbers, pointers) = ("make([]go.shape.int, n)", "make([]go.shape.*uint8, n)");
+        let names = [Some("Map[go.shape.int]"), Some("Map[go.shape.*uint8]")];
+        let makes = |address, types: &str| Allocation {
+            symbol: Some(format!("example.com/p.Map[{types}]")),
+            ..allocation(address, &line, Some(call("runtime.makeslice", None)))
+        };
+        // The order of their code is another one than that of what the compiler says.
+        let both = [makes(100, "go.shape.*uint8"), makes(200, "go.shape.int")];
+        let expected = [one(5, 9, pointers), one(5, 9, numbers)];
+        for names in [names, [Some("Map"), Some("Map")], [None, None]] {
+            let list = vec![instance(names[0], numbers), instance(names[1], pointers)];
+            assert_eq!(found(list, &both), expected, "{names:?}");
+        }
+        // Where neither shows which is which, it is said.
+        let list = vec![instance(None, "make([]T, n)"), instance(None, "make([]U, n)")];
+        for found in found(list, &both) {
+            assert_eq!(found.map(|(_, _, _, one_of)| one_of), Some(2));
+        }
     }
 
     #[test]

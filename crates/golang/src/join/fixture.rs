@@ -2,7 +2,7 @@
 
 use mallow_profile::{Counts, Frame, Habits, Line, Process, ProcessId, Profile, Site, Stacks};
 
-use super::{Allocation, Call, Place, Seen, Type};
+use super::{Allocation, Call, Part, Place, Seen, Type};
 use crate::model::{Diagnostic, Kind, Position, Reason, Verdict};
 
 /// `a.go:12` of a function; files are in a directory of their own.
@@ -14,13 +14,22 @@ pub fn place(function: &str, at: &str) -> Place {
 /// A call of the runtime, with a type by its name where it has one.
 pub fn call(callee: &str, of: Option<&str>) -> Call {
     let of = of.map(|name| Type { name: name.to_owned(), size: 8, pointers: true });
-    Call { callee: callee.to_owned(), of }
+    Call { callee: callee.to_owned(), of, next: None }
 }
 
 /// One allocation at an address, the innermost place first.
 pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocation {
     let chain = chain.to_vec();
-    Allocation { chain, address, call, allocations: 1.0, bytes: 8.0, setup: false, callers: Vec::new() }
+    Allocation {
+        chain,
+        address,
+        call,
+        symbol: None,
+        allocations: 1.0,
+        bytes: 8.0,
+        part: Part::Operation,
+        callers: Vec::new(),
+    }
 }
 
 /// `a.go:12:5`.
@@ -60,8 +69,16 @@ impl Seen for Known {
         (frame + 1000, Some(call("runtime.newobject", None)))
     }
 
+    fn symbol(&self, _: u64) -> Option<String> {
+        None
+    }
+
     fn is_runtime(&self, place: &Place) -> bool {
         place.function.starts_with("runtime.")
+    }
+
+    fn part(&self, benchmark: &Place) -> Part {
+        if benchmark.function.ends_with("Untimed") { Part::Untimed } else { Part::Operation }
     }
 
     fn is_own(&self, place: &Place) -> bool {

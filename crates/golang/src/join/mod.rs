@@ -4,20 +4,23 @@
 //! allocations on one line are kept apart, and one function that was inlined in many places.
 
 mod allocation;
+mod callers;
 mod find;
 #[cfg(test)]
 mod fixture;
+mod instance;
 mod runtime;
 mod sites;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::model::{Diagnostic, Kind, Verdict};
+use crate::advice::Advice;
+use crate::model::{Diagnostic, Kind, Reason, Verdict};
 
 use runtime::Family;
 
-pub use allocation::{Allocation, Call, Caller, Place, Type};
+pub use allocation::{Allocation, Call, Caller, Part, Place, Type};
 pub use find::{Compiled, Found};
 pub use sites::{Apart, Listed, Runs, Seen, Sums, allocations, difference, each};
 
@@ -76,20 +79,25 @@ pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explain
     allocations.into_iter().zip(found).map(explained).collect()
 }
 
-/// Adds up what is the same allocation of the source: compilers make several of one. The order stays: the most first.
+/// Adds up what is the same allocation of the source: compilers make several of one. Operations come first, what no figure
+/// has comes last; of each the most first.
 pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
     let mut merged: Vec<Explained> = Vec::new();
     let mut known: FxHashMap<_, usize> = FxHashMap::default();
     for line in explained {
         let column = line.explanation.diagnostic.as_ref().map(|d| (d.position.column, d.position.line));
-        let Allocation { chain, call, setup, .. } = &line.allocation;
-        let key = (chain.clone(), call.clone(), *setup, line.explanation.what.clone(), column);
+        let Allocation { chain, call, part, .. } = &line.allocation;
+        let call = call.as_ref().map(|call| (call.callee.clone(), call.of.clone()));
+        let key = (chain.clone(), call, *part, line.explanation.what.clone(), column);
         let Some(&at) = known.get(&key) else {
             known.insert(key, merged.len());
             merged.push(line);
             continue;
         };
         let sum = &mut merged[at].allocation;
+        if sum.symbol != line.allocation.symbol {
+            sum.symbol = None;
+        }
         sum.allocations += line.allocation.allocations;
         sum.bytes += line.allocation.bytes;
         for caller in line.allocation.callers {
@@ -101,7 +109,8 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
     }
     merged.sort_by(|a, b| {
         let (a, b) = (&a.allocation, &b.allocation);
-        b.allocations.total_cmp(&a.allocations).then(b.bytes.total_cmp(&a.bytes))
+        let most = b.allocations.total_cmp(&a.allocations).then(b.bytes.total_cmp(&a.bytes));
+        a.part.cmp(&b.part).then(most)
     });
     merged
 }
@@ -111,16 +120,23 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
     let one_of = found.as_ref().map_or(1, |found| found.one_of);
     let diagnostic = found.map(|found| found.diagnostic);
     let boxes = allocation.call.as_ref().is_some_and(|call| Family::of(&call.callee) == Some(Family::Box));
-    let kind = if boxes { Kind::Boxed } else { diagnostic.map_or(Kind::Other, |diagnostic| diagnostic.kind) };
+    let kind = match diagnostic {
+        _ if boxes => Kind::Boxed,
+        // The compiler prints `x.Method` alone: the code shows that it is no value in an interface.
+        Some(_) if allocation.call.as_ref().is_some_and(runtime::is_method_value) => Kind::MethodValue,
+        Some(diagnostic) => diagnostic.kind,
+        None => Kind::Other,
+    };
     let what = match (diagnostic, &cause) {
         (Some(diagnostic), _) => runtime::named(diagnostic, kind, allocation.call.as_ref()),
         (None, Some(cause)) => cause.what.clone(),
         (None, None) => "not known".to_owned(),
     };
-    let steps = diagnostic.map(Diagnostic::chain).unwrap_or_default();
-    let escapes =
-        diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != crate::model::Reason::Unknown);
-    let kept = diagnostic.cloned();
+    let remedy = |advice: Option<Advice>| callers::advice(allocation, advice).map(|advice| advice.text().to_owned());
+    let escapes = diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != Reason::Unknown);
+    let kept = diagnostic.map(|diagnostic| decided(diagnostic, allocation));
+    let escapes = escapes.and(kept.as_ref());
+    let steps = kept.as_ref().map(Diagnostic::chain).unwrap_or_default();
     match (escapes, cause) {
         // Where the runtime's own reason is the true one whatever escapes: a slice or a map that grows.
         (_, Some(cause)) if cause.decides || escapes.is_none() => Explanation {
@@ -128,7 +144,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             reason: cause.reason,
             source: Source::Runtime,
             steps,
-            remedy: cause.remedy.map(str::to_owned),
+            remedy: remedy(cause.remedy),
             one_of,
             diagnostic: kept,
         },
@@ -137,7 +153,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             reason: diagnostic.reason.words(),
             source: Source::Compiler,
             steps,
-            remedy: diagnostic.reason.remedy(kind).map(str::to_owned),
+            remedy: remedy(Advice::of(kind, &diagnostic.reason)),
             one_of,
             diagnostic: kept,
         },
@@ -151,6 +167,25 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             diagnostic: kept,
         },
     }
+}
+
+/// A closure of `go`, or of a `defer` in a loop, goes to the function that the code calls next.
+fn decided(diagnostic: &Diagnostic, allocation: &Allocation) -> Diagnostic {
+    let mut decided = diagnostic.clone();
+    if decided.reason != Reason::GoOrDefer {
+        return decided;
+    }
+    let next = allocation.call.as_ref().and_then(|call| call.next.as_deref()).unwrap_or_default();
+    let (how, reason) = match next {
+        "runtime.newproc" => ("go", Reason::Goroutine),
+        _ if next.starts_with("runtime.deferproc") => ("defer", Reason::Deferred),
+        _ => return decided,
+    };
+    if let Some(last) = decided.flow.last_mut() {
+        last.how = how.to_owned();
+    }
+    decided.reason = reason;
+    decided
 }
 
 #[cfg(test)]
@@ -225,6 +260,37 @@ mod tests {
     }
 
     #[test]
+    fn the_code_decides_between_go_and_defer_where_no_source_is() {
+        for (next, expected) in [
+            (Some("runtime.newproc"), "starts a goroutine"),
+            (Some("runtime.deferprocat"), "deferred in a loop"),
+            (Some("runtime.newobject"), "started by go, or deferred in a loop"),
+            (None, "started by go, or deferred in a loop"),
+        ] {
+            let either =
+                Diagnostic { reason: Reason::GoOrDefer, ..escapes(Kind::Closure, "func literal", &["a.go:5:9"]) };
+            let of = call("runtime.newobject", Some("struct { F uintptr }"));
+            let call = Call { next: next.map(str::to_owned), ..of };
+            let here = allocation(1, &[place("p.F", "a.go:5")], Some(call));
+            let explained = explain(vec![here], &Compiled::new(vec![either])).remove(0).explanation;
+            assert_eq!(explained.reason, expected, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn code_of_a_library_is_not_advised_on() {
+        for (function, expected) in [("lib.F", None), ("fmt.Sprint", Some(Advice::Format.text()))] {
+            let mut here = allocation(1, &[place(function, "a.go:5")], Some(call("runtime.newobject", Some("p.T"))));
+            let list = || Compiled::new(vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
+            let own = explain(vec![here.clone()], &list()).remove(0).explanation;
+            assert_eq!(own.remedy.as_deref(), Some(Advice::ByValue.text()));
+            here.callers = vec![Caller { place: place("own.G", "b.go:1"), allocations: 1.0 }];
+            let explained = explain(vec![here], &list()).remove(0).explanation;
+            assert_eq!((explained.remedy.as_deref(), explained.reason.as_str()), (expected, "returned"), "{function}");
+        }
+    }
+
+    #[test]
     fn the_same_allocation_of_the_source_is_one_line() {
         let explained = |address, line: &str, callee: &str, column: &str| {
             let mut here = allocation(address, &[place("p.F", line)], Some(call(callee, Some("p.T"))));
@@ -247,9 +313,9 @@ mod tests {
             assert_eq!(merge(vec![one(), other]).len(), 2);
         }
         let mut setup = one();
-        setup.allocation.setup = true;
+        setup.allocation.part = Part::Once;
         setup.allocation.allocations = 5.0;
-        let merged = merge(vec![one(), setup]);
-        assert!(merged.len() == 2 && merged[0].allocation.setup, "the most come first");
+        let merged = merge(vec![setup, one()]);
+        assert!(merged.len() == 2 && merged[0].allocation.part.is_operation(), "operations come first");
     }
 }

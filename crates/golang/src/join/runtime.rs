@@ -1,6 +1,8 @@
 //! What the functions of the runtime are called for.
 
 use super::Call;
+use crate::advice::Advice;
+use crate::chain;
 use crate::model::{Diagnostic, Kind, Verdict};
 
 /// An allocation as the runtime explains it.
@@ -10,7 +12,7 @@ pub(super) struct RuntimeCause {
     /// Why.
     pub reason: String,
     /// A suggestion.
-    pub remedy: Option<&'static str>,
+    pub remedy: Option<Advice>,
     /// This is why, whatever the compiler says of the value.
     pub decides: bool,
 }
@@ -111,15 +113,17 @@ impl Family {
     pub fn kinds(self, call: &Call) -> &'static [Kind] {
         use Kind::*;
         match self {
+            Self::Object if is_method_value(call) => &[MethodValue, Boxed],
             // A function literal's memory begins with its code.
             Self::Object if call.of.as_ref().is_some_and(|of| of.name.starts_with("struct { F uintptr")) => {
-                &[Closure, MethodValue]
+                &[Closure, LoopBody, MethodValue]
             }
             Self::Object => {
                 // The bytes of a constant are an array that is copied.
                 &[
                     Composite,
                     New,
+                    NewValue,
                     Variable,
                     SliceLiteral,
                     Variadic,
@@ -148,6 +152,11 @@ impl Family {
     }
 }
 
+/// The closure of a method's value: its code, and the receiver, which the compiler calls R.
+pub(super) fn is_method_value(call: &Call) -> bool {
+    call.of.as_ref().is_some_and(|of| of.name.starts_with("struct { F uintptr; R "))
+}
+
 /// What a call of the runtime allocates, and why, where that does not depend on the compiler alone.
 pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<RuntimeCause> {
     let family = Family::of(&call.callee)?;
@@ -161,44 +170,38 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Ru
     };
     let name = call.callee.rsplit_once("runtime.").map_or(call.callee.as_str(), |(_, name)| name);
     match family {
-        Family::Grow => decides(
-            format!("append to a []{of}"),
-            "the slice grows beyond its capacity",
-            Some("make the slice with the capacity that it will need, or keep one and cut it to [:0]"),
-        ),
+        Family::Grow => {
+            decides(format!("append to a []{of}"), "the slice grows beyond its capacity", Some(Advice::KeptSlice))
+        }
         Family::Move => decides(
             if of == "T" { "a slice built on the stack".to_owned() } else { format!("a []{of} built on the stack") },
             "it escapes here: the runtime copies it to the heap",
-            Some("append to a slice that the caller passes in and keeps"),
+            Some(Advice::CallersSlice),
         ),
         Family::MapGrowth => decides(
             format!("growth of a {}", if of == "T" { "map" } else { of }),
             "the map grows as keys are added",
-            Some("make the map with its size, or keep it and clear it"),
+            Some(Advice::KeptMap),
         ),
-        Family::Buffer => decides(
-            "a buffer of bytes".to_owned(),
-            "the buffer grows to what is written",
-            Some("Grow it once to the size that it will need"),
-        ),
+        Family::Buffer => {
+            decides("a buffer of bytes".to_owned(), "the buffer grows to what is written", Some(Advice::Grow))
+        }
         Family::Slice if stays => explains(
             format!("make([]{of}, n)"),
             "it does not escape, but its size is known at run time only",
-            Some("a constant size, or a buffer that the caller passes in and keeps"),
+            Some(Advice::ConstantSize),
         ),
         // The compiler is silent: what is made is a copy, or within code that is not in the source.
-        Family::Slice if diagnostic.is_none() => explains(
-            format!("make([]{of}, n)"),
-            "its size is known at run time only",
-            Some("a constant size, or a buffer that the caller passes in and keeps"),
-        ),
+        Family::Slice if diagnostic.is_none() => {
+            explains(format!("make([]{of}, n)"), "its size is known at run time only", Some(Advice::CallersBuffer))
+        }
         Family::Concatenation => explains(
             "a string that is concatenated".to_owned(),
             match stays {
                 true => "the result does not escape, but is longer than the 32 bytes that the stack has for it",
                 false => "each + makes a new string",
             },
-            Some("write into a strings.Builder after Grow, or append to a []byte that is kept"),
+            Some(Advice::AppendText),
         ),
         Family::Conversion => {
             let (what, from) = match name {
@@ -214,33 +217,28 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Ru
                 }
                 false => "the conversion copies".to_owned(),
             };
-            let remedy = "keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept";
-            explains(what.to_owned(), &reason, Some(remedy))
+            explains(what.to_owned(), &reason, Some(Advice::OneOfBoth))
         }
         Family::Box => explains(
             format!("a {} in an interface", boxed(name, of)),
             "a value in an interface is a copy in the heap",
-            Some("a concrete type, or a type parameter, in place of the interface"),
+            Some(Advice::Concrete),
         ),
         Family::Channel => explains(
             format!("make({})", if of == "T" { "chan" } else { of }),
             "channels are always in the heap",
-            Some("a channel that is made once and used again"),
+            Some(Advice::KeptChannel),
         ),
         Family::Map => explains(
             format!("make({})", if of == "T" { "map" } else { of }),
             "the map is in the heap with all that it holds",
-            Some("make the map once with its size, and clear it"),
+            Some(Advice::KeptMap),
         ),
-        Family::Goroutine => decides(
-            "a goroutine".to_owned(),
-            "starts a goroutine",
-            Some("a goroutine that is started once and gets its work through a channel"),
-        ),
+        Family::Goroutine => decides("a goroutine".to_owned(), "starts a goroutine", Some(Advice::Worker)),
         Family::Reflection => decides(
             format!("memory for package reflect ({})", call.callee),
             "reflection makes values whose types the compiler does not know",
-            Some("code for the concrete type, written or generated, in place of reflection"),
+            Some(Advice::NoReflection),
         ),
         Family::Finalizer => {
             decides("a finalizer".to_owned(), "finalizers and cleanups have records in the heap", None)
@@ -253,9 +251,9 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Ru
         Family::Defer => decides(
             "a record of a deferred call".to_owned(),
             "a defer in a loop is in the heap",
-            Some("put the body of the loop into a function of its own"),
+            Some(Advice::LoopBody),
         ),
-        Family::Timer => decides("a timer".to_owned(), "a timer is in the heap", Some("keep the timer and Reset it")),
+        Family::Timer => decides("a timer".to_owned(), "a timer is in the heap", Some(Advice::KeptTimer)),
         Family::TypeCache => decides(
             "a cache of types".to_owned(),
             "the runtime remembers which types an assertion, a conversion or a switch has seen",
@@ -277,19 +275,25 @@ pub(super) fn named(diagnostic: &Diagnostic, kind: Kind, call: Option<&Call>) ->
     let of = call.and_then(|call| call.of.as_ref()).map(|of| of.name.as_str());
     let what = diagnostic.what.as_str();
     match (kind, of) {
+        (Kind::Variable, _) if chain::is_state(what) => format!("{} ({what})", chain::plain(what)),
+        (Kind::Variable, Some(of)) if chain::is_temporary(what) => format!("{} ({of})", chain::plain(what)),
+        (Kind::Variable, None) if chain::is_temporary(what) => chain::plain(what),
         (Kind::Variable, Some(of)) => format!("variable {what} ({of})"),
         (Kind::Variable, None) => format!("variable {what}"),
         (Kind::Boxed, _) if what.starts_with("~r") => "a result in an interface".to_owned(),
         (Kind::Boxed, _) => format!("{what} in an interface"),
         (Kind::Closure, _) => "closure".to_owned(),
+        (Kind::LoopBody, _) => "the body of a loop over a function".to_owned(),
         (Kind::MethodValue, _) => format!("method value {what}"),
         (Kind::Variadic, Some(of)) => format!("the slice of ...arguments ({of})"),
         // Code that several types share names a type by its shape.
-        (Kind::Make, Some(of)) if what.contains("go.shape.") => format!("make([]{of}, …)"),
-        (Kind::New | Kind::Composite, Some(of)) if what.contains("go.shape.") => format!("&{of}{{...}}"),
+        (Kind::Make, Some(of)) if what.contains("go.shape.") => format!("make([]{}, …)", chain::plain(of)),
+        (Kind::New | Kind::Composite, Some(of)) if what.contains("go.shape.") => {
+            format!("&{}{{...}}", chain::plain(of))
+        }
         (_, _) if what.starts_with("~r") => "a result".to_owned(),
         (Kind::Append, Some(of)) if !what.contains('(') => format!("append to a []{of}"),
-        _ => what.to_owned(),
+        _ => chain::plain(what),
     }
 }
 

@@ -3,14 +3,18 @@
 use mallow_profile::{FrameId, Profile, Quantities, Quantity, StackId};
 use rustc_hash::FxHashMap;
 
-use super::{Allocation, Call, Caller, Place};
+use super::{Allocation, Call, Caller, Part, Place};
 
 /// What a program can be asked.
 pub trait Seen {
     /// Link-time address and call of a frame.
     fn call(&self, frame: u64) -> (u64, Option<Call>);
+    /// The function at a link-time address, as the program's symbols name it.
+    fn symbol(&self, address: u64) -> Option<String>;
     /// The place is a part of the runtime, and no allocating line of anybody's.
     fn is_runtime(&self, place: &Place) -> bool;
+    /// What of a benchmark a line of its function is.
+    fn part(&self, benchmark: &Place) -> Part;
     /// The place is in the program's own code, not in a library's.
     fn is_own(&self, place: &Place) -> bool;
 }
@@ -43,10 +47,24 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// All of it.
+    /// All that a benchmark's figures have.
     pub fn sum(&self) -> Sums {
         let of = |allocation: &Allocation| Sums { allocations: allocation.allocations, bytes: allocation.bytes };
-        self.allocations.iter().map(of).fold(self.nowhere, Sums::plus)
+        let timed = self.allocations.iter().filter(|allocation| allocation.part != Part::Untimed);
+        timed.map(of).fold(self.nowhere, Sums::plus)
+    }
+
+    /// The sum of what the source says to be in no figure.
+    pub fn untimed(&self) -> Sums {
+        let of = |allocation: &Allocation| Sums { allocations: allocation.allocations, bytes: allocation.bytes };
+        let untimed = self.allocations.iter().filter(|allocation| allocation.part == Part::Untimed);
+        untimed.map(of).fold(Sums::default(), Sums::plus)
+    }
+
+    /// Takes what the source says to be in no figure for operations: the figures contradict it.
+    pub fn time_all(&mut self) {
+        let untimed = self.allocations.iter_mut().filter(|allocation| allocation.part == Part::Untimed);
+        untimed.for_each(|allocation| allocation.part = Part::Operation);
     }
 
     /// The same by so many operations.
@@ -129,7 +147,8 @@ impl Runs<'_> {
         }
         let once = |stacks: Vec<(Vec<FrameKey>, Counts)>| {
             let mut listed = by_instruction(stacks.into_iter(), 1, seen);
-            listed.allocations.iter_mut().for_each(|allocation| allocation.setup = true);
+            let timed = listed.allocations.iter_mut().filter(|allocation| allocation.part != Part::Untimed);
+            timed.for_each(|allocation| allocation.part = Part::Once);
             listed
         };
         Apart {
@@ -156,16 +175,29 @@ fn in_benchmark(stack: &[FrameKey]) -> bool {
         || places().any(runs) && !places().any(|function| function == "testing.(*B).Run")
 }
 
+/// The line of a benchmark's own function that leads to the allocation.
+fn benchmark(stack: &[FrameKey]) -> Option<&Place> {
+    let runs = |frame: &FrameKey| frame.places.iter().any(|place| place.function.starts_with("testing.(*B).runN"));
+    let run = stack.iter().position(runs)?;
+    stack.get(run.checked_sub(1)?)?.places.last()
+}
+
 fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operations: u64, seen: &dyn Seen) -> Listed {
-    let mut found: FxHashMap<Option<FrameKey>, (Allocation, FxHashMap<Place, Counts>, Counts)> = FxHashMap::default();
+    type Found = (Allocation, FxHashMap<Place, Counts>, Counts);
+    let mut found: FxHashMap<(Option<FrameKey>, Part), Found> = FxHashMap::default();
+    let mut parts: FxHashMap<Place, Part> = FxHashMap::default();
     for (stack, counts) in stacks {
         if counts.0 == 0 {
             continue;
         }
         let leaf = stack.iter().position(|frame| frame.places.iter().any(|place| !seen.is_runtime(place)));
-        let key = leaf.map(|at| stack[at].clone());
-        let entry =
-            found.entry(key.clone()).or_insert_with(|| (allocation(&stack, leaf, seen), FxHashMap::default(), (0, 0)));
+        let part = benchmark(&stack).map_or(Part::Operation, |place| match parts.get(place) {
+            Some(&part) => part,
+            None => *parts.entry(place.clone()).or_insert_with(|| seen.part(place)),
+        });
+        let key = (leaf.map(|at| stack[at].clone()), part);
+        let new = || (Allocation { part, ..allocation(&stack, leaf, seen) }, FxHashMap::default(), (0, 0));
+        let entry = found.entry(key).or_insert_with(new);
         entry.2 = (entry.2.0.saturating_add(counts.0), entry.2.1.saturating_add(counts.1));
         let Some(leaf) = leaf else { continue };
         if entry.0.chain.iter().any(|place| seen.is_own(place)) {
@@ -182,7 +214,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
     let mut all = Vec::new();
     for (key, (mut allocation, callers, counts)) in found {
         (allocation.allocations, allocation.bytes) = (per(counts.0), per(counts.1));
-        if key.is_none() {
+        if key.0.is_none() {
             nowhere.allocations += allocation.allocations;
             nowhere.bytes += allocation.bytes;
             continue;
@@ -245,17 +277,27 @@ struct FrameKey {
 
 fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Allocation {
     let mut chain = Vec::new();
-    let (mut address, mut call) = (0, None);
+    let (mut address, mut call, mut symbol) = (0, None, None);
     if let Some(at) = leaf {
         let places = &stack[at].places;
         let first = places.iter().position(|place| !seen.is_runtime(place)).unwrap_or(0);
         chain = places[first..].to_vec();
         (address, call) = seen.call(stack[at].address);
+        symbol = seen.symbol(address);
         // Code that cannot be read: the profile may have the runtime's function all the same.
         let inner = || stack[..at].last()?.places.last().or_else(|| places[..first].last());
-        call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None }));
+        call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None, next: None }));
     }
-    Allocation { chain, address, call, allocations: 0.0, bytes: 0.0, setup: false, callers: Vec::new() }
+    Allocation {
+        chain,
+        address,
+        call,
+        symbol,
+        allocations: 0.0,
+        bytes: 0.0,
+        part: Part::Operation,
+        callers: Vec::new(),
+    }
 }
 
 fn stacks(profile: &Profile) -> FxHashMap<Vec<FrameKey>, Counts> {
@@ -365,8 +407,25 @@ mod tests {
         let once = [("set_up", 300.0), ("set_up_and_each", 300.0)];
         assert_eq!(rates_of(&apart.once_in_many), once);
         assert_eq!(rates_of(&apart.once_in_few), once);
-        assert!(apart.once_in_many.allocations.iter().all(|allocation| allocation.setup));
-        assert!(apart.each.allocations.iter().all(|allocation| !allocation.setup));
+        assert!(apart.once_in_many.allocations.iter().all(|allocation| allocation.part == Part::Once));
+        assert!(apart.each.allocations.iter().all(|allocation| allocation.part.is_operation()));
+    }
+
+    #[test]
+    fn what_the_timer_does_not_see_is_in_no_sum() {
+        let stack = |benchmark: &'static str| [(1, "own.F"), (2, benchmark), LOOP];
+        let (timed, untimed) = (stack("own.Benchmark"), stack("own.Untimed"));
+        let few = profile(&[(&timed, 10, 160), (&untimed, 10, 160)]);
+        let many = profile(&[(&timed, 30, 480), (&untimed, 50, 800)]);
+        let mut listed = each(&few, &many, 20, &Known);
+        assert_eq!((listed.sum(), listed.untimed()), (sums(1.0, 16.0), sums(2.0, 32.0)));
+        assert_eq!(listed.allocations.len(), 2, "one instruction, from two lines of benchmarks");
+        listed.time_all();
+        assert_eq!((listed.sum(), listed.untimed()), (sums(3.0, 48.0), Sums::default()));
+    }
+
+    fn sums(allocations: f64, bytes: f64) -> Sums {
+        Sums { allocations, bytes }
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn short(what: &str) -> &str {
 
 impl Diagnostics {
     fn take(&mut self, package: &str, batch: Batch, text: &Text) {
-        let function = |named: Option<String>, at: &Position| named.or_else(|| text.function(at).map(str::to_owned));
+        let function = |named: Option<String>, at: &Position| named.or_else(|| text.function(at));
         // The verdict on each expression, and its escape flows, in order.
         let mut blocks: Vec<((Position, String), Vec<Block>)> = Vec::new();
         let mut index: HashMap<(Position, String), usize> = HashMap::new();

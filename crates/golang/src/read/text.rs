@@ -5,6 +5,7 @@ use super::diagnostics::{InlinedCall, UnknownLines};
 use super::line::{self, Line};
 use super::paths;
 use crate::model::{Position, Step, Verdict};
+use crate::names::without_types;
 
 /// What is known of an allocation, or a variable, in the end.
 pub struct Last {
@@ -130,10 +131,13 @@ fn closure(name: &str) -> bool {
 }
 
 impl Text {
-    /// The function that has this line, judging by where functions begin.
-    pub fn function(&self, at: &Position) -> Option<&str> {
+    /// The function that has this line, judging by where functions begin. Instances of a generic function begin at the same
+    /// place: their types are left out.
+    pub fn function(&self, at: &Position) -> Option<String> {
         let after = self.functions.partition_point(|(begin, _)| begin <= at);
-        let (begin, name) = self.functions.get(after.checked_sub(1)?)?;
-        (begin.file == at.file).then_some(name)
+        let last = after.checked_sub(1)?;
+        let (begin, name) = self.functions.get(last).filter(|(begin, _)| begin.file == at.file)?;
+        let another = last.checked_sub(1).is_some_and(|other| self.functions[other].0 == *begin);
+        Some(if another { without_types(name) } else { name.clone() })
     }
 }

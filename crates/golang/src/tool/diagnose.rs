@@ -7,12 +7,16 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use super::build::TestBinary;
 use super::cache::Shelf;
 use super::{Go, GoError, Input};
+use crate::read::{Diagnostics, ReadError, read};
+use crate::settle::settle;
+use crate::source::Source;
 
 /// What the compiler says of one package.
 #[derive(Clone, Debug)]
@@ -27,6 +31,28 @@ pub struct Unit {
     pub json: Vec<String>,
     /// What `-m=2` prints.
     pub text: String,
+}
+
+/// Sources that are larger are not read.
+const LARGEST_SOURCE: u64 = 16 << 20;
+
+impl Unit {
+    /// Reads it, and settles by the sources what the compiler leaves open.
+    pub fn read(&self) -> Result<Diagnostics, ReadError> {
+        let mut found = read(&self.package, &self.directory, &self.json, &self.text)?;
+        let mut sources: FxHashMap<String, Option<Rc<Source>>> = FxHashMap::default();
+        settle(&mut found.list, &mut |file| {
+            sources.entry(file.to_owned()).or_insert_with(|| source(Path::new(file)).map(Rc::new)).clone()
+        });
+        Ok(found)
+    }
+}
+
+/// None of what is no file here: a name of `-trimpath`, or what the compiler makes itself.
+pub fn source(file: &Path) -> Option<Source> {
+    let length = fs::metadata(file).ok().filter(|_| file.is_absolute())?.len();
+    let text = (length <= LARGEST_SOURCE).then(|| fs::read(file).ok())??;
+    Some(Source::parse(String::from_utf8_lossy(&text).into_owned()))
 }
 
 const TEXT: &str = "text";

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 pub use bench::{ExactRun, Profiled, Timing, only};
 pub use build::TestBinary;
-pub use diagnose::Unit;
+pub use diagnose::{Unit, source};
 pub use error::GoError;
 pub use packages::{Input, Package};
 

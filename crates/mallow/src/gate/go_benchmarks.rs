@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use mallow_golang::join::Explained;
+use mallow_golang::join::{Explained, Part};
 use mallow_golang::tool::{Go, Package, Timing, only};
 use mallow_report::analysis::gate::{Measured, Run, SiteCount};
 
@@ -93,7 +93,7 @@ fn lines(program: &Program, benchmarks: &Benchmarks, case: &str) -> Result<Vec<E
     let measured = measured.into_iter().find(|measured| measured.name == name).context("it did not run again")?;
     match measured.error {
         Some(error) => bail!(error),
-        None => Ok(measured.lines),
+        None => Ok(measured.lines.into_iter().filter(|line| line.allocation.part != Part::Untimed).collect()),
     }
 }
 

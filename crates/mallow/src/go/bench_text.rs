@@ -1,9 +1,10 @@
 //! `mallow go bench` for people.
 
-use mallow_golang::join::{Explained, Source};
+use mallow_golang::join::{Explained, Part, Source};
 
 use super::bench_document::GoBench;
 use super::measurement::Measured;
+use super::names::{instance, short};
 use crate::flags::ViewFlags;
 use crate::output::text::units::{count, of};
 use crate::output::text::{Align, Line, Look, Page, Table};
@@ -61,13 +62,14 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
         return;
     }
     let shown: Vec<&Explained> = measured.lines.iter().filter(|line| is_seen(line)).take(limit).collect();
-    let cells = |line: &Explained| [number(line.allocation.allocations), number(line.allocation.bytes)];
+    let cells = |line: &Explained| [number(line.allocation.allocations), size(line.allocation.bytes)];
     let indent = match shown.is_empty() {
         true => 0,
         false => rows(shown.iter().copied(), ["allocs/op", "B/op"], cells, look, page),
     };
     let rest = &measured.lines[shown.len().min(measured.lines.len())..];
-    let sum: f64 = rest.iter().map(|line| line.allocation.allocations).sum();
+    let in_figures = rest.iter().filter(|line| line.allocation.part != Part::Untimed);
+    let sum: f64 = in_figures.map(|line| line.allocation.allocations).sum();
     if sum >= LEAST {
         let more = if rest.len() + shown.len() > limit { "; --limit 0 shows all" } else { "" };
         page.line(Line::new().faint(format!(
@@ -102,24 +104,38 @@ pub fn rows<'a, const N: usize>(
     };
     page.line(Line::new().faint(row(titles)));
     let indent = row([""; N]).len();
-    for (line, cells) in &rows {
-        page.line(Line::new().plain(row(cells.each_ref().map(String::as_str))).then(place(line, look)));
+    for (at, (line, cells)) in rows.iter().enumerate() {
+        // Instances of one generic function look alike without their types.
+        let looks_like = |other: &Explained| {
+            (&other.allocation.chain, &other.explanation.what) == (&line.allocation.chain, &line.explanation.what)
+        };
+        let alike = rows.iter().enumerate().any(|(other, (row, _))| other != at && looks_like(row));
+        page.line(Line::new().plain(row(cells.each_ref().map(String::as_str))).then(place(line, alike, look)));
         explanation(line, indent + 2, look, page);
     }
     indent
 }
 
-/// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated.
-pub fn place(line: &Explained, look: &Look) -> Line {
+/// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated. With `types`, of a generic function, those
+/// that it was compiled for.
+pub fn place(line: &Explained, types: bool, look: &Look) -> Line {
     let chain = &line.allocation.chain;
     let (Some(inner), Some(outer)) = (chain.first(), chain.last()) else { return Line::new() };
-    let mut text = Line::new().strong(at(&inner.file, inner.line)).plain(" ").plain(short(&inner.function, look));
+    let symbol = || line.allocation.symbol.as_deref().filter(|_| types);
+    let compiled = symbol().and_then(instance).unwrap_or_else(|| short(&outer.function, look));
+    let innermost = if chain.len() > 1 { short(&inner.function, look) } else { compiled.clone() };
+    let mut text = Line::new().strong(at(&inner.file, inner.line)).plain(" ").plain(innermost);
     if chain.len() > 1 {
         let sites: Vec<String> = chain[1..].iter().map(|place| at(&place.file, place.line)).collect();
-        text = text.faint(format!(", inlined at {} of {}", sites.join(", "), short(&outer.function, look)));
+        text = text.faint(format!(", inlined at {} of {}", sites.join(", "), compiled));
     }
-    let once = if line.allocation.setup { " (set-up, once)" } else { "" };
-    text.plain(": ").plain(&line.explanation.what).faint(once)
+    let part = match line.allocation.part {
+        Part::Operation => "",
+        Part::Growing => " (set-up, grows with b.N)",
+        Part::Once => " (set-up, once)",
+        Part::Untimed => " (not timed)",
+    };
+    text.plain(": ").plain(&line.explanation.what).faint(part)
 }
 
 fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
@@ -190,11 +206,22 @@ fn reconciled(measured: &Measured) -> Vec<String> {
             number(sums.setup)
         );
     }
+    if sums.growing >= LEAST {
+        sum += &format!(
+            "; of these {} by set-up that grows with b.N: b.ResetTimer() after it leaves it out",
+            number(sums.growing)
+        );
+    }
     remarks.push(sum);
+    if sums.untimed >= LEAST {
+        let untimed = number(sums.untimed);
+        remarks
+            .push(format!("{untimed} allocs/op more while its timer is stopped, or before it is reset: no figure of the benchmark has them"));
+    }
     if sums.shared_bytes >= 1.0 {
         remarks.push(format!(
             "{} B/op less than the blocks have: objects below 16 bytes without pointers share blocks",
-            number(sums.shared_bytes)
+            size(sums.shared_bytes)
         ));
     }
     remarks
@@ -204,21 +231,20 @@ fn at(file: &str, line: u32) -> String {
     format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
 }
 
-/// A function without the directories of its package, unless whole names are asked for.
-pub fn short(function: &str, look: &Look) -> String {
-    if look.full_names {
-        return function.to_owned();
-    }
-    let (name, arguments) = function.split_once('[').map_or((function, ""), |(name, _)| (name, "[…]"));
-    format!("{}{arguments}", name.rsplit('/').next().unwrap_or(name))
-}
-
 /// With two digits behind the point where it is no whole number.
 pub fn number(value: f64) -> String {
     if value.round() >= 1000.0 || (value - value.round()).abs() < 0.005 {
         return count(value.round().max(0.0) as u64);
     }
     format!("{value:.2}")
+}
+
+/// Bytes by operation: a share of a block is known to a digit behind the point.
+fn size(value: f64) -> String {
+    if value.round() >= 1000.0 || (value - value.round()).abs() < 0.05 {
+        return count(value.round().max(0.0) as u64);
+    }
+    format!("{value:.1}")
 }
 
 /// Nanoseconds with three digits that matter.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use mallow_golang::escape::{Escapes, VERSION, name_of, rank};
-use mallow_golang::read::{Diagnostics, read};
+use mallow_golang::read::Diagnostics;
 use mallow_golang::tool::{Go, Unit};
 use serde::Deserialize;
 
@@ -76,7 +76,7 @@ fn of_directory(directory: &Path, flags: &GoEscapeFlags) -> Result<Escapes> {
 }
 
 fn diagnostics(go: &Go, packages: &[String]) -> Result<Vec<Diagnostics>> {
-    let read = |unit: &Unit| read(&unit.package, &unit.directory, &unit.json, &unit.text).context(unit.package.clone());
+    let read = |unit: &Unit| unit.read().context(unit.package.clone());
     go.diagnose(packages)?.iter().map(read).collect()
 }
 

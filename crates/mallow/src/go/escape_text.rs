@@ -4,6 +4,7 @@ use mallow_golang::escape::Site;
 use mallow_golang::model::Kind;
 
 use super::escape_document::EscapeDocument;
+use super::names::shortened;
 use crate::output::text::units::{bytes, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Table, heading};
 
@@ -122,64 +123,5 @@ fn what(site: &Site, look: &Look) -> String {
         Kind::MethodValue => format!("{what} as a value"),
         Kind::Variadic => "slice of the arguments ...".to_owned(),
         _ => what,
-    }
-}
-
-/// Without the types that a generic function or type is for: `NewG[…]`.
-fn shortened(name: &str, look: &Look) -> String {
-    if look.full_names {
-        return name.to_owned();
-    }
-    let mut out = String::with_capacity(name.len());
-    let mut depth = 0_u32;
-    let mut generic = 0;
-    for c in name.chars() {
-        match c {
-            // What stands behind a name is its types; `[]T` and `map[K]V` are types themselves.
-            '[' if generic == 0
-                && out.ends_with(|c: char| c.is_alphanumeric() || c == '_')
-                && !out.ends_with("map") =>
-            {
-                depth += 1;
-                generic = depth;
-                out.push_str("[…]");
-                continue;
-            }
-            '[' => depth += 1,
-            ']' => {
-                depth = depth.saturating_sub(1);
-                if generic > depth {
-                    generic = 0;
-                    continue;
-                }
-            }
-            _ => {}
-        }
-        if generic == 0 {
-            out.push(c);
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_of_generic_code_are_left_out() {
-        let look = Look::default();
-        for (name, short) in [
-            ("NewG[int,struct { p.a []int; b map[string]T }]", "NewG[…]"),
-            ("&G[string,int]{...}", "&G[…]{...}"),
-            ("(*G[string,map[K]int]).Put.func1", "(*G[…]).Put.func1"),
-            ("make(map[string]int)", "make(map[string]int)"),
-            ("make([]byte, n)", "make([]byte, n)"),
-            ("part of &G[int]{...} and H[T]", "part of &G[…]{...} and H[…]"),
-            ("]][[", "]][["),
-        ] {
-            assert_eq!(shortened(name, &look), short);
-            assert_eq!(shortened(name, &Look { full_names: true, ..look }), name);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Lines that allocate, for the tests of what is shown of them.
 
-use mallow_golang::join::{Allocation, Call, Caller, Compiled, Explained, Place, Type, explain};
+use mallow_golang::join::{Allocation, Call, Caller, Compiled, Explained, Part, Place, Type, explain};
 use mallow_golang::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
 
 fn place(function: &str, file: &str, line: u32) -> Place {
@@ -18,8 +18,8 @@ fn allocation(
     (allocations, bytes): (f64, f64),
 ) -> Allocation {
     let of = of.map(|(name, size)| Type { name: name.to_owned(), size, pointers: true });
-    let call = Some(Call { callee: callee.to_owned(), of });
-    Allocation { chain, address: 0, call, allocations, bytes, setup: false, callers: Vec::new() }
+    let call = Some(Call { callee: callee.to_owned(), of, next: None });
+    Allocation { chain, address: 0, call, symbol: None, allocations, bytes, part: Part::Operation, callers: Vec::new() }
 }
 
 /// One by the compiler's reason, inlined; one by the runtime's, in a library; set-up; and one that nobody explains.
@@ -38,7 +38,7 @@ pub fn lines() -> Vec<Explained> {
     grown.callers = vec![caller(12, 200.0), caller(14, 40.0), caller(20, 10.0)];
     let mut once =
         allocation(vec![place("example.com/a/stream.init", "stream.go", 3)], "runtime.makechan", None, (1.0, 96.0));
-    once.setup = true;
+    once.part = Part::Once;
     let unknown =
         allocation(vec![place("example.com/a/stream.stub", "stub.s", 1)], "example.com/a.stub", None, (3.0, 24.0));
     let step = |flow: &str, how: &str, expression: &str, line| Step {

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use mallow_golang::join::{self, Allocation, Compiled, Explained, Listed, Sums};
-use mallow_golang::read::read;
 use mallow_golang::tool::{Go, TestBinary};
 use mallow_profile::{Counts, Profile, Quantity};
 use mallow_symbols::GoProgram;
@@ -129,7 +128,7 @@ impl Heap {
         }
         let tests = tests(&go, tested, &mut notes)?;
         let program = program(profile, binary, &tests, &mut notes)?;
-        let own = ProgramSource { program: program.as_ref(), root: &go.root, directory: go.directory() };
+        let own = ProgramSource::new(program.as_ref(), &go.root, go.directory());
         let Listed { allocations, nowhere } = join::allocations(profile, &own);
         let sampled_bytes = profile.origin.as_ref().and_then(|origin| origin.sampled_bytes);
         Ok(Self { go, allocations, nowhere, sampled_bytes, notes, tests, mains })
@@ -190,7 +189,7 @@ impl Heap {
         let names: Vec<String> = good.into_iter().map(|package| package.import_path).collect();
         if !names.is_empty() {
             for unit in self.go.diagnose(&names)? {
-                list.extend(read(&unit.package, &unit.directory, &unit.json, &unit.text)?.list);
+                list.extend(unit.read()?.list);
             }
         }
         Ok(Compiled::new(list))

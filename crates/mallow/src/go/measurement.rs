@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use mallow_golang::join::{self, Allocation, Compiled, Explained, Source};
+use mallow_golang::join::{self, Allocation, Compiled, Explained, Part, Source};
 use mallow_golang::model::Diagnostic;
-use mallow_golang::read::read;
 use mallow_golang::results::Benchmark;
 use mallow_golang::tool::{Go, Input, Package, TestBinary, Timing};
 use mallow_profile::Profile;
-use mallow_symbols::{GoProgram, TINY};
+use mallow_symbols::GoProgram;
 use serde::Serialize;
 
 use super::count::{CountedBenchmark, count};
@@ -58,12 +57,16 @@ pub struct Reconciliation {
     pub with_reason: f64,
     /// Bytes that blocks would have if small objects shared none.
     pub block_bytes: f64,
-    /// Bytes that they save because small objects without pointers share blocks.
+    /// Bytes that small objects without pointers save by sharing blocks: lines have that much less than their blocks.
     pub shared_bytes: f64,
     /// Allocations that share a block, where the profile cannot see them.
     pub unseen: f64,
     /// Allocations once, while the timer runs: set-up, which the benchmark divides by its operations.
     pub setup: f64,
+    /// Of what was counted, set-up that grows with the operations.
+    pub growing: f64,
+    /// Allocations while the timer is stopped, which are in no figure.
+    pub untimed: f64,
     /// Every allocation was seen, those in shared blocks too.
     pub exact: bool,
 }
@@ -103,7 +106,7 @@ impl Measurer<'_> {
         let program =
             GoProgram::open(&binary.path).with_context(|| format!("cannot read the test program of {name}"))?;
         let exact = binary.variant("exact", || program.exact()).context("cannot write to the cache")?;
-        let own = ProgramSource { program: Some(&program), root: &self.go.root, directory: &binary.directory };
+        let own = ProgramSource::new(Some(&program), &self.go.root, &binary.directory);
         let program = exact.as_deref().unwrap_or(&binary.path);
         let all = allocating.len();
         let said =
@@ -150,7 +153,7 @@ pub fn diagnostics(go: &Go, binary: &TestBinary, packages: BTreeSet<String>) -> 
     }
     let mut list = Vec::new();
     for unit in go.diagnose_test(binary, &wanted)? {
-        list.extend(read(&unit.package, &unit.directory, &unit.json, &unit.text)?.list);
+        list.extend(unit.read()?.list);
     }
     Ok(list)
 }
@@ -213,8 +216,9 @@ fn measured(
     it.profile = Some(counted.profile);
     let mut lines = join::explain(counted.allocations, compiled);
     lines.extend(join::explain(counted.setup, compiled));
-    let mut lines = join::merge(lines);
-    let sum = |of: &dyn Fn(&Explained) -> f64| lines.iter().map(of).sum::<f64>();
+    let lines = join::merge(lines);
+    let in_figures = |line: &&Explained| line.allocation.part != Part::Untimed;
+    let sum = |of: &dyn Fn(&Explained) -> f64| lines.iter().filter(in_figures).map(of).sum::<f64>();
     it.sums.on_lines = sum(&|line| line.allocation.allocations);
     it.sums.counted = it.sums.on_lines + counted.nowhere.allocations;
     let reason = |line: &Explained| match line.explanation.source {
@@ -224,44 +228,18 @@ fn measured(
     it.sums.with_reason = sum(&reason);
     it.sums.block_bytes = sum(&|line| line.allocation.bytes) + counted.nowhere.bytes;
     let timed = it.operations as f64 / it.runs.max(1) as f64;
-    let setup = |of: &dyn Fn(&Explained) -> f64| {
-        lines.iter().filter(|line| line.allocation.setup).map(of).fold(0.0, |sum, n| sum + n) * timed
+    let of = |part: Part| {
+        let lines = lines.iter().filter(|line| line.allocation.part == part);
+        lines.map(|line| line.allocation.allocations).fold(0.0, |sum, n| sum + n)
     };
-    let setup_bytes = setup(&|line| line.allocation.bytes);
-    it.sums.setup = setup(&|line| line.allocation.allocations);
-    match counted.said.filter(|_| exact) {
-        // The benchmark itself says what both runs' operations have, to the byte.
-        Some(said) => {
-            let of_setup = |operations: f64| setup_bytes / operations.max(1.0);
-            let bytes = said.bytes - of_setup(said.operations as f64) + of_setup(timed);
-            it.sums.shared_bytes = share(&mut lines, bytes - it.bytes_per_op);
-        }
+    it.sums.setup = of(Part::Once) * timed;
+    (it.sums.growing, it.sums.untimed) = (of(Part::Growing), of(Part::Untimed));
+    match counted.shared_bytes {
+        Some(saved) => it.sums.shared_bytes = saved,
         None => it.sums.unseen = (it.allocs_per_op - it.sums.counted).max(0.0),
     }
     it.lines = lines;
     it
-}
-
-/// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts. So much it may be.
-fn share(lines: &mut [Explained], saved: f64) -> f64 {
-    let plain = |line: &&Explained| {
-        let call = line.allocation.call.as_ref();
-        call.is_none_or(|call| call.of.as_ref().is_none_or(|of| !of.pointers) && call.callee != "runtime.convTstring")
-    };
-    // An object of a byte saves all but that.
-    let most: f64 = lines.iter().filter(plain).map(|line| line.allocation.allocations).sum();
-    let saved = saved.clamp(0.0, most * (TINY - 1) as f64);
-    let small = |line: &Explained| {
-        let allocation = &line.allocation;
-        let size = allocation.bytes / allocation.allocations;
-        plain(&line) && allocation.call.is_some() && (size - TINY as f64).abs() < 1e-6
-    };
-    let all: f64 = lines.iter().filter(|line| small(line)).map(|line| line.allocation.bytes).sum();
-    let part = if all > 0.0 { (saved / all).min(1.0) } else { 0.0 };
-    for line in lines.iter_mut().filter(|line| small(line)) {
-        line.allocation.bytes *= 1.0 - part;
-    }
-    saved
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod escape_text;
 mod fixture;
 pub mod heap;
 pub mod measurement;
+mod names;
 mod profile;
 mod program_source;
 pub mod reasons;

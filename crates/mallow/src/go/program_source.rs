@@ -1,8 +1,12 @@
 //! A Go program and its sources: what joining a profile with the compiler needs to know of them.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use mallow_golang::join::{Call, Place, Seen, Type};
+use mallow_golang::join::{Call, Part, Place, Seen, Type};
+use mallow_golang::source::Source;
+use mallow_golang::tool::source;
 use mallow_symbols::GoProgram;
 
 /// What is the program's own, and what its code says.
@@ -13,6 +17,21 @@ pub struct ProgramSource<'a> {
     pub root: &'a Path,
     /// A directory of the program's own.
     pub directory: &'a Path,
+    /// Sources of benchmarks.
+    sources: Mutex<HashMap<String, Option<Arc<Source>>>>,
+}
+
+impl<'a> ProgramSource<'a> {
+    /// Of a program, with the directory of Go's standard library and the one that is the program's own.
+    pub fn new(program: Option<&'a GoProgram>, root: &'a Path, directory: &'a Path) -> Self {
+        Self { program, root, directory, sources: Mutex::default() }
+    }
+
+    fn source(&self, file: &str) -> Option<Arc<Source>> {
+        // Whoever panicked with it left a whole table.
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.entry(file.to_owned()).or_insert_with(|| source(Path::new(file)).map(Arc::new)).clone()
+    }
 }
 
 impl Seen for ProgramSource<'_> {
@@ -20,8 +39,12 @@ impl Seen for ProgramSource<'_> {
         let Some(program) = self.program else { return (frame, None) };
         let address = program.address(frame).unwrap_or(frame);
         let of = |of: mallow_symbols::GoType| Type { name: of.name, size: of.size, pointers: of.pointers };
-        let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of) });
+        let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of), next: call.next });
         (address, call)
+    }
+
+    fn symbol(&self, address: u64) -> Option<String> {
+        self.program.and_then(|program| program.function(address))
     }
 
     fn is_runtime(&self, place: &Place) -> bool {
@@ -32,6 +55,10 @@ impl Seen for ProgramSource<'_> {
             file.is_some_and(|file| ["src/runtime", "src/internal/runtime"].iter().any(|part| file.starts_with(part)))
         };
         runtime || inside()
+    }
+
+    fn part(&self, benchmark: &Place) -> Part {
+        self.source(&benchmark.file).map_or(Part::Operation, |source| source.part(benchmark.line))
     }
 
     fn is_own(&self, place: &Place) -> bool {

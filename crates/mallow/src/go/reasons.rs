@@ -7,8 +7,8 @@ use mallow_golang::join::{Allocation, Explained, Source};
 use mallow_profile::Profile;
 use mallow_report::analysis::ListFunction;
 
-use super::bench_text::short;
 use super::heap::Heap;
+use super::names::short;
 use crate::output::progress::Spinner;
 use crate::output::text::Look;
 

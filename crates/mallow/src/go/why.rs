@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use mallow_golang::join::{Allocation, Compiled, Explained, Place};
 use mallow_golang::model::{Diagnostic, Position, Verdict};
+use mallow_golang::names::written;
 use mallow_golang::tool::{Go, Timing};
 use serde::Serialize;
 
-use super::bench_text::{number, place, short};
+use super::bench_text::{number, place};
 use super::heap::Heap;
 use super::measurement::Measurer;
+use super::names::{compared, short};
 use crate::flags::GoWhyFlags;
 use crate::output::progress::Spinner;
 use crate::output::text::units::{bytes, count, percent};
@@ -36,14 +38,14 @@ impl Target {
     fn of(text: &str) -> Self {
         match text.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?))) {
             Some((file, line)) if !file.is_empty() => Self::Line(file.trim_start_matches("./").to_owned(), line),
-            _ => Self::Function(text.to_owned()),
+            _ => Self::Function(compared(text)),
         }
     }
 
     fn is(&self, place: &Place) -> bool {
         match self {
             Self::Line(file, line) => place.line == *line && ends(&place.file, file, &['/']),
-            Self::Function(name) => ends(&place.function, name, &['/', '.']),
+            Self::Function(name) => is_function(&place.function, name),
         }
     }
 
@@ -51,10 +53,17 @@ impl Target {
         match self {
             Self::Line(file, line) => position.line == *line && ends(&position.file, file, &['/']),
             Self::Function(name) => {
-                function.is_some_and(|function| ends(function, name, &['.']) || ends(name, function, &['.']))
+                function.is_some_and(|function| is_function(function, name) || ends(name, &compared(function), &['.']))
             }
         }
     }
+}
+
+/// Is the function, or the one that its literals and bodies of loops are in, of this name? Types are not compared: instances
+/// of a generic function are one function of the source.
+fn is_function(function: &str, name: &str) -> bool {
+    let is = |function: &str| ends(&compared(function), name, &['/', '.']);
+    is(function) || is(&written(function))
 }
 
 /// Does it end with whole parts?
@@ -204,7 +213,7 @@ fn text(report: &GoWhy, look: &Look) -> String {
     listed.extend(lines.map(|line| (line, vec![of_profile(report, line, look)])));
     for (line, names) in &listed {
         page.gap();
-        page.line(place(line, look));
+        page.line(place(line, true, look));
         page.hanging(Line::new().plain("  in "), &names.join(", "));
         let allocation = &line.allocation;
         if let Some(call) = &allocation.call {
@@ -374,5 +383,26 @@ mod tests {
         ] {
             assert_eq!(Target::of(text).is(&grow), is, "{text}");
         }
+    }
+
+    #[test]
+    fn generic_functions_are_named_without_their_types() {
+        let place = |function: &str| Place { function: function.into(), file: "/p/gen.go".into(), line: 1 };
+        for (text, function, is) in [
+            ("Map", "example.com/gen.Map[...]", true),
+            ("gen.Map", "example.com/gen.Map[...]", true),
+            ("Map[…]", "example.com/gen.Map[...]", true),
+            ("(*List).Grow", "example.com/gen.(*List[...]).Grow", true),
+            ("gen.(*List[…]).Grow", "example.com/gen.(*List[...]).Grow", true),
+            ("List.Grow", "example.com/gen.(*List[...]).Grow", true),
+            ("Filter", "example.com/gen.Filter[...].func1", true),
+            ("InLoop", "example.com/gen.InLoop-range1", true),
+            ("Grow", "example.com/gen.Map[...]", false),
+            ("Pairs", "example.com/gen.MapPairs[...]", false),
+        ] {
+            assert_eq!(Target::of(text).is(&place(function)), is, "{text}");
+        }
+        let at = Position { file: "/p/gen.go".into(), line: 1, column: 1 };
+        assert!(Target::of("gen.(*List[…]).Grow").is_at(&at, Some("(*List[go.shape.int]).Grow")));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use mallow_golang::escape::without_types;
+use mallow_golang::names::without_types;
 use mallow_profile::Profile;
 use mallow_report::analysis::ListFunction;
 

@@ -1,0 +1,254 @@
+//! What a Go expert would do about an allocation. Each of these was tried: a test applies it to a program that has the
+//! allocation, and counts.
+
+use crate::model::{Kind, Reason, Scope};
+
+/// A suggestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// Of strings that are added up.
+    AppendText,
+    /// Of conversions.
+    OneOfBoth,
+    /// Of a slice that grows.
+    KeptSlice,
+    /// Of a slice that the function returns.
+    CallersSlice,
+    /// Of a map that is made, or grows.
+    KeptMap,
+    /// Of a map that is returned.
+    CallersMap,
+    /// Of what is given to package fmt.
+    Format,
+    /// Of the slice of a variadic call.
+    KeptArguments,
+    /// Of a closure that is passed on.
+    OneClosure,
+    /// Of a closure that is returned.
+    Method,
+    /// Of a method's value.
+    DirectCall,
+    /// Of a buffer that is passed on, or of a size that is not constant.
+    CallersBuffer,
+    /// Of a slice that does not escape.
+    ConstantSize,
+    /// Of a value in an interface.
+    Concrete,
+    /// Of what is passed to a method of an interface.
+    KnownCallee,
+    /// Of what is too large.
+    Kept,
+    /// Of what is returned.
+    ByValue,
+    /// Of a variable that a closure changes.
+    CapturedCopy,
+    /// Of a loop over a function that is not inlined.
+    InlinedIterator,
+    /// Of what is sent.
+    SentValue,
+    /// Of what is put into a map.
+    MapOfValues,
+    /// Of what is appended.
+    SliceOfValues,
+    /// Of slices in maps and slices.
+    OneArray,
+    /// Of what becomes an interface in a call.
+    OwnMethods,
+    /// Of what is passed on.
+    PassedValue,
+    /// Of what is stored.
+    StoredValue,
+    /// Of what is a part of something else.
+    PartByValue,
+    /// Of what a variable outside of a loop refers to.
+    InsideLoop,
+    /// Of what refers to itself.
+    LateReference,
+    /// Of a goroutine.
+    Worker,
+    /// Of a deferred call in a loop.
+    LoopBody,
+    /// Of a buffer that grows.
+    Grow,
+    /// Of a channel.
+    KeptChannel,
+    /// Of package reflect.
+    NoReflection,
+    /// Of a timer.
+    KeptTimer,
+}
+
+impl Advice {
+    /// All of them.
+    pub const ALL: [Self; 35] = [
+        Self::AppendText,
+        Self::OneOfBoth,
+        Self::KeptSlice,
+        Self::CallersSlice,
+        Self::KeptMap,
+        Self::CallersMap,
+        Self::Format,
+        Self::KeptArguments,
+        Self::OneClosure,
+        Self::Method,
+        Self::DirectCall,
+        Self::CallersBuffer,
+        Self::ConstantSize,
+        Self::Concrete,
+        Self::KnownCallee,
+        Self::Kept,
+        Self::ByValue,
+        Self::CapturedCopy,
+        Self::InlinedIterator,
+        Self::SentValue,
+        Self::MapOfValues,
+        Self::SliceOfValues,
+        Self::OneArray,
+        Self::OwnMethods,
+        Self::PassedValue,
+        Self::StoredValue,
+        Self::PartByValue,
+        Self::InsideLoop,
+        Self::LateReference,
+        Self::Worker,
+        Self::LoopBody,
+        Self::Grow,
+        Self::KeptChannel,
+        Self::NoReflection,
+        Self::KeptTimer,
+    ];
+
+    /// In words, without a full stop.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::AppendText => {
+                "append to a []byte that is kept; in a loop, a strings.Builder after Grow makes one string instead of many"
+            }
+            Self::OneOfBoth => {
+                "keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept"
+            }
+            Self::KeptSlice => "make the slice with the capacity that it will need, or keep one and cut it to [:0]",
+            Self::CallersSlice => "append to a slice that the caller passes in and keeps",
+            Self::KeptMap => "make the map once with its size, keep it and clear it",
+            Self::CallersMap => "let the caller pass in a map that is kept and cleared",
+            Self::Format => {
+                "format with strconv.Append… into a buffer that is kept: package fmt gets each value in an interface"
+            }
+            Self::KeptArguments => "pass a slice that is kept, as f(args...)",
+            Self::OneClosure => {
+                "make it once outside, or pass what it captures as arguments: a literal that captures nothing is free"
+            }
+            Self::Method => "a type with a method in place of the function literal",
+            Self::DirectCall => "call the method where it is needed, or keep its value: each x.Method makes a closure",
+            Self::CallersBuffer => "a buffer that the caller passes in and keeps",
+            Self::ConstantSize => "a constant size, or a buffer that the caller passes in and keeps",
+            Self::Concrete => {
+                "a concrete type in place of the interface, down to where it is kept; or a pointer to what is in the heap anyway"
+            }
+            Self::KnownCallee => "call a concrete type's method or a known function, which does not keep it",
+            Self::Kept => "one that is kept and used again: a field, a sync.Pool",
+            Self::ByValue => "return it by value, or let the caller pass in what is to be filled",
+            Self::CapturedCopy => "if the function literal only reads it, capture a copy that is never assigned again",
+            Self::InlinedIterator => {
+                "range over the slice or map itself, or over an iterator function that the compiler can inline"
+            }
+            Self::SentValue => "send it by value",
+            Self::MapOfValues => "a map of values, with a key that is no pointer",
+            Self::SliceOfValues => "a slice of values rather than of pointers",
+            Self::OneArray => "one large slice for all of them, cut into parts",
+            Self::OwnMethods => "call the concrete type's own methods rather than pass it as an interface",
+            Self::PassedValue => "pass it by value, or change the function so that it does not keep it",
+            Self::StoredValue => "store it by value, or one that is kept and used again",
+            Self::PartByValue => "hold it by value rather than by reference, or keep what holds it off the heap",
+            Self::InsideLoop => "declare what refers to it inside of the loop, or one outside that is used again",
+            Self::LateReference => "refer to it where it is used, not within itself",
+            Self::Worker => "a goroutine that is started once and gets its work through a channel",
+            Self::LoopBody => "put the body of the loop into a function of its own",
+            Self::Grow => "Grow it once to the size that it will need",
+            Self::KeptChannel => "a channel that is made once and used again",
+            Self::NoReflection => "code for the concrete type, written or generated, in place of reflection",
+            Self::KeptTimer => "keep the timer and Reset it",
+        }
+    }
+
+    /// About something of this kind that is in the heap for this reason.
+    pub fn of(kind: Kind, reason: &Reason) -> Option<Self> {
+        // Where what is allocated says more than where it goes to.
+        match (kind, reason) {
+            (Kind::Concatenation, _) => return Some(Self::AppendText),
+            (Kind::Conversion, _) => return Some(Self::OneOfBoth),
+            (Kind::Append, _) => return Some(Self::KeptSlice),
+            (Kind::MethodValue, _) => return Some(Self::DirectCall),
+            (Kind::MakeMap | Kind::MapLiteral, Reason::Returned) => return Some(Self::CallersMap),
+            (Kind::MakeMap | Kind::MapLiteral, _) => return Some(Self::KeptMap),
+            (Kind::MakeChan, _) => return Some(Self::KeptChannel),
+            (Kind::Boxed | Kind::Variadic, Reason::Passed { callee, .. }) if callee.starts_with("fmt.") => {
+                return Some(Self::Format);
+            }
+            (Kind::Variadic, _) => return Some(Self::KeptArguments),
+            (Kind::Closure, Reason::Passed { .. } | Reason::PassedToUnknown { .. }) => {
+                return Some(Self::OneClosure);
+            }
+            (Kind::LoopBody, _) => return Some(Self::InlinedIterator),
+            (Kind::Closure, Reason::Returned) => return Some(Self::Method),
+            (Kind::Boxed, _) => return Some(Self::Concrete),
+            (
+                Kind::Make | Kind::SliceLiteral,
+                Reason::Passed { .. }
+                | Reason::PassedToUnknown { .. }
+                | Reason::Returned
+                | Reason::UnknownSize
+                | Reason::InInterface
+                | Reason::Stored { .. },
+            ) => return Some(Self::CallersBuffer),
+            (Kind::Make | Kind::SliceLiteral, Reason::InMap | Reason::Appended) => return Some(Self::OneArray),
+            (Kind::Make | Kind::SliceLiteral, Reason::Sent) => return None,
+            _ => {}
+        }
+        Some(match reason {
+            Reason::TooLarge => Self::Kept,
+            Reason::UnknownSize => Self::CallersBuffer,
+            Reason::Returned => Self::ByValue,
+            Reason::Captured => Self::CapturedCopy,
+            Reason::CapturedByLoop => Self::InlinedIterator,
+            Reason::Sent => Self::SentValue,
+            Reason::InMap => Self::MapOfValues,
+            Reason::Appended => Self::SliceOfValues,
+            Reason::Passed { interface: true, .. } => Self::OwnMethods,
+            Reason::Passed { .. } => Self::PassedValue,
+            Reason::PassedToUnknown { .. } => Self::KnownCallee,
+            Reason::Stored { .. } => Self::StoredValue,
+            Reason::InInterface => Self::Concrete,
+            Reason::PartOf { .. } => Self::PartByValue,
+            Reason::Outlived { scope: Scope::Loop, .. } => Self::InsideLoop,
+            Reason::InItself { .. } => Self::LateReference,
+            Reason::Goroutine => Self::Worker,
+            Reason::Deferred => Self::LoopBody,
+            Reason::Outlived { .. } | Reason::Aligned | Reason::GoOrDefer | Reason::Unknown => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_listed_once() {
+        for (at, one) in Advice::ALL.iter().enumerate() {
+            assert!(!Advice::ALL[at + 1..].iter().any(|other| other.text() == one.text()), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_not_advised_on_a_loop_that_is_not_there() {
+        let of = |scope| Advice::of(Kind::New, &Reason::Outlived { variable: "p".to_owned(), scope });
+        assert_eq!((of(Scope::Loop), of(Scope::Function), of(Scope::Unknown)), (Some(Advice::InsideLoop), None, None));
+    }
+
+    #[test]
+    fn a_constant_size_is_no_advice_where_more_may_let_it_escape() {
+        assert_eq!(Advice::of(Kind::Make, &Reason::UnknownSize), Some(Advice::CallersBuffer));
+        assert_eq!(Advice::of(Kind::Make, &Reason::Returned), Some(Advice::CallersBuffer));
+    }
+}

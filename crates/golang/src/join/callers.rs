@@ -1,0 +1,29 @@
+//! Advice where it can be followed: who reads it changes their own code, not a library's.
+
+use super::Allocation;
+use crate::advice::Advice;
+
+/// Functions of the standard library whose callers have another way to do the same.
+const OTHER_WAYS: [(&str, Advice); 6] = [
+    ("fmt.", Advice::Format),
+    ("reflect.", Advice::NoReflection),
+    ("internal/reflectlite.", Advice::NoReflection),
+    ("time.NewTimer", Advice::KeptTimer),
+    ("time.NewTicker", Advice::KeptTimer),
+    ("time.AfterFunc", Advice::KeptTimer),
+];
+
+/// Functions whose buffer grows, unless it was given its size.
+const GROWING: [&str; 2] = ["strings.(*Builder).Write", "bytes.(*Buffer).Write"];
+
+/// The advice on an allocation, for whoever has the code around it.
+pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<Advice> {
+    let of_chain = |place: Option<&super::Place>| place.map_or("", |place| place.function.as_str()).to_owned();
+    if allocation.callers.is_empty() {
+        let innermost = of_chain(allocation.chain.first());
+        let grows = advice == Some(Advice::KeptSlice) && GROWING.iter().any(|name| innermost.starts_with(name));
+        return if grows { Some(Advice::Grow) } else { advice };
+    }
+    let compiled = of_chain(allocation.chain.last());
+    OTHER_WAYS.iter().find(|(name, _)| compiled.starts_with(name)).map(|(_, advice)| *advice)
+}

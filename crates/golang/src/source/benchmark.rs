@@ -1,0 +1,125 @@
+//! What a line of a benchmark's function is a part of: its timer and its loops are in the source.
+
+use super::{At, Function, Source};
+use crate::join::Part;
+
+/// The type of a benchmark's parameter.
+const BENCHMARK: &str = "*testing.B";
+
+impl Source {
+    /// What the line is a part of, by the function around it that is a benchmark. What the source does not show is an
+    /// operation.
+    pub fn part(&self, line: u32) -> Part {
+        let functions = self.functions_at((line, u32::MAX));
+        let benchmark = |function: &&Function| {
+            let parameter = function.parameters.iter().find(|(_, of)| of == BENCHMARK);
+            parameter.map(|(name, _)| name.clone())
+        };
+        let Some((function, b)) = functions.iter().find_map(|function| Some((*function, benchmark(function)?))) else {
+            return Part::Operation;
+        };
+        let looping = self.loops_over(function, &[&b, ".", "Loop"]);
+        let counting = self.loops_over(function, &[&b, ".", "N"]);
+        let loops = || looping.iter().chain(&counting);
+        let inside = |at: &At| loops().any(|(from, to)| (from..=to).contains(&at));
+        let before = |at: &At| at.0 < line;
+        // What stands before the last reset is in no figure.
+        if self.calls(function, &b, "ResetTimer").iter().any(|at| !before(at) && at.0 > line && !inside(at)) {
+            return Part::Untimed;
+        }
+        let stops = self.calls(function, &b, "StopTimer").into_iter().map(|at| (at, true));
+        let starts = self.calls(function, &b, "StartTimer").into_iter().map(|at| (at, false));
+        let mut timers: Vec<(At, bool)> = stops.chain(starts).filter(|(at, _)| before(at)).collect();
+        timers.sort_unstable();
+        if timers.last().is_some_and(|&(_, stopped)| stopped) {
+            return Part::Untimed;
+        }
+        let in_loop = |loops: &[(At, At)]| loops.iter().any(|(from, to)| (from.0..=to.0).contains(&line));
+        if in_loop(&looping) || in_loop(&counting) {
+            return Part::Operation;
+        }
+        match (looping.first(), counting.last()) {
+            // Its first call resets the timer, its last one stops it.
+            (Some(_), _) => Part::Untimed,
+            (None, Some((from, _))) if line < from.0 => Part::Growing,
+            _ => Part::Operation,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+package p
+
+func BenchmarkReset(b *testing.B) {
+	all := make([][]byte, b.N)
+	for i := range b.N {
+		all[i] = make([]byte, 8)
+	}
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		work(all[i])
+	}
+}
+
+func BenchmarkStop(bench *testing.B) {
+	all := make([]int, bench.N)
+	for range bench.N {
+		bench.StopTimer()
+		x := make([]int, 100)
+		bench.StartTimer()
+		work(x)
+	}
+	work(nil)
+}
+
+func BenchmarkLoop(b *testing.B) {
+	x := make([]int, 100)
+	b.Run(\"a\", func(b *testing.B) {
+		y := make([]int, 100)
+		for b.Loop() {
+			work(y)
+		}
+		work(x)
+	})
+	b.StopTimer()
+	for i := 0; i < b.N; i++ {
+		x = make([]int, i)
+		b.StartTimer()
+		work(x)
+		b.StopTimer()
+	}
+}
+
+func work(x []int) { kept = x }
+
+func BenchmarkLine(b *testing.B) { for b.Loop() { work(nil) } }
+";
+
+    #[test]
+    fn lines_are_operations_set_up_or_untimed() {
+        let source = Source::parse(TEXT.to_owned());
+        for (line, expected) in [
+            (4, Part::Untimed),
+            (6, Part::Untimed),
+            (10, Part::Operation),
+            (15, Part::Growing),
+            (18, Part::Untimed),
+            (20, Part::Operation),
+            (22, Part::Operation),
+            (28, Part::Untimed),
+            (30, Part::Operation),
+            (32, Part::Untimed),
+            (36, Part::Untimed),
+            (38, Part::Operation),
+            (43, Part::Operation),
+            (45, Part::Operation),
+            (1, Part::Operation),
+        ] {
+            assert_eq!(source.part(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+module example.com/advice
+
+go 1.26
