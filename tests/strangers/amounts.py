@@ -1,7 +1,7 @@
 """Amounts as Mallow's text writes them, and whether a number of its JSON is written so.
 
-An amount stands for all numbers that round to it. DEFINITIONS.md and the guide show the forms; nothing here is taken from
-Mallow's own formatting.
+An amount stands for all numbers that round to it. DEFINITIONS.md and the guide show the forms; nothing here is
+taken from Mallow's own formatting.
 """
 
 import re

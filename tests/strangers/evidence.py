@@ -1,4 +1,4 @@
-"""What is known of one command: its bare runs, what oracles counted, and what Mallow wrote in each way of running it."""
+"""What is known of one command: its bare runs, what oracles counted, what Mallow wrote in each way of running it."""
 
 import json
 import shlex
@@ -37,6 +37,8 @@ class Recording:
     rss: str = ""
     rss_json: dict | None = None
     page: str | None = None
+    lost_json: dict | None = None
+    """What `leaks --only lost` says."""
     by_process: dict = field(default_factory=dict)
     """What `leaks --process PID` says, of each process id."""
     gates: dict = field(default_factory=dict)
@@ -165,6 +167,7 @@ def record(evidence, condition, place, limit):
     recording.report_json, recording.leaks_json, recording.rss_json = (
         document(name, "--json", file) for name in ("report", "leaks", "rss")
     )
+    recording.lost_json = document("leaks", "--json", "--only", "lost", file)
     if condition == QUIET:
         recording.page = page.text(file)
         pids = sorted({process["pid"] for process in (recording.report_json or {}).get("processes", [])})

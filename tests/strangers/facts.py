@@ -11,18 +11,77 @@ def families(rows):
     return ", ".join(f"{row['family']} {row['allocations']:,}" for row in rows)
 
 
-def insight_limits(insight, document):
-    """The least and the most that an insight's share may be, by DEFINITIONS.md.
+NEAR = 2e-4
+"""Shares of the JSON have four digits behind the point."""
 
-    An allocation with its free costs 20 ns, a copied byte 0.1 ns, a free by another thread 40 ns. The whole has at least all
-    allocations, and what the insight saves.
+
+def insight_shares(insight, document):
+    """The shares that an insight may have at the most, by DEFINITIONS.md, from what it saves: malloc's time, peak, run.
+
+    Of malloc's time: an allocation with its free counts 20 ns, a copied byte 0.1 ns, a free by another thread 40 ns; the
+    whole has at least all allocations, and what the insight saves. Of the run's CPU time: 1 µs, 0.5 ns, 1 µs, and 0.25 ns
+    for a byte of a large block. None: not known.
     """
     saves = insight["saves"]
-    of_peak = min(share(saves["peak_bytes"], document["peak_bytes"]) or 0.0, 1.0)
     more = 0.1 * saves["copied_bytes"] + 40 * saves["freed_by_others"]
-    whole = 20 * document["allocations"] + more
-    of_cost = min(share(20 * saves["allocations"] + more, whole) or 0.0, 1.0)
-    return of_peak - 1e-3, max(of_peak, of_cost) + 1e-3
+    malloc = share(20 * saves["allocations"] + more, 20 * document["allocations"] + more) or 0.0
+    peak = share(saves["peak_bytes"], document["peak_bytes"]) or 0.0
+    run_ns = 1000 * saves["allocations"] + 0.5 * saves["copied_bytes"] + 1000 * saves["freed_by_others"]
+    run = share(run_ns + 0.25 * saves.get("large_bytes", 0), 1000 * (document.get("cpu_us") or 0))
+    return min(malloc, 1.0), min(peak, 1.0), None if run is None else min(run, 1.0)
+
+
+def matters(insight):
+    """A hundredth of the peak, or of the run's CPU time where that is known: below it, an insight is no row."""
+    return insight.get("peak_share", 1.0) >= 0.01 or insight.get("run_share") is None or insight["run_share"] >= 0.01
+
+
+def of_statement(statement, document):
+    """A statement of the verdict, computed from the rest of the JSON where that has it."""
+    found = dict(statement)
+    kind = statement["kind"]
+    lists = {places["by"]: places for places in document["largest"]}
+    causes = document.get("leak_causes") or []
+    live = sum(cause["leaked_bytes"] for cause in causes)
+    live += (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
+    if kind == "at_peak":
+        found["bytes"] = document["peak_bytes"]
+        found["place_bytes"] = lists["peak"]["largest"][0]["peak_bytes"]
+    elif kind == "lost":
+        found["bytes"] = document["lost_bytes"]
+    elif kind in ("reachable", "live_last") and causes:
+        found["bytes"], found["place_bytes"] = live, causes[0]["leaked_bytes"]
+    elif kind == "not_scanned":
+        found["bytes"] = sum(part["leaked_bytes"] for part in document["unscanned"])
+    if "place_bytes" in found:
+        found["place_share"] = share(found["place_bytes"], found["bytes"])
+    elif "place_total" in found:
+        found["place_share"] = share(found["place_total"], found["total"])
+    if document.get("malloc_time"):
+        found |= {"least": document["malloc_time"]["least"], "most": document["malloc_time"]["most"]}
+    return found
+
+
+def contradictions(document):
+    """Statements of the verdict that another number of the JSON contradicts: pairs of what was said and what is right."""
+    for statement in document["verdict"]["statements"]:
+        kind = statement["kind"]
+        lost = document.get("lost_blocks")
+        scanned = lost is not None and not document["unscanned"]
+        if kind == "none_lost" and not (scanned and lost == 0):
+            yield (
+                "no block was lost",
+                f"{lost} lost, {len(document['unscanned'])} reasons for processes that were not scanned",
+            )
+        elif kind == "nothing_live" and document["leaked"]:
+            yield "nothing was live at the end", f"{document['leaked']:,} blocks"
+        elif kind == "nothing_allocated" and document["allocations"]:
+            yield "nothing was allocated", f"{document['allocations']:,} allocations"
+        elif kind == "reachable" and lost:
+            yield "still reachable", f"{lost:,} lost"
+    kinds = [statement["kind"] for statement in document["verdict"]["statements"]]
+    if document.get("lost_bytes") and kinds and "lost" in kinds and kinds[0] != "lost":
+        yield f"verdict begins with {kinds[0]}", "lost blocks first"
 
 
 def of_report(document):
@@ -47,7 +106,7 @@ def of_report(document):
         "temporary_share": share(document["temporary"], document["allocations"]),
         "peak_when": share(document["peak_ms"], document["duration_ms"]),
         "unscanned_bytes": sum(part["leaked_bytes"] for part in document.get("unscanned", [])),
-        "insights": document.get("insights_in_all", 0),
+        "small_suggestions": sum(not matters(insight) for insight in document.get("insights") or []),
         "zero": 0,
     }
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
@@ -64,12 +123,6 @@ def of_report(document):
             "highest_live_share": share(highest["recorded_live_bytes"], highest["rss"]),
             "swap": highest.get("swap"),
         }
-    if document.get("insights"):
-        facts["best_share"] = document["insights"][0]["share"]
-    for places in document["largest"]:
-        if places["largest"]:
-            facts[f"first_{places['by']}_share"] = share(_measure(places, places["largest"][0]), places["total"])
-            facts[f"first_{places['by']}_name"] = places["largest"][0].get("function")
     return facts
 
 
@@ -80,10 +133,6 @@ MEASURE = {
     "leaked": "leaked_bytes",
     "temporary": "temporary",
 }
-
-
-def _measure(places, place):
-    return place[MEASURE[places["by"]]]
 
 
 def of_place(place, word, whole, names):
@@ -97,13 +146,28 @@ def of_place(place, word, whole, names):
     }
 
 
+def of_cause(cause, whole):
+    """A leak of `mallow leaks`: heads are the leaks, and they hold the other blocks."""
+    heads = cause.get("heads") or cause["leaked"]
+    return {
+        "amount": cause["leaked_bytes"],
+        "share": share(cause["leaked_bytes"], whole),
+        "times": heads,
+        "held": cause["leaked"] - heads,
+        "sites": cause["sites"],
+        "oldest": cause["oldest_ms"],
+        "youngest": cause["youngest_ms"],
+    }
+
+
 def of_leaks(document):
     """Of `mallow leaks --json`."""
     facts = {
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
-    facts["unscanned_bytes"] = sum(part["leaked_bytes"] for part in document.get("unscanned", []))
-    facts["unscanned_blocks"] = sum(part["leaked"] for part in document.get("unscanned", []))
+    # A sentence for each reason.
+    facts["unscanned_bytes"] = [part["leaked_bytes"] for part in document.get("unscanned", [])]
+    facts["unscanned_blocks"] = [part["leaked"] for part in document.get("unscanned", [])]
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
     facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("leaked")
     # Suppressed blocks are in neither list of the text; JSON's sums have them.

@@ -1,4 +1,4 @@
-"""Installs what a row needs, through the ordinary clients: apt-get, pip, npm, cargo. What cannot be installed has a reason."""
+"""Installs what a row needs, through the ordinary clients: apt-get, pip, npm, cargo."""
 
 import os
 import shutil

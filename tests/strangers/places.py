@@ -1,4 +1,4 @@
-"""Where the judge keeps its files: everything that it makes lies in build/strangers, except what must have a short path."""
+"""Where the judge keeps its files: in build/strangers, except what must have a short path."""
 
 import os
 from pathlib import Path

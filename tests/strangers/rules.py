@@ -4,21 +4,23 @@ LIVE_HEAP = (
     r"(?:; {bytes:highest_live_bytes} of (?:it|that) live heap(?:, {share:highest_live_share}| .+, older blocks are not known)"
     r"|; live heap was {bytes:highest_live_bytes}, not all of it in memory)?"
 )
+LIVE = r"(?:live at end|live) {count:leaked} {bytes:leaked_bytes}(?: of the recording;?| when the profile was taken;?)?"
+OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
+LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
     r"ran {span:duration_ms}, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
     r"; {count:processes} process(?:es)?, {count:threads} threads?(?:; --all shows more)?",
     r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
-    r"frees {count:frees} {bytes:freed_bytes}(?: reallocs: {count:reallocs_in_place} in place, {count:reallocs_moved} moved)?",
+    r"frees {count:frees} {bytes:freed_bytes}"
+    r"(?: reallocs: {count:reallocs_in_place} in place, {count:reallocs_moved} moved)?",
     r"temporary {count:temporary} {bytes:temporary_bytes}(?: {share:temporary_share} of allocations)?",
     r"live at peak {count:peak} {bytes:peak_bytes}(?: at {span:peak_ms}, {share:peak_when} of the run)?",
-    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes}",
-    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording); none lost"
-    r"(?:, {bytes:unscanned_bytes} not scanned)?(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
-    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording); {bytes:lost_bytes} of it lost"
-    r"(?:, {bytes:unscanned_bytes} not scanned)?(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
-    r"(?:leaked|live at end) {count:leaked} {bytes:leaked_bytes} (?:live at the end|of the recording)(?:; not scanned for lost blocks)?"
-    r"(?:; {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?",
+    LIVE + OWN,
+    LIVE + r" none lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,
+    LIVE + r" {bytes:lost_bytes} of it lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,
+    LIVE + r" not scanned for lost blocks" + OWN,
+    r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
     r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?" + LIVE_HEAP,
     r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
     r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?" + LIVE_HEAP,
@@ -26,41 +28,60 @@ REPORT = [
     r"|allocated .+; older blocks are not known)",
 ]
 
-VERDICT = [
-    r"{bytes:peak_bytes} at the peak, {share:first_peak_share} from .+",
-    r"{bytes:lost_bytes} lost, {share:first_lost_share} from .+",
-    r"{bytes:reachable_bytes} still reachable, {share:first_leaked_share} from .+",
-    r"{bytes:reported_bytes} (?:leaked|live at the end|not scanned), {share:first_leaked_share} from .+",
-    r"up to {share:best_share} of the (?:cost|peak|cost, or of the peak,) can be saved in .+",
-]
+VERDICT = {
+    "lost": r"{bytes:bytes} lost, {share:place_share} from .+",
+    "at_peak": r"{bytes:bytes} at the peak, {share:place_share} from .+",
+    "reachable": r"{bytes:bytes} still reachable at the end, {share:place_share} from .+",
+    "live_last": r"{bytes:bytes} live(?: at the end(?: of the recording| \(not scanned for lost blocks\))?)?"
+    r", {share:place_share} from .+",
+    "not_scanned": r"{bytes:bytes} live at the end were not scanned for lost blocks",
+    "none_lost": r"no block was lost",
+    "nothing_live": r"nothing was live(?: at the end(?: of the recording)?)?",
+    "nothing_allocated": r"nothing was allocated",
+    "peak_saving": r"up to {share:of_whole} of the peak can be saved in .+",
+    "time_saving": r"(?:malloc takes (?:{share:least}|{share:least} to {share:most}|at most {share:most}|at least {share:least})"
+    r" of the run's CPU time, )?up to {share:of_whole} of (?:that|malloc's time) can be saved in .+",
+    "allocated": r"(?:{bytes:total} allocated|{count:total} allocations?), {share:place_share} from .+",
+}
+"""Statements of the verdict, by their kind in the JSON."""
 
 LISTS = {
     "Most bytes live at the peak": "peak",
     "Most allocations": "allocations",
     "Most allocated bytes": "bytes",
     "Most temporary allocations": "temporary",
-    "Most bytes leaked": "leaked",
+    "Most bytes live at the end": "leaked",
 }
 """Headings of places, and the list of the JSON that follows."""
 
 CAUSES = [
-    r"Lost, by cause: {bytes:lost_bytes} in {count:lost_blocks} blocks?(?: \(the largest {count:shown} of {count:lost_causes}\))?",
-    r"(?:Still reachable|Leaked|Live at the end|Not scanned), by cause: {bytes:leak_bytes} in {count:leak_blocks} blocks?"
-    r"(?: \(the largest {count:shown} of {count:leak_causes_in_all}\))?",
+    r"Lost, by cause: {bytes:lost_bytes} in {count:lost_blocks} blocks?" + LARGEST % "lost_causes",
+    r"(?:Still reachable|Live|Live at the end), by cause: {bytes:leak_bytes} in {count:leak_blocks} blocks?"
+    + LARGEST % "leak_causes_in_all",
 ]
 
 PLACE = r"{share:share} (?:{bytes:amount}|{count:amount})(?: (?:{count:times} times|once))? (?![0-9,.]+ [kMG]?B\b).+"
 
-INSIGHT = r"{share:share} (?![0-9,.]+ [kMG]?B\b).+"
+INSIGHT = r"(?:{share:malloc_share} of malloc's time|{share:peak_share} of the peak) .+"
 
 LEAKS = [
-    r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end; --only reachable shows them",
+    r"{bytes:reported_bytes} in {count:reported} blocks? live at the end" + LARGEST % "leak_causes_in_all",
+    r"and {count:rest} leaks? more, {bytes:rest_bytes} in {count:rest_blocks} blocks?; --limit 0 shows all",
+    r"Lost or reachable is not known of {bytes:unscanned_bytes} in {count:unscanned_blocks} blocks?: process(?:es)? .+",
+    r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end"
+    r"; --only reachable shows them",
     r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)",
 ]
-POOL = r"No leak: {bytes:pool_bytes} in {count:pool_blocks} blocks? that libstdc\+\+ keeps for exceptions when memory is scarce"
+LEAK_LINE = r"^\S+ [kMG]?B(?:, [^:]+)?: one leak"
+POOL = (
+    r"No leak: {bytes:pool_bytes} in {count:pool_blocks} blocks?"
+    r" that libstdc\+\+ keeps for exceptions when memory is scarce"
+)
 LEAK = (
-    r"{bytes:amount}(?:, {share:share})?: one leak(?:, (?:{count:times} times|once))?(?:, with {count:held} blocks? that only (?:it|they) holds?)?"
-    r"; allocated (?:{span:oldest}|{span:oldest} to {span:youngest}) before the end(?:; {count:sites} call paths, the largest)?:?"
+    r"{bytes:amount}(?:, {share:share})?: one leak(?:, (?:{count:times} times|once))?"
+    r"(?:, with {count:held} blocks? that only (?:it|they) holds?)?"
+    r"; allocated (?:{span:oldest}|{span:oldest} to {span:youngest}) before the end"
+    r"(?:; {count:sites} call paths, the largest)?:?"
 )
 
 RSS = [

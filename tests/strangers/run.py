@@ -98,7 +98,7 @@ def written_files():
 
 @contextlib.contextmanager
 def load(count):
-    """So many `yes` beside what runs within; they end by themselves after LOAD_BOUND_S at the latest. One load at a time."""
+    """So many `yes` beside what runs within; they end after LOAD_BOUND_S at the latest. One load at a time."""
     if not count:
         yield
         return

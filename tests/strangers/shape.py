@@ -1,6 +1,7 @@
 """The environment that Mallow gives a command: which variables it adds, and how long they are.
 
-Programs copy their environment into blocks. The counter's environment has the same lengths, so that these blocks are equal.
+Programs copy their environment into blocks. The counter's environment has the same lengths, so that these blocks
+are equal.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """Reads sentences: a rule is a sentence with places for amounts, each with the name of the fact that it should state.
 
-`live at peak {count:peak} {bytes:peak_bytes}` reads a line and yields (kind, amount, fact) for each place. Everything else
-of a rule is a regular expression, in which a space is any amount of space.
+`live at peak {count:peak} {bytes:peak_bytes}` reads a line and yields (kind, amount, fact) for each place. Everything
+else of a rule is a regular expression, in which a space is any amount of space.
 """
 
 import re

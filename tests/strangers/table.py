@@ -22,7 +22,7 @@ FLAGS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One command. `command` and `stdin` are the table's text, with {in} for inputs and {tools} for what was installed."""
+    """One command. {in} in its text is the directory of inputs, {tools} that of what was installed."""
 
     name: str
     language: str

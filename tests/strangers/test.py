@@ -69,7 +69,7 @@ class Falsehoods(unittest.TestCase):
 
     def test_a_false_amount_on_the_page(self):
         for true, false in (
-            ("11.0 kB\nLeaked", "11.1 kB\nLeaked"),
+            ("11.0 kB\nLive", "11.1 kB\nLive"),
             ("4.00 MB", "3.90 MB"),
             ("4.00 kB lost, all", "None lost, all"),
         ):
@@ -84,14 +84,23 @@ class Falsehoods(unittest.TestCase):
         record = self.falsified(report=REPORT_TEXT.replace("grow a.c:3 ← main\n  25.0", "glow a.c:3 ← main\n  25.0"))
         self.assertIn("without its name", " ".join(one.said for one in found_by(text, record=record)))
 
-    def test_an_insight_with_too_large_a_share(self):
-        false = copy.deepcopy(REPORT)
-        false["insights"][0]["share"] = 0.998
-        shown = REPORT_TEXT.replace("20.0 % of the cost", "99.8 % of the cost")
-        self.assertIn(
-            "insight",
-            " ".join(one.said for one in found_by(text, record=self.falsified(report_json=false, report=shown))),
+    def test_an_insight_with_another_share(self):
+        for word, value in (("malloc_share", 0.998), ("peak_share", 0.1), ("run_share", 0.5), ("run_share", None)):
+            false = copy.deepcopy(REPORT)
+            false["insights"][0][word] = value
+            said = [one.said for one in found_by(text, record=self.falsified(report_json=false))]
+            self.assertTrue(any(line.startswith(word) for line in said), (word, said))
+
+    def test_a_verdict_that_other_numbers_contradict(self):
+        verdicts = (
+            {"whole": False, "statements": REPORT["verdict"]["statements"]},
+            {"whole": True, "statements": [{"kind": "none_lost"}]},
+            {"whole": True, "statements": [{"kind": "nothing_live"}]},
+            {"whole": True, "statements": [{"kind": "nothing_allocated"}]},
+            {"whole": True, "statements": REPORT["verdict"]["statements"][::-1]},
         )
+        for verdict in verdicts:
+            self.assertTrue(found_by(text, record=self.falsified(report_json={**REPORT, "verdict": verdict})), verdict)
 
     def test_totals(self):
         for word in ("allocations", "allocated_bytes", "frees", "leaked", "leaked_bytes"):

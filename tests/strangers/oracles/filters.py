@@ -1,4 +1,4 @@
-"""What filters take apart adds up to the whole, and the gate for leaks agrees with what leaks lists. Oracle: addition."""
+"""What filters take apart adds up to the whole; the gate for leaks agrees with what leaks lists. Oracle: addition."""
 
 from disagreement import Disagreement
 

@@ -1,7 +1,7 @@
 """Lost blocks. Oracle: valgrind's memcheck, where it runs the program.
 
-What memcheck calls definitely or indirectly lost, Mallow calls lost. What memcheck calls possibly lost has a pointer into its
-middle: Mallow calls it reachable, unless the pointer is in a lost block.
+What memcheck calls definitely or indirectly lost, Mallow calls lost. What memcheck calls possibly lost has a pointer
+into its middle: Mallow calls it reachable, unless the pointer is in a lost block.
 """
 
 from disagreement import Disagreement
@@ -9,7 +9,8 @@ from memcheck import Memcheck
 
 NAME = "lost"
 STALE = 2
-"""Blocks more or fewer: a word of a dead stack frame, or a number that looks like an address, holds a block in one run and not in the other."""
+"""Blocks more or fewer: a word of a dead stack frame, or a number that looks like an address, holds a block in one run
+and not in the other."""
 
 
 def check(evidence):

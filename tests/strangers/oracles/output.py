@@ -51,7 +51,7 @@ def first_difference(one, other):
 
 
 def missing_line(bare, under):
-    """The first line of the bare run's standard error that is not in the other one in its order: Mallow adds lines of its own."""
+    """The first line of the bare standard error that the other one lacks, in its order: Mallow adds its own lines."""
     rest = iter(under.splitlines())
     for line in bare.splitlines():
         if not any(line == other for other in rest):

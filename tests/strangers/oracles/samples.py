@@ -7,9 +7,9 @@ from disagreement import Disagreement
 
 NAME = "watch"
 WIDER = 2.0
-"""An interval holds the truth in 95 of 100 runs. One of double width misses it in 1 of 10,000, which no seed meets by chance."""
+"""An interval holds the truth in 95 of 100 runs. One of double width misses it in 1 of 10,000."""
 UNSEEN = 3.7
-"""docs/design/estimates.md: where every sampled block was certain to be picked, so many periods in smaller blocks may be unseen."""
+"""docs/design/estimates.md: so many periods in smaller blocks may be unseen where every sample was certain."""
 WARM_UP_MS = 180_000
 
 

@@ -60,7 +60,7 @@ def shortened(sentence, width=110):
 
 
 def paragraphs(text):
-    """Lines; one that hangs below another belongs to it only where it has no amounts of its own, so lines are enough."""
+    """The lines that are not empty."""
     return [line for line in text.splitlines() if line.strip()]
 
 
@@ -74,7 +74,7 @@ def report_sentences(recording):
         return
     all_facts = facts.of_report(document)
     causes = document.get("leak_causes") or []
-    lost = (recording.leaks_json or {}).get("lost_causes") or []
+    lost = (recording.lost_json or {}).get("leak_causes") or []
     yield from _insights(document)
     yield from _lengths(recording.report)
     section, row = None, 0
@@ -82,7 +82,8 @@ def report_sentences(recording):
         if line == " ".join(document["command"]):
             continue
         if line.startswith("Verdict: "):
-            yield from _verdict(line, all_facts, document)
+            # Of a file whose JSON has no verdict, the words have nothing to be compared with.
+            yield from _verdict(line, document) if "verdict" in document else [(line, None)]
             continue
         heading = _heading(line)
         if heading:
@@ -98,7 +99,7 @@ def report_sentences(recording):
             continue
         said = read(rules.INSIGHT, line) if section in ("Best insight", "Insights") else None
         if said is not None:
-            insights = document.get("insights") or []
+            insights = [insight for insight in document.get("insights") or [] if facts.matters(insight)]
             yield (
                 line,
                 list(wrong(said, insights[row]))
@@ -132,7 +133,7 @@ def _heading(line):
     for title in rules.LISTS:
         if line.startswith(title):
             return title
-    match = re.match(r"(Lost|Still reachable|Leaked|Live at the end|Not scanned), by cause: ", line)
+    match = re.match(r"(Lost|Still reachable|Live at the end|Live), by cause: ", line)
     if match:
         return match[1]
     match = re.match(r"Best insight|Insights|Processes", line)
@@ -147,8 +148,11 @@ def _check_heading(line, heading, all_facts, document):
             return [(f"{counted[2]} places", f"{places['places']}")]
         return []
     if heading in ("Best insight", "Insights", "Processes"):
-        whole = document["insights_in_all"] if heading != "Processes" else len(document["processes"])
-        return [(f"{counted[2]}", f"{whole}")] if counted and int(counted[2].replace(",", "")) != whole else []
+        small = sum(not facts.matters(insight) for insight in document["insights"])
+        wholes = [document["insights_in_all"], document["insights_in_all"] - small]
+        if heading == "Processes":
+            wholes = [len(document["processes"])]
+        return [(f"{counted[2]}", f"{wholes}")] if counted and int(counted[2].replace(",", "")) not in wholes else []
     scanned = {"lost_bytes": document.get("lost_bytes"), "lost_blocks": document.get("lost_blocks")}
     shown = int(counted[1].replace(",", "")) if counted else None
     listed = sum(cause["leaked"] for cause in document["leak_causes"]) + (
@@ -175,8 +179,8 @@ def _row(line, said, section, row, document, causes, lost):
         places = next(places for places in document["largest"] if places["by"] == rules.LISTS[section])
         listed, word, whole = places["largest"], facts.MEASURE[places["by"]], places["total"]
     elif section == "Lost":
-        # Its causes are no list of the report's JSON: the row's share is compared with its own amount.
-        return list(_own_share(said, document["lost_bytes"]))
+        # Its causes are no list of the report's JSON.
+        listed, word, whole = lost, "leaked_bytes", document["lost_bytes"]
     elif section == "Processes":
         return []
     elif section in ("Best insight", "Insights"):
@@ -193,52 +197,42 @@ def _row(line, said, section, row, document, causes, lost):
     return found
 
 
-def _own_share(said, whole):
-    """Whether a share and an amount of one row agree about the whole."""
-    from amounts import limits
-
-    amount = next((limits(kind, text) for kind, text, fact in said if fact == "amount"), None)
-    share = next((text for _, text, fact in said if fact == "share"), None)
-    if amount and share and whole:
-        low, high = limits("share", share)
-        if amount[1] / whole < low or amount[0] / whole > high:
-            yield f"{share} of {whole:,} B", f"{amount[0] / whole:.2%}"
-
-
 def _insights(document):
-    """The share of each insight, computed anew."""
+    """The shares of each insight, computed anew."""
     for insight in document.get("insights") or []:
-        low, high = facts.insight_limits(insight, document)
-        if not low <= insight["share"] <= high:
-            yield (
-                f"insight {insight['kind']} in {insight['function']}",
-                [(f"share {insight['share']:.4f}", f"{low:.4f} to {high:.4f}")],
-            )
+        if "malloc_share" not in insight:
+            continue
+        malloc, peak, run = facts.insight_shares(insight, document)
+        said = insight["malloc_share"], insight["peak_share"], insight.get("run_share")
+        found = []
+        if said[0] > malloc + facts.NEAR:
+            found.append((f"malloc_share {said[0]:.4f}", f"{malloc:.4f} at the most"))
+        if abs(said[1] - peak) > facts.NEAR:
+            found.append((f"peak_share {said[1]:.4f}", f"{peak:.4f}"))
+        if (said[2] is None) != (run is None) or run is not None and abs(said[2] - run) > facts.NEAR + 0.01 * run:
+            found.append((f"run_share {said[2]}", f"{run}"))
+        if found:
+            yield f"insight {insight['kind']} in {insight['function']}", found
 
 
-def _verdict(line, all_facts, document):
-    """Each part of the verdict, by its own rule."""
+def _verdict(line, document):
+    """Each statement of the verdict, by the rule of its kind, and none that another number contradicts."""
     text = re.sub(r"^Verdict: (?:of what was recorded, )?", "", line)
-    known = dict(all_facts)
-    causes = document.get("leak_causes") or []
-    size = sum(cause["leaked_bytes"] for cause in causes) + (
-        (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
-    )
-    known["reported_bytes"] = size
-    known["reachable_bytes"] = [size, document.get("reachable_bytes")]
-    if causes:
-        known["first_leaked_share"] = facts.share(causes[0]["leaked_bytes"], size)
-    for part in text.split("; "):
-        if part in ("nothing leaked", "nothing was live at the end"):
-            yield line, [(part, f"{size:,} B live at the end")] if size else []
-        elif part == "nothing was allocated":
-            yield line, [(part, f"{document['allocations']:,}")] if document["allocations"] else []
-        else:
-            lost = read(r"{bytes:amount} lost, {share:share} from .+", part)
-            if lost:
-                yield line, list(wrong([("bytes", lost[0][1], "lost_bytes")], known))
-                continue
-            yield part, check_sentence(part, rules.VERDICT, known)
+    if document["verdict"]["whole"] == ("of what was recorded" in line):
+        yield line, [("of what was recorded", f"whole: {document['verdict']['whole']}")]
+    yield line, list(facts.contradictions(document))
+    for statement in document["verdict"]["statements"]:
+        if not text:
+            break
+        rule = rules.VERDICT[statement["kind"]]
+        # A statement may have a semicolon of its own, in a name.
+        ends = [at for at in range(1, len(text) + 1) if at == len(text) or text[at : at + 2] == "; "]
+        end = next((at for at in ends if read(rule, text[:at]) is not None), None)
+        if end is None:
+            yield text, None
+            return
+        yield text[:end], list(wrong(read(rule, text[:end]), facts.of_statement(statement, document)))
+        text = text[end + 2 :]
 
 
 def _is_free_text(line, section):
@@ -262,9 +256,13 @@ def leaks_sentences(recording):
     if not document or not recording.leaks:
         return
     all_facts = facts.of_leaks(document)
+    causes = (recording.lost_json if document.get("lost_blocks") else document or {}).get("leak_causes") or []
+    whole = sum(cause["leaked_bytes"] for cause in causes)
+    row = 0
     for line in paragraphs(recording.leaks):
         if line.startswith("    ") or line.startswith("Incomplete: "):
             continue
+        said = read(rules.LEAK, line)
         if line.startswith("No block was lost."):
             lost = document.get("lost_blocks")
             yield line, [] if lost == 0 else [("no block lost", f"{lost} lost")]
@@ -273,19 +271,21 @@ def leaks_sentences(recording):
                 line,
                 [] if document["leaked"] == 0 else [("nothing leaked", f"{document['leaked']:,} live at the end")],
             )
+        elif said is not None:
+            yield (
+                line,
+                list(wrong(said, facts.of_cause(causes[row], whole))) if row < len(causes) else [("a leak", "none")],
+            )
+            row += 1
         else:
-            said = read(rules.LEAK, line)
-            if said is not None:
-                yield (
-                    line,
-                    list(_own_share([part for part in said if part[2] in ("amount", "share")], _whole(document))),
-                )
-            else:
-                yield line, check_sentence(line, [*rules.LEAKS, rules.POOL], all_facts)
-
-
-def _whole(document):
-    return document.get("lost_bytes") or document["reported_bytes"]
+            rest = causes[row:]
+            known = {
+                "rest": len(rest),
+                "rest_bytes": sum(cause["leaked_bytes"] for cause in rest),
+                "rest_blocks": sum(cause["leaked"] for cause in rest),
+                "shown": row or len(re.findall(rules.LEAK_LINE, recording.leaks, re.MULTILINE)),
+            }
+            yield line, check_sentence(line, [*rules.LEAKS, rules.POOL], {**all_facts, **known})
 
 
 # ---- rss
@@ -338,10 +338,10 @@ def rss_sentences(recording):
 
 TILES = {
     "Live at peak": ("bytes", "peak_bytes"),
-    "Leaked": ("bytes", "leaked_bytes"),
+    "Live at end": ("bytes", "leaked_bytes"),
     "Temporary": ("count", "temporary"),
     "Highest RSS": ("bytes", "highest_rss"),
-    "Allocated": ("bytes", "allocated_bytes"),
+    "Allocations": ("bytes", "allocated_bytes"),
 }
 """Words of the summary, and what stands behind each."""
 
@@ -366,6 +366,17 @@ def page_sentences(recording):
         if line.startswith(("Verdict: ", "Incomplete: ")):
             sentence = line.split(": ", 1)[1]
             yield line, [] if flat(sentence) in everything else [("not on the page", "the report's sentence")]
+    for sentence in phrases(recording.report_json.get("sentences")):
+        yield sentence, [] if flat(sentence) in everything else [("not on the page", "a sentence of the report's JSON")]
+
+
+def phrases(sentences):
+    """All texts of the JSON's sentences."""
+    if isinstance(sentences, str):
+        # Keys of other lists are no sentences.
+        return [sentences] if " " in sentences.strip() else []
+    parts = sentences.values() if isinstance(sentences, dict) else sentences or []
+    return [phrase for part in parts for phrase in phrases(part)]
 
 
 def flat(text):
