@@ -27,7 +27,7 @@ from shape import shape_of_environment
 ORACLES = (output, totals, parts, filters, lost, highest, names, text, errors, samples)
 
 MORE_COUNTS = 6
-"""Of a row whose totals disagree, before that is called a disagreement: chance and addresses may decide a block."""
+"""Of a row whose totals or guarded allocations disagree, before that is called a disagreement: chance and addresses may decide a block."""
 
 
 def judge(evidence):
@@ -112,7 +112,7 @@ def main():
             print(f"strangers: {row.name}: not judged: {unusable}", file=sys.stderr, flush=True)
             continue
         here = judge(evidence)
-        if any(one.oracle == totals.NAME for one in here):
+        if any(one.oracle in (totals.NAME, errors.NAME) for one in here):
             # What happens once in several runs, two counts do not show.
             count(evidence, shape, MORE_COUNTS, LIMIT)
             here = judge(evidence)
