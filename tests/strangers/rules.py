@@ -21,9 +21,11 @@ REPORT = [
     LIVE + r" {bytes:lost_bytes} of it lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,
     LIVE + r" not scanned for lost blocks" + OWN,
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
-    r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?" + LIVE_HEAP,
+    r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
+    + LIVE_HEAP,
     r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
-    r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?" + LIVE_HEAP,
+    r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?"
+    + LIVE_HEAP,
     r"live then(?: {count:highest_live})? {bytes:highest_live_bytes} (?:{share:highest_live_share} of RSS then|not all of it in memory"
     r"|allocated .+; older blocks are not known)",
 ]

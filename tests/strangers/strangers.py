@@ -27,7 +27,7 @@ from shape import shape_of_environment
 ORACLES = (output, totals, parts, filters, lost, highest, names, text, errors, samples)
 
 MORE_COUNTS = 6
-"""Of a row whose totals or guarded allocations disagree, before that is called a disagreement: chance and addresses may decide a block."""
+"""Of a row whose totals or guarded allocations disagree: chance and addresses may decide a block once in several runs."""
 
 
 def judge(evidence):
