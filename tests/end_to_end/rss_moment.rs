@@ -90,6 +90,10 @@ fn a_command_that_is_killed_has_its_maximum() {
         let json = record.view_json(&["rss"]);
         assert!(number(&json, "peak_rss") >= 96 * MIB && json["peak_unread_ms"] == Value::Null, "{mode}: {json:#}");
         assert!(number(&record.json["highest_rss"], "peak_rss") >= 96 * MIB, "{mode}: {}", record.json["highest_rss"]);
+        // The last reading is some time before the end.
+        assert_eq!(json["is_at_exit"], false, "{mode}: {json:#}");
+        let shown = text(&record, &["rss", "--at", "end"]);
+        assert!(shown.contains(", the last reading") && !shown.contains("at the end"), "{mode}: {shown}");
     }
 }
 
@@ -124,6 +128,8 @@ fn an_attached_process_has_unknown_live_bytes() {
     let rows: String = report[at..].lines().take(2).collect();
     assert!(rows.contains("since mallow attached") && rows.contains("older blocks are not known"), "{report}");
     assert!(!rows.contains("% of RSS") && !rows.contains("live heap, "), "{report}");
+    let timeline = view(&["timeline"]);
+    assert!(timeline.contains("live bytes are of blocks allocated since mallow attached"), "{timeline}");
     let rss = view(&["rss"]);
     assert!(rss.contains("allocated since mallow attached are") && rss.contains("older ones are not known"), "{rss}");
 }

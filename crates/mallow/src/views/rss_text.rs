@@ -85,7 +85,11 @@ fn title(report: &Rss, look: &Look, page: &mut Page) {
             .strong(format!("{name} ({}), highest RSS: {peak}", account.pid))
             .plain(format!(", the kernel's maximum{reached}")),
     );
-    let end = if account.is_last { ", at the end" } else { "" };
+    let end = match (account.is_at_exit, account.is_last) {
+        (true, _) => ", at the end",
+        (false, true) => ", the last reading",
+        (false, false) => "",
+    };
     let below = below.map(|below| format!(", {below}")).unwrap_or_default();
     let live = bytes(account.live_bytes, look.exact);
     let live = match account.older_blocks {
@@ -110,14 +114,14 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let much = bytes(place.bytes, look.exact);
     let line = line.then(framed(&place.frame, look)).plain(" ");
     match cause.part {
-        PartKind::Live => match account.older_blocks {
-            None if share.is_empty() => line.plain(format!("holds {much} in live blocks; all have {size}")),
-            None => line.plain(format!("holds {much} in live blocks; all have {size} of RSS")),
-            Some(older) => {
-                let since = since(older);
-                line.plain(format!("holds {much} in live blocks allocated {since}; all of these have {size} of RSS"))
+        PartKind::Live => {
+            let of_rss = if share.is_empty() { "" } else { " of RSS" };
+            match account.older_blocks.map(since) {
+                None => line.plain(format!("holds {much} in live blocks; all have {size}{of_rss}")),
+                Some(since) => line
+                    .plain(format!("holds {much} in live blocks allocated {since}; all of these have {size}{of_rss}")),
             }
-        },
+        }
         PartKind::Holes | PartKind::HolesAndRounding => {
             line.plain(format!("pins {much} of holes between its blocks; all holes are {size}"))
         }
@@ -333,7 +337,7 @@ fn freed(before: &FreedBefore, account: &RssAccount) -> String {
     let ago = span(account.ms.saturating_sub(before.ms).max(1));
     let (freed, live) = (bytes(before.freed_bytes, false), bytes(before.live_bytes, false));
     let what = format!("In the {ago} before this moment, {freed} of {live} of live blocks were freed");
-    match account.is_last {
+    match account.is_at_exit {
         true => format!("{what}, as at a program's exit: no remedy lowers the RSS from before that."),
         false => format!("{what}."),
     }

@@ -68,13 +68,15 @@ fn resident(rss: &RssOverTime, look: &Look) -> Line {
         1 => String::new(),
         processes => format!(", the sum of {processes} processes with shared pages in each"),
     };
+    let since = if rss.attached { "; live bytes are of blocks allocated since mallow attached" } else { "" };
     let highest = bytes(rss.highest, look.exact);
     let looked = format!("{highest} at {}", span(rss.highest_ms));
     let Some((peak, below)) = rss.peak.and_then(|peak| Some((peak, below(rss.highest, &peak, look.exact)?))) else {
-        return Line::new().plain(format!("RSS: at most {looked}{sum}"));
+        return Line::new().plain(format!("RSS: at most {looked}{sum}{since}"));
     };
     let kernels = bytes(peak.peak_rss, look.exact);
-    Line::new().plain(format!("RSS: at most {kernels} by the kernel{}; looks found {looked}, {below}", reached(&peak)))
+    Line::new()
+        .plain(format!("RSS: at most {kernels} by the kernel{}; looks found {looked}, {below}{since}", reached(&peak)))
 }
 
 fn chart(report: &Timeline, look: &Look, height: usize, page: &mut Page) {

@@ -110,6 +110,8 @@ pub struct RssOverTime {
     pub processes: u64,
     /// Of a single process, the kernel's own maximum: of each moment, not only of those at which mallow looked.
     pub peak: Option<KernelPeak>,
+    /// Mallow attached to one of them: RSS has its older blocks, and live bytes have not.
+    pub attached: bool,
 }
 
 /// RSS at these times, which are ascending; None where none was read.
@@ -124,7 +126,9 @@ pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Opt
         [only] => KernelPeak::of(profile, only.process),
         _ => None,
     };
-    Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64, peak })
+    let process = |series: &RssSeries| profile.processes.get(series.process.0 as usize);
+    let attached = profile.rss.iter().filter_map(process).any(|process| process.attached);
+    Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64, peak, attached })
 }
 
 /// Moments at which the sum of all processes is looked at.
@@ -215,7 +219,10 @@ mod tests {
         let over = rss_over_time(&profile(), [0, 10, 29, 30, 54, 60, 61, 100, 101].into_iter()).expect("series");
         let expected = [None, Some(5), Some(5), Some(8), Some(12), Some(10), Some(9), Some(9), None];
         assert_eq!(over.values, expected);
-        assert_eq!((over.highest, over.highest_ms, over.processes), (12, 50, 2));
+        assert_eq!((over.highest, over.highest_ms, over.processes, over.attached), (12, 50, 2, false));
+        let mut attached = profile();
+        attached.processes[1].attached = true;
+        assert_eq!(rss_over_time(&attached, [0].into_iter()).map(|over| over.attached), Some(true));
         assert_eq!(rss_over_time(&Profile::default(), [0].into_iter()), None);
     }
 }

@@ -32,12 +32,12 @@ export function belowWords(rss, peak) {
 
 // The kernel's own maximum, and the moment that is divided.
 export function momentWords(answer) {
-  const { rss, peak_rss: peak, ms, is_last: isLast, live_bytes: live, older_blocks: older } = answer;
+  const { rss, peak_rss: peak, ms, is_last: isLast, is_at_exit: isAtExit, live_bytes: live, older_blocks: older } = answer;
   const below = belowWords(rss, peak);
   const blocks = older ? `live blocks allocated ${SINCE[older] ?? ""} are ${formatBytes(live)}, older ones are not known` : `live blocks are ${formatBytes(live)}`;
   return {
     peak: `highest RSS: ${formatBytes(peak)}, the kernel's maximum${below ? reachedWords(answer) : ""}`,
-    divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isLast ? ", at the end" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
+    divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isAtExit ? ", at the end" : isLast ? ", the last reading" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
   };
 }
 
@@ -49,11 +49,11 @@ export function liveWords({ recorded_live_bytes: live, older_blocks: older, rss,
 }
 
 // What held before the moment of the account, and what was not read.
-export function limitWords({ freed_before: freed, is_last: isLast, ms, peak_unread_ms: unread }) {
+export function limitWords({ freed_before: freed, is_at_exit: isAtExit, ms, peak_unread_ms: unread }) {
   const all = [];
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
-    all.push(isLast ? `${what}, as at a program's exit: no remedy lowers the RSS from before that.` : `${what}.`);
+    all.push(isAtExit ? `${what}, as at a program's exit: no remedy lowers the RSS from before that.` : `${what}.`);
   }
   if (unread !== null && unread !== undefined) {
     all.push(`The process did not wait for mallow at its end: the kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before.`);
@@ -71,7 +71,7 @@ export function causeWords(answer) {
   if (!place) return { place: null, text: `${size}: ${partWords(cause.part, allocator)}${cause.mapping ? `; the largest is ${printable(cause.mapping)}` : ""}` };
   const much = formatBytes(place.bytes);
   const text = {
-    live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size} of RSS` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
+    live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
     free_pages: `used ${much} and freed it; ${allocator ?? "the allocator"} keeps free pages, ${size}`,
   }[cause.part] ?? `has ${much} of ${partWords(cause.part, allocator)}, ${size}`;
   return { place, text };

@@ -83,6 +83,8 @@ pub struct RssAccount {
     pub is_highest: bool,
     /// It is the last moment that was read.
     pub is_last: bool,
+    /// The process waited at its exit then: it is the end of the process.
+    pub is_at_exit: bool,
     /// RSS as the kernel has it: the sum of `parts`.
     pub rss: u64,
     /// The same with each shared page divided by the number of processes that have it.
@@ -365,6 +367,7 @@ fn account(
         ms: footprint.ms,
         is_highest: footprint.is_highest,
         is_last: footprint.is_last,
+        is_at_exit: footprint.is_at_exit,
         rss: footprint.totals.rss,
         pss: footprint.totals.pss,
         peak,
