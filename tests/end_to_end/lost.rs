@@ -89,6 +89,20 @@ fn a_cycle_of_shared_pointers_is_named() {
     assert_eq!((cycles[0]["count"].as_u64(), cycles[0]["blocks"].as_u64()), (Some(100), Some(300)));
 }
 
+/// An object that is its own last reference; a list that points to itself in its first word is empty, and no cycle.
+#[test]
+fn an_object_that_refers_to_itself_is_a_cycle() {
+    let place = directory();
+    assert_eq!(record(place.path(), WAIT, &["self-cycles"]).status, 7);
+    let text = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
+    let cycle = "50 cycles of watch_itself lost.cpp:";
+    assert!(text.contains(cycle) && !text.contains("cycles of empty_list"), "{text}");
+    assert!(text.contains("kept alive only by themselves or each other (shared_ptr cycle)"), "{text}");
+    let all = leaks(place.path(), &[]);
+    let cycles = all["lost_cycles"].as_array().expect("cycles");
+    assert_eq!((cycles.len(), cycles[0]["count"].as_u64(), cycles[0]["blocks"].as_u64()), (1, Some(50), Some(50)));
+}
+
 /// Threads that wait hold what is on their stacks; those that have ended hold nothing for long.
 #[test]
 fn stacks_of_threads_hold_blocks() {

@@ -106,6 +106,23 @@ OUT static void serve() {
     session->connection = open_connection();
     session->connection->session = session;
 }
+struct Watcher {
+    std::shared_ptr<Watcher> self;
+    char data[64];
+};
+OUT static void watch_itself() {
+    auto watcher = std::make_shared<Watcher>();
+    watcher->self = watcher;
+}
+struct Links {
+    Links *next, *before;
+    char data[64];
+};
+/* An empty list as C has them: no cycle, though it points to itself. */
+OUT static void empty_list() {
+    auto list = static_cast<Links *>(malloc(sizeof(Links)));
+    list->next = list->before = list;
+}
 
 void *global;
 void *global_interior, *global_large, *global_parent;
@@ -262,6 +279,11 @@ int main(int argc, char **argv) {
         else if (what == "cycles")
             for (int n = 0; n < 100; n++)
                 serve();
+        else if (what == "self-cycles")
+            for (int n = 0; n < 50; n++) {
+                watch_itself();
+                empty_list();
+            }
         else if (what == "threads")
             start_threads(64);
         else if (what == "fork")

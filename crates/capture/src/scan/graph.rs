@@ -17,6 +17,8 @@ const EDGES: usize = 1 << 28;
 /// What glibc puts before a block, and what its smallest block takes.
 const HEAD: u64 = 16;
 const SMALLEST: u64 = 32;
+/// The head of an object whose references are counted: its type and its count, or two counts.
+const OBJECT_HEAD: u64 = 16;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -27,6 +29,9 @@ pub struct Graph {
     pub first: Vec<u32>,
     /// Numbers of blocks.
     pub edges: Vec<u32>,
+    /// Whether the block has a pointer to its own start behind its head, as an object has that refers to itself. A C list
+    /// whose links come first has it in its head, where it is empty.
+    pub self_references: Vec<bool>,
     /// Whether anything outside of lost blocks leads to the block. In a process with threads that ran: at any look.
     pub reached: Vec<bool>,
 }
@@ -64,8 +69,10 @@ impl Graph {
             let end = block.end().next_multiple_of(8);
             let ahead = index.blocks.get(number as usize + 1).map_or(end, |_| end + (1 << 20));
             let (edges, begin) = (&mut self.edges, self.first[number as usize] as usize);
-            memory.words(block.address, end, ahead, |_, words| {
-                for &word in words {
+            let mut refers_to_itself = false;
+            memory.words(block.address, end, ahead, |at, words| {
+                for (address, &word) in (at..).step_by(8).zip(words) {
+                    refers_to_itself |= word == block.address && address - block.address >= OBJECT_HEAD;
                     if let Some(to) = index.find(word)
                         && to != number
                         && (edges.len() == begin || edges.last() != Some(&to))
@@ -75,6 +82,7 @@ impl Graph {
                 }
                 if edges.len() > EDGES { Err(Failure::TooMany) } else { Ok(()) }
             })?;
+            self.self_references.push(refers_to_itself);
         }
         self.first.push(self.edges.len() as u32);
         Ok(())

@@ -171,7 +171,8 @@ impl Parts {
                     }
                 }
             }
-            if self.members(part).len() > 1 {
+            let refers_to_itself = graph.self_references[lost[head as usize] as usize];
+            if self.members(part).len() > 1 || refers_to_itself {
                 let mut members = self.members(part).to_vec();
                 members.sort_unstable_by_key(|&number| block(number).sequence);
                 let mut sites = Vec::new();
@@ -215,6 +216,7 @@ mod tests {
             });
             graph.first.push(graph.edges.len() as u32);
             graph.edges.extend(*to);
+            graph.self_references.push(to.contains(&number));
             graph.reached.push((number as usize) < reached);
         }
         graph.first.push(graph.edges.len() as u32);
@@ -240,6 +242,15 @@ mod tests {
         let cycles: Vec<_> = found.cycles.iter().collect();
         assert_eq!(cycles[0], (&vec![0, 1], &Cycles { count: 1, blocks: 3, bytes: 30 }));
         assert_eq!(cycles[1], (&vec![3, 4], &Cycles { count: 1, blocks: 2, bytes: 20 }));
+    }
+
+    /// The number of a block among its own pointers is the reference to itself.
+    #[test]
+    fn a_block_that_refers_to_itself_is_a_cycle() {
+        let found = found(&[&[0, 1], &[], &[2], &[2]], 0);
+        assert_eq!(heads(&found), [0, 0, 3, 3]);
+        let cycles: Vec<_> = found.cycles.iter().collect();
+        assert_eq!(cycles, [(&vec![0], &Cycles { count: 1, blocks: 2, bytes: 20 })]);
     }
 
     #[test]

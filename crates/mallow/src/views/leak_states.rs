@@ -32,12 +32,19 @@ pub fn line(cycle: &Cycle, look: &Look) -> String {
     };
     let places: Vec<String> = cycle.places.iter().map(place).collect();
     let pointer = cycle.places.iter().find_map(|place| place.pointer);
-    let how = pointer.map_or(String::new(), |pointer| format!(" ({pointer} cycle)"));
+    let how = match pointer {
+        // What the language has for it.
+        Some("Swift reference") => " (Swift reference cycle: make one of them weak, or capture [weak self])".to_owned(),
+        Some(pointer) => format!(" ({pointer} cycle)"),
+        None => String::new(),
+    };
     let size = bytes(cycle.bytes, look.exact);
     let each = if cycle.count == 1 { "its blocks point" } else { "the blocks of each point" };
+    // Blocks of one place: some may be a cycle of their own.
+    let other = if cycle.places.len() == 1 { "themselves or each other" } else { "each other" };
     let what = match pointer {
-        Some(_) => format!("kept alive only by each other{how}"),
-        None => format!("{each} to each other, and nothing else points to them"),
+        Some(_) => format!("kept alive only by {other}{how}"),
+        None => format!("{each} to {other}, and nothing else points to them"),
     };
     format!("{size} lost: {} of {}, {what}", of(cycle.count, "cycle"), places.join(" ↔ "))
 }

@@ -196,7 +196,8 @@ fn cycles(profile: &Profile, limit: usize) -> Vec<Cycle> {
 
 /// What counts the references to a block, by the functions that allocated it.
 fn pointer(functions: &Functions<'_>, stack: StackId) -> Option<&'static str> {
-    const MARKS: [(&str, &str); 5] = [
+    const MARKS: [(&str, &str); 6] = [
+        ("swift_allocObject", "Swift reference"),
         ("std::make_shared<", "shared_ptr"),
         ("std::__shared_count<", "shared_ptr"),
         ("std::allocate_shared<", "shared_ptr"),
