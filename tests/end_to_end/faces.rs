@@ -180,3 +180,38 @@ fn swift() {
     without_the_face(dir.path(), "./JoinWords", &["MallowMeasure", "mallow_measure", "libmallow"]);
     assert!(Command::new(dir.path().join("JoinWords")).status().expect("the program").success());
 }
+
+#[test]
+fn the_swift_package_is_written_from_what_mallow_has() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |directory: &str| Run::new(mallow(), dir.path()).args(["test", "--swift-package", directory]).go();
+    for _ in 0..2 {
+        let done = write("deep/mallow-measure");
+        assert!(
+            done.status == 0 && done.out().contains("path: \"deep/mallow-measure\""),
+            "{}{}",
+            done.out(),
+            done.err()
+        );
+    }
+    let package = dir.path().join("deep/mallow-measure");
+    for (written, source) in [
+        ("Sources/CMallow/mallow.h", "preload/include/mallow.h"),
+        ("Sources/CMallow/module.modulemap", "faces/swift/Sources/CMallow/module.modulemap"),
+        ("Sources/MallowMeasure/Measure.swift", "faces/swift/Sources/MallowMeasure/Measure.swift"),
+    ] {
+        let read = |path: PathBuf| fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(read(package.join(written)) == read(workspace().join(source)), "{written}");
+    }
+    // What is there is somebody's.
+    fs::create_dir_all(dir.path().join("other")).expect("a directory");
+    fs::write(dir.path().join("other/Package.swift"), "// mine\n").expect("a file");
+    let refused = write("other");
+    assert!(refused.status == 2 && refused.err().contains("is there already, with other text"), "{}", refused.err());
+    assert!(!dir.path().join("other/Sources").exists());
+    let Some(swift) = tool_if_there("swift") else {
+        return not_run("faces::the_swift_package…", "there is no swift to build it with");
+    };
+    let built = Command::new(swift).arg("build").current_dir(&package).output().expect("swift");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stdout));
+}

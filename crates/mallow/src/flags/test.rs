@@ -118,6 +118,12 @@ pub struct TestFlags {
     /// > mallow.h.
     #[arg(long, exclusive = true)]
     pub header: bool,
+    /// Write the Swift package for regions
+    ///
+    /// Into DIR, which is made: the package mallow-measure, with which Swift programs measure regions. SwiftPM takes it by its path; no
+    /// sources of mallow are needed. Example: mallow test --swift-package Dependencies/mallow-measure.
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    pub swift_package: Option<PathBuf>,
     /// Show every run and whole stacks
     ///
     /// Each run of each case, and all stacks with all their functions. Default: the minimum of the runs, and the

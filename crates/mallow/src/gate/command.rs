@@ -16,14 +16,14 @@ use super::outcome::CaseRun;
 use super::runner::RunOptions;
 use super::selection::{Selection, wanted};
 use super::update::BaselineChanges;
-use super::{baseline, config, config_file, explanation, import, outputs, rerun, runner, selection, text, update};
+use super::{
+    baseline, config, config_file, explanation, import, outputs, rerun, runner, selection, swift_package, text, update,
+};
 use crate::flags::TestFlags;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 
 /// What `--header` prints.
-const HEADER: &str = include_str!("../../../../preload/include/mallow.h");
-
 /// Runs the cases and judges them.
 pub fn run(flags: &TestFlags) -> Result<ExitCode> {
     let code = status(flags)?;
@@ -37,7 +37,13 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
 /// The exit status, as scripts know it.
 fn status(flags: &TestFlags) -> Result<u8> {
     if flags.header {
-        return stdio::print(HEADER).map(|()| exit::PASSED);
+        return stdio::print(swift_package::HEADER).map(|()| exit::PASSED);
+    }
+    if let Some(directory) = &flags.swift_package {
+        return match swift_package::write(directory) {
+            Ok(summary) => stdio::print(&summary).map(|()| exit::PASSED),
+            Err(error) => Ok(report_error(&error, exit::USAGE)),
+        };
     }
     if let Some(from) = &flags.import {
         return match import::run(from, flags) {

@@ -17,6 +17,7 @@ mod rerun;
 mod runner;
 mod selection;
 mod stack_table;
+mod swift_package;
 mod swiftnio;
 mod text;
 mod unique_map;
