@@ -83,7 +83,7 @@ fn each_habit_is_reported_at_its_function() {
 fn what_is_nearly_a_habit_is_passed_over() {
     let recorded = recorded("nearly");
     assert_eq!(insights(&recorded.json), BTreeSet::new(), "{:#}", recorded.json["insights"]);
-    let report = Run::new(mallow(), recorded.directory.path()).arg("report").arg(&recorded.file).go();
+    let report = Run::new(mallow(), recorded.directory.path()).args(["report", "--all"]).arg(&recorded.file).go();
     let text = report.out();
     assert!(text.contains("Most allocations") && !text.contains("Insights") && !text.contains("insight"), "{text}");
 }

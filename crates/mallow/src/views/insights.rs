@@ -59,7 +59,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             format!("{grew}, {} to {}; {copied}.", size(*smallest_bytes), size(*largest_bytes))
         }
         Evidence::RebuiltContainer { times, growth_steps, copied_bytes, largest_bytes, container } => {
-            let what = container.map(|c| format!("A {c}")).unwrap_or("A buffer".to_owned());
+            let what = container.map(|c| format!("A{}", after_article(c))).unwrap_or("A buffer".to_owned());
             let copied = copied(*copied_bytes, *largest_bytes, look);
             let steps = steps(*growth_steps, *times);
             format!(
@@ -84,7 +84,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
                 (a, b) => format!("{} to {}", size(*a), size(*b)),
             };
             let each = if freed_before_next >= allocations { "each" } else { "nearly each" };
-            let used = container.map(|c| format!(" for a {c}")).unwrap_or_default();
+            let used = container.map(|c| format!(" for a{}", after_article(c))).unwrap_or_default();
             format!(
                 "{} of {sizes}{used}, {each} freed before its call path allocates again.",
                 of(*allocations, "block")
@@ -167,6 +167,12 @@ fn outside_of_main(outside: &Outside, when: &str, look: &Look) -> String {
     };
     let size = bytes(outside.allocated_bytes, look.exact);
     format!("{}, {size}, {when}, by {by}.", of(outside.allocations, "allocation"))
+}
+
+/// `n Array`, ` std::string`: what follows "a".
+fn after_article(name: &str) -> String {
+    let vowel = name.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']);
+    format!("{}{name}", if vowel { "n " } else { " " })
 }
 
 #[cfg(test)]
