@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -16,8 +18,44 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// Numbers are 1, 2, 3 … in the order in which they stand, as Parca's ValidatePprofProfile demands of mappings, functions and locations.
+// Go's reader gives each its own numbers, so the bytes are looked at.
+func numbered(data []byte) error {
+	if zipped, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+		if data, err = io.ReadAll(zipped); err != nil {
+			return err
+		}
+	}
+	counts := map[protowire.Number]uint64{}
+	for len(data) > 0 {
+		number, kind, length := protowire.ConsumeTag(data)
+		if length < 0 {
+			return protowire.ParseError(length)
+		}
+		rest := data[length:]
+		if length = protowire.ConsumeFieldValue(number, kind, rest); length < 0 {
+			return protowire.ParseError(length)
+		}
+		const mapping, location, function = 3, 4, 5
+		if number == mapping || number == location || number == function {
+			counts[number]++
+			message, _ := protowire.ConsumeBytes(rest)
+			first, _, at := protowire.ConsumeTag(message)
+			id, _ := protowire.ConsumeVarint(message[max(at, 0):])
+			if first != 1 || id != counts[number] {
+				return fmt.Errorf("number %d of field %d is %d: not sequential", counts[number], number, id)
+			}
+		}
+		data = rest[length:]
+	}
+	return nil
+}
+
 // What a profile of pprof's has, by Go's own reader.
 func (t *taken) read(data []byte) error {
+	if err := numbered(data); err != nil {
+		return err
+	}
 	p, err := profile.ParseData(data)
 	if err != nil {
 		return err
@@ -61,8 +99,14 @@ var series = regexp.MustCompile(`^([^{}=,]+)\{((?:[a-zA-Z_][a-zA-Z0-9_]*=[^{}=,]
 
 func pyroscope(r *http.Request, body []byte) ([]taken, error) {
 	query := r.URL.Query()
-	if r.Method != "POST" || r.URL.Path != "/ingest" || query.Get("format") != "pprof" {
+	if r.Method != "POST" || r.URL.Path != "/ingest" {
 		return nil, fmt.Errorf("%s %s", r.Method, r.URL)
+	}
+	// As readInputRawDataFromRequest chooses: the format comes before the type of the body.
+	if format := query.Get("format"); format == "pprof" {
+		return nil, new(taken).read(body)
+	} else if format != "" {
+		return nil, fmt.Errorf("format %q", format)
 	}
 	name := series.FindStringSubmatch(query.Get("name"))
 	if name == nil || !strings.HasSuffix(query.Get("name"), "}") {

@@ -49,7 +49,7 @@ pub enum Fate {
 impl Answer {
     /// What it means.
     pub fn fate(&self, kind: StoreKind) -> Fate {
-        let why = format!("the store answers with status {}", self.status);
+        let why = words(&format!("the store answers with status {}", self.status), self.first_line());
         match self.status {
             200..=299 => self.fate_of_success(kind),
             // Whoever takes a request to another address takes its headers along.
@@ -59,6 +59,13 @@ impl Answer {
             504 => Fate::Unknown(why),
             _ => Fate::Rejected(why),
         }
+    }
+
+    /// The first line of a body that is text, as a refusal gives its reason; empty where it is a page for people, or no text.
+    fn first_line(&self) -> &str {
+        let text = self.body.as_deref().and_then(|body| std::str::from_utf8(body).ok()).unwrap_or_default();
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        if line.starts_with('<') { "" } else { line }
     }
 
     fn fate_of_success(&self, kind: StoreKind) -> Fate {
@@ -133,6 +140,17 @@ mod tests {
         let after = Some(Duration::from_secs(7));
         let busy = Answer { retry_after: after, ..answer(429) };
         assert!(matches!(busy.fate(Otlp), Fate::Later { after: Some(seven), .. } if Some(seven) == after));
+    }
+
+    #[test]
+    fn a_refusal_gives_its_reason() {
+        let said = |status: u16, body: &[u8]| Answer { body: Some(body.to_vec()), ..answer(status) }.fate(Pyroscope);
+        let refused = Fate::Rejected("the store answers with status 422: failed to parse".to_owned());
+        assert_eq!(said(422, b"\n failed to parse\nat line 3\n"), refused);
+        assert_eq!(said(404, b"<html>"), Fate::Rejected("the store answers with status 404".to_owned()));
+        assert_eq!(said(400, b"\xff\xfe"), Fate::Rejected("the store answers with status 400".to_owned()));
+        let later = said(503, b"starting");
+        assert!(matches!(later, Fate::Later { why, .. } if why.ends_with("status 503: starting")));
     }
 
     #[test]

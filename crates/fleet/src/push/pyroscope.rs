@@ -15,14 +15,14 @@ const SAMPLE_TYPES: &str = r#"{
   "alloc_objects": {"units": "objects", "aggregation": "sum", "display-name": "alloc_objects", "sampled": false}
 }"#;
 
-/// The request. `pprof`: gzipped. `id`: what no other window has.
+/// The request. Without `format`: with `format=pprof` Pyroscope takes the whole body for the profile, form and all
+/// (`readInputRawDataFromRequest`). `pprof`: gzipped. `id`: what no other window has.
 pub fn request(window: &Window, resource: &Resource, id: [u8; 16], pprof: &[u8]) -> Request {
     let boundary: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("name", &name(resource))
         .append_pair("from", &(window.began_ms / 1000).to_string())
         .append_pair("until", &window.ended_ms.div_ceil(1000).to_string())
-        .append_pair("format", "pprof")
         .append_pair("sampleRate", "100")
         .append_pair("spyName", "mallow")
         .finish();
@@ -69,7 +69,7 @@ mod tests {
         let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let of = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         assert_eq!(of("name"), Some("a_b_{k=1_2_,process_pid=7,service_instance_id=-7-0}"));
-        assert_eq!((of("from"), of("until"), of("format")), (Some("1"), Some("4"), Some("pprof")));
+        assert_eq!((of("from"), of("until"), of("format")), (Some("1"), Some("4"), None));
         let boundary = "ff".repeat(16);
         assert_eq!(sent.headers, [("content-type", format!("multipart/form-data; boundary={boundary}"))]);
         let text = String::from_utf8(sent.body).expect("text");

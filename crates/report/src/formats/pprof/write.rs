@@ -52,7 +52,8 @@ pub fn write_as(profile: &Profile, options: &Options<'_>, out: impl Write) -> io
         buffer: Vec::new(),
         strings: FxHashMap::default(),
         functions: FxHashMap::default(),
-        written: vec![false; profile.frames.len()],
+        locations: vec![0; profile.frames.len()],
+        written: 0,
         profile,
     };
     writer.all()?;
@@ -66,7 +67,10 @@ struct Writer<'p, W: Write> {
     /// Strings, in the order of their numbers; they are written as they come up.
     strings: FxHashMap<String, i64>,
     functions: FxHashMap<(i64, i64), u64>,
-    written: Vec<bool>,
+    /// The number of each frame's location; 0: it is not written yet.
+    locations: Vec<u64>,
+    /// Locations so far. As of functions and mappings, their numbers are 1, 2, 3 …: the format leaves them free, and Parca wants them so.
+    written: u64,
     profile: &'p Profile,
     options: &'p Options<'p>,
 }
@@ -137,10 +141,7 @@ impl<W: Write> Writer<'_, W> {
             if value.iter().all(|value| *value == 0) {
                 continue;
             }
-            let location_id = profile.stacks.frames(stack).map(|frame| u64::from(frame.0) + 1).collect();
-            for frame in profile.stacks.frames(stack) {
-                self.location(frame);
-            }
+            let location_id = profile.stacks.frames(stack).filter_map(|frame| self.location(frame)).collect();
             let mut label = labels.get(process.0 as usize).cloned().unwrap_or_default();
             if profile.stacks.is_cut(stack) {
                 label.push(Label { key: self.string(label::CUT), num: 1, ..Label::default() });
@@ -175,11 +176,13 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    fn location(&mut self, frame: FrameId) {
+    /// The number of a frame's location, which is written when it comes up first.
+    fn location(&mut self, frame: FrameId) -> Option<u64> {
         let index = frame.0 as usize;
-        let Some(raw) = self.profile.frames.get(index) else { return };
-        if std::mem::replace(&mut self.written[index], true) {
-            return;
+        let raw = self.profile.frames.get(index)?;
+        let known = self.locations.get(index).copied().filter(|&id| id != 0);
+        if known.is_some() {
+            return known;
         }
         let mut line = Vec::new();
         if self.options.names && !raw.lines.is_empty() {
@@ -194,14 +197,17 @@ impl<W: Write> Writer<'_, W> {
                 line.push(Line { function_id: id, line: function.line.into() });
             }
         }
+        self.written += 1;
+        self.locations[index] = self.written;
         let location = Location {
-            id: index as u64 + 1,
+            id: self.written,
             mapping_id: raw.module.map_or(0, |module| u64::from(module.0) + 1),
             // The address of the call, not that behind it.
             address: raw.address.saturating_sub(u64::from(!raw.exact)),
             line,
         };
         self.message(field::LOCATION, &location);
+        Some(self.written)
     }
 
     fn string(&mut self, text: &str) -> i64 {
