@@ -256,7 +256,7 @@ fn a_command_is_recorded_and_shown() {
     assert!(nearest.out().contains("99%: the nearer one"), "{}", nearest.out());
     for (arguments, why) in [
         (&["rss", "--at", "1h", "rss_holes.mallow"][..], "--at 1h: the run took"),
-        (&["rss", "--process", "nobody", "rss_holes.mallow"], "no such process was read; there is "),
+        (&["rss", "--process", "nobody", "rss_holes.mallow"], "there is no such process; there are rss_holes ("),
         (&["rss", "-o", "no/rss.svg", "rss_holes.mallow"], "there is no directory no"),
         (&["rss", "none.mallow"], "cannot read none.mallow"),
     ] {

@@ -161,6 +161,8 @@ mod tests {
                 inlined: false,
                 looked_past: false,
                 named: true,
+                allocates: false,
+                keeps_arguments: false,
             };
             WatchedPlace { frame: Some(frame), growth, ..WatchedPlace::default() }
         };

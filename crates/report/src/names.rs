@@ -11,8 +11,24 @@ pub(crate) mod swift;
 /// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
 /// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
 pub fn short(name: &str) -> String {
+    shortened(name, Arguments::Folded)
+}
+
+/// The same with the arguments of templates and generics, which distinguish instances of one function: `gen.Map[go.shape.int]`.
+pub fn with_arguments(name: &str) -> String {
+    shortened(name, Arguments::Kept)
+}
+
+/// What becomes of the arguments of templates and generics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arguments {
+    Folded,
+    Kept,
+}
+
+fn shortened(name: &str, arguments: Arguments) -> String {
     if let Some(run) = run_by_std(name) {
-        return run.map_or_else(|| INLINED_INTO_STD.to_owned(), short);
+        return run.map_or_else(|| INLINED_INTO_STD.to_owned(), |run| shortened(run, arguments));
     }
     let plain = name
         .replace("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
@@ -22,7 +38,7 @@ pub fn short(name: &str) -> String {
     if let Some(swift) = swift::function(&plain) {
         return swift.short;
     }
-    fold(&plain, MAX_NESTING).unwrap_or(plain)
+    fold(&plain, MAX_NESTING, arguments).unwrap_or(plain)
 }
 
 /// What a legacy symbol of Rust calls code that the compiler put into std's own function: it does not name it.
@@ -65,7 +81,7 @@ const MAX_NESTING: u32 = 16;
 /// Every reader knows that it is there; it says nothing.
 const ANONYMOUS: &str = "(anonymous namespace)::";
 
-fn fold(name: &str, nesting: u32) -> Option<String> {
+fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
     let nesting = nesting.checked_sub(1)?;
     let mut out = String::with_capacity(name.len());
     let mut return_type_ends = 0;
@@ -88,9 +104,11 @@ fn fold(name: &str, nesting: u32) -> Option<String> {
                 taken = group(rest, '<', '>')?;
                 let inner = &rest[1..taken - 1];
                 if path_start && let Some((of, as_)) = split_as(inner) {
-                    out.push_str(&format!("<{} as {}>", fold(of, nesting)?, fold(as_, nesting)?));
+                    out.push_str(&format!("<{} as {}>", fold(of, nesting, arguments)?, fold(as_, nesting, arguments)?));
                 } else if path_start && !inner.contains("lambda") {
-                    out.push_str(&format!("<{}>", fold(inner, nesting)?));
+                    out.push_str(&format!("<{}>", fold(inner, nesting, arguments)?));
+                } else if arguments == Arguments::Kept {
+                    out.push_str(&rest[..taken]);
                 } else {
                     out.push_str("<…>");
                 }
@@ -129,7 +147,8 @@ fn fold(name: &str, nesting: u32) -> Option<String> {
             }
             '[' => {
                 taken = group(rest, '[', ']')?;
-                if path_start || ["operator", "new", "delete"].iter().any(|w| out.ends_with(w)) {
+                let kept = path_start || arguments == Arguments::Kept && !rest.starts_with("[abi:");
+                if kept || ["operator", "new", "delete"].iter().any(|w| out.ends_with(w)) {
                     out.push_str(&rest[..taken]);
                 }
             }
@@ -215,7 +234,23 @@ fn is_offset(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::{short, with_arguments};
+
+    #[test]
+    fn arguments_distinguish_instances() {
+        for (name, expected) in [
+            ("gen.Map[go.shape.int]", "gen.Map[go.shape.int]"),
+            ("gen.(*List[go.shape.string]).Push", "gen.(*List[go.shape.string]).Push"),
+            ("std::vector<int> user::make<int, std::vector<int> >(int)", "user::make<int, std::vector<int> >"),
+            ("Table<Row>::grow(unsigned long)", "Table<Row>::grow"),
+            ("app::load::<alloc::vec::Vec<u8>>", "app::load::<alloc::vec::Vec<u8>>"),
+            ("to_text[abi:cxx11](int)", "to_text"),
+            ("main", "main"),
+            ("broken<int::f(", "broken<int::f("),
+        ] {
+            assert_eq!(with_arguments(name), expected);
+        }
+    }
 
     #[test]
     fn keeps_what_names_the_function() {

@@ -12,8 +12,8 @@ use mallow_report::analysis::{Narrowing, Pattern};
 pub struct FilterFlags {
     /// Processes whose allocations to show
     ///
-    /// By process id, or by the name of the program. Several are separated by commas. Default: all. Example:
-    /// --process worker,4711.
+    /// By process id, or by the name of the program: whole, else its beginning, else a regular expression. Several are
+    /// separated by commas. Default: all. Example: --process worker,4711.
     #[arg(long, value_name = "PID|NAME", value_delimiter = ',')]
     pub process: Vec<String>,
     /// Threads whose allocations to show

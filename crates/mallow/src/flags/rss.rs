@@ -27,7 +27,8 @@ pub struct RssFlags {
     pub at: At<RssMoment>,
     /// Process to show
     ///
-    /// By process id, or by the name of the program. Default: the one with the highest RSS. Example: --process worker.
+    /// By process id, or by the name of the program: whole, else its beginning, else a regular expression. Default: the one
+    /// with the highest RSS. Example: --process worker.
     #[arg(long, value_name = "PID|NAME")]
     pub process: Option<String>,
     /// How it looks.

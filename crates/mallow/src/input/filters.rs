@@ -1,15 +1,13 @@
 //! The filters that are on: what they mean for a recording, how views show them, and the message where they leave
 //! nothing.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use mallow_capture::recording::{Extent, Selection, Span};
-use mallow_profile::{Process, Profile};
+use mallow_profile::Profile;
 use mallow_report::analysis::{Measure, Pattern, TopOptions, top};
 use serde::Serialize;
 
+use super::processes;
 use crate::flags::{FilterFlags, When};
 use crate::output::text::units::{bytes, count, of, span};
 use crate::output::text::{Line, Look, Page};
@@ -136,12 +134,10 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
     if !flags.process.is_empty() {
         let mut numbers = Vec::new();
         for wanted in &flags.process {
-            let before = numbers.len();
-            numbers.extend((0..).zip(&profile.processes).filter(|(_, p)| is(p, wanted)).map(|(number, _)| number));
-            if numbers.len() == before {
-                bail!("--process {wanted}: there is no such process; {}", processes(profile, wanted));
-            }
+            numbers.extend(processes::find(profile, wanted)?);
         }
+        numbers.sort_unstable();
+        numbers.dedup();
         selection.processes = Some(numbers);
     }
     if !flags.thread.is_empty() {
@@ -178,17 +174,6 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
     Ok(selection)
 }
 
-/// A process is known by its id, and by the name of its program.
-/// Whether a process is meant: by its id, or by the name of its program.
-pub fn is(process: &Process, wanted: &str) -> bool {
-    process.pid.to_string() == wanted
-        || [Some(&process.executable), process.arguments.first()].into_iter().flatten().any(|path| name(path) == wanted)
-}
-
-fn name(path: &str) -> &str {
-    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
-}
-
 /// How many of a list are named.
 const NAMED: usize = 6;
 
@@ -199,28 +184,6 @@ fn listed(mut all: Vec<String>) -> String {
         all.push(format!("and {} more", count(more as u64)));
     }
     all.join(", ")
-}
-
-/// The processes that there are: each where an id was asked for, else the names of their programs.
-fn processes(profile: &Profile, wanted: &str) -> String {
-    if profile.processes.is_empty() {
-        return "the recording has none".to_owned();
-    }
-    let program = |process: &Process| name(process.arguments.first().unwrap_or(&process.executable)).to_owned();
-    if wanted.parse::<u32>().is_ok() {
-        let mut order: Vec<&Process> = profile.processes.iter().collect();
-        order.sort_by_key(|process| std::cmp::Reverse(process.totals.allocations));
-        let each = |process: &&Process| format!("{} {}", process.pid, program(process)).trim_end().to_owned();
-        return format!("there are {}", listed(order.iter().map(each).collect()));
-    }
-    let mut names: BTreeMap<String, u64> = BTreeMap::new();
-    for process in &profile.processes {
-        *names.entry(program(process)).or_default() += 1;
-    }
-    let mut order: Vec<_> = names.into_iter().collect();
-    order.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    let each = |(name, number): (String, u64)| if number == 1 { name } else { format!("{name} ({})", count(number)) };
-    format!("there are {}", listed(order.into_iter().map(each).collect()))
 }
 
 fn threads(profile: &Profile) -> String {

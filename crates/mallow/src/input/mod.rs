@@ -8,5 +8,6 @@ mod foreign;
 pub mod go_reasons;
 pub mod line_reasons;
 pub mod names;
+pub mod processes;
 pub mod recording;
 mod remote;

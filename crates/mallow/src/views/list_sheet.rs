@@ -124,7 +124,7 @@ impl<'a, T: Shown> Sheet<'a, T> {
     }
 
     fn function_row(&mut self, f: &ListFunction<T>) {
-        let mut name = Line::new().strong(function(&f.function, self.look));
+        let mut name = Line::new().strong_name(function(&f.function, self.look));
         if f.counts_lines_twice(self.by) {
             name = name.faint(" ↻");
         }

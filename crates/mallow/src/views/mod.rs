@@ -18,6 +18,7 @@ mod list_code;
 mod list_sheet;
 pub mod manual;
 mod peak_text;
+mod programs;
 pub mod report;
 pub mod report_document;
 mod report_text;

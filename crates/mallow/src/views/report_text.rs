@@ -2,12 +2,12 @@
 
 use mallow_profile::Quantity;
 use mallow_report::analysis::sampled::Estimate;
-use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow};
+use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow, Totals};
 
 use super::leak_states::has_scan;
 use super::peak_text::{below, reached, since};
 use super::report_document::{ReportDocument, has, is_over};
-use super::{insights, verdict};
+use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::output::text::estimates::margin;
 use crate::output::text::units::{bytes, count, of, percent, rate, span};
@@ -15,24 +15,31 @@ use crate::output::text::{Align, Line, Look, Page, Table, amount, described, fra
 
 /// So many files without source lines are named.
 const HINTS: usize = 2;
+/// And so many programs.
+const PROGRAMS: usize = 10;
 
 /// All of it. `sums`: what is not shown of a list is one row. `blocks`: histograms and threads, for the place before the
 /// verdict.
 pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blocks: &str) -> String {
+    let look = &Look { modules: programs::are_several(&account.overview), ..*look };
     let ReportDocument { overview: report, insights, missing_names, .. } = account;
     let mut page = Page::new(*look);
     title(report, Line::new(), &mut page);
     page.gap();
     totals(account, (true, 2), look).onto(&mut page);
     unscanned(account, &mut page);
+    if programs::are_several(report) {
+        page.gap();
+        programs::show(report, PROGRAMS, look, &mut page);
+    }
     if report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);
     }
     for list in &report.largest {
-        if list.total > 0 {
+        if !list.largest.is_empty() || list.hidden.is_some() {
             page.gap();
-            places(list, look, (stacks, sums), &mut page);
+            places(list, report.emergency_pool.as_ref(), look, (stacks, sums), &mut page);
         }
     }
     insights::show(insights, look, &mut page);
@@ -265,8 +272,8 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
     table.onto(page);
 }
 
-/// A list of places. `sums`: what is not shown of it is one row.
-pub fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &mut Page) {
+/// A list of places. `sums`: what is not shown of it is one row. `pool`: libstdc++'s own, which is no row.
+pub fn places(list: &Largest, pool: Option<&Totals>, look: &Look, (stacks, sums): (bool, bool), page: &mut Page) {
     let title = match list.by {
         Measure::Allocations => "Most allocations",
         Measure::Bytes => "Most allocated bytes",
@@ -274,7 +281,13 @@ pub fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &
         Measure::Leaked => "Most bytes leaked",
         Measure::Temporary => "Most temporary allocations",
     };
-    page.sentence(heading(title, list.largest.len(), list.places));
+    let own = pool.map_or(0, |pool| list.by.of(pool));
+    let own = if own >= list.total.div_ceil(20).max(1) {
+        format!("  without {} of libstdc++'s own", amount(list.by, own, look))
+    } else {
+        String::new()
+    };
+    page.sentence(heading(title, list.largest.len(), list.places).faint(own));
     let sampled = list.largest.iter().any(|place| place.estimate.is_some());
     let columns = if sampled { 4 } else { 3 };
     let mut align = vec![Align::Right; columns];

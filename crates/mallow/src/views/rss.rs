@@ -9,7 +9,7 @@ use mallow_report::analysis::{PageMap, RssMoment, page_map, rss, shown_footprint
 
 use super::rss_text::{cause, text};
 use crate::flags::RssFlags;
-use crate::input::filters;
+use crate::input::processes;
 use crate::input::recording::Recording;
 use crate::output::destination::Destination;
 use crate::output::picture::{self, heap_map};
@@ -93,8 +93,8 @@ fn footprint(recording: &Recording, flags: &RssFlags) -> Result<usize> {
 
 /// The number of the process that is meant: of several, the one with the highest RSS.
 fn process(profile: &Profile, wanted: &str) -> Result<u32> {
-    let meant = |number: u32| profile.processes.get(number as usize).is_some_and(|p| filters::is(p, wanted));
-    let of_wanted = profile.footprints.iter().filter(|footprint| meant(footprint.process.0));
+    let meant = processes::find(profile, wanted)?;
+    let of_wanted = profile.footprints.iter().filter(|footprint| meant.contains(&footprint.process.0));
     if let Some(footprint) = of_wanted.max_by_key(|footprint| footprint.totals.rss) {
         return Ok(footprint.process.0);
     }

@@ -6,7 +6,7 @@ use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
 
 use super::report_document::{ReportDocument, has};
 use super::report_text::{places, processes, title, totals, unscanned};
-use super::{insights, verdict};
+use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::input::names::MissingNames;
 use crate::output::text::units::{bytes, count, of, percent};
@@ -33,6 +33,7 @@ struct Parts {
     hints: usize,
     frees: bool,
     rss: usize,
+    programs: bool,
     processes: bool,
 }
 
@@ -40,6 +41,7 @@ struct Parts {
 const STEPS: &[fn(&mut Parts)] = &[
     |parts| parts.peak = 1,
     |parts| parts.leaks = 1,
+    |parts| parts.programs = true,
     |parts| parts.insights = 1,
     |parts| parts.rss = 1,
     |parts| parts.peak = 3,
@@ -63,6 +65,7 @@ const STEPS: &[fn(&mut Parts)] = &[
 
 /// As much as fits below what is on the screen already.
 pub fn text(document: &ReportDocument, look: &Look) -> String {
+    let look = &Look { modules: programs::are_several(&document.overview), ..*look };
     let rows = look.height.unwrap_or(ROWS).saturating_sub(OTHER_ROWS);
     // The answer is an address, and one command may make it a name.
     let command = |missing: &MissingNames| {
@@ -87,7 +90,7 @@ pub fn text(document: &ReportDocument, look: &Look) -> String {
 fn begins_with_an_address(document: &ReportDocument) -> bool {
     let lists = &document.overview.largest;
     let first = [Measure::Peak, Measure::Allocations].iter().find_map(|by| {
-        let list = lists.iter().find(|list| list.by == *by && list.total > 0)?;
+        let list = lists.iter().find(|list| list.by == *by && !list.largest.is_empty())?;
         list.largest.first()?.frame.as_ref()
     });
     first.is_some_and(|frame| !frame.named)
@@ -100,6 +103,9 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     title(report, Line::new().faint("; --all shows more"), &mut page);
     totals(document, (parts.frees, parts.rss), look).onto(&mut page);
     unscanned(document, &mut page);
+    if parts.programs && programs::are_several(report) {
+        programs::line(report, look, &mut page);
+    }
     if parts.processes && report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);
@@ -132,11 +138,12 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
 }
 
 fn list(document: &ReportDocument, by: Measure, shown: usize, look: &Look, page: &mut Page) {
-    let all = document.overview.largest.iter().find(|list| list.by == by && list.total > 0);
+    let all = document.overview.largest.iter().find(|list| list.by == by && !list.largest.is_empty());
     let Some(all) = all.filter(|_| shown > 0) else { return };
     page.gap();
     let largest = all.largest.iter().take(shown).cloned().collect();
-    places(&Largest { largest, ..all.clone() }, look, (false, false), page);
+    let pool = document.overview.emergency_pool.as_ref();
+    places(&Largest { largest, ..all.clone() }, pool, look, (false, false), page);
 }
 
 /// A row for each cause.

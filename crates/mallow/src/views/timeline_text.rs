@@ -175,7 +175,7 @@ fn moments(report: &Timeline, look: &Look) -> Table {
 fn named(band: &Band, look: &Look) -> Line {
     let Some(name) = &band.function else { return Line::new().faint("(no stack is known)") };
     let at = location(name, band.file.as_deref(), None, band.module.as_deref(), look);
-    Line::new().strong(function(name, look)).plain(" ").faint(at)
+    Line::new().strong_name(function(name, look)).plain(" ").faint(at)
 }
 
 #[cfg(test)]

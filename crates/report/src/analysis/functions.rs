@@ -47,6 +47,26 @@ pub struct Frame {
     /// `function` is a name, and not an address.
     #[serde(skip)]
     pub named: bool,
+    /// It exists to hand out memory.
+    #[serde(skip)]
+    pub allocates: bool,
+    /// Another row's function has the same name without its arguments: lists show them.
+    #[serde(skip)]
+    pub keeps_arguments: bool,
+}
+
+/// Marks functions of rows that would read the same, although they are several: instances of one generic function, say.
+pub(crate) fn tell_apart<'f>(rows: impl Iterator<Item = &'f mut Frame>) {
+    let mut known: FxHashMap<(String, Option<String>, Option<u32>, Option<String>), Vec<&'f mut Frame>> =
+        FxHashMap::default();
+    for frame in rows {
+        let key = (names::short(&frame.function), frame.file.clone(), frame.line, frame.module.clone());
+        known.entry(key).or_default().push(frame);
+    }
+    for frames in known.into_values() {
+        let several = frames.windows(2).any(|two| two[0].function != two[1].function);
+        frames.into_iter().for_each(|frame| frame.keeps_arguments = several);
+    }
 }
 
 /// A whole stack, as reports show it.
@@ -408,6 +428,8 @@ impl<'a> Functions<'a> {
             inlined: step.inlined,
             looked_past: self.is_looked_past(step),
             named: !step.nameless,
+            allocates: step.kind == FunctionKind::Allocator,
+            keeps_arguments: false,
         }
     }
 

@@ -6,8 +6,8 @@ use mallow_profile::{Profile, StackId, StringId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::function_kind::FunctionKind;
-use super::functions::{Frame, FunctionId, Functions, Named, Stack, Step};
+use super::emergency_pool::is_emergency_pool;
+use super::functions::{Frame, FunctionId, Functions, Named, Stack, tell_apart};
 use super::leak_sites::{LeakSite, Leaked, is_zero};
 use super::leak_states::{LeakState, States, chosen as chosen_site};
 use super::numbers::LeftOut;
@@ -139,22 +139,9 @@ pub(super) fn causes(
             largest_site: functions.stack(stack),
         }
     };
-    let leak_causes = causes.into_iter().map(cause).collect();
+    let mut leak_causes: Vec<LeakCause> = causes.into_iter().map(cause).collect();
+    tell_apart(leak_causes.iter_mut().filter_map(|cause| cause.frame.as_mut()));
     LeakCauses { leak_causes_in_all, leak_causes, leak_causes_hidden, emergency_pool: None }
-}
-
-/// The initialiser of libstdc++ alone is between the loader and the allocator, which is how a library without names shows it.
-pub(super) fn is_emergency_pool(functions: &Functions<'_>, stack: StackId) -> bool {
-    let base = |step: &Step| {
-        let path = step.module.and_then(|module| functions.module_path(module)).unwrap_or_default();
-        path.rsplit('/').next().unwrap_or(path)
-    };
-    let mut steps = functions.steps(stack).skip_while(|step| step.kind == FunctionKind::Allocator).peekable();
-    let mut inside = false;
-    while steps.next_if(|step| base(step).starts_with("libstdc++.so")).is_some() {
-        inside = true;
-    }
-    inside && steps.peek().is_some_and(|step| ["ld-linux", "ld-2"].iter().any(|loader| base(step).starts_with(loader)))
 }
 
 #[cfg(test)]
@@ -193,6 +180,12 @@ mod tests {
         b.site(p, &["operator new!libstdc++.so.6", "main@a.cc:1"], blocks(1, 9, 0, 1));
         let report = leak_causes(&b.profile, 9);
         assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((1, 72_704)));
+        // Linked statically, it is in the program.
+        let start = ["call_init!libc.so.6", "__libc_start_main_impl!libc.so.6", "_start"];
+        b.site(p, &[&["_GLOBAL__sub_I_eh_alloc.cc"], &start[..]].concat(), blocks(1, 73_728, 0, 1));
+        b.site(p, &[&["_GLOBAL__sub_I_main.cc"], &start[..]].concat(), blocks(1, 30, 0, 0));
+        let report = leak_causes(&b.profile, 9);
+        assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((2, 146_432)));
         assert_eq!((report.leak_causes_in_all, report.leaked().leaked_bytes), (2, 17));
     }
 }

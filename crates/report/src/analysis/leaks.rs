@@ -6,8 +6,9 @@ use mallow_profile::{Origin, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::emergency_pool::is_emergency_pool;
 use super::functions::Functions;
-use super::leak_causes::{LeakCauses, causes, is_emergency_pool};
+use super::leak_causes::{LeakCauses, causes};
 use super::leak_sites::{LeakSite, Leaked};
 use super::leak_states::{LeakState, LeakStates, States, chosen as chosen_site, leak_states};
 use super::numbers::{Ending, Least, LeftOut};

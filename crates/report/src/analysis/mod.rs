@@ -5,6 +5,7 @@ mod calls;
 mod changes;
 mod custom_allocators;
 pub mod diff;
+mod emergency_pool;
 mod flame;
 mod fleet;
 pub mod function_kind;

@@ -7,7 +7,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
-use super::functions::{Frame, FunctionId, Functions, Named, Stack};
+use super::emergency_pool::is_emergency_pool;
+use super::functions::{Frame, FunctionId, Functions, Named, Stack, tell_apart};
 use super::intervals::{PrecisionTable, TotalEstimates, total_estimates};
 use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
 use super::resident::{HighestRss, highest_rss};
@@ -59,6 +60,10 @@ pub struct Overview {
     pub sites: u64,
     /// The largest places by each measure that the profile has.
     pub largest: Vec<Largest>,
+    /// What libstdc++ sets aside at its start for exceptions when memory is scarce: in the totals, and in no place. Left out
+    /// where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emergency_pool: Option<Totals>,
 }
 
 /// Calls of one allocating function.
@@ -201,7 +206,15 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     let functions = Functions::new(profile);
     let mut sites = 0;
     let table = PrecisionTable::of(profile);
-    let groups = group(&functions, by_stack(profile).inspect(|_| sites += 1), table.as_ref());
+    let mut pool: Option<Counts> = None;
+    let stacks = by_stack(profile).inspect(|_| sites += 1).filter(|(stack, counts)| {
+        let of_pool = is_emergency_pool(&functions, *stack);
+        if of_pool {
+            *pool.get_or_insert_default() += *counts;
+        }
+        !of_pool
+    });
+    let groups = group(&functions, stacks, table.as_ref());
     let mut families = FamilyCounts::default();
     for process in &profile.processes {
         families += process.families;
@@ -228,6 +241,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         highest_rss: highest_rss(profile),
         sites,
         largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit, table.as_ref())).collect(),
+        emergency_pool: pool.map(Totals::from),
     }
 }
 
@@ -299,7 +313,9 @@ fn largest(
             largest_site: PlaceSite { totals: counts.into(), stack: functions.stack(stack) },
         }
     };
-    Largest { by, total: by.of(totals), places, largest: ranked.iter().map(|(_, g)| place(g)).collect(), hidden }
+    let mut largest: Vec<Place> = ranked.iter().map(|(_, group)| place(group)).collect();
+    tell_apart(largest.iter_mut().filter_map(|place| place.frame.as_mut()));
+    Largest { by, total: by.of(totals), places, largest, hidden }
 }
 
 /// The families that were called.
@@ -437,6 +453,24 @@ mod tests {
         }
         assert_eq!(report.processes.len(), 2);
         assert_eq!((report.families.len(), report.families[0].family), (1, "malloc"));
+    }
+
+    #[test]
+    fn the_pool_of_libstdcxx_is_no_row() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 100);
+        let loader = ["call_init!ld-linux-x86-64.so.2", "_dl_init!ld-linux-x86-64.so.2"];
+        b.site(p, &[&["+0xa7a1a!libstdc++.so.6"], &loader[..]].concat(), blocks(1, 72_704, 0, 1));
+        b.site(p, &["operator new!libstdc++.so.6", "main@a.cc:1"], blocks(2, 9, 0, 0));
+        let report = overview(&b.profile, 9);
+        assert_eq!((report.totals.allocations, report.emergency_pool.map(|pool| pool.peak_bytes)), (3, Some(72_704)));
+        for list in &report.largest {
+            let names: Vec<_> = list.largest.iter().filter_map(|p| p.frame.as_ref()).map(|f| &f.function[..]).collect();
+            let pool = report.emergency_pool.map_or(0, |pool| list.by.of(&pool));
+            let rows: u64 = list.largest.iter().map(|place| list.by.of(&place.totals)).sum();
+            assert!(names.is_empty() || names == ["main"], "{names:?}");
+            assert_eq!(rows + pool, list.total, "{:?}", list.by);
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Look {
     pub exact: bool,
     /// Names and paths as they are.
     pub full_names: bool,
+    /// Places have their modules beside their lines: they are of several programs.
+    pub modules: bool,
 }
 
 impl Look {
@@ -51,6 +53,7 @@ impl Look {
             ascii: ascii(),
             exact: false,
             full_names: false,
+            modules: false,
         }
     }
 }

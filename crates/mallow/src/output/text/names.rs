@@ -1,6 +1,8 @@
 //! Names of functions and places, as long as a person needs them.
 
+use mallow_report::analysis::Frame;
 use mallow_report::names;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::look::Look;
 
@@ -9,19 +11,73 @@ pub fn function(name: &str, look: &Look) -> String {
     if look.full_names { name.to_owned() } else { names::short(name) }
 }
 
-/// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known; nothing where neither is, or
-/// where the name itself is `module+0xoffset`.
+/// The name of a row's function: with its arguments where another row's would read the same.
+pub fn function_of(frame: &Frame, look: &Look) -> String {
+    if frame.keeps_arguments && !look.full_names {
+        names::with_arguments(&frame.function)
+    } else {
+        function(&frame.function, look)
+    }
+}
+
+/// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording has several
+/// programs; nothing where neither is known, or where the name itself is `module+0xoffset`.
 pub fn location(name: &str, file: Option<&str>, line: Option<u32>, module: Option<&str>, look: &Look) -> String {
     let base = |path: &str| {
         let short = if look.full_names { path } else { file_name(path) };
         short.to_owned()
     };
+    let whose = module.filter(|_| look.modules).map_or(String::new(), |module| format!(" [{}]", base(module)));
     match (file, line, module) {
-        (Some(file), Some(line), _) => format!("{}:{line}", base(file)),
-        (Some(file), None, _) => base(file),
+        (Some(file), Some(line), _) => format!("{}:{line}{whose}", base(file)),
+        (Some(file), None, _) => base(file) + &whose,
         (None, _, Some(module)) if !name.contains("+0x") => format!("[{}]", base(module)),
         _ => String::new(),
     }
+}
+
+/// The name in at most `columns` columns: of one that is wider, the middle is left out. What is behind the last separator, which is
+/// the function, stays whole if it fits.
+pub fn elided(name: &str, columns: usize) -> String {
+    if name.width() <= columns {
+        return name.to_owned();
+    }
+    let room = columns.saturating_sub(1);
+    // In brackets are arguments.
+    let (mut depth, mut last) = (0i32, 0);
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth = (depth - 1).max(0),
+            ':' | '.' | '/' if depth == 0 && !name[at + 1..].starts_with(':') => last = at + 1,
+            _ => {}
+        }
+    }
+    let begin = last - name[..last].chars().rev().take_while(|c| *c == ':' || *c == '.').count();
+    // Without its arguments, if it is too wide with them.
+    if name[begin..].width() > room
+        && let Some(arguments) = name[begin..].find(['(', '<', '[']).filter(|&at| at > 2)
+    {
+        return elided(&name[..begin + arguments], room) + "…";
+    }
+    // Where the function alone is too wide, both of its ends say more than one.
+    let tail = if name[begin..].width() <= room { name[begin..].width() } else { room - room / 2 };
+    let (mut end, mut used) = (String::new(), 0);
+    for c in name.chars().rev() {
+        used += c.width().unwrap_or(0);
+        if used > tail {
+            break;
+        }
+        end.insert(0, c);
+    }
+    let mut begin = String::new();
+    let mut left = room - end.width().min(room);
+    for c in name.chars() {
+        let Some(less) = left.checked_sub(c.width().unwrap_or(0)) else { break };
+        left = less;
+        begin.push(c);
+    }
+    format!("{begin}…{end}")
 }
 
 /// Files that are called the same in each package: their directory tells them apart.
@@ -42,6 +98,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_a_name_that_is_cut_the_function_stays() {
+        for (name, columns, expected) in [
+            ("ns::f", 5, "ns::f"),
+            ("heap::base::Worklist<…>::Local::Publish", 20, "heap::base…::Publish"),
+            ("heap::base::Worklist<a::b>::Publish<c::d>", 30, "heap::base::Wo…::Publish<c::d>"),
+            ("main.(*Server).handleRequest", 20, "main.….handleRequest"),
+            ("app::Parser::parse_row(std::string const&)", 26, "app::Parser::parse_row…"),
+            ("app::Parser::parse_row(std::string const&)", 20, "app::Pa…::parse_row…"),
+            ("a_function_with_one_long_name", 12, "a_fun…g_name"),
+            ("名前空間::関数", 9, "名…::関数"),
+            ("", 0, ""),
+            ("abc", 0, "…"),
+            (")>::x", 3, "…:x"),
+        ] {
+            let cut = elided(name, columns);
+            assert!(cut.width() <= columns.max(1), "{cut}");
+            assert_eq!(cut, expected, "{name}");
+        }
+    }
+
+    #[test]
     fn the_best_that_is_known_is_shown() {
         let look = Look::default();
         let full = Look { full_names: true, ..look };
@@ -54,6 +131,9 @@ mod tests {
         assert_eq!(location("f", file, None, module, &look), "parser.cc");
         assert_eq!(location("f", None, None, module, &look), "[libx.so.1]");
         assert_eq!(location("libx.so.1+0x12", None, None, module, &look), "");
+        let programs = Look { modules: true, ..look };
+        assert_eq!(location("f", file, Some(212), module, &programs), "parser.cc:212 [libx.so.1]");
+        assert_eq!(location("f", None, None, module, &programs), "[libx.so.1]");
         assert_eq!(function("ns::f<int>(int)", &look), "ns::f<…>");
         assert_eq!(function("ns::f<int>(int)", &full), "ns::f<int>(int)");
     }

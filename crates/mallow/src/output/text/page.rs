@@ -7,11 +7,20 @@ use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::look::Look;
+use super::names::elided;
 
 /// A line, made of pieces with styles. Its text is harmless: no piece can hold a control character.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    pieces: Vec<(Style, String)>,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug)]
+struct Piece {
+    style: Style,
+    text: String,
+    /// A function's name: where it is cut, its end is kept.
+    is_name: bool,
 }
 
 impl Line {
@@ -40,6 +49,21 @@ impl Line {
         self.with(Style::new().fg_color(Some(AnsiColor::Yellow.into())), text)
     }
 
+    /// Adds the name of a function that matters: where the terminal is too narrow, its middle is left out.
+    pub fn strong_name(self, name: impl AsRef<str>) -> Self {
+        self.name(Style::new().bold(), name)
+    }
+
+    /// The same of one that may be passed over.
+    pub fn faint_name(self, name: impl AsRef<str>) -> Self {
+        self.name(Style::new().dimmed(), name)
+    }
+
+    fn name(mut self, style: Style, name: impl AsRef<str>) -> Self {
+        self.pieces.push(Piece { style, text: clean(name.as_ref()).into_owned(), is_name: true });
+        self
+    }
+
     /// Adds another line's pieces.
     pub fn then(mut self, other: Line) -> Self {
         self.pieces.extend(other.pieces);
@@ -52,18 +76,18 @@ impl Line {
     }
 
     fn with(mut self, style: Style, text: impl AsRef<str>) -> Self {
-        self.pieces.push((style, clean(text.as_ref()).into_owned()));
+        self.pieces.push(Piece { style, text: clean(text.as_ref()).into_owned(), is_name: false });
         self
     }
 
     /// Columns that it takes.
     pub fn width(&self) -> usize {
-        self.pieces.iter().map(|(_, text)| text.width()).sum()
+        self.pieces.iter().map(|piece| piece.text.width()).sum()
     }
 
     /// Takes spaces away at its end.
     fn trim_end(&mut self) {
-        while let Some((_, last)) = self.pieces.last_mut() {
+        while let Some(Piece { text: last, .. }) = self.pieces.last_mut() {
             last.truncate(last.trim_end().len());
             if !last.is_empty() {
                 break;
@@ -72,23 +96,46 @@ impl Line {
         }
     }
 
-    /// Cuts it to `width` columns, the last of them an ellipsis where something was cut.
+    /// Cuts it to `width` columns, the last of them an ellipsis where something was cut. A name that does not fit loses its middle,
+    /// and leaves room for the place that is behind it.
     fn cut(&mut self, width: usize) {
+        /// Fewer columns show nothing of a name.
+        const NAME: usize = 12;
+        /// A wider place is left out.
+        const PLACE: usize = 24;
         if self.width() <= width {
             return;
         }
         let mut left = width.saturating_sub(1);
-        let mut kept = 0;
-        for (_, text) in &mut self.pieces {
-            kept += 1;
-            if let Some(end) = end_of_columns(text, left) {
-                text.truncate(end);
-                text.push('…');
-                break;
-            }
-            left -= text.width();
+        for at in 0..self.pieces.len() {
+            let behind = &self.pieces[at + 1..];
+            let place: usize = behind.iter().take_while(|piece| !piece.is_name).map(|piece| piece.text.width()).sum();
+            // A space stands between a name and the ellipsis for what follows.
+            let reserved = match place {
+                0 if behind.is_empty() => 0,
+                place if place <= PLACE && place + NAME <= left => place,
+                _ => 1,
+            };
+            let Some(piece) = self.pieces.get_mut(at) else { break };
+            let room = if piece.is_name { left.saturating_sub(reserved) } else { left };
+            let end = match end_of_columns(&piece.text, room) {
+                None => None,
+                Some(_) if piece.is_name && room >= NAME => {
+                    piece.text = elided(&piece.text, room);
+                    None
+                }
+                Some(_) if piece.is_name => end_of_columns(&piece.text, left).map(|_| 0),
+                Some(end) => Some(end),
+            };
+            let Some(end) = end else {
+                left -= piece.text.width();
+                continue;
+            };
+            piece.text.truncate(end);
+            piece.text.push('…');
+            self.pieces.truncate(at + 1);
+            return;
         }
-        self.pieces.truncate(kept);
     }
 }
 
@@ -128,7 +175,7 @@ impl Page {
         if let Some(width) = self.look.width {
             line.cut(width);
         }
-        for (style, text) in &line.pieces {
+        for Piece { style, text, .. } in &line.pieces {
             // Writing into a string cannot fail.
             let _ = if self.look.colour && *style != Style::new() {
                 write!(self.text, "{style}{text}{style:#}")
@@ -147,14 +194,14 @@ impl Page {
     /// Adds a line of prose: broken between words where the terminal ends, and never cut. What goes on has the line's own indent.
     pub fn sentence(&mut self, line: Line) {
         let Some(width) = self.look.width.filter(|&width| line.width() > width) else { return self.line(line) };
-        let first = line.pieces.iter().find(|(_, text)| !text.is_empty()).map_or("", |(_, text)| text);
+        let first = line.pieces.iter().find(|piece| !piece.text.is_empty()).map_or("", |piece| &piece.text);
         let indent = (first.len() - first.trim_start_matches(' ').len()).min(width / 2);
         let mut row = Line::new();
         // Pieces since the last space.
         let mut word = Line::new();
-        for (style, text) in &line.pieces {
+        for Piece { style, text, is_name } in &line.pieces {
             for part in text.split_inclusive(' ') {
-                word.pieces.push((*style, part.to_owned()));
+                word.pieces.push(Piece { style: *style, text: part.to_owned(), is_name: *is_name });
                 if part.ends_with(' ') {
                     self.add_word(&mut row, std::mem::take(&mut word), width, indent);
                 }
@@ -165,8 +212,8 @@ impl Page {
     }
 
     fn add_word(&mut self, row: &mut Line, word: Line, width: usize, indent: usize) {
-        let used = word.width() - usize::from(word.pieces.last().is_some_and(|(_, text)| text.ends_with(' ')));
-        let is_begun = row.pieces.iter().any(|(_, text)| !text.trim().is_empty());
+        let used = word.width() - usize::from(word.pieces.last().is_some_and(|piece| piece.text.ends_with(' ')));
+        let is_begun = row.pieces.iter().any(|piece| !piece.text.trim().is_empty());
         if is_begun && row.width() + used > width {
             self.line(std::mem::replace(row, Line::new().plain(" ".repeat(indent))));
         }
@@ -286,6 +333,25 @@ mod tests {
         assert_eq!(shown(look(11), line()), "abc日本語x…\n");
         assert_eq!(shown(look(7), line()), "abc日…\n");
         assert_eq!(shown(look(3), line()), "ab…\n");
+    }
+
+    #[test]
+    fn names_are_cut_in_the_middle_and_keep_their_function() {
+        let look = |width| Look { width: Some(width), ..Look::default() };
+        let line = || {
+            let line = Line::new().plain("9 %  ").strong_name("v8::internal::StringTable::Resize").plain(" a.cc:12");
+            line.faint(" ← ").faint_name("v8::internal::Isolate::Initialize").plain(" b.cc:4")
+        };
+        assert_eq!(
+            shown(look(99), line()),
+            "9 %  v8::internal::StringTable::Resize a.cc:12 ← v8::internal::Isolate::Initialize b.cc:4\n"
+        );
+        assert_eq!(
+            shown(look(80), line()),
+            "9 %  v8::internal::StringTable::Resize a.cc:12 ← v8::intern…::Initialize b.cc:4\n"
+        );
+        assert_eq!(shown(look(60), line()), "9 %  v8::internal::StringTable::Resize a.cc:12 ← …\n");
+        assert_eq!(shown(look(36), line()), "9 %  v8::intern…::Resize a.cc:12 ← …\n");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use mallow_report::analysis::{Frame, Stack};
 
 use super::look::Look;
-use super::names::{function, location};
+use super::names::{function, function_of, location};
 use super::page::{Line, Page};
 use super::units::{count, of};
 
@@ -13,11 +13,16 @@ pub fn heading(title: &str, shown: usize, all: u64) -> Line {
     if (shown as u64) < all { line.faint(format!("  (the largest {shown} of {})", count(all))) } else { line }
 }
 
-/// A function and where it is.
+/// A function and where it is, of a stack.
 pub fn framed(frame: &Frame, look: &Look) -> Line {
-    let name = function(&frame.function, look);
+    placed(frame, &Look { modules: false, ..*look })
+}
+
+/// A function and where it is.
+fn placed(frame: &Frame, look: &Look) -> Line {
+    let name = function_of(frame, look);
     let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
-    let line = if frame.looked_past { Line::new().faint(name) } else { Line::new().strong(name) };
+    let line = if frame.looked_past { Line::new().faint_name(name) } else { Line::new().strong_name(name) };
     if at.is_empty() { line } else { line.plain(" ").plain(at) }
 }
 
@@ -37,16 +42,20 @@ pub fn described_by(
     const CALLERS: usize = 4;
     const WIDE: usize = 120;
     let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
-    let mut line = framed(frame, look);
+    // A function that hands out memory is a place where nothing else is on the stack.
+    if frame.allocates && stack.own().iter().all(|frame| frame.allocates) {
+        return Line::new().faint("(no caller is known) via ").faint_name(function(&frame.function, look));
+    }
+    let mut line = placed(frame, look);
     if let Some(by) = by {
-        line = line.plain(format!(", by {}", function(by, look)));
+        line = line.plain(", by ").faint_name(function(by, look));
     }
     // Where there is little room, callers are worth more.
     if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
         line = line.faint(format!(" ({})", of(sites, "site")));
     }
     if let Some(through) = through.filter(|_| by.is_none()) {
-        line = line.faint(format!(" via {}", function(through, look)));
+        line = line.faint(" via ").faint_name(function(through, look));
     }
     called(line, frame, stack, CALLERS, look)
 }
@@ -66,7 +75,7 @@ pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: 
             line = line.faint(" ← …");
             break;
         }
-        line = line.faint(format!(" ← {}", function(last, look)));
+        line = line.faint(" ← ").faint_name(function(last, look));
         if let (Some(file), Some(at)) = (caller.file.as_deref(), caller.line) {
             let at = location(last, Some(file), Some(at), None, look);
             line = line.faint(format!(" {at}"));
@@ -89,6 +98,9 @@ pub fn stacked(stack: &Stack, look: &Look, stacks: bool, page: &mut Page) {
     }
     let own = stack.frames.iter().position(|f| !f.looked_past).unwrap_or(stack.frames.len());
     let (inner, outer) = stack.frames.split_at(own);
+    // `operator new` and its like head every stack.
+    let says_nothing = inner.iter().take_while(|f| f.allocates).count();
+    let inner = if stacks || says_nothing == stack.frames.len() { inner } else { &inner[says_nothing..] };
     let outer: Vec<_> = outer.iter().filter(|f| stacks || !f.looked_past).collect();
     let inner: Vec<_> = inner.iter().collect();
     let all = |frames: &[_]| if stacks { frames.len() } else { 0 };

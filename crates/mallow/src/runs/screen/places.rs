@@ -7,12 +7,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use unicode_width::UnicodeWidthStr;
 
 use super::fit::{faint, fit, strong, warning};
 use super::state::State;
 use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, estimated_count, growth_in_full, verdict};
 use crate::output::text::units::{count, of, share};
-use crate::output::text::{Look, clean, function, location};
+use crate::output::text::{Look, clean, elided, function, location};
 use crate::runs::watch::headline::seconds;
 
 /// Columns between two columns of the table.
@@ -93,12 +94,15 @@ pub fn table(frame: &mut Frame, area: Rect, state: &mut State, report: &Watched,
 /// the largest path is another one with every look.
 fn named(place: &WatchedPlace, report: &Watched, width: usize, look: &Look) -> Vec<Span<'static>> {
     const CALLERS: usize = 8;
+    /// Columns of a name, at the least.
+    const NAME: usize = 12;
     let Some(first) = &place.frame else { return vec![Span::styled("(no stack is known)", faint())] };
     let text = |name: &str| clean(&function(name, look)).into_owned();
     let at = location(&first.function, first.file.as_deref(), first.line, first.module.as_deref(), look);
     let arrow = if look.ascii { " <- " } else { " ← " };
     let at = if at.is_empty() { at } else { format!(" {}", clean(&at)) };
-    let mut spans = vec![Span::styled(text(&first.function), strong()), Span::raw(at)];
+    let name = elided(&text(&first.function), width.saturating_sub(at.width()).max(NAME));
+    let mut spans = vec![Span::styled(name, strong()), Span::raw(at)];
     if let Some(by) = &place.by {
         spans.push(Span::raw(format!(", by {}", text(by))));
     }

@@ -22,6 +22,8 @@ fn frame(function: &str, file: Option<&str>, line: u32) -> Frame {
         inlined: false,
         looked_past: false,
         named: true,
+        allocates: false,
+        keeps_arguments: false,
     }
 }
 

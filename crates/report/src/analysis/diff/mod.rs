@@ -93,7 +93,7 @@ pub fn diff_with_progress(before: &Profile, after: &Profile, options: DiffOption
         verdict,
         totals,
         places,
-        renamed: renamed::renamed(matches.iter().map(|of| &of.why[..]), &moved),
+        renamed: renamed::renamed(matches.iter().map(|of| &of.why[..]), &moved, joint),
         only_before: DiffList::default(),
         only_after: DiffList::default(),
         different: DiffList::default(),

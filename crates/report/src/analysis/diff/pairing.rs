@@ -333,7 +333,9 @@ fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
                 }
             }
             match (op, before, after) {
-                (Op::Renamed, Some(&from), Some(&to)) => *renamed.entry((from, to)).or_default() += 1,
+                (Op::Renamed, Some(&from), Some(&to)) if costs.joint.may_be_renamed(from, to) => {
+                    *renamed.entry((from, to)).or_default() += 1;
+                }
                 (Op::Before, Some(&token), _) => *lacking[BEFORE].entry(token).or_default() += 1,
                 (Op::After, _, Some(&token)) => *lacking[AFTER].entry(token).or_default() += 1,
                 _ => {}
@@ -369,14 +371,21 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Compa
     for op in costs.ops(&was.tokens, &is.tokens) {
         let before = if op == Op::After { None } else { before.next() };
         let after = if op == Op::Before { None } else { after.next() };
-        let why = match (op, before, after) {
-            (Op::Renamed, Some(from), Some(to)) => Why::Renamed { from: text(from), to: text(to) },
-            (Op::Before, Some(token), _) => Why::Gone { function: text(token) },
-            (Op::After, _, Some(token)) => Why::New { function: text(token) },
-            _ => continue,
+        let of_op = match (op, before, after) {
+            (Op::Renamed, Some(from), Some(to)) if costs.joint.may_be_renamed(*from, *to) => {
+                [Some(Why::Renamed { from: text(from), to: text(to) }), None]
+            }
+            (Op::Renamed, Some(from), Some(to)) => {
+                [Some(Why::Gone { function: text(from) }), Some(Why::New { function: text(to) })]
+            }
+            (Op::Before, Some(token), _) => [Some(Why::Gone { function: text(token) }), None],
+            (Op::After, _, Some(token)) => [Some(Why::New { function: text(token) }), None],
+            _ => [None, None],
         };
-        if !whys.contains(&why) {
-            whys.push(why);
+        for why in of_op.into_iter().flatten() {
+            if !whys.contains(&why) {
+                whys.push(why);
+            }
         }
     }
     let same = |a: u64, b: u64, compared: bool| !compared || a == b;

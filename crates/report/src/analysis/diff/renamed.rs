@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::moved::Moved;
 use super::report::{DiffRename, Why};
-use crate::analysis::function_kind::{FunctionKind, classify};
+use super::stacks::Joint;
 
 /// Of all reasons, those that name something; the one that most stacks have comes first.
-pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved) -> Vec<DiffRename> {
+pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved, joint: &Joint) -> Vec<DiffRename> {
+    // An address says nothing of another build.
+    let is_own = |function: &str| joint.is_own_text(function) && !function.contains("+0x");
     let mut all: BTreeMap<(bool, Why), (u64, BTreeSet<&str>)> = BTreeMap::new();
     for whys in stacks {
         let mut seen = BTreeSet::new();
@@ -44,9 +46,4 @@ pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved
         .collect();
     renamed.sort_by_key(|one| (std::cmp::Reverse(one.file), std::cmp::Reverse(one.stacks)));
     renamed
-}
-
-/// By its name. An address says nothing of another build.
-fn is_own(function: &str) -> bool {
-    classify(Some(function), None, None) == FunctionKind::Own && !function.contains("+0x")
 }

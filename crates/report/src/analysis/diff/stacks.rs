@@ -246,6 +246,17 @@ impl<'a> Joint<'a> {
         self.own.get(token.0 as usize).copied().unwrap_or(false)
     }
 
+    /// The same of what stays the same of a function, as text.
+    pub fn is_own_text(&self, text: &str) -> bool {
+        self.texts.binary_search_by(|one| one.as_str().cmp(text)).is_ok_and(|at| self.own[at])
+    }
+
+    /// May these be one function with two names? Two of the C library's are two: its names are an interface.
+    pub fn may_be_renamed(&self, before: Token, after: Token) -> bool {
+        let of_c = |token| !self.is_own(token) && !self.text(token).contains([':', '.', ' ', '<']);
+        !(of_c(before) && of_c(after))
+    }
+
     /// How many functions there are; tokens are below it.
     pub fn functions(&self) -> usize {
         self.texts.len()

@@ -1,0 +1,136 @@
+//! The programs of a recording: a build has thirteen processes and four programs.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use mallow_profile::Quantity;
+use mallow_report::analysis::{Overview, ProcessRow};
+
+use super::report_document::has;
+use crate::output::text::units::{bytes, count, of};
+use crate::output::text::{Align, Line, Look, Page, Table};
+
+/// What the processes of a program did.
+#[derive(Default)]
+struct Program {
+    processes: u64,
+    allocations: u64,
+    /// The highest of its processes' own peaks.
+    own_peak: u64,
+    leaked_bytes: u64,
+}
+
+/// The name of a process's program: as it was called, without its directory.
+fn name(process: &ProcessRow) -> &str {
+    let called = process.arguments.first().filter(|name| !name.is_empty()).unwrap_or(&process.executable);
+    called.rsplit('/').next().unwrap_or(called)
+}
+
+/// Did several programs allocate?
+pub fn are_several(report: &Overview) -> bool {
+    let mut names = report.processes.iter().filter(|process| process.totals.allocations > 0).map(name);
+    let first = names.next();
+    has(report, Quantity::Processes) && names.any(|name| Some(name) != first)
+}
+
+/// Those with the highest peaks first.
+fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
+    let mut programs: BTreeMap<&str, Program> = BTreeMap::new();
+    for process in &report.processes {
+        let program = programs.entry(name(process)).or_default();
+        program.processes += 1;
+        program.allocations = program.allocations.saturating_add(process.totals.allocations);
+        program.own_peak = program.own_peak.max(process.own_peak_bytes);
+        program.leaked_bytes = program.leaked_bytes.saturating_add(process.totals.leaked_bytes);
+    }
+    let mut programs: Vec<_> = programs.into_iter().collect();
+    programs.sort_by_key(|(_, program)| Reverse((program.own_peak, program.allocations)));
+    programs
+}
+
+/// All programs in a line or two: `Programs by peak: cc1plus (4 processes, 4.27 MB), make (172 kB)`.
+pub fn line(report: &Overview, look: &Look, page: &mut Page) {
+    const NAMED: usize = 5;
+    let programs = by_peak(report);
+    let by_time = has(report, Quantity::Times);
+    let named = programs.iter().take(NAMED).map(|(name, program)| {
+        let processes = (program.processes > 1).then(|| of(program.processes, "process"));
+        let peak = by_time.then(|| bytes(program.own_peak, look.exact));
+        let facts: Vec<String> = processes.into_iter().chain(peak).collect();
+        if facts.is_empty() { (*name).to_owned() } else { format!("{name} ({})", facts.join(", ")) }
+    });
+    let mut named: Vec<String> = named.collect();
+    if programs.len() > NAMED {
+        named.push(format!("{} more", count((programs.len() - NAMED) as u64)));
+    }
+    let title = if by_time { "Programs by peak: " } else { "Programs: " };
+    page.hanging(Line::new().strong(title), &named.join(", "));
+}
+
+/// A row for each program, at most `limit` of them.
+pub fn show(report: &Overview, limit: usize, look: &Look, page: &mut Page) {
+    let programs = by_peak(report);
+    let all = programs.len();
+    type Column = (&'static str, Quantity, fn(&Program, &Look) -> String);
+    let columns: [Column; 4] = [
+        ("processes", Quantity::Processes, |program, _| count(program.processes)),
+        ("allocations", Quantity::Allocations, |program, _| count(program.allocations)),
+        ("highest peak", Quantity::Times, |program, look| bytes(program.own_peak, look.exact)),
+        ("live at the end", Quantity::LeakedBytes, |program, look| bytes(program.leaked_bytes, look.exact)),
+    ];
+    let columns: Vec<Column> = columns.into_iter().filter(|(_, quantity, _)| has(report, *quantity)).collect();
+    let mut table = Table::new(&[&[Align::Left][..], &vec![Align::Right; columns.len()]].concat());
+    let title = if all > limit { format!("Programs, {limit} of {}", count(all as u64)) } else { "Programs".to_owned() };
+    let titles = columns.iter().map(|(title, ..)| Line::new().faint(*title));
+    table.row([Line::new().strong(title)].into_iter().chain(titles));
+    for (name, program) in programs.iter().take(limit) {
+        let cells = columns.iter().map(|(.., cell)| Line::new().plain(cell(program, look)));
+        table.row([Line::new().plain(name)].into_iter().chain(cells));
+    }
+    table.onto(page);
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::testing::{Builder, blocks};
+
+    use super::{are_several, line, show};
+    use crate::output::text::{Look, Page};
+    use crate::views::report_document::ReportDocument;
+
+    #[test]
+    fn a_build_names_its_programs_and_a_pool_of_workers_is_one() {
+        let mut b = Builder::default();
+        for (pid, program, size, leaked) in
+            [(1, "make", 10, 0), (2, "cc1plus", 1000, 1), (3, "cc1plus", 3000, 2), (4, "as", 200, 0), (5, "ld", 20, 0)]
+        {
+            let process = b.process(pid, &[program], 10);
+            b.site(process, &["f", "main"], blocks(4, size, 0, leaked));
+            b.profile.processes[process.0 as usize].own_peak_bytes = 4 * size;
+        }
+        let document = ReportDocument::without_hints(&b.profile, 9, 9);
+        assert!(are_several(&document.overview));
+        let mut page = Page::new(Look::default());
+        show(&document.overview, 3, &Look::default(), &mut page);
+        let expected = "  \
+  Programs, 3 of 4  processes  allocations  highest peak  live at the end
+  cc1plus                   2            8       12.0 kB          7.00 kB
+  as                        1            4         800 B              0 B
+  ld                        1            4          80 B              0 B
+";
+        assert_eq!(page.into_text(), expected);
+        let mut page = Page::new(Look { width: Some(60), ..Look::default() });
+        line(&document.overview, &Look::default(), &mut page);
+        let expected = "\
+Programs by peak: cc1plus (2 processes, 12.0 kB), as (800
+                  B), ld (80 B), make (40 B)
+";
+        assert_eq!(page.into_text(), expected);
+        let mut workers = Builder::default();
+        for pid in [7, 8] {
+            let process = workers.process(pid, &["server"], 10);
+            workers.site(process, &["f", "main"], blocks(4, 8, 0, 0));
+        }
+        assert!(!are_several(&ReportDocument::without_hints(&workers.profile, 9, 9).overview));
+    }
+}
