@@ -47,3 +47,39 @@ pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved
     renamed.sort_by_key(|one| (std::cmp::Reverse(one.file), std::cmp::Reverse(one.stacks)));
     renamed
 }
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::Profile;
+
+    use crate::analysis::diff::{DiffOptions, Why, diff};
+    use crate::analysis::numbers::Measure;
+    use crate::testing::{Builder, blocks};
+
+    fn program(inner: &str, parse: &str) -> Profile {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        for (at, caller) in ["load", "reload", "import", "check"].into_iter().enumerate() {
+            let number = 100 + 10 * at as u64;
+            b.site(p, &["_IO_file_doallocate!libc.so.6", inner, "print", caller, "main"], blocks(number, 1024, 0, 0));
+            b.site(p, &[parse, caller, "main"], blocks(7 * number, 24, 0, 0));
+        }
+        b.profile
+    }
+
+    #[test]
+    fn two_functions_of_the_c_library_are_two() {
+        let rules = Default::default();
+        let options = DiffOptions { by: Measure::Allocations, rules, min: 0, limit: 99, any_measure: false, places: 9 };
+        let report = diff(&program("_IO_fputs!libc.so.6", "parse"), &program("_IO_fwrite!libc.so.6", "read"), options);
+        let names: Vec<_> = report.renamed.iter().map(|one| (&one.why, one.own)).collect();
+        let renamed = Why::Renamed { from: "parse".to_owned(), to: "read".to_owned() };
+        assert!(names.contains(&(&renamed, true)), "{names:?}");
+        let others = names.iter().filter(|(why, _)| matches!(why, Why::Renamed { .. })).count();
+        assert_eq!(others, 1, "{names:?}");
+        // The program's stack is the same: another function of the library is on it.
+        let gone = Why::Gone { function: "_IO_fputs".to_owned() };
+        assert!(names.contains(&(&gone, false)), "{names:?}");
+        assert_eq!((report.only_before.rows_in_all, report.only_after.rows_in_all), (0, 0));
+    }
+}
