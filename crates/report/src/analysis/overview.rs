@@ -456,6 +456,23 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_would_read_the_same_keep_their_arguments() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 100);
+        for shape in ["int", "string"] {
+            b.site(p, &[&format!("gen.Map[go.shape.{shape}]@gen.go:7"), "main.main@main.go:3"], blocks(2, 9, 0, 0));
+        }
+        b.site(p, &["gen.Keep[go.shape.int]@gen.go:9", "main.main@main.go:4"], blocks(2, 9, 0, 0));
+        let report = overview(&b.profile, 9);
+        let frames: Vec<_> = report.largest[0].largest.iter().filter_map(|place| place.frame.as_ref()).collect();
+        let mut kept: Vec<_> = frames.iter().map(|f| (f.keeps_arguments, f.function.as_str())).collect();
+        kept.sort_unstable();
+        let expected =
+            [(false, "gen.Keep[go.shape.int]"), (true, "gen.Map[go.shape.int]"), (true, "gen.Map[go.shape.string]")];
+        assert_eq!(kept, expected);
+    }
+
+    #[test]
     fn the_pool_of_libstdcxx_is_no_row() {
         let mut b = Builder::default();
         let p = b.process(1, &["a"], 100);
