@@ -110,7 +110,7 @@ mod tests {
             ("名前空間::関数", 9, "名…::関数"),
             ("", 0, ""),
             ("abc", 0, "…"),
-            (")>::x", 3, "…:x"),
+            (")>::x", 3, ")…x"),
         ] {
             let cut = elided(name, columns);
             assert!(cut.width() <= columns.max(1), "{cut}");
