@@ -57,8 +57,9 @@ pub struct Frame {
 
 /// Marks functions of rows that would read the same, although they are several: instances of one generic function, say.
 pub(crate) fn tell_apart<'f>(rows: impl Iterator<Item = &'f mut Frame>) {
-    let mut known: FxHashMap<(String, Option<String>, Option<u32>, Option<String>), Vec<&'f mut Frame>> =
-        FxHashMap::default();
+    /// What a row shows of a function: its short name, file, line and module.
+    type Shown = (String, Option<String>, Option<u32>, Option<String>);
+    let mut known: FxHashMap<Shown, Vec<&'f mut Frame>> = FxHashMap::default();
     for frame in rows {
         let key = (names::short(&frame.function), frame.file.clone(), frame.line, frame.module.clone());
         known.entry(key).or_default().push(frame);
