@@ -177,7 +177,7 @@ fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool
         format!("{} to {}", span(cause.oldest_ms), span(cause.youngest_ms))
     };
     let size = bytes(cause.leaked.leaked_bytes, look.exact);
-    let share = percent(cause.leaked.leaked_bytes, report.leaked_bytes);
+    let share = percent(cause.leaked.leaked_bytes, report.reported_bytes);
     let held = cause.leaked.leaked.saturating_sub(cause.heads);
     let times = match cause.leaked.leaked {
         _ if cause.heads > 0 && held > 0 => {

@@ -109,6 +109,8 @@ pub struct Report<'a> {
     pub ended: BTreeMap<String, u64>,
     /// Why programs that the command started are out of reach, each a clause.
     pub unreached: Vec<String>,
+    /// Why the command itself is out of reach, a sentence. None: it was within reach.
+    pub out_of_reach: Option<String>,
     /// Processes that were searched for leaks; an exec ends one and begins another.
     pub searched: u64,
     /// Why others were not, and how many.

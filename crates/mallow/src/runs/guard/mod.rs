@@ -89,6 +89,9 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         errors.outcomes.iter().filter_map(of).for_each(|reason| *processes.entry(reason.clone()).or_default() += 1);
         processes
     };
+    let was_seen =
+        errors.outcomes.iter().any(|outcome| outcome.guarded > 0 || outcome.unguarded > 0 || outcome.unfit > 0);
+    let out_of_reach = if was_seen { None } else { preflight::why(&Chain::of(&flags.run.command)) };
     let report = Report {
         command,
         exit_status: status,
@@ -104,6 +107,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
         unsearched: errors.unsearched(),
         unreached: watch.unreached(),
+        out_of_reach,
     };
     unrecorded::warn_programs(&report.unreached, "guarded");
     let running = watch.running();
@@ -115,9 +119,16 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     }
     write(flags, &report)?;
     if report.guarded == 0 && report.errors.is_empty() {
-        stdio::notify(
-            "no allocation was guarded: the command allocates none by malloc, or is out of reach; mallow doctor says more",
-        );
+        match &report.out_of_reach {
+            // The text on the screen has it already.
+            Some(why) if flags.view.json || flags.output.is_some() => {
+                stdio::notify(&format!("nothing was guarded: {why}"))
+            }
+            Some(_) => {}
+            None => stdio::notify(
+                "no allocation was guarded: the command allocates none by malloc, or is out of reach; mallow doctor says more",
+            ),
+        }
     }
     if !report.errors.is_empty() {
         return Ok(ExitCode::from(exit::ERRORS_FOUND));

@@ -20,7 +20,9 @@ const REASONS: usize = 5;
 pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> String {
     let mut page = Page::new(*look);
     let errors = report.errors;
+    // Of a program that was not looked at, "no error" would be said of nothing.
     let title = match errors.len() {
+        0 if report.out_of_reach.is_some() => "Nothing was guarded, so no memory error could be found.".to_owned(),
         0 if report.refused.is_empty() && report.ended.is_empty() => "No memory error was found.".to_owned(),
         0 => "No memory error was found in what was guarded.".to_owned(),
         n => format!("{} found", of(n as u64, "memory error")),
@@ -35,6 +37,10 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         page.sentence(
             Line::new().faint(format!("… {} more; --limit 0 shows all", count((errors.len() - limit) as u64))),
         );
+    }
+    if let Some(why) = &report.out_of_reach {
+        page.gap();
+        page.sentence(Line::new().warning("Out of reach").plain(format!(": {why}")));
     }
     for (reason, pids) in report.unsearched.iter().take(REASONS) {
         page.gap();
@@ -158,5 +164,47 @@ fn frames(stack: &Stack, look: &Look, stacks: bool, page: &mut Page) {
     }
     if named.len() > most {
         page.line(Line::new().faint(format!("    … {} more; --stacks shows all", named.len() - most)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Report, report};
+    use crate::output::text::Look;
+
+    fn nothing() -> Report<'static> {
+        Report {
+            command: vec!["gofmt".to_owned()],
+            exit_status: Some(0),
+            errors: &[],
+            suppressed: 0,
+            lost: 0,
+            guarded: 0,
+            unguarded: 0,
+            unfit: 0,
+            refused: BTreeMap::new(),
+            handled: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            unreached: Vec::new(),
+            out_of_reach: None,
+            searched: 0,
+            unsearched: BTreeMap::new(),
+        }
+    }
+
+    /// It was "No memory error was found." of a program that nobody looked at.
+    #[test]
+    fn a_program_out_of_reach_is_not_said_to_have_no_error() {
+        let why = Some("gofmt is statically linked".to_owned());
+        let text = report(&Report { out_of_reach: why, ..nothing() }, &Look::default(), false, 9);
+        assert!(
+            text.starts_with("Nothing was guarded, so no memory error could be found.  0 of 0 allocations"),
+            "{text}"
+        );
+        assert!(text.contains("Out of reach: gofmt is statically linked"), "{text}");
+        let text = report(&Report { guarded: 9, ..nothing() }, &Look::default(), false, 9);
+        assert!(text.starts_with("No memory error was found.  9 of 9 allocations guarded"), "{text}");
     }
 }
