@@ -78,6 +78,40 @@ fn program_that_allocates_nothing() {
     says(Case::new(&path), "nothing allocated nothing; ");
 }
 
+/// A recording of an earlier program stays where a later one of the same name records nothing.
+#[test]
+fn nothing_recorded_replaces_nothing() {
+    let path = program_as("busy", "busy-static", "cc", &["-static"]);
+    let place = directory();
+    let record = |command: &[&str]| {
+        Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "it.mallow", "--"]).args(command).go()
+    };
+    let names = || {
+        let entries = fs::read_dir(place.path()).expect("it").map(|entry| entry.expect("an entry").file_name());
+        entries.map(|name| name.into_string().expect("a name")).collect::<Vec<_>>()
+    };
+    let program = path.to_str().expect("a path");
+    let first = record(&[program, "3", "10"]);
+    assert_eq!(first.status, 125, "{}", first.err());
+    let own =
+        |err: &str| err.lines().filter(|line| line.starts_with("mallow: ")).map(str::to_owned).collect::<Vec<_>>();
+    let lines = own(&first.err());
+    assert!(lines.len() == 1 && lines[0].starts_with("mallow: nothing was recorded: "), "{lines:?}");
+    assert!(lines[0].contains("; link it dynamically") && lines[0].ends_with("; no file was written"), "{lines:?}");
+    assert_eq!(names(), [] as [&str; 0]);
+
+    assert_eq!(record(&["/bin/sh", "-c", "exit 0"]).status, 0);
+    let before = fs::read(place.path().join("it.mallow")).expect("a recording");
+    let second = record(&[program, "3", "10"]);
+    assert_eq!(second.status, 125, "{}", second.err());
+    assert!(second.err().contains("; it.mallow stays the recording of "), "{}", second.err());
+    assert!(fs::read(place.path().join("it.mallow")).expect("it stays") == before);
+    assert_eq!(names(), ["it.mallow"]);
+    // A command that fails keeps its own status: this one wants two arguments.
+    assert_eq!(record(&[program]).status, 99);
+    assert_eq!(names(), ["it.mallow"]);
+}
+
 /// What is in the way is the interpreter's.
 #[test]
 fn script_of_a_static_interpreter() {

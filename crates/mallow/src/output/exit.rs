@@ -20,7 +20,8 @@ pub const ERRORS_FOUND: u8 = 3;
 /// `doctor`: nothing would be recorded.
 pub const WOULD_FAIL: u8 = 3;
 /// Mallow failed before the command ran, or could not write its own output and `--fail-on-write-error` asks for that, in `stat`,
-/// `record`, `run` and `watch`, whose other codes are the command's; as `env` and `timeout` have it.
+/// `record`, `run` and `watch`, whose other codes are the command's; as `env` and `timeout` have it. Also where `record` could record
+/// nothing of a command that ended with 0.
 pub const FAILED_AROUND_COMMAND: u8 = 125;
 /// The command could not be executed.
 pub const NOT_EXECUTABLE: u8 = 126;

@@ -15,7 +15,7 @@ use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
 use super::script::Script;
 use super::status_line::StatusLine;
-use super::unrecorded::{self, ObservedProcesses};
+use super::unrecorded::{self, ObservedProcesses, Unrecorded};
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::input::recording;
 use crate::output::stdio;
@@ -91,21 +91,28 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
         // Children were not to be recorded.
         unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };
-    recorded.profile.unrecorded = match limits {
+    let Unrecorded { missing, nothing } = match limits {
         Some(limits) => {
             let all: Vec<String> = [limits].into_iter().chain(recorded.unwatched.iter().cloned()).collect();
             all.iter().for_each(|sentence| stdio::notify(sentence));
-            all
+            let nothing =
+                (sight.seen == 0).then(|| "the process allocated nothing while mallow was attached".to_owned());
+            Unrecorded { missing: all, nothing }
         }
         None => unrecorded::warn(&command, &sight),
     };
+    recorded.profile.unrecorded = missing;
+    if sight.seen == 0 && file.partial().is_some() {
+        let why = nothing.unwrap_or_else(|| "no process of the command took part".to_owned());
+        stdio::notify(&format!("nothing was recorded: {why}; {}", file.abandon()));
+        return Ok(Recorded { status: exit_status::after_nothing(exit_status), path: None });
+    }
     // Its files are hardly where they are now when the recording is read.
     let embed = (flags.embed_symbols || root.is_some()).then(|| Embedding {
         sources: !flags.no_sources && root.is_none(),
         root: root.as_ref().map(ForeignRoot::path),
     });
-    // Of a program that was out of sight there is nothing to report but that, in text.
-    let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
+    let report = !flags.no_report;
     let cut_short = recorded.profile.ending.cut_short.clone();
     let path = file.path().to_owned();
     let finished = finish(recorded, file, embed.as_ref(), report.then_some((&flags.view, flags.all)));

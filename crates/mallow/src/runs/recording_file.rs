@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mallow_capture::accounts::Options;
@@ -111,16 +112,24 @@ impl RecordingFile {
         }
     }
 
+    /// Leaves everything as it was before. What to say of that. Precondition: it is written aside.
+    pub fn abandon(self) -> String {
+        match self.age() {
+            Some(age) => format!("{} stays the recording of {} ago", self.path.display(), span(age.as_millis() as u64)),
+            None => "no file was written".to_owned(),
+        }
+    }
+
+    /// How old the file is that is there now.
+    fn age(&self) -> Option<Duration> {
+        let there = self.place.metadata().ok().filter(fs::Metadata::is_file)?;
+        there.modified().ok()?.elapsed().ok()
+    }
+
     /// Puts it where it belongs, complete or as far as it could be written. What to say of its name, and of a recording that it
     /// replaces.
     pub fn complete(mut self) -> Result<String> {
-        let age = self
-            .place
-            .metadata()
-            .ok()
-            .filter(fs::Metadata::is_file)
-            .and_then(|old| old.modified().ok()?.elapsed().ok());
-        let replaced = age.map(|age| format!(", replacing the one of {} ago", span(age.as_millis() as u64)));
+        let replaced = self.age().map(|age| format!(", replacing the one of {} ago", span(age.as_millis() as u64)));
         if let Some(partial) = self.partial.take() {
             let shown = partial.path.display().to_string();
             partial.complete(&self.place).with_context(|| {

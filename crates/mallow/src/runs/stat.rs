@@ -43,7 +43,10 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         let unwatched = &counted.unwatched;
-        unrecorded::warn(&flags.run.command, &ObservedProcesses { seen, command, failed, still_running: 0, unwatched });
+        let sight = ObservedProcesses { seen, command, failed, still_running: 0, unwatched };
+        if let Some(why) = unrecorded::warn(&flags.run.command, &sight).nothing {
+            stdio::notify(&format!("nothing was recorded: {why}"));
+        }
     }
     let stat = Stat {
         command: match flags.attach.pid {

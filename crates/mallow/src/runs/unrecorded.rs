@@ -25,10 +25,18 @@ pub struct ObservedProcesses<'a> {
 /// The number of unrecorded programs that are named.
 const UNWATCHED: usize = 3;
 
-/// Reports on standard error what was not recorded. Returns what views of the recording are to repeat: programs without
-/// which its numbers are not those of the whole command.
-pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Vec<String> {
-    let mut missing = Vec::new();
+/// What views of a recording are to repeat: programs without which its numbers are not those of the whole command.
+#[derive(Default)]
+pub struct Unrecorded {
+    /// A sentence each, without a full stop.
+    pub missing: Vec<String>,
+    /// Why there is no recording at all, and what to do instead.
+    pub nothing: Option<String>,
+}
+
+/// Reports on standard error what was not recorded, but for the reason why nothing was.
+pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
+    let (mut missing, mut nothing) = (Vec::new(), None);
     let mut warn_missing = |text: String| {
         stdio::notify(&text);
         missing.push(text);
@@ -40,7 +48,7 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Vec<String> 
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let name = program.to_string_lossy();
         match (preflight::why(&chain), seen) {
-            (Some(why), 0) => stdio::notify(&format!("nothing was recorded: {why}")),
+            (Some(why), 0) => nothing = Some(why),
             (Some(why), _) if sight.command > 0 => {
                 let last = chain.programs().last().map_or(name, |program| program.to_string_lossy());
                 // By the name that it was executed by: the same program, for the same reason.
@@ -51,9 +59,10 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Vec<String> 
                 warn_missing(format!("{last} was not recorded, only what led to it: {why}"));
             }
             (Some(why), _) => warn_missing(format!("{name} itself was not recorded, only what it started: {why}")),
-            (None, 0) => stdio::notify(&format!(
-                "nothing was recorded: {name} allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen"
-            )),
+            (None, 0) => {
+                let why = "allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen";
+                nothing = Some(format!("{name} {why}"));
+            }
             // It allocated nothing, and what it started did.
             (None, _) => {}
         }
@@ -70,7 +79,7 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Vec<String> 
         let processes = of(still_running.into(), "process");
         stdio::notify(&format!("{processes} continued after the recording ended; --wait records until all have ended"));
     }
-    missing
+    Unrecorded { missing, nothing }
 }
 
 fn started(why: &str, how: &str) -> String {
