@@ -208,6 +208,23 @@ COLD static void take_back(uint32_t *noted) {
         __atomic_store_n(noted, MALLOW_UNREACHED_FREE, __ATOMIC_RELEASE);
 }
 
+/* The image is about to end by exec: what it has live is given back, and no leak. After vfork the memory is the parent's, and so is
+ * the file. Under a filter nothing is asked for. */
+static uint32_t *exec_begins(void) {
+    struct mallow_process *process = target.process;
+    uint32_t none = MALLOW_EXIT_NOT;
+    if (process == NULL || filter_is(FILTER_SEEN) || process->pid != (uint32_t)sys_getpid() ||
+        !__atomic_compare_exchange_n(&process->exit_state, &none, MALLOW_EXIT_EXEC, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return NULL;
+    return &process->exit_state;
+}
+
+COLD static void exec_failed(uint32_t *state) {
+    if (state != NULL)
+        __atomic_store_n(state, MALLOW_EXIT_NOT, __ATOMIC_RELEASE);
+}
+
 /* Notes the program, and sets `result` to that of `call`; of `other`, with the environment `given`, where the library is to be
  * left out. */
 #define EXECUTE(program, envp, call, other)                                                                            \
@@ -227,7 +244,9 @@ COLD static void take_back(uint32_t *noted) {
 #define X(name, parameters, arguments, environment, other)                                                             \
     EXPORT int name parameters {                                                                                       \
         NEXT(name)                                                                                                     \
+        uint32_t *state = exec_begins();                                                                               \
         EXECUTE(path, environment, next.name arguments, next.other(path, argv, given))                                 \
+        exec_failed(state);                                                                                            \
         if (noted != NULL)                                                                                             \
             take_back(noted);                                                                                          \
         return result;                                                                                                 \
@@ -243,7 +262,9 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     program[length > 0 ? length : 0] = 0;
     /* Without a /proc: as the program calls itself. */
     const char *name = length > 0 || argv[0] == NULL ? program : argv[0];
+    uint32_t *state = exec_begins();
     EXECUTE(name, envp, next.fexecve(fd, argv, envp), next.fexecve(fd, argv, given))
+    exec_failed(state);
     if (noted != NULL)
         take_back(noted);
     return result;

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 12u
+#define MALLOW_WIRE_VERSION 13u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -165,7 +165,7 @@ enum mallow_origin {
     MALLOW_ORIGIN_ATTACH = 3, /* it ran already: it may free blocks that it allocated before */
 };
 
-/* A traced image at its end, after atexit handlers: mallow reads its memory while it waits. */
+/* An image at its end. A traced one waits after its atexit handlers, while mallow reads its memory. */
 enum mallow_exit {
     MALLOW_EXIT_NOT = 0,
     MALLOW_EXIT_WAITS = 1, /* written by the target, after exit_sp and exit_thread, with release order */
@@ -173,6 +173,8 @@ enum mallow_exit {
     MALLOW_EXIT_SANDBOXED =
         3,                   /* written by the target: it does not wait, because a filter may forbid its system calls */
     MALLOW_EXIT_GAVE_UP = 4, /* written by the target in place of WAITS: mallow is gone or stopped */
+    MALLOW_EXIT_EXEC =
+        5, /* written by the target in place of NOT: it calls exec; an exec that fails writes NOT again */
 };
 
 #define MALLOW_MAX_SIZE_CLASSES 96u

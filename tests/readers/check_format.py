@@ -78,10 +78,11 @@ def process(recording, number, end, sites):
 
 
 def leaks(recording, sites):
-    """By what the stacks read, innermost first, over all processes: by addresses, where there are no names."""
+    """By what the stacks read, innermost first, over all images that did not end by exec: by addresses, where there are no names."""
     found = {}
-    for site, (_, stack) in zip(sites, recording.sites):
-        if site["leaked"]:
+    gone = {scan["process"] for scan in recording.scans if scan["exec"]}
+    for site, (process, stack) in zip(sites, recording.sites):
+        if site["leaked"] and process not in gone:
             frames = tuple(text for frame in recording.stack(stack)[0] for text in texts(recording, frame))
             row = found.setdefault(frames, {"leaked": 0, "leaked_bytes": 0, "frames": frames})
             row["leaked"] += site["leaked"]
@@ -145,11 +146,27 @@ def contradictions(recording, decoder, sums):
         yield "the index is not that of the blocks of events"
     if not len(recording.counts) == len(recording.patterns) == len(recording.sites) == recording.ending["sites"]:
         yield "not all sites have counts and patterns"
+    yield from lost(recording)
     for number, (recorded, counted) in enumerate(zip(recording.patterns, decoder.habits.sites, strict=True)):
         # Writers forget old steps, and take what goes on for something new.
         if recorded["grown_buffers"] > counted["grown_buffers"] > 0:
             recorded = recorded | {"grown_buffers": counted["grown_buffers"]}
         yield from differences(f"site {number}", recorded, counted)
+
+
+def lost(recording):
+    """Rows of a scan are the sums of its lost blocks."""
+    for scan in recording.scans:
+        blocks = {block["number"]: block for block in recording.lost.get(scan["process"], [])}
+        stack = lambda block: recording.sites[block["site"]][1]
+        sums = {}
+        for block in blocks.values():
+            head = -1 if block["head"] is None else stack(blocks[block["head"]])
+            count, size = sums.get((stack(block), head), (0, 0))
+            sums[stack(block), head] = (count + 1, size + block["size"])
+        rows = {(row["stack"], row["head"]): (row["blocks"], row["bytes"]) for row in scan["rows"]}
+        if rows != sums or len(rows) != len(scan["rows"]):
+            yield f"process {scan['process']}: its scan says {rows}, its lost blocks {sums}"
 
 
 def differences(what, recorded, counted):

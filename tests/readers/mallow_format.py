@@ -15,10 +15,10 @@ END = b"\nwollam\x89"
 WORD = (1 << 64) - 1
 
 OPENING, TABLES, EVENTS, COUNTS, PROCESSES, LINES, ENDING, INDEX, NAMES, SOURCES = range(1, 11)
-REGIONS, PATTERNS, ALLOCATORS, SCANS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES = range(12, 19)
+REGIONS, PATTERNS, ALLOCATORS, SCAN_SUMS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES = range(12, 19)
 INSIDE, FOOTPRINT, RSS, SIZE_CLASSES = 20, 21, 24, 25
-PAGES, KEPT, PLACED_BLOCKS = 36, 33, 39
-KINDS = {*range(1, 26), PAGES, KEPT, PLACED_BLOCKS} - {11, 19, 22, 23}
+PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS = 36, 33, 39, 40, 43
+KINDS = {*range(1, 26), PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS} - {11, 19, 22, 23}
 
 
 class Refused(Exception):
@@ -220,6 +220,8 @@ class Recording:
     regions: list = field(default_factory=list)
     allocators: list = field(default_factory=list)
     scans: list = field(default_factory=list)
+    lost: dict = field(default_factory=dict)
+    """Process → its lost blocks."""
     strings: list = field(default_factory=list)
     lines: dict = field(default_factory=dict)
     """Frame → its lines, the innermost inlined function first."""
@@ -266,6 +268,8 @@ def read(data, events=lambda decoder, block: None, maps=False):
         EXECUTED_NAMES: executed_names,
         UNRECORDED: unrecorded,
         THREAD_NAMES: thread_names,
+        SCAN_SUMS: scan_sums,
+        LOST_BLOCKS: lost_blocks,
         SCANS: scans,
         LINES: lines,
         NAMES: names,
@@ -434,21 +438,50 @@ def inside(recording, block):
 
 
 def scans(recording, block):
-    (column,) = map(Column, block.columns)
+    def row(column):
+        lost = {"stack": column.number(), "head": column.number() - 1, "blocks": column.number(), "bytes": column.number()}
+        for stack in [lost["stack"]] + [lost["head"]] * (lost["head"] >= 0):
+            known(stack, recording.stacks)
+        return lost
+
+    scans_with(recording, block, row, (0, 1, 2))
+
+
+def scan_sums(recording, block):
     keys = ("heads", "head_bytes", "held", "held_bytes", "lost", "lost_bytes")
+    scans_with(recording, block, lambda column: {"stack": column.number()} | {key: column.number() for key in keys}, (0, 1))
+
+
+def scans_with(recording, block, row, outcomes):
+    (column,) = map(Column, block.columns)
     while column.more():
-        scan = {"process": column.number(), "why": column.string() if column.number() else None, "sites": [], "cycles": []}
-        if scan["process"] >= len(recording.processes):
-            raise Damaged("a scan of no process")
-        for _ in range(column.number()):
-            scan["sites"].append({"stack": column.number()} | {key: column.number() for key in keys})
+        process, outcome = column.number(), column.number()
+        known(process, recording.processes)
+        if outcome not in outcomes:
+            raise Damaged(f"a scan with the outcome {outcome}")
+        why = column.string() if outcome == 1 else None
+        scan = {"process": process, "why": why, "exec": outcome == 2, "rows": [], "cycles": []}
+        scan["rows"] = [row(column) for _ in range(column.number())]
         for _ in range(column.number()):
             cycle = {key: column.number() for key in ("count", "blocks", "bytes")}
             scan["cycles"].append(cycle | {"stacks": [column.number() for _ in range(column.number())]})
         if recording.scans and recording.scans[-1]["process"] == scan["process"]:
-            recording.scans[-1]["sites"] += scan["sites"]
+            recording.scans[-1]["rows"] += scan["rows"]
         else:
             recording.scans.append(scan)
+
+
+def lost_blocks(recording, block):
+    process, numbers, places, sizes, heads = map(Column, block.columns)
+    rows, number = recording.lost.setdefault(process.number(), []), 0
+    while numbers.more():
+        number += numbers.number()
+        place, folded = places.number(), heads.number() - 1
+        head = None if folded < 0 else number + ((folded >> 1) ^ -(folded & 1)) & WORD
+        known(place, recording.sites)
+        if rows and rows[-1]["number"] >= number:
+            raise Damaged("lost blocks are not in their order")
+        rows.append({"number": number, "site": place, "size": sizes.number(), "head": head})
 
 
 def lines(recording, block):

@@ -110,6 +110,8 @@ def of_report(document):
         "zero": 0,
     }
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
+    facts["kept_bytes"] = [kept["leaked_bytes"] for kept in document.get("kept", [])]
+    facts["kept_blocks"] = [kept["leaked"] for kept in document.get("kept", [])]
     highest = document.get("highest_rss")
     if highest:
         facts |= {
@@ -169,6 +171,8 @@ def of_leaks(document):
     facts["unscanned_bytes"] = [part["leaked_bytes"] for part in document.get("unscanned", [])]
     facts["unscanned_blocks"] = [part["leaked"] for part in document.get("unscanned", [])]
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
+    facts["kept_bytes"] = [kept["leaked_bytes"] for kept in document.get("kept", [])]
+    facts["kept_blocks"] = [kept["leaked"] for kept in document.get("kept", [])]
     facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("leaked")
     # Suppressed blocks are in neither list of the text; JSON's sums have them.
     for word, suppressed in (("reachable_blocks", "suppressed"), ("reachable_bytes", "suppressed_bytes")):

@@ -20,6 +20,12 @@ REPORT = [
     LIVE + r" none lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,
     LIVE + r" {bytes:lost_bytes} of it lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,
     LIVE + r" not scanned for lost blocks" + OWN,
+    LIVE
+    + r"(?: none lost(?: of what was scanned)?| {bytes:lost_bytes} of it lost)?"
+    r"(?:,? {bytes:unscanned_bytes} not scanned for lost blocks| not scanned for lost blocks)?"
+    r"(?:,? {bytes:live_at_exec_bytes} given back by exec| all given back by exec)?"
+    + OWN
+    + r"(?:;? {bytes:kept_bytes} of it [^;]+'s own, no leak)?",
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
     r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
@@ -78,6 +84,14 @@ LEAK_LINE = r"^\S+ [kMG]?B(?:, [^:]+)?: one leak"
 POOL = (
     r"No leak: {bytes:pool_bytes} in {count:pool_blocks} blocks?"
     r" that libstdc\+\+ keeps for exceptions when memory is scarce"
+)
+KEPT = (
+    r"No leak: {bytes:kept_bytes} in {count:kept_blocks} blocks? that .+ keeps to its end by design"
+    r"; --suppressed shows them"
+)
+EXEC = (
+    r"No leak: {bytes:live_at_exec_bytes} in {count:live_at_exec_blocks} blocks? live when processes called exec"
+    r", which gives back all memory; --only exec shows them"
 )
 LEAK = (
     r"{bytes:amount}(?:, {share:share})?: one leak(?:, (?:{count:times} times|once))?"

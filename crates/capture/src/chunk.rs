@@ -25,11 +25,11 @@ pub enum Chunk<'a> {
         /// Milliseconds since the recording began.
         ms: u64,
     },
-    /// A process is at its exit. All that it did before is in earlier rounds.
+    /// A process is at its exit, or its image has ended by exec. All that it did before an exit is in earlier rounds.
     Exit {
         /// Number of the process.
         process: u32,
-        /// What it does there. The last one of a process counts.
+        /// Which of these. The last one of a process counts.
         kind: ExitKind,
     },
     /// A thread has this name, from here on.
@@ -89,7 +89,7 @@ pub enum Chunk<'a> {
     },
 }
 
-/// What a process does at its exit.
+/// How a process image ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
     /// It waits until its memory was scanned.
@@ -102,11 +102,13 @@ pub enum ExitKind {
     GaveUp,
     /// It was killed while it waited.
     Killed,
+    /// The image ended by exec.
+    Exec,
 }
 
 impl ExitKind {
     /// All of them; the position of each is its number.
-    pub const ALL: [Self; 5] = [Self::Waits, Self::OutOfTime, Self::Sandboxed, Self::GaveUp, Self::Killed];
+    pub const ALL: [Self; 6] = [Self::Waits, Self::OutOfTime, Self::Sandboxed, Self::GaveUp, Self::Killed, Self::Exec];
 }
 
 /// See [`Chunk::Process`].

@@ -5,7 +5,7 @@
 //! once.
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -50,6 +50,8 @@ pub const EXIT_GO_ON: u32 = 2;
 pub const EXIT_SANDBOXED: u32 = 3;
 /// `MALLOW_EXIT_GAVE_UP`
 pub const EXIT_GAVE_UP: u32 = 4;
+/// `MALLOW_EXIT_EXEC`
+pub const EXIT_EXEC: u32 = 5;
 /// `MALLOW_EPOCH_OVER`
 pub const EPOCH_OVER: u64 = u64::MAX;
 /// `MALLOW_LARGE_RINGS`
@@ -68,6 +70,8 @@ pub const PROCESS_CLOSED: u32 = 2;
 pub const SETTING_PYTHON_MALLOC: u32 = 1;
 /// `MALLOW_SETTING_ZEND_MALLOC`
 pub const SETTING_ZEND_MALLOC: u32 = 2;
+/// `MALLOW_ORIGIN_EXEC`
+pub const ORIGIN_EXEC: u32 = 1;
 /// `MALLOW_ORIGIN_FORK`
 pub const ORIGIN_FORK: u32 = 2;
 /// `MALLOW_ORIGIN_ATTACH`

@@ -51,6 +51,8 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_ASK_LIBRARIES", ask::LIBRARIES as u64);
     number("MALLOW_PATCHES_MAGIC", patches::MAGIC_VALUE.into());
     number("MALLOW_EXIT_NOT", wire::EXIT_NOT.into());
+    number("MALLOW_EXIT_EXEC", wire::EXIT_EXEC.into());
+    number("MALLOW_ORIGIN_EXEC", wire::ORIGIN_EXEC.into());
     number("MALLOW_ENDING_EXIT", wire::ENDING_EXIT.into());
     number("MALLOW_ENDING_AT_ONCE", wire::ENDING_AT_ONCE.into());
     number("MALLOW_ENDING_EXEC", wire::ENDING_EXEC.into());

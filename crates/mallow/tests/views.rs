@@ -53,7 +53,7 @@ fn the_report_names_functions_and_lines() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     let places = [("scratch", "malloc(32)"), ("build_table", "malloc(4096)"), ("read_config", "malloc(64)")]
         .map(|(function, call)| format!("{function} leak.c:{}", line_of(call)));
-    for expected in places.iter().map(String::as_str).chain(["./leak\n", "← main", "\n  leaked"]) {
+    for expected in places.iter().map(String::as_str).chain(["./leak\n", "← main", "\n  live at end"]) {
         assert!(report.contains(expected), "{expected:?} is not in\n{report}");
     }
     assert!(!report.contains('\x1b'), "colours in a pipe");

@@ -135,7 +135,7 @@ impl Profile {
         for (index, scan) in self.scans.iter().enumerate() {
             reference("scan", index, "process", scan.process.0, self.processes.len())?;
             let stacks = scan.cycles.iter().flat_map(|cycle| &cycle.stacks).copied();
-            for stack in scan.sites.iter().map(|site| site.stack).chain(stacks) {
+            for stack in scan.lost.iter().flat_map(|lost| [Some(lost.stack), lost.head]).flatten().chain(stacks) {
                 reference("scan", index, "stack", stack.0, self.stacks.len())?;
             }
         }

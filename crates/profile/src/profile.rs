@@ -82,8 +82,8 @@ pub struct Profile {
     pub custom_allocators: Vec<CustomAllocator>,
     /// Allocators inside of executables and libraries, each once; recordings of earlier versions have none.
     pub allocators_inside: Vec<AllocatorInside>,
-    /// What scans of processes at their exit found, each process once; none in a selection, in a merged profile, and where scanning
-    /// was off.
+    /// What scans of processes at their exit found, each process once: of those that had live blocks then. None in a merged profile
+    /// and in one of another tool; recordings that were cut short have none.
     pub scans: Vec<Scan>,
     /// The memory of processes as the kernel accounts for it, by process and time: of each the highest that was read and the last
     /// one. None in a selection, in a merged profile, and where `--no-rss` was given.

@@ -1,38 +1,45 @@
-//! What a scan of a process's memory at its exit found: which of the leaked blocks something still points to.
+//! What a scan of a process's memory at its exit found: which of the blocks that were live then something still points to.
 
 use crate::process::ProcessId;
 use crate::stacks::StackId;
 
-/// Of one process.
+/// Of one process image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// Whose.
     pub process: ProcessId,
-    /// Why its memory was not scanned, as what follows "not scanned:"; None: it was.
-    pub failure: Option<String>,
-    /// Sites with lost blocks, each stack once. What else leaked is reachable.
-    pub sites: Vec<LostSite>,
+    /// Whether there was a scan.
+    pub outcome: ScanOutcome,
+    /// Lost blocks, each pair of stacks once. What else is live of a scanned process is reachable.
+    pub lost: Vec<LostBlocks>,
     /// Cycles of lost blocks that no other block holds, those with the most bytes first.
     pub cycles: Vec<LostCycle>,
 }
 
-/// The lost blocks of a site: neither the program's roots nor a reachable block pointed to them.
+/// What is known of the blocks that were live when a process image ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ScanOutcome {
+    /// The memory was scanned.
+    #[default]
+    Scanned,
+    /// The image ended by exec, which gives back all of its memory: what was live then is no leak.
+    Exec,
+    /// Why the memory was not scanned, as what follows "not scanned:".
+    Failed(String),
+}
+
+/// Lost blocks that were allocated with one stack: neither the program's roots nor a reachable block pointed to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LostSite {
-    /// The site's stack.
+pub struct LostBlocks {
+    /// The stack of the site.
     pub stack: StackId,
-    /// Blocks that no other lost block holds.
-    pub heads: u64,
+    /// The stack of the lost block that holds them, directly or through others, and that no other lost block holds. None: no
+    /// other lost block holds them, so that each is a leak.
+    pub head: Option<StackId>,
+    /// How many.
+    pub blocks: u64,
     /// Their bytes.
-    pub head_bytes: u64,
-    /// Lost blocks that are held by those heads alone, directly or through others, whatever their sites.
-    pub held: u64,
-    /// Their bytes.
-    pub held_bytes: u64,
-    /// All lost blocks of this site: its heads, and those that other lost blocks hold.
-    pub lost: u64,
-    /// Their bytes.
-    pub lost_bytes: u64,
+    pub bytes: u64,
 }
 
 /// Lost blocks that point to each other in a circle.
@@ -46,4 +53,35 @@ pub struct LostCycle {
     pub bytes: u64,
     /// Stacks of their blocks, in the order of allocation. A circle of many sites names the first ones.
     pub stacks: Vec<StackId>,
+}
+
+/// Adds lost blocks up by their pairs of stacks. The result is in the order of the pairs.
+pub fn sum_lost(mut all: Vec<LostBlocks>) -> Vec<LostBlocks> {
+    all.sort_unstable_by_key(|lost| (lost.stack, lost.head));
+    all.dedup_by(|next, sum| {
+        let is_same = (next.stack, next.head) == (sum.stack, sum.head);
+        if is_same {
+            sum.blocks = sum.blocks.saturating_add(next.blocks);
+            sum.bytes = sum.bytes.saturating_add(next.bytes);
+        }
+        is_same
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_stacks_add_up() {
+        let lost = |stack, head: Option<u32>, blocks| LostBlocks {
+            stack: StackId(stack),
+            head: head.map(StackId),
+            blocks,
+            bytes: 10 * blocks,
+        };
+        let all = vec![lost(3, None, 1), lost(2, Some(3), 2), lost(3, None, 4), lost(2, None, u64::MAX / 10)];
+        assert_eq!(sum_lost(all), [lost(2, None, u64::MAX / 10), lost(2, Some(3), 2), lost(3, None, 5)]);
+    }
 }

@@ -41,6 +41,9 @@ def gates(recording):
         return
     listed = {"": document["reported"], "lost": document.get("lost_blocks") or 0}
     for only, status in recording.gates.items():
+        # Of what a runtime keeps, the document of all states does not say how much is lost.
+        if only == "lost" and document.get("kept"):
+            continue
         right = 3 if listed[only] else 0
         if status != right:
             flags = " ".join(["--fail-on-leak", *(["--only", only] if only else [])])

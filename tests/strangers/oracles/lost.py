@@ -26,7 +26,7 @@ def check(evidence):
 
 def compare(document, truth):
     """None, or what was said and what is right."""
-    if not document or "lost_blocks" not in document:
+    if not document or document.get("lost_blocks") is None:
         return None
     lost, lost_bytes = document["lost_blocks"], document["lost_bytes"]
     unscanned = sum(part["leaked"] for part in document["unscanned"])

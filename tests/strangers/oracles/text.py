@@ -285,7 +285,7 @@ def leaks_sentences(recording):
                 "rest_blocks": sum(cause["leaked"] for cause in rest),
                 "shown": row or len(re.findall(rules.LEAK_LINE, recording.leaks, re.MULTILINE)),
             }
-            yield line, check_sentence(line, [*rules.LEAKS, rules.POOL], {**all_facts, **known})
+            yield line, check_sentence(line, [*rules.LEAKS, rules.POOL, rules.KEPT, rules.EXEC], {**all_facts, **known})
 
 
 # ---- rss

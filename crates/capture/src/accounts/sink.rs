@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use crate::footprint::Packed;
+use crate::scan::LostBlock;
 use mallow_profile::{Event, Moment};
 use std::io;
 
@@ -16,6 +17,9 @@ pub trait EventSink {
 
     /// Takes a footprint of a process that has ended. It is kept until [`EventSink::settle`], too.
     fn footprint(&mut self, _: Packed) {}
+
+    /// Takes the lost blocks of a process that has ended, by number. They are kept until [`EventSink::settle`], too.
+    fn lost_blocks(&mut self, _process: u32, _blocks: Vec<LostBlock>) {}
 
     /// Called once, after the last event.
     fn close(&mut self, ledger: &Ledger) -> io::Result<()> {

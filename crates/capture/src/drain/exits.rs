@@ -131,8 +131,25 @@ pub fn unscanned(source: &ProcessFile) -> Option<ExitKind> {
         ExitState::Waits => Some(ExitKind::Killed),
         ExitState::Sandboxed => Some(ExitKind::Sandboxed),
         ExitState::GaveUp => Some(ExitKind::GaveUp),
-        ExitState::Not => None,
+        ExitState::Exec | ExitState::Not => None,
     }
+}
+
+/// Whether the image of `source`, which is over, ended by exec. It says so itself, where it called a function of the C library; by a
+/// system call of its own: its process runs on as another program, or left the image of another one among `others`.
+pub fn is_replaced<'a>(source: &ProcessFile, mut others: impl Iterator<Item = &'a ProcessFile>) -> bool {
+    if source.exit_state() == ExitState::Exec {
+        return true;
+    }
+    // The executable of a process that is about to end cannot be read any more.
+    let runs_on = || source.writer().is_some_and(|writer| writer.executable().is_some() && writer.alive());
+    let came_after = |other: &ProcessFile| {
+        other.pid == source.pid && other.start_ns() > source.start_ns() && other.began_with_exec() && {
+            let (one, next) = (source.writer(), other.writer());
+            one.is_none() || next.is_none() || one == next
+        }
+    };
+    others.any(came_after) || (!source.is_attached() && !source.alive() && runs_on())
 }
 
 #[cfg(test)]

@@ -172,8 +172,10 @@ impl<'a> Drain<'a> {
             }
         }
         let ms = self.run.elapsed_ms();
-        for image in std::mem::take(&mut self.images) {
-            self.end(image, ms)?;
+        let all = std::mem::take(&mut self.images);
+        let replaced = self.replaced(&all);
+        for (image, replaced) in all.into_iter().zip(replaced) {
+            self.end(image, ms, replaced)?;
         }
         Ok(())
     }
@@ -244,19 +246,27 @@ impl<'a> Drain<'a> {
             self.append(&Chunk::ThreadName { process, tid, name })?;
         }
         let ms = self.run.elapsed_ms();
-        for mut image in over {
+        let replaced = self.replaced(&over);
+        for (mut image, replaced) in over.into_iter().zip(replaced) {
             // Nobody writes it any more: what it holds now is all.
             self.read(&mut image)?;
-            self.end(image, ms)?;
+            self.end(image, ms, replaced)?;
         }
         Ok(())
     }
 
-    fn end(&mut self, image: Image, ms: u64) -> io::Result<()> {
+    /// Which of the images that are over ended by exec.
+    fn replaced(&self, over: &[Image]) -> Vec<bool> {
+        let all = || over.iter().chain(&self.images).map(|image| &*image.source);
+        over.iter().map(|image| exits::is_replaced(&image.source, all())).collect()
+    }
+
+    fn end(&mut self, image: Image, ms: u64, replaced: bool) -> io::Result<()> {
         let lost = image.source.lost();
         self.shown.memory.remove(image.number);
         self.findings()?;
-        if let Some(kind) = exits::unscanned(&image.source).filter(|_| self.is_scanning) {
+        let unscanned = exits::unscanned(&image.source).filter(|_| self.is_scanning);
+        if let Some(kind) = replaced.then_some(ExitKind::Exec).or(unscanned) {
             self.shown.exits.remove(image.number);
             self.append(&Chunk::Exit { process: image.number, kind })?;
         }

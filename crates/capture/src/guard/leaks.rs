@@ -98,8 +98,8 @@ fn leaks(source: &ProcessFile, guarded: &Guarded, lost: &[LostBlock]) -> Vec<Lea
     // By the slot of the head: its site.
     let mut sums: HashMap<u32, [u64; 4]> = HashMap::new();
     for block in lost {
-        let sum = sums.entry(block.head).or_default();
-        let of = if block.is_head { 0 } else { 2 };
+        let sum = sums.entry(block.head.map_or(block.site, |(_, site)| site)).or_default();
+        let of = if block.head.is_none() { 0 } else { 2 };
         sum[of] += 1;
         sum[of + 1] = sum[of + 1].saturating_add(block.size);
     }
@@ -135,6 +135,7 @@ pub fn reason(source: &ProcessFile) -> Search {
         ExitState::Sandboxed => because("a seccomp filter may forbid the wait at exit"),
         ExitState::GaveUp => because("mallow was stopped, or did not answer"),
         ExitState::Waits => because(Failure::Gone.why()),
+        ExitState::Exec => Search::Replaced,
         ExitState::Not if source.alive() => because("still running, or stopped, when the command ended"),
         ExitState::Not => match source.ending() {
             wire::ENDING_EXIT => because("its exit was not complete"),

@@ -45,8 +45,8 @@ pub enum Kind {
     Patterns = 13,
     /// Allocators above malloc.
     Allocators = 14,
-    /// What scans of processes at their exit found.
-    Scans = 15,
+    /// What scans of processes at their exit found, as versions 1 and 2 have it.
+    ScanSums = 15,
     /// Names by which processes were executed.
     ExecutedNames = 16,
     /// Programs that were not recorded.
@@ -64,6 +64,10 @@ pub enum Kind {
     Kept = 33,
     /// Live blocks of the footprint before.
     PlacedBlocks = 39,
+    /// Lost blocks of a process, one by one.
+    LostBlocks = 40,
+    /// What scans of processes at their exit found.
+    Scans = 43,
     /// RSS over time.
     Rss = 24,
     /// Usable sizes of allocators.
@@ -87,6 +91,8 @@ impl Kind {
             Regions,
             Patterns,
             Allocators,
+            ScanSums,
+            LostBlocks,
             Scans,
             ExecutedNames,
             Unrecorded,

@@ -64,6 +64,16 @@ fn keep<T>(all: &mut Vec<T>, numbers: &[u32]) {
     all.retain(|_| numbers.next().is_some_and(|&number| number != NONE));
 }
 
+/// Keeps what belongs to processes that have a new number, and gives it that.
+fn keep_of<T>(all: &mut Vec<T>, numbers: &[u32], process: impl Fn(&mut T) -> &mut ProcessId) {
+    all.retain_mut(|one| {
+        let process = process(one);
+        let new = number(numbers, process.0);
+        new.into_iter().for_each(|new| *process = ProcessId(new));
+        new.is_some()
+    });
+}
+
 /// The blocks of a selection: which events belong to it, and how they name its sites, processes and threads.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -103,9 +113,15 @@ impl Choice {
         keep(&mut profile.processes, &processes);
         let threads = renumber(profile.threads.iter().map(|thread| has_sites[thread.process.0 as usize]));
         keep(&mut profile.threads, &threads);
+        keep(&mut profile.thread_names, &threads);
         let new = |process: &mut ProcessId| *process = ProcessId(processes[process.0 as usize]);
         profile.sites.iter_mut().for_each(|site| new(&mut site.process));
         profile.threads.iter_mut().for_each(|thread| new(&mut thread.process));
+        keep_of(&mut profile.scans, &processes, |scan| &mut scan.process);
+        keep_of(&mut profile.footprints, &processes, |footprint| &mut footprint.process);
+        keep_of(&mut profile.rss, &processes, |series| &mut series.process);
+        keep_of(&mut profile.size_classes, &processes, |classes| &mut classes.process);
+        keep_of(&mut profile.custom_allocators, &processes, |allocator| &mut allocator.process);
         Self { blocks: Some(blocks), sites, processes, threads, foreign, sequence: 0 }
     }
 

@@ -16,6 +16,7 @@ mod error;
 mod heap_map;
 mod index;
 mod live_blocks;
+mod lost_blocks;
 mod pack;
 mod posting;
 mod programs;
@@ -47,7 +48,8 @@ const MAGIC: [u8; 8] = *b"\x89mallow\n";
 const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
 /// Version of the format.
 pub const VERSION: u32 = 3;
-/// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's own maxima of RSS.
+/// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's own maxima of RSS
+/// and single lost blocks.
 const FIRST_VERSION: u32 = 1;
 
 #[cfg(test)]

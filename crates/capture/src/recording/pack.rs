@@ -36,7 +36,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(sources)
     }
 
-    /// Copies the recording to `to`: its tables, events and footprints as they are, everything else as `profile` has it, which is
+    /// Copies the recording to `to`: its tables, events, footprints and lost blocks as they are, everything else as `profile` has it, which is
     /// the one that came with this reader, with names filled in. A recording that was cut short becomes a whole file,
     /// which says that it was cut short.
     pub fn pack<W: Write>(
@@ -52,7 +52,8 @@ impl<R: Read + Seek> Reader<R> {
         self.blocks.rewind().map_err(PackError::Read)?;
         let copied = |kind| {
             let is_event = matches!(kind, Kind::Opening | Kind::Tables | Kind::Events);
-            is_event || matches!(kind, Kind::Footprint | Kind::Pages | Kind::Kept | Kind::PlacedBlocks)
+            is_event
+                || matches!(kind, Kind::Footprint | Kind::Pages | Kind::Kept | Kind::PlacedBlocks | Kind::LostBlocks)
         };
         while self.blocks.at() < self.end
             && let Some((head, at, bytes)) = self.blocks.next_packed(copied)?

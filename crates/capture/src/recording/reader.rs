@@ -180,8 +180,10 @@ impl<R: Read + Seek> Reader<R> {
         let (mut runs, mut custom_allocators, mut found) = (Vec::new(), Vec::new(), Vec::new());
         let (mut unrecorded, mut thread_names, mut inside) = (Vec::new(), Vec::new(), Vec::new());
         let (mut series, mut classes) = (Vec::new(), Vec::new());
-        let wanted =
-            |kind| !matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::Kept | Kind::PlacedBlocks);
+        let wanted = |kind| {
+            let of_footprints = matches!(kind, Kind::Pages | Kind::Kept | Kind::PlacedBlocks);
+            !of_footprints && !matches!(kind, Kind::Events | Kind::Sources | Kind::LostBlocks)
+        };
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
             if matches!(kind, Kind::Lines | Kind::Names | Kind::Footprint | Kind::Rss | Kind::SizeClasses) {
@@ -199,9 +201,10 @@ impl<R: Read + Seek> Reader<R> {
                     let read = allocators::read(&mut columns, ledger.processes.len());
                     read.map(|read| custom_allocators.extend(read))
                 }
-                Kind::Scans => {
+                Kind::Scans | Kind::ScanSums => {
                     let (processes, stacks) = (ledger.processes.len(), ledger.catalog.stacks.len());
-                    scans::read(&mut columns, processes, stacks, &mut found)
+                    let read = if kind == Kind::Scans { scans::read } else { scans::read_sums };
+                    read(&mut columns, processes, stacks, &mut found)
                 }
                 Kind::AllocatorsInside => allocators::read_inside(&mut columns).map(|read| inside.extend(read)),
                 Kind::ExecutedNames => programs::read_names(&mut columns, &mut ledger.processes),
@@ -218,7 +221,8 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::SizeClasses => {
                     columns::read_classes(&mut columns, ledger.processes.len()).map(|read| classes.extend(read))
                 }
-                Kind::Events | Kind::Sources | Kind::Pages | Kind::Kept | Kind::PlacedBlocks => Ok(()),
+                Kind::Events | Kind::Sources | Kind::LostBlocks => Ok(()),
+                Kind::Pages | Kind::Kept | Kind::PlacedBlocks => Ok(()),
             };
             read.map_err(damaged)?;
         }
@@ -236,7 +240,7 @@ impl<R: Read + Seek> Reader<R> {
         profile.peak_ms = end.peak_ms;
         profile.regions = runs;
         profile.custom_allocators = custom_allocators;
-        profile.scans = found;
+        profile.scans = scans::in_order(found);
         profile.unrecorded = unrecorded;
         profile.thread_names = thread_names;
         profile.allocators_inside = inside;

@@ -4,10 +4,13 @@
 //! allocation does not determine whether it is selected, a pass over the events before that decides for each
 //! allocation, or the events wait ([`super::queue`]).
 
-use super::blocks::Progress;
+use super::block::Kind;
+use super::blocks::{Block as FileBlock, Progress};
+use super::bytes::Nonsense;
 use super::choice::{Bits, Choice};
 use super::decoder::Decoder;
 use super::error::ReadError;
+use super::lost_blocks::LostList;
 use super::posting::Posting;
 use super::queue::{self, EventQueue};
 use super::reader::Reader;
@@ -41,6 +44,7 @@ impl<R: Read + Seek> Reader<R> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Profile, Choice), ReadError> {
         let mut books = Ledger::again(&profile);
+        let sites: Vec<_> = profile.sites.iter().map(|site| (site.process, site.stack)).collect();
         profile.sites = Vec::new();
         let judge = Judge::new(selection);
         let bound = queue::bound(selection, &self.index);
@@ -114,6 +118,11 @@ impl<R: Read + Seek> Reader<R> {
         };
         profile.footprints.retain(|footprint| is_kept(footprint.process.0));
         profile.rss.retain(|series| is_kept(series.process.0));
+        if !selection.asks_for_processes_alone() {
+            let lost = self.lost_blocks(sites.len(), &profile)?;
+            let all = std::mem::take(&mut profile.scans);
+            profile.scans = all.into_iter().map(|scan| lost.choose(scan, &bits, &sites)).collect();
+        }
         profile.sites = counted.sites;
         profile.processes = counted.processes;
         profile.totals = counted.totals;
@@ -123,6 +132,19 @@ impl<R: Read + Seek> Reader<R> {
         }
         let chosen = Choice::of(bits, foreign, &mut profile);
         Ok((profile, chosen))
+    }
+
+    /// The lost blocks of the recording, one by one; none where no process has any.
+    fn lost_blocks(&mut self, sites: usize, profile: &Profile) -> Result<LostList, ReadError> {
+        let mut lost = LostList::default();
+        if profile.scans.iter().all(|scan| scan.lost.is_empty()) {
+            return Ok(lost);
+        }
+        self.blocks.rewind()?;
+        while let Some(FileBlock { at, mut columns, .. }) = self.blocks.next(|kind| kind == Kind::LostBlocks)? {
+            lost.read(&mut columns, sites).map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
+        }
+        Ok(lost)
     }
 
     /// Decides for each allocation, with what is known of it later.

@@ -1,21 +1,25 @@
 //! What scans of processes at their exit found.
 //!
-//! One column. For each scan: the number of its process; 0, or 1 and why there is none; the number of sites, and for each the
-//! fields of a [`LostSite`]; the number of kinds of cycles, and for each its count, blocks, bytes, the number of its stacks, and
-//! these.
+//! One column. For each scan: the number of its process; 0 for one that was scanned, 1 and why it was not, or 2 for one that ended by
+//! exec; the number of rows of lost blocks, and for each its stack, 0 or 1 + the stack of the block that holds them, how many, and their
+//! bytes; the number of kinds of cycles, and for each its count, blocks, bytes, the number of its stacks, and these.
 
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
-use mallow_profile::{LostCycle, LostSite, ProcessId, Scan, StackId};
+use mallow_profile::{LostBlocks, LostCycle, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 
-/// Sites of one block: a column has room for them.
-const SITES: usize = 1 << 16;
+/// Rows of one block: a column has room for them.
+const ROWS: usize = 1 << 16;
 
-/// Blocks of scans, each with one column. A process with many sites goes on in the next one.
+const SCANNED: u64 = 0;
+const FAILED: u64 = 1;
+const EXEC: u64 = 2;
+
+/// Blocks of scans, each with one column. A process with many rows goes on in the next one.
 pub fn write(scans: &[Scan]) -> Vec<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
-    let (mut column, mut room) = (Vec::new(), SITES);
+    let (mut column, mut room) = (Vec::new(), ROWS);
     for scan in scans {
-        let mut rest = &scan.sites[..];
+        let mut rest = &scan.lost[..];
         let mut cycles = &scan.cycles[..];
         loop {
             let (now, later) = rest.split_at(rest.len().min(room));
@@ -24,7 +28,7 @@ pub fn write(scans: &[Scan]) -> Vec<Vec<Vec<u8>>> {
             room = room.saturating_sub(now.len() + 1);
             if room == 0 {
                 blocks.push(vec![std::mem::take(&mut column)]);
-                room = SITES;
+                room = ROWS;
             }
             if rest.is_empty() {
                 break;
@@ -37,18 +41,20 @@ pub fn write(scans: &[Scan]) -> Vec<Vec<Vec<u8>>> {
     blocks
 }
 
-fn write_scan(column: &mut Vec<u8>, scan: &Scan, sites: &[LostSite], cycles: &[LostCycle]) {
+fn write_scan(column: &mut Vec<u8>, scan: &Scan, lost: &[LostBlocks], cycles: &[LostCycle]) {
     put(column, scan.process.0.into());
-    put(column, scan.failure.is_some().into());
-    if let Some(failure) = &scan.failure {
-        put_bytes(column, failure.as_bytes());
-    }
-    put(column, sites.len() as u64);
-    for site in sites {
-        put(column, site.stack.0.into());
-        for number in [site.heads, site.head_bytes, site.held, site.held_bytes, site.lost, site.lost_bytes] {
-            put(column, number);
+    match &scan.outcome {
+        ScanOutcome::Scanned => put(column, SCANNED),
+        ScanOutcome::Exec => put(column, EXEC),
+        ScanOutcome::Failed(why) => {
+            put(column, FAILED);
+            put_bytes(column, why.as_bytes());
         }
+    }
+    put(column, lost.len() as u64);
+    for lost in lost {
+        let head = lost.head.map_or(0, |stack| 1 + u64::from(stack.0));
+        [lost.stack.0.into(), head, lost.blocks, lost.bytes].into_iter().for_each(|number| put(column, number));
     }
     put(column, cycles.len() as u64);
     for cycle in cycles {
@@ -61,67 +67,138 @@ fn write_scan(column: &mut Vec<u8>, scan: &Scan, sites: &[LostSite], cycles: &[L
 
 /// Reads a block. `processes` and `stacks`: how many there are.
 pub fn read(columns: &mut [Cursor], processes: usize, stacks: usize, scans: &mut Vec<Scan>) -> Result<(), Nonsense> {
-    let [column] = columns else { return Err(Nonsense("a block of scans has another number of columns")) };
-    let stack = |column: &mut Cursor| match column.small()? {
-        number if (number as usize) < stacks => Ok(StackId(number)),
+    read_with(columns, processes, stacks, scans, |column, scan| {
+        for _ in 0..column.number()? {
+            let stack = stack_of(column.number()?, stacks)?;
+            let head = column.number()?.checked_sub(1).map(|head| stack_of(head, stacks)).transpose()?;
+            scan.lost.push(LostBlocks { stack, head, blocks: column.number()?, bytes: column.number()? });
+        }
+        Ok(())
+    })
+}
+
+/// Reads a block of versions 1 and 2. It has sums by site, and of blocks that others hold it does not say which hold them: here each
+/// counts at its own site.
+pub fn read_sums(
+    columns: &mut [Cursor],
+    processes: usize,
+    stacks: usize,
+    scans: &mut Vec<Scan>,
+) -> Result<(), Nonsense> {
+    read_with(columns, processes, stacks, scans, |column, scan| {
+        for _ in 0..column.number()? {
+            let stack = stack_of(column.number()?, stacks)?;
+            let mut numbers = [0; 6];
+            for number in &mut numbers {
+                *number = column.number()?;
+            }
+            let [heads, head_bytes, _, _, lost, lost_bytes] = numbers;
+            let held = (lost.saturating_sub(heads), lost_bytes.saturating_sub(head_bytes));
+            let rows = [(None, (heads, head_bytes)), (Some(stack), held)];
+            let rows = rows.into_iter().filter(|(_, sums)| *sums != (0, 0));
+            scan.lost.extend(rows.map(|(head, (blocks, bytes))| LostBlocks { stack, head, blocks, bytes }));
+        }
+        Ok(())
+    })
+}
+
+fn stack_of(number: u64, stacks: usize) -> Result<StackId, Nonsense> {
+    match u32::try_from(number) {
+        Ok(number) if (number as usize) < stacks => Ok(StackId(number)),
         _ => Err(Nonsense("a lost block of no stack")),
-    };
+    }
+}
+
+fn read_with(
+    columns: &mut [Cursor],
+    processes: usize,
+    stacks: usize,
+    scans: &mut Vec<Scan>,
+    rows: impl Fn(&mut Cursor, &mut Scan) -> Result<(), Nonsense>,
+) -> Result<(), Nonsense> {
+    let [column] = columns else { return Err(Nonsense("a block of scans has another number of columns")) };
     while !column.is_empty() {
         let process = column.small()?;
         if process as usize >= processes {
             return Err(Nonsense("a scan of no process"));
         }
-        let failure = if column.number()? != 0 { Some(column.string()?) } else { None };
-        let mut scan = Scan { process: ProcessId(process), failure, ..Scan::default() };
-        for _ in 0..column.number()? {
-            let stack = stack(column)?;
-            let mut numbers = [0; 6];
-            for number in &mut numbers {
-                *number = column.number()?;
-            }
-            let [heads, head_bytes, held, held_bytes, lost, lost_bytes] = numbers;
-            scan.sites.push(LostSite { stack, heads, head_bytes, held, held_bytes, lost, lost_bytes });
-        }
+        let outcome = match column.number()? {
+            SCANNED => ScanOutcome::Scanned,
+            FAILED => ScanOutcome::Failed(column.string()?),
+            EXEC => ScanOutcome::Exec,
+            _ => return Err(Nonsense("a scan of no known outcome")),
+        };
+        let mut scan = Scan { process: ProcessId(process), outcome, ..Scan::default() };
+        rows(column, &mut scan)?;
         for _ in 0..column.number()? {
             let (count, blocks, bytes) = (column.number()?, column.number()?, column.number()?);
             let mut cycle = LostCycle { count, blocks, bytes, stacks: Vec::new() };
             for _ in 0..column.number()? {
-                cycle.stacks.push(stack(column)?);
+                cycle.stacks.push(stack_of(column.number()?, stacks)?);
             }
             scan.cycles.push(cycle);
         }
         match scans.last_mut().filter(|last| last.process == scan.process) {
-            Some(last) => last.sites.append(&mut scan.sites),
+            Some(last) => last.lost.append(&mut scan.lost),
             None => scans.push(scan),
         }
     }
     Ok(())
 }
 
+/// Scans in the order of their processes, each process and each pair of stacks once, whatever a file says.
+pub fn in_order(mut scans: Vec<Scan>) -> Vec<Scan> {
+    scans.sort_by_key(|scan| scan.process);
+    scans.dedup_by_key(|scan| scan.process);
+    for scan in &mut scans {
+        scan.lost = sum_lost(std::mem::take(&mut scan.lost));
+    }
+    scans
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn scan(process: u32, sites: u32) -> Scan {
-        let site = |stack| LostSite { stack: StackId(stack), heads: 1, lost: 2, lost_bytes: 99, ..LostSite::default() };
+    fn scan(process: u32, rows: u32) -> Scan {
+        let row =
+            |stack| LostBlocks { stack: StackId(stack), head: (stack > 0).then_some(StackId(0)), blocks: 2, bytes: 99 };
         let cycle = LostCycle { count: 3, blocks: 6, bytes: 600, stacks: vec![StackId(1), StackId(0)] };
-        Scan { process: ProcessId(process), failure: None, sites: (0..sites).map(site).collect(), cycles: vec![cycle] }
+        Scan { process: ProcessId(process), lost: (0..rows).map(row).collect(), cycles: vec![cycle], ..Scan::default() }
     }
 
     #[test]
     fn scans_come_back_from_as_many_blocks_as_they_need() {
-        let failed = Scan { process: ProcessId(1), failure: Some("it is gone".into()), ..Scan::default() };
-        let all = vec![scan(0, 3), failed, scan(2, 150_000)];
+        let outcome = |process, outcome| Scan { process: ProcessId(process), outcome, ..Scan::default() };
+        let failed = outcome(1, ScanOutcome::Failed("it is gone".into()));
+        let all = vec![scan(0, 3), failed, scan(2, 150_000), outcome(3, ScanOutcome::Exec)];
         let blocks = write(&all);
         assert_eq!(blocks.len(), 3);
         let mut back = Vec::new();
         for block in &blocks {
             let mut columns: Vec<Cursor> = block.iter().cloned().map(Cursor::new).collect();
-            assert!(read(&mut columns, 3, 150_000, &mut back).is_ok());
+            assert!(read(&mut columns, 4, 150_000, &mut back).is_ok());
         }
         assert_eq!(back, all);
+        assert_eq!(in_order(back.clone()), all);
         let read_of =
             |processes, stacks| read(&mut [Cursor::new(blocks[0][0].clone())], processes, stacks, &mut Vec::new());
-        assert!(read_of(2, 150_000).is_err() && read_of(3, 3).is_err());
+        assert!(read_of(2, 150_000).is_err() && read_of(4, 3).is_err());
+    }
+
+    #[test]
+    fn sums_of_earlier_versions_keep_what_is_lost() {
+        let mut column = Vec::new();
+        // A site with 2 heads of 20 bytes that hold 5 of 50 bytes, and one whose 5 blocks they hold.
+        [0, 0, 2, 0, 2, 20, 5, 50, 2, 20, 1, 0, 0, 0, 0, 5, 50, 0].into_iter().for_each(|n| put(&mut column, n));
+        let mut scans = Vec::new();
+        assert!(read_sums(&mut [Cursor::new(column)], 1, 2, &mut scans).is_ok());
+        let lost = |stack, head: Option<u32>, blocks| LostBlocks {
+            stack: StackId(stack),
+            head: head.map(StackId),
+            blocks,
+            bytes: 10 * blocks,
+        };
+        assert_eq!(scans[0].lost, [lost(0, None, 2), lost(1, Some(1), 5)]);
     }
 }

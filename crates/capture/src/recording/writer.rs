@@ -8,10 +8,11 @@ use super::index::{self, BlockSummary};
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
-use super::{allocators, programs, regions, scans};
+use super::{allocators, lost_blocks, programs, regions, scans};
 use crate::accounts::{EventSink, Ledger, Options};
 use crate::footprint::Packed;
 use crate::footprint::columns::{write_classes, write_footprint, write_series};
+use crate::scan::LostBlock;
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
 use std::io::{self, Write};
@@ -39,6 +40,8 @@ pub struct Writer<W: Write = File> {
     events: u64,
     /// Footprints that are to be written.
     footprints: Vec<Packed>,
+    /// Lost blocks that are to be written, by process.
+    lost: Vec<(u32, Vec<LostBlock>)>,
     /// Bytes of pages and live blocks written.
     map_bytes: u64,
 }
@@ -77,6 +80,7 @@ impl<W: Write> Writer<W> {
             failed: false,
             events: EVENTS,
             footprints: Vec::new(),
+            lost: Vec::new(),
             map_bytes: 0,
         })
     }
@@ -113,6 +117,11 @@ impl<W: Write> Writer<W> {
         }
         for packed in std::mem::take(&mut self.footprints) {
             self.write_footprint(packed)?;
+        }
+        for (process, lost) in std::mem::take(&mut self.lost) {
+            for columns in lost_blocks::write(process, &lost) {
+                self.out.write(Kind::LostBlocks, &columns)?;
+            }
         }
         self.since = Instant::now();
         Ok(())
@@ -245,11 +254,17 @@ impl<W: Write> EventSink for Writer<W> {
         }
     }
 
+    fn lost_blocks(&mut self, process: u32, blocks: Vec<LostBlock>) {
+        if !self.failed && !blocks.is_empty() {
+            self.lost.push((process, blocks));
+        }
+    }
+
     fn settle(&mut self, ledger: &Ledger) -> io::Result<()> {
         if self.encoder.events() > 0 && self.since.elapsed() > WAIT {
             self.take();
         }
-        if (self.full.is_empty() && self.footprints.is_empty()) || self.failed {
+        if (self.full.is_empty() && self.footprints.is_empty() && self.lost.is_empty()) || self.failed {
             return Ok(());
         }
         let written = self.write_events(ledger);

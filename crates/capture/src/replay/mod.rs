@@ -99,7 +99,7 @@ impl<S: EventSink> Replay<S> {
 
     /// Processes are to be scanned at their exit: one that is not says why.
     pub fn with_scans(mut self, scans: Scans) -> Self {
-        self.shared.scanning = scans != Scans::None;
+        self.shared.unscanned = if scans == Scans::None { Failure::Off } else { Failure::NoExit };
         self.shared.scanning_forked = scans == Scans::All;
         self
     }

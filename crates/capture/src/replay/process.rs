@@ -40,8 +40,8 @@ pub struct Shared<S> {
     pub forced: u64,
     /// What scans of processes that ended found.
     pub scans: Vec<Scan>,
-    /// There are scans.
-    pub scanning: bool,
+    /// Why processes are not scanned that are not.
+    pub unscanned: Failure,
     /// Of processes that began with fork, too.
     pub scanning_forked: bool,
     /// Footprints of processes that ended.
@@ -62,7 +62,7 @@ impl<S> Shared<S> {
             damaged: 0,
             forced: 0,
             scans: Vec::new(),
-            scanning: false,
+            unscanned: Failure::NoAnswer,
             scanning_forked: false,
             footprints: Vec::new(),
             rss: Vec::new(),
@@ -167,9 +167,15 @@ impl Process {
         self.replay_due(shared);
         self.settle_disorder(shared);
         let is_forked = shared.ledger.processes[self.number as usize].forked;
-        let none = if is_forked && !shared.scanning_forked { Failure::Forked } else { Failure::NoExit };
-        let scan = self.scan.take().or(shared.scanning.then_some(Err(none)));
-        shared.scans.extend(scan.and_then(|scan| scans::close(self.number, scan, &self.live, &shared.ledger)));
+        let none = match shared.unscanned {
+            Failure::NoExit if is_forked && !shared.scanning_forked => Failure::Forked,
+            why => why,
+        };
+        let scan = self.scan.take().unwrap_or(Err(none));
+        if let Some((scan, blocks)) = scans::close(self.number, scan, &self.live, &shared.ledger) {
+            shared.scans.push(scan);
+            shared.sink.lost_blocks(self.number, blocks);
+        }
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);

@@ -1,56 +1,57 @@
 //! From the lost blocks that a scan found to sums of sites.
 
 use crate::accounts::{Ledger, Live};
-use crate::scan::{Cycles, Failure, Found};
-use mallow_profile::{LostCycle, LostSite, ProcessId, Scan, StackId};
-use rustc_hash::FxHashMap;
+use crate::scan::{Cycles, Failure, Found, LostBlock};
+use mallow_profile::{LostBlocks, LostCycle, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 
 /// Kinds of cycles that are kept, those with the most bytes.
 const CYCLES: usize = 64;
 
-/// What a scan of a process comes to when the process has ended. None: nothing is live.
-pub fn close(process: u32, scan: Result<Found, Failure>, live: &Live, ledger: &Ledger) -> Option<Scan> {
+/// What a scan of a process comes to when the process has ended, with the lost blocks by number. None: nothing is live.
+pub fn close(
+    process: u32,
+    scan: Result<Found, Failure>,
+    live: &Live,
+    ledger: &Ledger,
+) -> Option<(Scan, Vec<LostBlock>)> {
     if live.is_empty() {
         return None;
     }
     let mut closed = Scan { process: ProcessId(process), ..Scan::default() };
+    let mut lost = Vec::new();
     match scan {
         Ok(found) => {
-            closed.sites = sites(&found, live, ledger);
+            lost = still_live(found.lost, live);
+            closed.lost = sums(&lost, ledger);
             closed.cycles = cycles(found.cycles, ledger);
         }
-        Err(failure) => closed.failure = Some(failure.why().to_owned()),
+        Err(Failure::Exec) => closed.outcome = ScanOutcome::Exec,
+        Err(failure) => closed.outcome = ScanOutcome::Failed(failure.why().to_owned()),
     }
-    Some(closed)
+    Some((closed, lost))
 }
 
 fn stack(ledger: &Ledger, site: u32) -> Option<StackId> {
     ledger.sites.get(site as usize).map(|site| site.stack)
 }
 
-/// Blocks that were freed after the scan are not lost.
-fn sites(found: &Found, live: &Live, ledger: &Ledger) -> Vec<LostSite> {
-    let mut sums: FxHashMap<u32, LostSite> = FxHashMap::default();
-    for lost in &found.lost {
-        if live.get(lost.address).is_none_or(|block| block.sequence != lost.sequence) {
-            continue;
-        }
-        let own = sums.entry(lost.site).or_default();
-        own.lost += 1;
-        own.lost_bytes = own.lost_bytes.saturating_add(lost.size);
-        if lost.is_head {
-            own.heads += 1;
-            own.head_bytes = own.head_bytes.saturating_add(lost.size);
-        } else {
-            let head = sums.entry(lost.head).or_default();
-            head.held += 1;
-            head.held_bytes = head.held_bytes.saturating_add(lost.size);
-        }
+/// Lost blocks by number. Those that were freed after the scan are not lost, and hold nothing.
+fn still_live(mut lost: Vec<LostBlock>, live: &Live) -> Vec<LostBlock> {
+    lost.retain(|lost| live.get(lost.address).is_some_and(|block| block.sequence == lost.sequence));
+    lost.sort_unstable_by_key(|lost| lost.sequence);
+    let heads: Vec<u64> = lost.iter().filter(|lost| lost.head.is_none()).map(|lost| lost.sequence).collect();
+    for lost in &mut lost {
+        lost.head = lost.head.filter(|(head, _)| heads.binary_search(head).is_ok());
     }
-    let mut sites: Vec<(u32, LostSite)> = sums.into_iter().collect();
-    sites.sort_unstable_by_key(|&(site, _)| site);
-    let with_stack = |(site, sums)| Some(LostSite { stack: stack(ledger, site)?, ..sums });
-    sites.into_iter().filter_map(with_stack).collect()
+    lost
+}
+
+fn sums(lost: &[LostBlock], ledger: &Ledger) -> Vec<LostBlocks> {
+    let of = |lost: &LostBlock| {
+        let head = lost.head.map(|(_, site)| stack(ledger, site)).unwrap_or_default();
+        Some(LostBlocks { stack: stack(ledger, lost.site)?, head, blocks: 1, bytes: lost.size })
+    };
+    sum_lost(lost.iter().filter_map(of).collect())
 }
 
 fn cycles(found: std::collections::BTreeMap<Vec<u32>, Cycles>, ledger: &Ledger) -> Vec<LostCycle> {

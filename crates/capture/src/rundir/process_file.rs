@@ -26,6 +26,8 @@ pub enum ExitState {
     Sandboxed,
     /// It waits no more: mallow was stopped, or did not answer.
     GaveUp,
+    /// It has called exec, and that did not fail.
+    Exec,
 }
 
 /// A mapped process file, with the layout that was checked when it was opened.
@@ -175,6 +177,7 @@ impl ProcessFile {
             wire::EXIT_WAITS => ExitState::Waits,
             wire::EXIT_SANDBOXED => ExitState::Sandboxed,
             wire::EXIT_GAVE_UP => ExitState::GaveUp,
+            wire::EXIT_EXEC => ExitState::Exec,
             _ => ExitState::Not,
         }
     }
@@ -204,6 +207,16 @@ impl ProcessFile {
         let ascending = all.windows(2).take_while(|two| two[0] < two[1]).count();
         all.truncate(if count == 0 { 0 } else { ascending + 1 });
         all
+    }
+
+    /// Whether the image began with exec.
+    pub fn began_with_exec(&self) -> bool {
+        self.shared.get32(process::ORIGIN) == wire::ORIGIN_EXEC
+    }
+
+    /// Whether mallow attached to it while it ran.
+    pub fn is_attached(&self) -> bool {
+        self.shared.get32(process::ORIGIN) == wire::ORIGIN_ATTACH
     }
 
     /// Whether the image began with fork.

@@ -28,10 +28,8 @@ pub struct LostBlock {
     pub site: u32,
     /// As requested.
     pub size: u64,
-    /// The site of the lost block that holds it; its own where no other lost block does.
-    pub head: u32,
-    /// No other lost block holds it.
-    pub is_head: bool,
+    /// Number and site of the lost block that holds it, and that no other lost block holds; None: no other lost block does.
+    pub head: Option<(u64, u32)>,
 }
 
 /// Cycles of the same sites.
@@ -192,7 +190,7 @@ impl Parts {
                 let head = if owner[number as usize] == NONE { number } else { owner[number as usize] };
                 let (block, of) = (block(number), block(head));
                 let (address, sequence, site, size) = (block.address, block.sequence, block.site, block.size);
-                LostBlock { address, sequence, site, size, head: of.site, is_head: head == number }
+                LostBlock { address, sequence, site, size, head: (head != number).then_some((of.sequence, of.site)) }
             })
             .collect();
         found
@@ -224,14 +222,14 @@ mod tests {
     }
 
     fn heads(found: &Found) -> Vec<u32> {
-        found.lost.iter().map(|lost| lost.head).collect()
+        found.lost.iter().map(|lost| lost.head.map_or(lost.site, |(_, site)| site)).collect()
     }
 
     #[test]
     fn a_lost_block_holds_what_it_points_to() {
         let found = found(&[&[1], &[], &[3, 4, 1], &[4], &[], &[4]], 2);
         assert_eq!(heads(&found), [2, 2, 2, 5]);
-        assert_eq!(found.lost.iter().filter(|lost| lost.is_head).count(), 2);
+        assert_eq!(found.lost.iter().filter(|lost| lost.head.is_none()).count(), 2);
         assert!(found.cycles.is_empty());
     }
 
@@ -266,7 +264,7 @@ mod tests {
         let pointers: Vec<[u32; 2]> = (0..COUNT).map(|n| [(n + 1) % COUNT, (n + COUNT - 1) % COUNT]).collect();
         let pointers: Vec<&[u32]> = pointers.iter().map(|to| &to[..]).collect();
         let found = found(&pointers, 0);
-        assert_eq!(found.lost.iter().filter(|lost| lost.is_head).count(), 1);
+        assert_eq!(found.lost.iter().filter(|lost| lost.head.is_none()).count(), 1);
         assert_eq!(
             found.cycles.values().map(|cycles| (cycles.count, cycles.blocks)).collect::<Vec<_>>(),
             [(1, u64::from(COUNT))]

@@ -61,7 +61,7 @@ pub struct Exit<'a> {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failure {
     /// The process's memory may not be read.
     Forbidden,
@@ -73,6 +73,10 @@ pub enum Failure {
     TooMany,
     /// The process did not come to its exit.
     NoExit,
+    /// The image ended by exec: its memory was given back, and nothing of it leaked.
+    Exec,
+    /// Scanning was off.
+    Off,
     /// Some events of the process were lost: its live blocks are not all known.
     EventsLost,
     /// It began with fork.
@@ -82,6 +86,7 @@ pub enum Failure {
     /// A filter may forbid the system calls of a wait.
     Sandboxed,
     /// Mallow was stopped, or did not answer.
+    #[default]
     NoAnswer,
 }
 
@@ -93,7 +98,9 @@ impl Failure {
             Self::Gone => "killed during the scan",
             Self::Stopped => "the scan took too long, or the recording ended meanwhile",
             Self::TooMany => "more pointers than can be followed",
-            Self::NoExit => "no exit: ended by a signal, by _exit or by exec, or still running",
+            Self::NoExit => "no exit: ended by a signal or by _exit, or still running",
+            Self::Exec => "replaced by exec",
+            Self::Off => "recorded without a scan (--no-scan)",
             Self::EventsLost => "events were lost",
             Self::Forked => "forked, with blocks of the parent; record --scan-all scans forked children, too",
             Self::OutOfTime => "the exit would have taken too long; record --scan-all waits for it",

@@ -65,5 +65,6 @@ fn failure(kind: ExitKind) -> Option<Failure> {
         ExitKind::Sandboxed => Some(Failure::Sandboxed),
         ExitKind::GaveUp => Some(Failure::NoAnswer),
         ExitKind::Killed => Some(Failure::Gone),
+        ExitKind::Exec => Some(Failure::Exec),
     }
 }

@@ -4,11 +4,12 @@ use super::error::RunError;
 use super::leftovers;
 use super::recording::RecordingOutcome;
 use crate::accounts::{EventSink, Options};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, ExitKind};
 use crate::drain::spool::SpoolReader;
 use crate::replay::{End, Replay};
 use crate::rundir::directory::about;
 use crate::rundir::process_file::{ProcessFile, process_files};
+use crate::scan::Failure;
 use crate::tables::supply::Bases;
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -48,6 +49,9 @@ pub fn recover<S: EventSink>(
             while reader
                 .next(u64::MAX, |chunk, position| {
                     note(&mut known, &mut keys, &mut last_ms, chunk, position);
+                    if let Chunk::Exit { process, kind: ExitKind::Exec } = *chunk {
+                        replay.scanned(process, Err(Failure::Exec));
+                    }
                     // A failed sink is reported at the end; the profile is whole all the same.
                     let _ = replay.feed(chunk);
                     Ok(())

@@ -61,15 +61,27 @@ pub struct LeaksFlags {
     /// left out is one line at the end. Default: nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
-    /// Fail if leaks are found
+    /// Show what is suppressed
     ///
-    /// For CI: exits with status 3 if a leak is reported. Default: status 0.
+    /// With the suppressions that take it: those of the file, and the built-in ones of what interpreters and libraries keep to their
+    /// end by design (CPython, perl, ruby, Node.js, the JVM, bash, GLib, fontconfig). Default: what is reported.
+    #[arg(long)]
+    pub suppressed: bool,
+    /// Report what runtimes keep, too
+    ///
+    /// Without the built-in suppressions. Default: what an interpreter or a library keeps to its end by design is suppressed.
+    #[arg(long, conflicts_with = "suppressed")]
+    pub no_built_in: bool,
+    /// Fail if blocks are reported
+    ///
+    /// For CI: exits with status 3 if a block is reported; with --only lost, if one is lost. Default: status 0.
     #[arg(long)]
     pub fail_on_leak: bool,
     /// Show only blocks in this state
     ///
     /// mallow record scans the memory of each process at its exit. A lost block is one that nothing points to any more; a
-    /// reachable block, the program could still free. Default: lost blocks, and how much else there is; without a scan, all.
+    /// reachable block, the program could still free. Default: lost blocks, and how much else there is; without a scan, all
+    /// blocks that were live at the end.
     #[arg(long, value_name = "STATE")]
     pub only: Option<LeakState>,
     /// Show whole stacks
@@ -82,7 +94,7 @@ pub struct LeaksFlags {
     pub rows: RowFlags,
 }
 
-/// What a scan at its process's exit found of a leaked block.
+/// What is known of a block that was live at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LeakState {
     /// Nothing points to it.
@@ -91,6 +103,8 @@ pub enum LeakState {
     Reachable,
     /// Its process was not scanned.
     Unscanned,
-    /// In any state.
+    /// It was live when its process image called exec, which gives back all memory.
+    Exec,
+    /// In any state, but for exec.
     All,
 }

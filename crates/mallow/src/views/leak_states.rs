@@ -1,6 +1,6 @@
 //! Lost blocks, cycles of them, and what could not be divided into lost and reachable.
 
-use mallow_report::analysis::{Cycle, CyclePlace, LeakStates, Leaks};
+use mallow_report::analysis::{Cycle, CyclePlace, LeakState, LeakStates, Leaks};
 
 use crate::output::text::units::{bytes, of};
 use crate::output::text::{Line, Look, Page, function, location};
@@ -9,9 +9,47 @@ use mallow_profile::Quantity;
 /// Process ids that are named.
 const PIDS: usize = 5;
 
-/// Whether any process was scanned whose blocks leaked.
-pub fn has_scan(states: &LeakStates) -> bool {
-    states.lost_blocks > 0 || states.reachable_blocks > 0
+/// What is said where no block of a state is reported.
+pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
+    let is_suppressed = report.suppressed > 0 || report.suppressed_bytes > 0;
+    let states = report.states.as_ref();
+    match state {
+        None if is_suppressed => "Nothing to report: all that was live at the end is suppressed, or kept by design.",
+        None if states.is_some_and(|states| states.at_exec().leaked > 0) => {
+            "Nothing was live at the end of a process: all blocks were freed, or given back by exec."
+        }
+        None => "Nothing was live at the end: all blocks were freed.",
+        Some(LeakState::Lost) if is_suppressed => "Nothing to report: all lost blocks are suppressed.",
+        Some(LeakState::Lost) if states.is_some_and(|states| states.lost_blocks.is_none()) => {
+            "No process was scanned: whether a block was lost is not known."
+        }
+        Some(LeakState::Lost) if states.is_some_and(|states| !states.unscanned.is_empty()) => {
+            "No block of the scanned processes was lost."
+        }
+        Some(LeakState::Lost) => "No block was lost.",
+        Some(LeakState::Reachable) if is_suppressed => {
+            "Nothing to report: all reachable blocks are suppressed, or kept by design."
+        }
+        Some(LeakState::Reachable) => "No block was still reachable at the end.",
+        Some(LeakState::Unscanned) if is_suppressed => {
+            "Nothing to report: all blocks of processes that were not scanned are suppressed."
+        }
+        Some(LeakState::Unscanned) => "No block was live at the end of a process that was not scanned.",
+        Some(LeakState::Exec) => "No block was live when a process called exec.",
+    }
+}
+
+/// Blocks that exec gave back.
+pub fn at_exec(report: &Leaks, look: &Look, page: &mut Page) {
+    let sum = report.states.as_ref().map(LeakStates::at_exec).unwrap_or_default();
+    if sum.leaked > 0 || sum.leaked_bytes > 0 {
+        page.gap();
+        let size = amount(report, sum.leaked_bytes, sum.leaked, look);
+        let text = format!(
+            "No leak: {size} live when processes called exec, which gives back all memory; --only exec shows them"
+        );
+        page.sentence(Line::new().faint(text));
+    }
 }
 
 /// A line for each kind of cycle.

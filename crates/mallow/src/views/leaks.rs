@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_profile::Quantity;
-use mallow_report::analysis::{LeakCause, LeakState, Leaks, Suppressions, leaks_in_state};
+use mallow_report::analysis::{LeakCause, LeakOptions, LeakState, LeakStates, Leaks, Suppressions, leaks_with};
 
 use crate::flags::{LeakState as Only, LeaksFlags};
 use crate::input::recording::Recording;
@@ -13,6 +13,7 @@ use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
 use crate::output::{exit, stdio};
 use crate::views::leak_states::{self, amount, has};
+use crate::views::suppressed;
 
 /// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
@@ -28,24 +29,27 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let state = state(flags, &recording)?;
     let in_state = |state, limit| in_state(flags, &recording, &suppressions, state, limit);
     let mut report = in_state(state, limit);
-    let profile = &recording.profile;
-    let goes_on = profile.processes.iter().any(|process| process.attached);
-    // Of a process that went on, or what something still points to.
-    let noun = if !goes_on && state != Some(LeakState::Reachable) { "leak" } else { "cause" };
     let text = |report: &Leaks, limit: usize| {
         let is_divided =
-            flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(leak_states::has_scan);
+            flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(LeakStates::has_scan);
         let mut page = Page::new(look);
+        if flags.suppressed {
+            suppressed::show(report, &look, &mut page);
+            let more = report.causes.leak_causes.len() == limit;
+            causes(report, "cause", (&look, flags.stacks), more, &mut page);
+            return recording.above(&page.into_text(), &look);
+        }
         if is_divided {
             let lost = in_state(Some(LeakState::Lost), limit);
-            body(&lost, Some(LeakState::Lost), "leak", (&look, flags.stacks), limit, &mut page);
+            body(&lost, Some(LeakState::Lost), (&look, flags.stacks), limit, &mut page);
             leak_states::others(&lost, &in_state(Some(LeakState::Reachable), 0), &look, &mut page);
         } else {
-            body(report, state, noun, (&look, flags.stacks), limit, &mut page);
+            body(report, state, (&look, flags.stacks), limit, &mut page);
         }
         notes(report, &look, &mut page);
         if state.is_none() {
             leak_states::unscanned(report, is_divided, &look, &mut page);
+            leak_states::at_exec(report, &look, &mut page);
         }
         recording.above(&page.into_text(), &look)
     };
@@ -85,11 +89,10 @@ fn state(flags: &LeaksFlags, recording: &Recording) -> Result<Option<LeakState>>
         Some(Only::Lost) => Some(LeakState::Lost),
         Some(Only::Reachable) => Some(LeakState::Reachable),
         Some(Only::Unscanned) => Some(LeakState::Unscanned),
+        Some(Only::Exec) => Some(LeakState::Exec),
     };
-    if state.is_some() && recording.profile.scans.is_empty() {
-        bail!(
-            "this recording does not say what is lost: its processes were not scanned at their exit, or a filter on blocks is on"
-        );
+    if state.is_some() && recording.profile.origin.is_some() {
+        bail!("this {} does not say what is lost: mallow record scans processes at their exit", recording.kind());
     }
     Ok(state)
 }
@@ -101,7 +104,9 @@ fn in_state(
     state: Option<LeakState>,
     limit: usize,
 ) -> Leaks {
-    let mut report = leaks_in_state(&recording.profile, state, suppressions, limit);
+    let options =
+        LeakOptions { state, suppressions, built_in: !flags.no_built_in, of_suppressed: flags.suppressed, limit };
+    let mut report = leaks_with(&recording.profile, &options);
     if let Some(least) = flags.rows.least.min {
         report.leave_out(least);
     }
@@ -116,25 +121,21 @@ pub fn read(path: &Path) -> Result<Suppressions> {
     Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
 }
 
-/// The leaks of a state, with at most `limit` causes. `noun`: what blocks of one cause are.
-fn body(report: &Leaks, state: Option<LeakState>, noun: &str, show_as: (&Look, bool), limit: usize, page: &mut Page) {
+/// The blocks of a state, with at most `limit` causes.
+fn body(report: &Leaks, state: Option<LeakState>, show_as: (&Look, bool), limit: usize, page: &mut Page) {
     let (look, stacks) = show_as;
+    // Only of a lost block is it known that it is a leak.
+    let noun = if state == Some(LeakState::Lost) { "leak" } else { "cause" };
     let more = report.causes.leak_causes.len() == limit;
-    if state == Some(LeakState::Lost) && report.leaked == 0 && report.leaked_bytes == 0 {
-        page.sentence(Line::new().strong("No block was lost."));
-    } else if report.leaked == 0 && report.leaked_bytes == 0 {
-        page.sentence(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
-    } else if report.reported == 0 && report.reported_bytes == 0 {
-        page.sentence(Line::new().strong(match report.suppressions.iter().any(|s| s.sites > 0) {
-            true => "No leaks to report: all are suppressed.",
-            false => "Nothing leaked.",
-        }));
+    if report.reported == 0 && report.reported_bytes == 0 {
+        page.sentence(Line::new().strong(leak_states::nothing(report, state)));
     } else {
         let what = match state {
             None => "live at the end",
             Some(LeakState::Lost) => "lost: nothing points to them",
             Some(LeakState::Reachable) => "still reachable at the end",
             Some(LeakState::Unscanned) => "live at the end of processes that were not scanned",
+            Some(LeakState::Exec) => "live when their process called exec, which gives back all memory: no leak",
         };
         let title = format!("{} {what}", amount(report, report.reported_bytes, report.reported, look));
         let causes = &report.causes;
@@ -143,6 +144,11 @@ fn body(report: &Leaks, state: Option<LeakState>, noun: &str, show_as: (&Look, b
     if state == Some(LeakState::Lost) {
         leak_states::cycles(report, look, page);
     }
+    causes(report, noun, (look, stacks), more, page);
+}
+
+/// A paragraph for each cause. `more`: a limit hides some.
+fn causes(report: &Leaks, noun: &str, (look, stacks): (&Look, bool), more: bool, page: &mut Page) {
     for cause in &report.causes.leak_causes {
         page.gap();
         show(cause, report, noun, look, stacks, page);
@@ -157,7 +163,7 @@ fn body(report: &Leaks, state: Option<LeakState>, noun: &str, show_as: (&Look, b
 
 /// What is no leak, and what the leaks lack.
 fn notes(report: &Leaks, look: &Look, page: &mut Page) {
-    suppressions(report, look, page);
+    suppressed::notes(report, look, page);
     // The first lines of the view say that something is missing; here is what that means for leaks.
     if report.ending.cut_short.is_some() {
         page.gap();
@@ -197,31 +203,6 @@ fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool
     stacked(&cause.largest_site, look, stacks, page);
 }
 
-fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
-    let pool = report.causes.emergency_pool.unwrap_or_default();
-    if pool.leaked_bytes > 0 {
-        page.gap();
-        let size = amount(report, pool.leaked_bytes, pool.leaked, look);
-        page.sentence(
-            Line::new().faint(format!("No leak: {size} that libstdc++ keeps for exceptions when memory is scarce")),
-        );
-    }
-    let suppressed = report.suppressed.saturating_sub(pool.leaked);
-    let suppressed_bytes = report.suppressed_bytes.saturating_sub(pool.leaked_bytes);
-    if suppressed > 0 || suppressed_bytes > 0 {
-        page.gap();
-        let size = amount(report, suppressed_bytes, suppressed, look);
-        let all =
-            if has(report, Quantity::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
-        page.sentence(Line::new().plain(format!("Suppressed: {size}, of {all} leaked in all")));
-    }
-    for unused in report.suppressions.iter().filter(|s| s.sites == 0) {
-        page.sentence(
-            Line::new().warning(format!("Unused suppression: leak:{} (line {})", unused.pattern, unused.line)),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use mallow_profile::{Origin, Quantities, Quantity};
@@ -232,7 +213,7 @@ mod tests {
 
     fn text(report: &Leaks, look: &Look, stacks: bool, limit: usize) -> String {
         let mut page = Page::new(*look);
-        body(report, None, "leak", (look, stacks), limit, &mut page);
+        body(report, None, (look, stacks), limit, &mut page);
         notes(report, look, &mut page);
         page.into_text()
     }
@@ -267,6 +248,6 @@ mod tests {
     fn nothing_leaked() {
         let report = leaks(&mallow_profile::Profile::default(), &Suppressions::default(), 9);
         let text = text(&report, &Look::default(), false, 9);
-        assert_eq!(text, "Nothing leaked: all blocks were freed before the end.\n");
+        assert_eq!(text, "Nothing was live at the end: all blocks were freed.\n");
     }
 }

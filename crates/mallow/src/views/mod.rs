@@ -25,6 +25,7 @@ mod report_text;
 pub mod rss;
 mod rss_text;
 mod summary;
+mod suppressed;
 mod threads_text;
 pub mod timeline;
 mod timeline_text;

@@ -22,7 +22,7 @@ pub struct ReportDocument {
     /// How they divide into lost and reachable blocks, where processes were scanned at their exit.
     #[serde(flatten)]
     pub leak_states: Option<LeakStates>,
-    /// The causes of lost blocks, where all leaks could be divided.
+    /// The causes of lost blocks, where there are any, or where all processes were scanned.
     #[serde(skip)]
     pub lost: Option<LeakCauses>,
     /// Suggestions.
@@ -49,7 +49,7 @@ impl ReportDocument {
     /// As [`ReportDocument::of`], of a profile alone.
     pub fn without_hints(profile: &Profile, places: usize, insights: usize) -> Self {
         let states = leak_states(profile, places);
-        let is_divided = states.as_ref().is_some_and(|states| states.unscanned.is_empty());
+        let is_divided = states.as_ref().is_some_and(|states| states.lost().leaked > 0 || states.unscanned.is_empty());
         Self {
             overview: overview(profile, places),
             leaks: leak_causes(profile, places),
@@ -60,12 +60,12 @@ impl ReportDocument {
         }
     }
 
-    /// The leaks that matter most, and what they are: lost blocks, where there are any.
+    /// What matters most of what was live at the end, and what it is: lost blocks, where there are any. What was live at an exec is in
+    /// neither.
     pub fn worst_leaks(&self) -> (&LeakCauses, &'static str) {
         match &self.lost {
             Some(lost) if lost.leak_causes_in_all > 0 => (lost, "lost"),
             Some(_) => (&self.leaks, "still reachable"),
-            None if is_over(&self.overview) => (&self.leaks, "leaked"),
             None => (&self.leaks, "live at the end"),
         }
     }

@@ -2,9 +2,8 @@
 
 use mallow_profile::Quantity;
 use mallow_report::analysis::sampled::Estimate;
-use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow, Totals};
+use mallow_report::analysis::{HighestRss, Largest, LeakStates, Leaked, Measure, Overview, ProcessRow, Totals};
 
-use super::leak_states::has_scan;
 use super::peak_text::{below, reached, since};
 use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, programs, verdict};
@@ -157,30 +156,51 @@ pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Loo
     };
     row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
     let pool = document.leaks.emergency_pool.map_or(String::new(), |pool| {
-        format!("; {} of it libstdc++'s own, no leak", bytes(pool.leaked_bytes, look.exact))
+        format!("{} of it libstdc++'s own, no leak", bytes(pool.leaked_bytes, look.exact))
     });
-    let lost = document.leak_states.as_ref().map_or(String::new(), |states| {
-        let unscanned: u64 = states.unscanned.iter().map(|unscanned| unscanned.leaked.leaked_bytes).sum();
-        let unscanned = match unscanned {
-            0 => String::new(),
-            _ => format!(", {} not scanned", bytes(unscanned, look.exact)),
-        };
-        match states.lost_blocks {
-            0 if !has_scan(states) => "; not scanned for lost blocks".to_owned(),
-            0 => format!("; none lost{unscanned}"),
-            _ => format!("; {} of it lost{unscanned}", bytes(states.lost_bytes, look.exact)),
-        }
-    });
-    let (name, remark) = match is_over(report) {
-        true => ("leaked", format!("live at the end{lost}{pool}")),
-        false => ("live at end", format!("of the recording{lost}{pool}")),
-    };
+    let kept = document.leaks.kept.iter();
+    let kept: Vec<String> = kept
+        .map(|kept| format!("{} of it {}'s own, no leak", bytes(kept.leaked.leaked_bytes, look.exact), kept.keeper))
+        .collect();
+    let states = document.leak_states.as_ref().map_or(String::new(), |states| divided(states, look));
+    let of_recording = if is_over(report) { "" } else { "of the recording" };
+    let parts = [of_recording, &states, pool.as_str()]
+        .into_iter()
+        .chain(kept.iter().map(String::as_str))
+        .filter(|part| !part.is_empty());
+    let remark = parts.collect::<Vec<_>>().join("; ");
     let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { remark };
-    row(name, (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
+    row("live at end", (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
     if let Some(highest) = report.highest_rss.as_ref().filter(|_| rss > 0) {
         resident(highest, rss == 1, look, &mut table);
     }
     table
+}
+
+/// How what was live at the end divides: `384 B of it lost, 12.8 kB not scanned, 1.02 kB given back by exec`
+fn divided(states: &LeakStates, look: &Look) -> String {
+    let unscanned = states.unscanned();
+    let size = |sum: Leaked| bytes(sum.leaked_bytes, look.exact);
+    let is_some = |sum: Leaked| sum.leaked > 0 || sum.leaked_bytes > 0;
+    let lost = match (is_some(states.lost()), states.has_scan()) {
+        (true, _) => Some(format!("{} of it lost", size(states.lost()))),
+        (false, true) => Some("none lost".to_owned()),
+        (false, false) => None,
+    };
+    let not_scanned = match (is_some(unscanned), &lost, is_some(states.at_exec())) {
+        (false, ..) => None,
+        // All of it.
+        (true, None, false) => Some("not scanned for lost blocks".to_owned()),
+        (true, ..) => Some(format!("{} not scanned for lost blocks", size(unscanned))),
+    };
+    let lost = lost.map(|lost| {
+        if lost == "none lost" && not_scanned.is_some() { format!("{lost} of what was scanned") } else { lost }
+    });
+    let at_exec = is_some(states.at_exec()).then(|| match (&lost, &not_scanned) {
+        (None, None) => "all given back by exec".to_owned(),
+        _ => format!("{} given back by exec", size(states.at_exec())),
+    });
+    [lost, not_scanned, at_exec].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The highest RSS, and what of it was live heap, in a row of its own or as a remark.
@@ -233,7 +253,7 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Tab
 
 /// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.
 pub fn unscanned(document: &ReportDocument, page: &mut Page) {
-    let states = document.leak_states.as_ref().filter(|states| !has_scan(states) && is_over(&document.overview));
+    let states = document.leak_states.as_ref().filter(|states| !states.has_scan() && is_over(&document.overview));
     let most = states.and_then(|states| states.unscanned.iter().max_by_key(|unscanned| unscanned.leaked.leaked_bytes));
     if let Some(most) = most.filter(|most| most.leaked.leaked > 0) {
         page.hanging(Line::new().plain("  Not scanned for lost blocks: "), &most.reason);
@@ -255,7 +275,7 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
             }),
             ("allocations", has(report, Quantity::Allocations), |p, _| count(p.totals.allocations)),
             ("own peak", has(report, Quantity::Times), |p, look| bytes(p.own_peak_bytes, look.exact)),
-            ("leaked", has(report, Quantity::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
+            ("live at end", has(report, Quantity::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
             ("file", report.processes.iter().any(|p| !p.source.is_empty()), |p, _| p.source.clone()),
         ];
     let columns: Vec<Column> = columns.into_iter().filter(|(_, shown, _)| *shown).collect();
@@ -278,7 +298,7 @@ pub fn places(list: &Largest, pool: Option<&Totals>, look: &Look, (stacks, sums)
         Measure::Allocations => "Most allocations",
         Measure::Bytes => "Most allocated bytes",
         Measure::Peak => "Most bytes live at the peak",
-        Measure::Leaked => "Most bytes leaked",
+        Measure::Leaked => "Most bytes live at the end",
         Measure::Temporary => "Most temporary allocations",
     };
     let own = pool.map_or(0, |pool| list.by.of(pool));

@@ -3,7 +3,7 @@
 use mallow_profile::Quantity;
 use mallow_report::analysis::{Frame, Measure};
 
-use super::report_document::{ReportDocument, has, is_over};
+use super::report_document::{ReportDocument, has};
 use crate::output::text::units::{bytes, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
@@ -70,8 +70,12 @@ fn leak(document: &ReportDocument, look: &Look, lines: bool) -> Option<String> {
     }
     let (leaks, what) = document.worst_leaks();
     let all = leaks.leaked();
-    let nothing = if is_over(report) { "nothing leaked" } else { "nothing was live at the end" };
-    let Some(cause) = leaks.leak_causes.first() else { return Some(nothing.to_owned()) };
+    let Some(cause) = leaks.leak_causes.first() else {
+        let totals = &report.totals;
+        // What runtimes keep, or exec gave back, has no cause.
+        let is_empty = totals.leaked == 0 && totals.leaked_bytes == 0;
+        return is_empty.then(|| "nothing was live at the end".to_owned());
+    };
     let size = bytes(all.leaked_bytes, look.exact);
     let part = part(cause.leaked.leaked_bytes, all.leaked_bytes);
     Some(format!("{size} {what}, {part} from {}", place(cause.frame.as_ref(), look, lines)))

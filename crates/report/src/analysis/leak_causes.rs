@@ -1,6 +1,7 @@
 //! Leaks by cause: the line of the program that the blocks of one leak come from, whatever called it.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use mallow_profile::{Profile, StackId, StringId};
 use rustc_hash::FxHashMap;
@@ -9,8 +10,9 @@ use serde::Serialize;
 use super::emergency_pool::is_emergency_pool;
 use super::functions::{Frame, FunctionId, Functions, Named, Stack, tell_apart};
 use super::leak_sites::{LeakSite, Leaked, is_zero};
-use super::leak_states::{LeakState, States, chosen as chosen_site};
+use super::leak_states::{LeakState, LiveBlocks};
 use super::numbers::LeftOut;
+use super::runtimes::RuleId;
 
 /// Leaks by cause.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -25,6 +27,31 @@ pub struct LeakCauses {
     /// C++ program, and no leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency_pool: Option<Leaked>,
+    /// What interpreters and libraries keep to their end by design, the largest first. It has no causes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
+}
+
+/// Blocks that an interpreter, a runtime or a library keeps to its end by design.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Who.
+    pub keeper: &'static str,
+    /// What they are, for people.
+    pub what: &'static str,
+    /// How many.
+    #[serde(flatten)]
+    pub leaked: Leaked,
+}
+
+impl Kept {
+    /// Rows, the largest first, of sums by rule.
+    pub(super) fn rows(sums: impl IntoIterator<Item = (RuleId, Leaked)>) -> Vec<Self> {
+        let row = |(rule, leaked): (RuleId, Leaked)| Self { keeper: rule.keeper(), what: rule.what(), leaked };
+        let mut rows: Vec<Self> = sums.into_iter().map(row).collect();
+        rows.sort_by_key(|row| (Reverse(row.leaked.leaked_bytes), row.keeper));
+        rows
+    }
 }
 
 impl LeakCauses {
@@ -74,21 +101,24 @@ pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
     leak_causes_in_state(profile, None, limit)
 }
 
-/// The same of the blocks in one state; None: of all. Of a recording without scans, there are none in any state.
+/// The same of the blocks in one state; None: in any but [`LeakState::Exec`]. Of a file that knows no scans, there are none in any
+/// state.
 pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
     let functions = Functions::new(profile);
-    let states = States::of(profile);
+    let live = LiveBlocks::new(profile, &functions, state, true);
     let mut pool: Option<Leaked> = None;
-    let sites = profile.sites.iter().filter_map(|site| {
-        let lives = chosen_site(profile, site, states.as_ref(), state)?;
-        if is_emergency_pool(&functions, site.stack) {
-            *pool.get_or_insert_default() += Leaked::of(&lives);
-            return None;
+    let mut kept: BTreeMap<RuleId, Leaked> = BTreeMap::new();
+    let parts = profile.sites.iter().flat_map(|site| live.of(site).map(|(lives, rule)| (site.stack, lives, rule)));
+    let sites = parts.filter_map(|(stack, lives, rule)| {
+        match rule {
+            Some(rule) => *kept.entry(rule).or_default() += Leaked::of(&lives),
+            None if is_emergency_pool(&functions, stack) => *pool.get_or_insert_default() += Leaked::of(&lives),
+            None => return Some((stack, lives)),
         }
-        Some((site.stack, lives))
+        None
     });
     let causes = causes(&functions, sites, limit);
-    LeakCauses { emergency_pool: pool, ..causes }
+    LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes }
 }
 
 struct Cause {
@@ -141,7 +171,7 @@ pub(super) fn causes(
     };
     let mut leak_causes: Vec<LeakCause> = causes.into_iter().map(cause).collect();
     tell_apart(leak_causes.iter_mut().filter_map(|cause| cause.frame.as_mut()));
-    LeakCauses { leak_causes_in_all, leak_causes, leak_causes_hidden, emergency_pool: None }
+    LeakCauses { leak_causes_in_all, leak_causes, leak_causes_hidden, ..LeakCauses::default() }
 }
 
 #[cfg(test)]

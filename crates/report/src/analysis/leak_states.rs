@@ -1,13 +1,17 @@
-//! Which leaked blocks something still points to, as scans of processes at their exit found.
+//! Lost, reachable, not scanned: what is known of the blocks that were live when their process image ended.
+//!
+//! Each image is judged by its own scan, whatever a filter leaves of a recording. A pid is no image: what it was before exec and after it
+//! are two.
 
-use mallow_profile::{LostSite, ProcessId, Profile, Site, StackId};
+use mallow_profile::{LostBlocks, ProcessId, Profile, ScanOutcome, Site, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::{Frame, Functions};
 use super::leak_sites::{LeakSite, Leaked};
+use super::runtimes::{RuleId, Runtimes};
 
-/// What is known of a leaked block.
+/// What is known of a block that was live when its process image ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeakState {
     /// Nothing points to it but lost blocks. It counts at the call path of the lost block that holds it.
@@ -16,33 +20,73 @@ pub enum LeakState {
     Reachable,
     /// The memory of its process was not scanned.
     Unscanned,
+    /// Its image ended by exec, which gives back all memory: no leak.
+    Exec,
 }
 
-/// How the leaked blocks of a recording divide.
+impl LeakState {
+    /// All of them. Each live block is in one.
+    pub const ALL: [Self; 4] = [Self::Lost, Self::Reachable, Self::Unscanned, Self::Exec];
+}
+
+/// How the blocks of a recording that were live at the end divide. Lost, reachable, unscanned and live at exec add up to all.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LeakStates {
-    /// Lost blocks.
-    pub lost_blocks: u64,
+    /// Lost blocks; None, here and below: no process with live blocks was scanned, and some were not, so that nobody knows.
+    pub lost_blocks: Option<u64>,
     /// Their bytes.
-    pub lost_bytes: u64,
+    pub lost_bytes: Option<u64>,
     /// Blocks that something still pointed to.
-    pub reachable_blocks: u64,
+    pub reachable_blocks: Option<u64>,
     /// Their bytes.
-    pub reachable_bytes: u64,
+    pub reachable_bytes: Option<u64>,
     /// Processes that were not scanned, by the reason.
     pub unscanned: Vec<Unscanned>,
+    /// Blocks that were live when their image called exec.
+    pub live_at_exec_blocks: u64,
+    /// Their bytes.
+    pub live_at_exec_bytes: u64,
     /// Cycles of lost blocks, those with the most bytes first.
     pub lost_cycles: Vec<Cycle>,
 }
 
-/// Leaked blocks of processes that were not scanned.
+impl LeakStates {
+    /// Blocks of processes that were not scanned.
+    pub fn unscanned(&self) -> Leaked {
+        let mut sum = Leaked::default();
+        self.unscanned.iter().for_each(|unscanned| sum += unscanned.leaked);
+        sum
+    }
+
+    /// Lost blocks, as far as they are known.
+    pub fn lost(&self) -> Leaked {
+        Leaked { leaked: self.lost_blocks.unwrap_or(0), leaked_bytes: self.lost_bytes.unwrap_or(0) }
+    }
+
+    /// Reachable blocks, as far as they are known.
+    pub fn reachable(&self) -> Leaked {
+        Leaked { leaked: self.reachable_blocks.unwrap_or(0), leaked_bytes: self.reachable_bytes.unwrap_or(0) }
+    }
+
+    /// Blocks that were live when their image called exec.
+    pub fn at_exec(&self) -> Leaked {
+        Leaked { leaked: self.live_at_exec_blocks, leaked_bytes: self.live_at_exec_bytes }
+    }
+
+    /// Whether any block was live in a process that was scanned.
+    pub fn has_scan(&self) -> bool {
+        self.lost().leaked > 0 || self.reachable().leaked > 0
+    }
+}
+
+/// Live blocks of processes that were not scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unscanned {
     /// Why.
     pub reason: String,
     /// Process ids.
     pub pids: Vec<u32>,
-    /// Their leaked blocks.
+    /// Their live blocks.
     #[serde(flatten)]
     pub leaked: Leaked,
 }
@@ -71,86 +115,172 @@ pub struct CyclePlace {
     pub pointer: Option<&'static str>,
 }
 
+/// Lost blocks of a site.
+#[derive(Clone, Copy, Debug, Default)]
+struct LostSums {
+    /// All that were allocated there.
+    own: Leaked,
+    /// Of these, those that no other lost block holds.
+    heads: Leaked,
+    /// What these heads hold, wherever it was allocated.
+    held: Leaked,
+}
+
 /// From sites to the states of their blocks.
 pub(super) struct States<'a> {
-    lost: FxHashMap<(ProcessId, StackId), &'a LostSite>,
-    failures: FxHashMap<ProcessId, Option<&'a str>>,
+    lost: FxHashMap<(ProcessId, StackId), LostSums>,
+    outcomes: FxHashMap<ProcessId, &'a ScanOutcome>,
+    /// Why a process without a scan has none.
+    no_scan: &'static str,
 }
 
 impl<'a> States<'a> {
-    /// None: the recording has no scans.
+    /// None: a file that knows no scans, of another tool or merged.
     pub fn of(profile: &'a Profile) -> Option<Self> {
-        if profile.scans.is_empty() {
+        if profile.origin.is_some() {
             return None;
         }
-        let sites =
-            profile.scans.iter().flat_map(|scan| scan.sites.iter().map(|site| ((scan.process, site.stack), site)));
-        let failures = profile.scans.iter().map(|scan| (scan.process, scan.failure.as_deref()));
-        Some(Self { lost: sites.collect(), failures: failures.collect() })
+        let mut lost: FxHashMap<_, LostSums> = FxHashMap::default();
+        for scan in &profile.scans {
+            for &LostBlocks { stack, head, blocks, bytes } in &scan.lost {
+                let sum = Leaked { leaked: blocks, leaked_bytes: bytes };
+                let own = lost.entry((scan.process, stack)).or_default();
+                own.own += sum;
+                match head {
+                    None => own.heads += sum,
+                    Some(head) => lost.entry((scan.process, head)).or_default().held += sum,
+                }
+            }
+        }
+        let no_scan = match profile.ending.cut_short {
+            Some(_) => "the end of the recording is missing",
+            None => "recorded without a scan",
+        };
+        let outcomes = profile.scans.iter().map(|scan| (scan.process, &scan.outcome)).collect();
+        Some(Self { lost, outcomes, no_scan })
     }
 
-    /// Why the process of a site was not scanned.
+    /// Why the process of a site was not scanned; None: it was, or ended by exec.
     fn failure(&self, site: &Site) -> Option<&'a str> {
-        self.failures.get(&site.process).copied().unwrap_or(Some("no scan was asked for"))
+        match self.outcomes.get(&site.process) {
+            Some(ScanOutcome::Failed(why)) => Some(why),
+            Some(ScanOutcome::Scanned | ScanOutcome::Exec) => None,
+            None => Some(self.no_scan),
+        }
     }
 
-    /// What of a site's leaked blocks has this state; and of them, how many no other lost block holds.
-    pub fn leaked(&self, site: &Site, state: LeakState) -> (Leaked, u64) {
+    fn state_of_image(&self, site: &Site) -> Option<LeakState> {
+        match self.outcomes.get(&site.process) {
+            Some(ScanOutcome::Scanned) => None,
+            Some(ScanOutcome::Exec) => Some(LeakState::Exec),
+            Some(ScanOutcome::Failed(_)) | None => Some(LeakState::Unscanned),
+        }
+    }
+
+    /// How many of a site's own blocks are in this state: over all states and sites, all live blocks.
+    fn own(&self, site: &Site, state: LeakState) -> Leaked {
         let all = Leaked { leaked: site.counts.leaked, leaked_bytes: site.counts.leaked_bytes };
-        let lost = self.lost.get(&(site.process, site.stack)).map(|lost| **lost).unwrap_or_default();
-        match (self.failure(site), state) {
-            (Some(_), LeakState::Unscanned) => (all, all.leaked),
-            (Some(_), _) | (None, LeakState::Unscanned) => (Leaked::default(), 0),
+        let lost = self.lost.get(&(site.process, site.stack)).map(|lost| lost.own).unwrap_or_default();
+        match (self.state_of_image(site), state) {
+            (Some(of_all), state) => {
+                if of_all == state {
+                    all
+                } else {
+                    Leaked::default()
+                }
+            }
+            (None, LeakState::Lost) => lost,
+            (None, LeakState::Reachable) => Leaked {
+                leaked: all.leaked.saturating_sub(lost.leaked),
+                leaked_bytes: all.leaked_bytes.saturating_sub(lost.leaked_bytes),
+            },
+            (None, LeakState::Unscanned | LeakState::Exec) => Leaked::default(),
+        }
+    }
+
+    /// The blocks in a state that count at a site, of lost ones those that its heads hold, too; and how many heads there are.
+    fn counted(&self, site: &Site, state: LeakState) -> (Leaked, u64) {
+        match (self.state_of_image(site), state) {
             (None, LeakState::Lost) => {
-                let leaked = lost.heads.saturating_add(lost.held);
-                let leaked_bytes = lost.head_bytes.saturating_add(lost.held_bytes);
-                (Leaked { leaked, leaked_bytes }, lost.heads)
+                let lost = self.lost.get(&(site.process, site.stack)).copied().unwrap_or_default();
+                let mut counted = lost.heads;
+                counted += lost.held;
+                (counted, lost.heads.leaked)
             }
-            (None, LeakState::Reachable) => {
-                let leaked = all.leaked.saturating_sub(lost.lost);
-                (Leaked { leaked, leaked_bytes: all.leaked_bytes.saturating_sub(lost.lost_bytes) }, leaked)
-            }
+            _ => (self.own(site, state), 0),
         }
     }
 }
 
-/// What is live of a site in this state, or in any; None: nothing is.
-pub(super) fn chosen(
-    profile: &Profile,
-    site: &Site,
-    states: Option<&States<'_>>,
+/// The live blocks that a view is about.
+pub(super) struct LiveBlocks<'a> {
+    profile: &'a Profile,
+    states: Option<States<'a>>,
+    /// In this state; None: in any but [`LeakState::Exec`].
     state: Option<LeakState>,
-) -> Option<LeakSite> {
-    if site.counts.leaked == 0 && site.counts.leaked_bytes == 0 {
-        return None;
-    }
-    let mut chosen = LeakSite::of(profile, site);
-    if let Some(state) = state {
-        let (Leaked { leaked, leaked_bytes }, heads) = states?.leaked(site, state);
-        let heads = if state == LeakState::Lost { heads } else { 0 };
-        chosen = LeakSite { leaked, leaked_bytes, heads, ..chosen };
-    }
-    (chosen.leaked > 0 || chosen.leaked_bytes > 0).then_some(chosen)
+    runtimes: Option<Runtimes<'a>>,
 }
 
-/// How the leaked blocks of a recording divide; None: it has no scans. At most `limit` kinds of cycles.
+impl<'a> LiveBlocks<'a> {
+    /// `has_rules`: what runtimes keep is marked as theirs.
+    pub fn new(profile: &'a Profile, functions: &'a Functions<'a>, state: Option<LeakState>, has_rules: bool) -> Self {
+        let runtimes = if has_rules { Runtimes::of(profile, functions) } else { None };
+        Self { profile, states: States::of(profile), state, runtimes }
+    }
+
+    /// What is live of a site, in one part or two: what a runtime keeps by a rule, and what none does.
+    pub fn of(&self, site: &Site) -> impl Iterator<Item = (LeakSite, Option<RuleId>)> + use<> {
+        let Some(all) = self.chosen(site) else { return [None, None].into_iter().flatten() };
+        let rule = self.runtimes.as_ref().and_then(|runtimes| runtimes.rule_of(site.stack));
+        let lost = match (rule, self.state) {
+            (Some(rule), _) if rule.takes_lost() => Leaked::default(),
+            (Some(_), Some(LeakState::Lost)) => Leaked::of(&all),
+            (Some(_), None) => self.states.as_ref().map(|s| s.own(site, LeakState::Lost)).unwrap_or_default(),
+            _ => Leaked::default(),
+        };
+        let rest = Leaked {
+            leaked: all.leaked.saturating_sub(lost.leaked),
+            leaked_bytes: all.leaked_bytes.saturating_sub(lost.leaked_bytes),
+        };
+        let part = |Leaked { leaked, leaked_bytes }, rule| {
+            (leaked > 0 || leaked_bytes > 0).then(|| (LeakSite { leaked, leaked_bytes, ..all.clone() }, rule))
+        };
+        [part(lost, None), part(rest, rule)].into_iter().flatten()
+    }
+
+    fn chosen(&self, site: &Site) -> Option<LeakSite> {
+        if site.counts.leaked == 0 && site.counts.leaked_bytes == 0 {
+            return None;
+        }
+        let mut chosen = LeakSite::of(self.profile, site);
+        let states = self.states.as_ref();
+        if let Some(state) = self.state {
+            let (Leaked { leaked, leaked_bytes }, heads) = states?.counted(site, state);
+            chosen = LeakSite { leaked, leaked_bytes, heads, ..chosen };
+        } else if states.is_some_and(|states| states.state_of_image(site) == Some(LeakState::Exec)) {
+            return None;
+        }
+        (chosen.leaked > 0 || chosen.leaked_bytes > 0).then_some(chosen)
+    }
+}
+
+/// How the blocks of a recording that were live at the end divide; None: a file that knows no scans. At most `limit` kinds of cycles.
 pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
     let states = States::of(profile)?;
     let mut sums = LeakStates::default();
     let leaking = profile.sites.iter().filter(|s| s.counts.leaked > 0 || s.counts.leaked_bytes > 0);
-    let mut all = [Leaked::default(); 2];
+    let mut all = [Leaked::default(); LeakState::ALL.len()];
     for site in leaking {
-        for (sum, state) in all.iter_mut().zip([LeakState::Lost, LeakState::Reachable]) {
-            *sum += states.leaked(site, state).0;
+        for (sum, state) in all.iter_mut().zip(LeakState::ALL) {
+            *sum += states.own(site, state);
         }
         if let Some(reason) = states.failure(site) {
-            let (leaked, _) = states.leaked(site, LeakState::Unscanned);
             let at = sums.unscanned.iter().position(|known| known.reason == reason).unwrap_or_else(|| {
                 sums.unscanned.push(Unscanned { reason: reason.to_owned(), ..Unscanned::default() });
                 sums.unscanned.len() - 1
             });
             let known = &mut sums.unscanned[at];
-            known.leaked += leaked;
+            known.leaked += states.own(site, LeakState::Unscanned);
             if let Some(process) = profile.processes.get(site.process.0 as usize)
                 && !known.pids.contains(&process.pid)
             {
@@ -158,8 +288,12 @@ pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
             }
         }
     }
-    [sums.lost_blocks, sums.reachable_blocks] = all.map(|leaked| leaked.leaked);
-    [sums.lost_bytes, sums.reachable_bytes] = all.map(|leaked| leaked.leaked_bytes);
+    let [lost, reachable, _, exec] = all;
+    let is_known = sums.unscanned.is_empty() || lost.leaked > 0 || reachable.leaked > 0;
+    let known = |number: u64| is_known.then_some(number);
+    (sums.lost_blocks, sums.lost_bytes) = (known(lost.leaked), known(lost.leaked_bytes));
+    (sums.reachable_blocks, sums.reachable_bytes) = (known(reachable.leaked), known(reachable.leaked_bytes));
+    (sums.live_at_exec_blocks, sums.live_at_exec_bytes) = (exec.leaked, exec.leaked_bytes);
     sums.lost_cycles = cycles(profile, limit);
     Some(sums)
 }
@@ -208,4 +342,164 @@ fn pointer(functions: &Functions<'_>, stack: StackId) -> Option<&'static str> {
         let name = functions.name(step.function);
         MARKS.iter().find(|(mark, _)| name.contains(mark)).map(|&(_, pointer)| pointer)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::{LostBlocks, LostCycle, Profile, Scan, ScanOutcome, StackId};
+    use proptest::prelude::*;
+
+    use super::{LeakState, LeakStates, leak_states};
+    use crate::analysis::{LeakOptions, Leaked, Leaks, Narrowing, Suppressions, leaks_with, narrow};
+    use crate::testing::{Builder, blocks};
+
+    fn of(states: &LeakStates) -> [Leaked; 4] {
+        [states.lost(), states.reachable(), states.unscanned(), states.at_exec()]
+    }
+
+    fn leaks_in_state(profile: &Profile, state: Option<LeakState>) -> Leaks {
+        let suppressions = &Suppressions::default();
+        leaks_with(
+            profile,
+            &LeakOptions { state, suppressions, built_in: true, of_suppressed: false, limit: usize::MAX },
+        )
+    }
+
+    fn add(sums: &mut [Leaked; 4], more: [Leaked; 4]) {
+        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+
+    fn lost(stack: StackId, head: Option<StackId>, blocks: u64) -> LostBlocks {
+        LostBlocks { stack, head, blocks, bytes: 10 * blocks }
+    }
+
+    /// Two images of one pid: the first one ended by exec, or lost nothing; the second one lost blocks.
+    #[test]
+    fn images_that_share_a_pid_are_judged_by_their_own_scans() {
+        let mut b = Builder::default();
+        let shell = b.process(7, &["sh"], 10);
+        let program = b.process(7, &["pf"], 20);
+        b.site(shell, &["cfg@a.c:1", "main@a.c:9"], blocks(4, 10, 0, 4));
+        b.site(program, &["cfg@a.c:1", "main@a.c:9"], blocks(6, 10, 0, 6));
+        let stack = b.profile.sites[0].stack;
+        let scan = |process, outcome, lost| Scan { process, outcome, lost, cycles: Vec::new() };
+        b.profile.scans = vec![
+            scan(shell, ScanOutcome::Exec, Vec::new()),
+            scan(program, ScanOutcome::Scanned, vec![lost(stack, None, 6)]),
+        ];
+        let states = leak_states(&b.profile, 9).expect("a recording");
+        assert_eq!((states.lost_blocks, states.reachable_blocks, states.live_at_exec_blocks), (Some(6), Some(0), 4));
+        assert!(states.unscanned.is_empty());
+        let all = leaks_in_state(&b.profile, None);
+        assert_eq!((all.leaked, all.reported, all.causes.leak_causes_in_all), (10, 6, 1));
+        let exec = leaks_in_state(&b.profile, Some(LeakState::Exec));
+        assert_eq!((exec.leaked, exec.sites.len()), (4, 1));
+    }
+
+    /// Unknown is not absent.
+    #[test]
+    fn nothing_is_said_of_what_was_not_scanned() {
+        let mut b = Builder::default();
+        let process = b.process(7, &["a"], 10);
+        b.site(process, &["f", "main"], blocks(4, 10, 0, 4));
+        let states = leak_states(&b.profile, 9).expect("a recording");
+        assert_eq!((states.lost_blocks, states.reachable_bytes), (None, None));
+        assert_eq!(
+            (states.unscanned[0].reason.as_str(), states.unscanned[0].leaked.leaked),
+            ("recorded without a scan", 4)
+        );
+        b.profile.ending.cut_short = Some("the disk is full".to_owned());
+        let cut = leak_states(&b.profile, 9).expect("a recording");
+        assert_eq!(cut.unscanned[0].reason, "the end of the recording is missing");
+        // What was live nowhere was lost nowhere.
+        let nothing = leak_states(&Builder::default().profile, 9).expect("a recording");
+        assert_eq!((nothing.lost_blocks, nothing.reachable_blocks), (Some(0), Some(0)));
+    }
+
+    /// Places of a random profile: one function of these calls another one.
+    const PLACES: [&str; 4] = ["f0@a.c:1", "f1@a.c:2", "f2@b.c:3", "f3!libx.so"];
+
+    /// Of each site (process, two places, live blocks, lost heads, lost blocks that another site's head holds).
+    type Row = (u8, (usize, usize), u64, u64, u64);
+
+    fn profile(rows: &[Row], outcomes: &[u8; 4]) -> Profile {
+        let mut b = Builder::default();
+        // Two images share each pid.
+        let processes: Vec<_> = (0..4).map(|number| b.process(100 + number / 2, &["a"], 10)).collect();
+        let mut scans: Vec<Scan> = Vec::new();
+        for (&process, outcome) in processes.iter().zip(outcomes) {
+            let outcome = match outcome {
+                0 | 1 => ScanOutcome::Scanned,
+                2 => ScanOutcome::Exec,
+                _ => ScanOutcome::Failed("killed".to_owned()),
+            };
+            scans.push(Scan { process, outcome, ..Scan::default() });
+        }
+        for &(process, (inner, outer), live, heads, held) in rows {
+            let process = usize::from(process) % processes.len();
+            let stack = b.stack(&[PLACES[inner], PLACES[outer], "main@a.c:9"]);
+            if b.profile.sites.iter().any(|site| (site.process, site.stack) == (processes[process], stack)) {
+                continue;
+            }
+            b.site(processes[process], &[PLACES[inner], PLACES[outer], "main@a.c:9"], blocks(live + 1, 10, 0, live));
+            let (heads, holder) = (heads.min(live), scans[process].lost.first().map(|lost| lost.stack));
+            let held = held.min(live - heads);
+            if scans[process].outcome == ScanOutcome::Scanned {
+                let rows = [(None, heads), (holder, if holder.is_some() { held } else { 0 })];
+                let rows = rows.into_iter().filter(|(_, blocks)| *blocks > 0);
+                scans[process].lost.extend(rows.map(|(head, blocks)| lost(stack, head, blocks)));
+                scans[process].cycles.push(LostCycle { count: 1, blocks: 2, bytes: 20, stacks: vec![stack] });
+            }
+        }
+        for scan in &mut scans {
+            scan.lost = mallow_profile::sum_lost(std::mem::take(&mut scan.lost));
+        }
+        b.profile.scans = scans;
+        b.profile
+    }
+
+    proptest! {
+        /// States add up to what is live, and stacks with a function and those without it to the whole; with functions hidden, nothing
+        /// changes.
+        #[test]
+        fn parts_add_up_to_the_whole(
+            rows in prop::collection::vec((0u8..4, (0usize..4, 0usize..4), 0u64..9, 0u64..5, 0u64..5), 0..12),
+            outcomes in any::<[u8; 4]>(),
+            pattern in 0usize..4,
+        ) {
+            let whole = profile(&rows, &outcomes.map(|outcome| outcome % 4));
+            prop_assert_eq!(whole.check(), Ok(()));
+            let expected = of(&leak_states(&whole, 9).expect("a recording"));
+            let sum: u64 = expected.iter().map(|sum| sum.leaked).sum();
+            prop_assert_eq!(sum, whole.totals.leaked);
+            let by = |make: fn(&mut Narrowing, crate::analysis::Pattern)| {
+                let mut narrowing = Narrowing::default();
+                make(&mut narrowing, format!("f{pattern}").parse().expect("a pattern"));
+                let narrowed = narrow(whole.clone(), &narrowing).profile;
+                assert_eq!(narrowed.check(), Ok(()));
+                narrowed
+            };
+            let with = by(|narrowing, pattern| narrowing.focus = Some(pattern));
+            let without = by(|narrowing, pattern| narrowing.ignore = Some(pattern));
+            let hidden = by(|narrowing, pattern| narrowing.hide = Some(pattern));
+            let mut parts = [Leaked::default(); 4];
+            for part in [&with, &without] {
+                let states = of(&leak_states(part, 9).expect("a recording"));
+                prop_assert_eq!(states.iter().map(|sum| sum.leaked).sum::<u64>(), part.totals.leaked);
+                add(&mut parts, states);
+            }
+            prop_assert_eq!(parts, expected);
+            prop_assert_eq!(of(&leak_states(&hidden, 9).expect("a recording")), expected);
+            // Sites of a state add up to it, too.
+            for part in [&whole, &with, &without, &hidden] {
+                let states = of(&leak_states(part, 9).expect("a recording"));
+                for (state, sum) in LeakState::ALL.into_iter().zip(states) {
+                    let report = leaks_in_state(part, Some(state));
+                    prop_assert_eq!((report.leaked, report.leaked_bytes), (sum.leaked, sum.leaked_bytes));
+                    let rows: u64 = report.sites.iter().map(|site| site.leaked).sum();
+                    prop_assert_eq!(rows, sum.leaked);
+                }
+            }
+        }
+    }
 }

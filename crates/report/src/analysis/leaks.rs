@@ -1,6 +1,7 @@
 //! What was live at the end, by site.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use mallow_profile::{Origin, Profile, StackId};
 use rustc_hash::FxHashMap;
@@ -8,13 +9,15 @@ use serde::Serialize;
 
 use super::emergency_pool::is_emergency_pool;
 use super::functions::Functions;
-use super::leak_causes::{LeakCauses, causes};
+use super::leak_causes::{Kept, LeakCauses, causes};
 use super::leak_sites::{LeakSite, Leaked};
-use super::leak_states::{LeakState, LeakStates, States, chosen as chosen_site, leak_states};
+use super::leak_states::{LeakState, LeakStates, LiveBlocks, leak_states};
 use super::numbers::{Ending, Least, LeftOut};
+use super::runtimes::RuleId;
 use super::suppressions::Suppressions;
 
-/// Leaks, and how they add up: reported and suppressed together are all.
+/// Blocks that were live at the end, and how they add up: those reported, those suppressed, and of all states those that were live at
+/// an exec, together are all.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leaks {
     /// Whose file it is; None for Mallow's own.
@@ -27,7 +30,7 @@ pub struct Leaks {
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
-    /// Blocks live at the end.
+    /// Blocks live at the end of their process image.
     pub leaked: u64,
     /// Their bytes.
     pub leaked_bytes: u64,
@@ -35,7 +38,7 @@ pub struct Leaks {
     pub reported: u64,
     /// Their bytes.
     pub reported_bytes: u64,
-    /// Those that a suppression matches, and libstdc++'s emergency pool.
+    /// Those that a suppression matches, that a runtime keeps, and libstdc++'s emergency pool.
     pub suppressed: u64,
     /// Their bytes.
     pub suppressed_bytes: u64,
@@ -82,64 +85,100 @@ pub struct SuppressionUse {
 /// Kinds of cycles that are shown.
 const CYCLES: usize = 10;
 
+/// Which blocks are reported, and which are suppressed.
+#[derive(Clone, Copy, Debug)]
+pub struct LeakOptions<'a> {
+    /// In this state; None: in any but [`LeakState::Exec`], of which there are sums alone. Of a file that knows no scans, there are none
+    /// in any state.
+    pub state: Option<LeakState>,
+    /// The user's.
+    pub suppressions: &'a Suppressions,
+    /// What runtimes keep is suppressed.
+    pub built_in: bool,
+    /// Sites and causes are those that are suppressed, in place of those that are reported.
+    pub of_suppressed: bool,
+    /// At most so many sites and causes.
+    pub limit: usize,
+}
+
+/// Why blocks are suppressed.
+enum Suppression {
+    EmergencyPool,
+    Rule(RuleId),
+    Pattern(usize),
+}
+
 /// The leaks of a recording, with at most `limit` sites and causes.
 ///
 /// Sites whose stacks read the same (two calls on one line, the same program in several processes) are one.
 pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Leaks {
-    leaks_in_state(profile, None, suppressions, limit)
+    leaks_with(profile, &LeakOptions { state: None, suppressions, built_in: true, of_suppressed: false, limit })
 }
 
-/// The same of the blocks in one state; None: of all. Of a recording without scans, there are none in any state.
-pub fn leaks_in_state(profile: &Profile, state: Option<LeakState>, suppressions: &Suppressions, limit: usize) -> Leaks {
+/// The same with all options.
+pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
+    let &LeakOptions { state, suppressions, built_in, of_suppressed, limit } = options;
     let functions = Functions::new(profile);
     let mut uses: Vec<SuppressionUse> = suppressions
         .patterns()
         .iter()
         .map(|p| SuppressionUse { pattern: p.text.clone(), line: p.line, sites: 0, leaked: 0, leaked_bytes: 0 })
         .collect();
-    let mut all = (0, 0);
+    let states = leak_states(profile, CYCLES.min(limit));
+    let at_exec = states.as_ref().filter(|_| state.is_none()).map(LeakStates::at_exec).unwrap_or_default();
     let mut suppressed = (0, 0);
-    let mut reported = Vec::new();
+    let mut of_state = (0, 0);
+    let mut shown = Vec::new();
     let mut pool: Option<Leaked> = None;
-    for (stack, site) in sites(profile, &functions, state) {
-        all = add(all, &site);
-        if is_emergency_pool(&functions, stack) {
-            *pool.get_or_insert_default() += Leaked::of(&site);
+    let mut kept: BTreeMap<RuleId, Leaked> = BTreeMap::new();
+    for (stack, site, rule) in sites(profile, &functions, state, built_in) {
+        of_state = add(of_state, &site);
+        let why = match rule {
+            Some(rule) => Some(Suppression::Rule(rule)),
+            None if is_emergency_pool(&functions, stack) => Some(Suppression::EmergencyPool),
+            None => suppressed_by(&functions, suppressions, stack).map(Suppression::Pattern),
+        };
+        if why.is_some() {
             suppressed = add(suppressed, &site);
-            continue;
         }
-        match suppressed_by(&functions, suppressions, stack) {
-            Some(index) => {
-                suppressed = add(suppressed, &site);
+        let is_shown = why.is_some() == of_suppressed;
+        match why {
+            Some(Suppression::EmergencyPool) => *pool.get_or_insert_default() += Leaked::of(&site),
+            Some(Suppression::Rule(rule)) => *kept.entry(rule).or_default() += Leaked::of(&site),
+            Some(Suppression::Pattern(index)) => {
                 let used = &mut uses[index];
                 used.sites += 1;
                 (used.leaked, used.leaked_bytes) = add((used.leaked, used.leaked_bytes), &site);
             }
-            None => reported.push((stack, site)),
+            None => {}
+        }
+        if is_shown {
+            shown.push((stack, site));
         }
     }
-    let sites_in_all = reported.len() as u64;
-    reported.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
-    let causes = LeakCauses { emergency_pool: pool, ..causes(&functions, reported.iter().cloned(), limit) };
-    let hidden = LeftOut::after(limit, reported.iter().map(|(_, site)| Leaked::of(site)));
-    reported.truncate(limit);
-    let sites = reported.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
+    let sites_in_all = shown.len() as u64;
+    shown.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
+    let causes = causes(&functions, shown.iter().cloned(), limit);
+    let causes = LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes };
+    let hidden = LeftOut::after(limit, shown.iter().map(|(_, site)| Leaked::of(site)));
+    shown.truncate(limit);
+    let sites = shown.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
     Leaks {
         origin: profile.origin.clone(),
         command: profile.command.clone(),
         duration_ms: profile.duration_ms,
         ending: Ending::of(profile),
-        leaked: all.0,
-        leaked_bytes: all.1,
-        reported: all.0 - suppressed.0,
-        reported_bytes: all.1 - suppressed.1,
+        leaked: of_state.0.saturating_add(at_exec.leaked),
+        leaked_bytes: of_state.1.saturating_add(at_exec.leaked_bytes),
+        reported: of_state.0.saturating_sub(suppressed.0),
+        reported_bytes: of_state.1.saturating_sub(suppressed.1),
         suppressed: suppressed.0,
         suppressed_bytes: suppressed.1,
         sites_in_all,
         sites,
         hidden,
         causes,
-        states: leak_states(profile, CYCLES.min(limit)),
+        states,
         suppressions: uses,
     }
 }
@@ -149,21 +188,26 @@ fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
     (sum.0.saturating_add(site.leaked), sum.1.saturating_add(site.leaked_bytes))
 }
 
-/// Sites with leaks, without their stacks, each with one of the stacks that read as it does.
-fn sites(profile: &Profile, functions: &Functions<'_>, state: Option<LeakState>) -> Vec<(StackId, LeakSite)> {
-    let states = States::of(profile);
-    let chosen = |site| Some((site, chosen_site(profile, site, states.as_ref(), state)?));
-    let mut order: Vec<_> = profile.sites.iter().filter_map(chosen).collect();
-    order.sort_by_key(|(s, _)| (s.stack, s.process));
-    let mut by_text: FxHashMap<Vec<_>, usize> = FxHashMap::default();
-    let mut by_stack: FxHashMap<StackId, usize> = FxHashMap::default();
-    let mut merged: Vec<(StackId, LeakSite)> = Vec::new();
-    for (site, lives) in order {
-        let at = *by_stack.entry(site.stack).or_insert_with(|| {
+/// Live blocks without their stacks, each with one of the stacks that read as theirs, and with the rule of what a runtime keeps.
+fn sites(
+    profile: &Profile,
+    functions: &Functions<'_>,
+    state: Option<LeakState>,
+    built_in: bool,
+) -> Vec<(StackId, LeakSite, Option<RuleId>)> {
+    let live = LiveBlocks::new(profile, functions, state, built_in);
+    let parts = |site| live.of(site).map(move |(lives, rule)| (site, lives, rule));
+    let mut order: Vec<_> = profile.sites.iter().flat_map(parts).collect();
+    order.sort_by_key(|(s, _, rule)| (s.stack, s.process, *rule));
+    let mut by_text: FxHashMap<(Vec<_>, _), usize> = FxHashMap::default();
+    let mut by_stack: FxHashMap<(StackId, _), usize> = FxHashMap::default();
+    let mut merged: Vec<(StackId, LeakSite, Option<RuleId>)> = Vec::new();
+    for (site, lives, rule) in order {
+        let at = *by_stack.entry((site.stack, rule)).or_insert_with(|| {
             let cut = profile.stacks.is_cut(site.stack);
             let text = functions.steps(site.stack).map(|s| s.text_key(cut)).collect();
-            *by_text.entry(text).or_insert_with(|| {
-                merged.push((site.stack, LeakSite { youngest_ms: u64::MAX, ..LeakSite::default() }));
+            *by_text.entry((text, rule)).or_insert_with(|| {
+                merged.push((site.stack, LeakSite { youngest_ms: u64::MAX, ..LeakSite::default() }, rule));
                 merged.len() - 1
             })
         });

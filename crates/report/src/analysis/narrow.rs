@@ -1,8 +1,8 @@
 //! A profile of some of its stacks, or without some of their functions.
 
 use mallow_profile::{
-    Counts, FamilyCounts, Frame, FrameId, Line, ModuleId, ProcessId, Profile, Site, StackId, Stacks, StringId,
-    add_precisions,
+    Counts, FamilyCounts, Frame, FrameId, Line, LostBlocks, ModuleId, ProcessId, Profile, Scan, Site, StackId, Stacks,
+    StringId, add_precisions, sum_lost,
 };
 use regex::Regex;
 use rustc_hash::FxHashMap;
@@ -106,12 +106,30 @@ pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
         profile.rss.clear();
         profile.size_classes.clear();
     }
-    if moved.is_some() {
-        // Scans name stacks as they were.
-        profile.scans.clear();
-    }
+    let left_out = |stack: StackId| {
+        let hit = |at: usize| within[at].as_ref().is_some_and(|w| w.get(stack.0 as usize).is_some_and(|&hit| hit));
+        (by.focus.is_some() && !hit(0)) || hit(1)
+    };
+    let new = |stack: StackId| {
+        let moved = moved.as_ref().and_then(|moved| moved.get(stack.0 as usize)).copied();
+        (!left_out(stack)).then_some(moved.unwrap_or(stack))
+    };
+    profile.scans.iter_mut().for_each(|scan| narrow_scan(scan, &new));
     add_up(&mut profile);
     Narrowed { profile, sites: numbers, matched }
+}
+
+/// Of a scan, what is left of its stacks. A lost block whose holder is left out is held by none.
+fn narrow_scan(scan: &mut Scan, new: &impl Fn(StackId) -> Option<StackId>) {
+    let lost = std::mem::take(&mut scan.lost).into_iter();
+    let lost =
+        lost.filter_map(|lost| Some(LostBlocks { stack: new(lost.stack)?, head: lost.head.and_then(new), ..lost }));
+    scan.lost = sum_lost(lost.collect());
+    scan.cycles.retain_mut(|cycle| {
+        let stacks: Option<Vec<StackId>> = cycle.stacks.iter().copied().map(new).collect();
+        cycle.stacks = stacks.unwrap_or_default();
+        !cycle.stacks.is_empty()
+    });
 }
 
 /// Adds a site to one that has become the same.

@@ -407,6 +407,41 @@ proptest! {
         prop_assert_eq!(sum, whole);
     }
 
+    /// A block is lost, reachable, not scanned or given back by exec whatever a selection leaves of its process and of others; one that
+    /// holds others does so as far as it is selected.
+    #[test]
+    fn lost_blocks_of_a_selection_are_those_of_its_blocks(steps in steps(), selection in selections()) {
+        let story = build_story(&steps, true, 20);
+        let (profile, _) = select(&story.file, &selection);
+        let chosen = |number: u64| selected(&story.lives[number as usize], &selection);
+        let pid = |process: mallow_profile::ProcessId| profile.processes[process.0 as usize].pid;
+        let mut found = BTreeMap::new();
+        for scan in &profile.scans {
+            let site = &story.profile.scans.iter().find(|whole| 100 + whole.process.0 == pid(scan.process));
+            prop_assert_eq!(&scan.outcome, &site.unwrap().outcome);
+            for lost in &scan.lost {
+                let place = |stack| profile.stacks.frames(stack).next().unwrap().0;
+                let before = found.insert((place(lost.stack), lost.head.map(place)), (lost.blocks, lost.bytes));
+                prop_assert_eq!(before, None);
+                prop_assert_eq!(pid(scan.process), 100);
+            }
+        }
+        // Of processes alone, what holds a block is known for all blocks of its process.
+        let mut expected: BTreeMap<(u32, Option<u32>), (u64, u64)> = BTreeMap::new();
+        for lost in story.lost.iter().filter(|lost| chosen(lost.sequence)) {
+            let place = |site: u32| story.sites[site as usize].1;
+            let head = lost.head.filter(|&(number, _)| chosen(number)).map(|(_, site)| place(site));
+            let sum = expected.entry((place(lost.site), head)).or_default();
+            *sum = (sum.0 + 1, sum.1 + lost.size);
+        }
+        prop_assert_eq!(found, expected);
+        // Each process with live blocks of the selection says what is known of them.
+        for (number, process) in (0..).zip(&profile.processes) {
+            let says = profile.scans.iter().any(|scan| scan.process.0 == number);
+            prop_assert!(says || process.totals.leaked == 0);
+        }
+    }
+
     #[test]
     fn what_there_is_to_select_from(steps in steps(), selection in selections()) {
         let story = build_story(&steps, true, 20);

@@ -1,7 +1,10 @@
 //! Random stories of a few processes: as a recording, and as a list of blocks in which everything can be looked up.
 
 use super::*;
-use mallow_profile::{Block, Call, Frame, FrameId, StackId, Stacks};
+use crate::scan::LostBlock;
+use mallow_profile::{
+    Block, Call, Frame, FrameId, LostBlocks, ProcessId, Scan, ScanOutcome, StackId, Stacks, sum_lost,
+};
 use std::collections::BTreeMap;
 
 /// One thing that happens. Numbers are taken modulo what there is.
@@ -84,8 +87,58 @@ pub struct Story {
     pub lives: Vec<Life>,
     /// Process and place of each site.
     pub sites: Vec<(u32, u32)>,
+    /// Lost blocks, by number.
+    pub lost: Vec<LostBlock>,
     pub profile: Profile,
     pub file: Vec<u8>,
+}
+
+impl Story {
+    /// Of each three blocks that leak, the first one is lost, and holds the second one. The second process was not scanned, the third one
+    /// ended by exec if it leaked anything.
+    fn lose(&mut self) {
+        let mut leaked = 0;
+        let mut head = None;
+        for (sequence, life) in (0..).zip(&self.lives) {
+            if life.leaked.is_none() || life.at.process != 0 {
+                continue;
+            }
+            leaked += 1;
+            let lost = LostBlock {
+                address: 0,
+                sequence,
+                site: life.call.site,
+                size: life.call.size,
+                head: if leaked % 3 == 1 { None } else { head },
+            };
+            match leaked % 3 {
+                1 => head = Some((sequence, life.call.site)),
+                2 => {}
+                _ => continue,
+            }
+            self.lost.push(lost);
+        }
+    }
+
+    fn scans(&self, stacks: &[StackId]) -> Vec<Scan> {
+        let stack = |site: u32| stacks[self.sites[site as usize].1 as usize];
+        let row = |lost: &LostBlock| LostBlocks {
+            stack: stack(lost.site),
+            head: lost.head.map(|(_, site)| stack(site)),
+            blocks: 1,
+            bytes: lost.size,
+        };
+        let outcomes = [ScanOutcome::Scanned, ScanOutcome::Failed("killed".to_owned()), ScanOutcome::Exec];
+        let mut scans: Vec<Scan> = (0..)
+            .zip(outcomes)
+            .map(|(process, outcome)| Scan { process: ProcessId(process), outcome, ..Scan::default() })
+            .filter(|scan| self.lives.iter().any(|life| life.leaked.is_some() && life.at.process == scan.process.0))
+            .collect();
+        for scan in scans.iter_mut().filter(|scan| scan.process == ProcessId(0)) {
+            scan.lost = sum_lost(self.lost.iter().map(row).collect());
+        }
+        scans
+    }
 }
 
 #[derive(Default)]
@@ -118,14 +171,20 @@ pub fn build_story(steps: &[Step], close: bool, events: u64) -> Story {
     for process in 0..PROCESSES {
         builder.end(process, last, close);
     }
-    let StoryBuilder { ledger, mut story, .. } = builder;
+    let StoryBuilder { ledger, mut story, stacks, .. } = builder;
+    story.lose();
     let mut writer = Writer::new(Vec::new(), &options()).unwrap().blocks_of(events);
     for &(at, event) in &story.events {
         writer.event(at, event);
         writer.settle(&ledger).unwrap();
     }
+    for process in 0..PROCESSES {
+        let lost = story.lost.iter().filter(|lost| story.lives[lost.sequence as usize].at.process == process);
+        writer.lost_blocks(process, lost.copied().collect());
+    }
     writer.close(&ledger).unwrap();
-    story.profile = Profile { duration_ms: last, ..ledger.close() };
+    let scans = story.scans(&stacks);
+    story.profile = Profile { duration_ms: last, scans, ..ledger.close() };
     story.file = writer.finish(&story.profile).unwrap();
     story
 }

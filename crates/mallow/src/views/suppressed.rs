@@ -1,0 +1,86 @@
+//! Blocks that `mallow leaks` does not report: what suppressions take, and what runtimes keep.
+
+use mallow_report::analysis::{Leaked, Leaks};
+
+use super::leak_states::{amount, has};
+use crate::output::text::units::{bytes, count};
+use crate::output::text::{Align, Line, Look, Page, Table, heading};
+use mallow_profile::Quantity;
+
+/// What takes blocks from the report, and how many.
+struct Taker {
+    name: String,
+    sum: Leaked,
+}
+
+/// Takers of any blocks: the built-in ones first.
+fn takers(report: &Leaks) -> Vec<Taker> {
+    let taker = |name: String, sum| Taker { name, sum };
+    let pool =
+        report.causes.emergency_pool.map(|sum| taker("libstdc++: the emergency pool of exceptions".to_owned(), sum));
+    let kept = report.causes.kept.iter().map(|kept| taker(format!("{}: {}", kept.keeper, kept.what), kept.leaked));
+    let of_file = report.suppressions.iter().filter(|used| used.sites > 0).map(|used| {
+        let sum = Leaked { leaked: used.leaked, leaked_bytes: used.leaked_bytes };
+        taker(format!("leak:{} (line {})", used.pattern, used.line), sum)
+    });
+    pool.into_iter().chain(kept).chain(of_file).collect()
+}
+
+/// What is suppressed, by which suppressions.
+pub fn show(report: &Leaks, look: &Look, page: &mut Page) {
+    if report.suppressed == 0 && report.suppressed_bytes == 0 {
+        page.sentence(Line::new().strong("Nothing is suppressed."));
+        return unused(report, page);
+    }
+    let size = amount(report, report.suppressed_bytes, report.suppressed, look);
+    let shown = &report.causes.leak_causes;
+    page.sentence(heading(&format!("{size} suppressed"), shown.len(), report.causes.leak_causes_in_all));
+    page.gap();
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
+    for Taker { name, sum } in takers(report) {
+        let blocks = if has(report, Quantity::Leaked) { count(sum.leaked) } else { String::new() };
+        let cells = [blocks, bytes(sum.leaked_bytes, look.exact)].map(|text| Line::new().plain(text));
+        table.row(cells.into_iter().chain([Line::new().plain(name)]));
+    }
+    table.onto(page);
+    unused(report, page);
+}
+
+/// What the report leaves out, below it.
+pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
+    let mut rest = Leaked { leaked: report.suppressed, leaked_bytes: report.suppressed_bytes };
+    let mut take = |sum: Leaked| {
+        rest.leaked = rest.leaked.saturating_sub(sum.leaked);
+        rest.leaked_bytes = rest.leaked_bytes.saturating_sub(sum.leaked_bytes);
+    };
+    let mut no_leak = |sum: Leaked, what: &str, page: &mut Page| {
+        if sum.leaked_bytes > 0 || sum.leaked > 0 {
+            page.gap();
+            let size = amount(report, sum.leaked_bytes, sum.leaked, look);
+            page.sentence(Line::new().faint(format!("No leak: {size} that {what}")));
+        }
+        take(sum);
+    };
+    let pool = report.causes.emergency_pool.unwrap_or_default();
+    no_leak(pool, "libstdc++ keeps for exceptions when memory is scarce", page);
+    for kept in &report.causes.kept {
+        let what = format!("{} keeps to its end by design; --suppressed shows them", kept.keeper);
+        no_leak(kept.leaked, &what, page);
+    }
+    if rest.leaked > 0 || rest.leaked_bytes > 0 {
+        page.gap();
+        let size = amount(report, rest.leaked_bytes, rest.leaked, look);
+        let all =
+            if has(report, Quantity::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
+        page.sentence(Line::new().plain(format!("Suppressed: {size}, of {all} live at the end in all")));
+    }
+    unused(report, page);
+}
+
+fn unused(report: &Leaks, page: &mut Page) {
+    for unused in report.suppressions.iter().filter(|s| s.sites == 0) {
+        page.sentence(
+            Line::new().warning(format!("Unused suppression: leak:{} (line {})", unused.pattern, unused.line)),
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! What interpreters and libraries keep to their end by design fails no gate; what a program leaks beside it does.
+
+use std::fs;
+use std::path::Path;
+
+use harness::{Run, directory, mallow, program};
+use serde_json::Value;
+
+fn record(place: &Path, command: &[&str]) {
+    let run =
+        Run::new(mallow(), place).args(["record", "--scan-all", "--no-report", "-o", "l.mallow", "--"]).args(command);
+    let run = run.go();
+    assert_eq!(run.status, 0, "{command:?}: {}", run.err());
+}
+
+fn leaks(place: &Path, options: &[&str]) -> Value {
+    let run = Run::new(mallow(), place).args(["leaks", "--json", "--limit", "0"]).args(options).arg("l.mallow").go();
+    serde_json::from_str(&run.out()).unwrap_or_else(|error| panic!("{error}: {}", run.err()))
+}
+
+fn gate(place: &Path, options: &[&str]) -> i32 {
+    Run::new(mallow(), place).args(["leaks", "--fail-on-leak"]).args(options).arg("l.mallow").go().status
+}
+
+#[test]
+fn an_empty_program_of_an_interpreter_passes_the_gate() {
+    for (keeper, command) in [
+        ("CPython", &["/usr/bin/python3", "-c", "print(\"hi\")"][..]),
+        ("perl", &["perl", "-e", "print \"hi\\n\""]),
+        ("bash", &["/bin/bash", "-c", "echo hi"]),
+        ("the JVM", &["java", "-version"]),
+    ] {
+        let place = directory();
+        record(place.path(), command);
+        let all = leaks(place.path(), &[]);
+        assert_eq!(all["reported"], 0, "{keeper}: {:#}", all["leak_causes"]);
+        let kept = all["kept"].as_array().expect("keepers").iter().find(|kept| kept["keeper"] == keeper);
+        let kept = kept.unwrap_or_else(|| panic!("{keeper}: {:#}", all["kept"]));
+        assert!(kept["leaked"].as_u64() > Some(0), "{kept}");
+        assert_eq!((gate(place.path(), &[]), gate(place.path(), &["--no-built-in"])), (0, 3), "{keeper}");
+        let shown = Run::new(mallow(), place.path()).args(["leaks", "--suppressed", "l.mallow"]).go().out();
+        assert!(shown.contains(&format!("  {keeper}: ")) && shown.contains(": one cause, "), "{shown}");
+        // All of it is there, by causes.
+        let suppressed = leaks(place.path(), &["--suppressed"]);
+        let sum: u64 = suppressed["sites"].as_array().expect("sites").iter().filter_map(|s| s["leaked"].as_u64()).sum();
+        assert_eq!(Some(sum), all["suppressed"].as_u64(), "{keeper}");
+        let report = Run::new(mallow(), place.path()).args(["report", "l.mallow"]).go().out();
+        assert!(report.contains(&format!(" of it {keeper}'s own, no leak")), "{report}");
+        assert!(!report.contains(", by cause: "), "{report}");
+    }
+}
+
+/// A function of the C library that a script calls loses its blocks beside what CPython keeps.
+#[test]
+fn what_a_script_loses_by_ctypes_fails_the_gate() {
+    let place = directory();
+    let script = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.strdup.restype = ctypes.c_void_p\n\
+                  for i in range(50): libc.strdup(b'x' * 300)\n";
+    fs::write(place.path().join("lose.py"), script).expect("a script");
+    record(place.path(), &["/usr/bin/python3", "lose.py"]);
+    assert_eq!((gate(place.path(), &[]), gate(place.path(), &["--only", "lost"])), (3, 3));
+    let all = leaks(place.path(), &["--only", "lost"]);
+    // The last pointers may still lie on the stack.
+    let lost = all["reported"].as_u64().expect("a number");
+    assert!((40..=50).contains(&lost), "{all:#}");
+    let through = all["leak_causes"][0]["largest_site"]["frames"].to_string();
+    assert!(through.contains("strdup") && through.contains("libffi"), "{through}");
+}
+
+/// A user's program that is called as an interpreter is none.
+#[test]
+fn a_namesake_of_an_interpreter_fails_the_gate() {
+    let place = directory();
+    for name in ["node", "bash", "perl", "python3"] {
+        let namesake = place.path().join(name);
+        fs::copy(program("lost"), &namesake).expect("a copy");
+        let run =
+            Run::new(mallow(), place.path()).args(["record", "--scan-all", "--no-report", "-o", "l.mallow", "--"]);
+        assert_eq!(run.arg(&namesake).arg("lose").go().status, 7, "{name}");
+        let all = leaks(place.path(), &[]);
+        assert_eq!((all.get("kept").is_none(), all["lost_blocks"].as_u64()), (true, Some(26)), "{name}: {all:#}");
+        assert_eq!(gate(place.path(), &[]), 3, "{name}");
+    }
+}
