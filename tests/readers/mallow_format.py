@@ -48,7 +48,7 @@ def read_blocks(data):
     if len(data) < 16:
         raise Refused("cut within its first 16 bytes")
     version = int.from_bytes(data[8:12], "little")
-    if version not in (1, 2, 3):
+    if version not in (1, 2, 4):
         raise Refused(f"version {version}")
     if data[12:16] != bytes(4):
         raise Refused("a head that makes no sense")
@@ -430,11 +430,14 @@ def thread_names(recording, block):
 
 
 def inside(recording, block):
-    (column,) = map(Column, block.columns)
+    column, *settings = map(Column, block.columns)
     while column.more():
         keys = "program module name found_by problem remedy".split()
         allocator = {key: column.string() for key in keys}
-        recording.inside.append(allocator | {"functions": column.number()})
+        allocator["functions"] = column.number()
+        for read in settings:
+            allocator |= {"environment": read.string(), "is_library": read.number() == 1}
+        recording.inside.append(allocator)
 
 
 def scans(recording, block):

@@ -48,8 +48,11 @@ def pages(recording, block):
         end = start + count * of["page_bytes"]
 
 
+HEAPS = ("glibc_arena", "pymalloc", "v8", "java", "go")
+
+
 def kept(recording, block):
-    head, addresses, sizes, ranges = map(Column, block.columns)
+    head, addresses, sizes, ranges, *heaps = map(Column, block.columns)
     address, found = 0, {"caches": head.number(), "complete": head.number(), "blocks": []}
     while addresses.more():
         address += addresses.number()
@@ -63,6 +66,14 @@ def kept(recording, block):
         end = start + ranges.number()
         tables.append((start, end))
     recording.footprints[-1]["tables"] = tables
+    for column in heaps:
+        recording.footprints[-1]["huge_zeros"] = head.number()
+        known, end = [], 0
+        while column.more():
+            kind, start = HEAPS[column.number()], end + column.number()
+            end = start + column.number()
+            known.append((kind, start, end, column.number()))
+        recording.footprints[-1]["heaps"] = known
 
 
 def placed_blocks(recording, block):

@@ -1,5 +1,6 @@
 /* Live blocks. `rss_blocks leak`: nothing is freed. `rss_blocks reserved`: huge blocks of which a page in 64 is touched.
-   `rss_blocks sizes`: blocks of all sizes, so that rounding is large. `rss_blocks own`: the program maps memory of its own. */
+   `rss_blocks sizes`: blocks of all sizes, so that rounding is large. `rss_blocks own`: the program maps memory of its own.
+   `rss_blocks split`: blocks whose mappings madvise and mprotect split, as numpy does with arrays of 4 MiB and more. */
 #include "rss_truth.h"
 
 __attribute__((noinline)) static char *leak(size_t size) {
@@ -14,6 +15,15 @@ __attribute__((noinline)) static void reserve(size_t size) {
     for (size_t at = 0; at < size; at += 64 * TRUTH_PAGE)
         block[at] = 5;
     truth_note(block, size);
+}
+
+/* Advises all whole pages of a block, and takes rights of some from it. */
+__attribute__((noinline)) static void split(size_t size, int rights) {
+    char *block = leak(size);
+    uintptr_t first = ((uintptr_t)block + TRUTH_PAGE - 1) & ~(uintptr_t)(TRUTH_PAGE - 1);
+    if (madvise((void *)first, size - TRUTH_PAGE, MADV_DONTDUMP) != 0 ||
+        mprotect((char *)first + size / 2 / TRUTH_PAGE * TRUTH_PAGE, 16 * TRUTH_PAGE, rights) != 0)
+        abort();
 }
 
 int main(int count, char **arguments) {
@@ -36,6 +46,9 @@ int main(int count, char **arguments) {
         memset(own, 6, size);
         leak(1000);
     }
+    if (strcmp(mode, "split") == 0)
+        for (int n = 0; n < 12; n++)
+            split(5 << 20, n % 3 == 0 ? PROT_READ : n % 3 == 1 ? PROT_NONE : PROT_READ | PROT_WRITE);
     truth_print();
     return 0;
 }

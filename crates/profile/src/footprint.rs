@@ -3,6 +3,7 @@
 //! Totals and mappings are part of a [`crate::Profile`]. Pages and blocks are a [`HeapMap`], which may have millions of rows: it is
 //! read only where somebody asks for it.
 
+use crate::known_heap::KnownHeap;
 use crate::process::ProcessId;
 
 /// Sizes that the kernel accounts for, in bytes; `/proc/PID/smaps` has them under these names.
@@ -251,6 +252,10 @@ pub struct HeapMap {
     pub caches: ThreadCaches,
     /// Where an allocator keeps its tables, as it says itself, by address, without overlaps.
     pub tables: Vec<AddressRange>,
+    /// Heaps that their contents name, by address, without overlaps. None: nobody looked for them.
+    pub heaps: Option<Vec<KnownHeap>>,
+    /// An estimate of the bytes of zeros in huge pages that the process asked for by `madvise`; 0 where the kernel makes such pages unasked.
+    pub huge_zeros: u64,
     /// Live blocks, by address, each address once.
     pub blocks: Vec<PlacedBlock>,
 }
@@ -454,6 +459,13 @@ impl HeapMap {
         if !self.tables.is_sorted_by(is_before) || self.tables.iter().any(|range| range.end <= range.start) {
             return Err("tables of the allocator are not in the order of their addresses");
         }
+        let mut end = 0;
+        for heap in self.heaps.iter().flatten() {
+            if heap.start < end || heap.end <= heap.start {
+                return Err("heaps are not in the order of their addresses");
+            }
+            end = heap.end;
+        }
         let mut next = 0;
         for block in &self.blocks {
             if block.address < next {
@@ -471,7 +483,7 @@ impl HeapMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ProcessId, Site, StackId};
+    use crate::{HeapKind, ProcessId, Site, StackId};
 
     fn footprint() -> Footprint {
         let sizes = MemorySizes { size: 0x3000, rss: 0x2000, ..MemorySizes::default() };
@@ -529,7 +541,12 @@ mod tests {
         let stranger = Site { process: ProcessId(1), ..site.clone() };
         let sites = [site, stranger];
         type Break = fn(&mut HeapMap);
-        let broken: [(&str, Break); 9] = [
+        let heap = |start, end| KnownHeap { kind: HeapKind::V8, start, end, used: 0 };
+        assert_eq!(HeapMap { heaps: Some(vec![heap(1, 2), heap(2, 3)]), ..map() }.check(&footprint(), &sites), Ok(()));
+        let broken: [(&str, Break); 10] = [
+            ("heaps are not in the order of their addresses", |map| {
+                map.heaps = Some(vec![KnownHeap { kind: HeapKind::V8, start: 7, end: 7, used: 0 }]);
+            }),
             ("a run of no pages, or too many", |map| map.pages[0].pages = 0),
             ("a run of no pages, or too many", |map| map.pages[0].pages = u64::MAX),
             ("pages are not in the order of their addresses", |map| map.pages[1].start = 0x1000),

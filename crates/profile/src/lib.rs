@@ -28,6 +28,7 @@ mod counts;
 mod events;
 mod families;
 mod footprint;
+mod known_heap;
 mod lookup;
 mod patterns;
 mod precision;
@@ -49,6 +50,7 @@ pub use footprint::{
     AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
     PeakRss, PlacedBlock, RecentLive, RssPoint, RssSeries, SizeClasses, ThreadCaches,
 };
+pub use known_heap::{HeapKind, KnownHeap};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};
 pub use precision::{Precision, Precisions, add_precisions};

@@ -72,6 +72,10 @@ pub struct AllocatorInside {
     pub problem: String,
     /// What to do about that; may be empty.
     pub remedy: String,
+    /// The variable of the environment that this copy reads for how it gives free pages back; empty: none that is known.
+    pub environment: String,
+    /// It is a library, whose calls are seen in any case: there is nothing to say of it.
+    pub is_library: bool,
 }
 
 /// An allocator above malloc that a process uses: what it hands out is in no number.

@@ -273,6 +273,7 @@ pub fn fragmented() -> (Profile, HeapMap) {
         blocks: (0..4500).map(|n| PlacedBlock { address: HEAP + 0x2b0 + n * 1024, size: 500, site: 0 }).collect(),
         caches: ThreadCaches { caches: 1, is_complete: true, blocks: Vec::new() },
         tables: Vec::new(),
+        ..HeapMap::default()
     };
     b.profile.footprints = vec![Footprint {
         process,

@@ -2,8 +2,9 @@
 
 use crate::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use mallow_profile::{
-    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
-    PeakRss, PlacedBlock, ProcessId, RecentLive, RssPoint, RssSeries, SizeClasses, ThreadCaches,
+    AddressRange, CachedBlock, Footprint, HeapKind, HeapMap, KnownHeap, Mapping, MappingFlags, MappingKind,
+    MemorySizes, PageRun, PageState, PeakRss, PlacedBlock, ProcessId, RecentLive, RssPoint, RssSeries, SizeClasses,
+    ThreadCaches,
 };
 
 /// Rows of one block of the recording: each of its columns has room for them.
@@ -186,14 +187,27 @@ pub fn write_kept(map: &HeapMap) -> Vec<Vec<u8>> {
         put(&mut ranges, range.end - range.start);
         end = range.end;
     }
-    vec![head, addresses, sizes, ranges]
+    let Some(known) = &map.heaps else { return vec![head, addresses, sizes, ranges] };
+    put(&mut head, map.huge_zeros);
+    let (mut heaps, mut end) = (Vec::new(), 0);
+    for heap in &known[..known.len().min(ROWS / 4)] {
+        let kind = HeapKind::ALL.iter().position(|&kind| kind == heap.kind).unwrap_or_default() as u64;
+        for number in [kind, heap.start - end, heap.end - heap.start, heap.used] {
+            put(&mut heaps, number);
+        }
+        end = heap.end;
+    }
+    vec![head, addresses, sizes, ranges, heaps]
 }
 
 /// Reads it.
 pub fn read_kept(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nonsense> {
-    let [head, addresses, sizes, ranges] = columns else {
-        return Err(Nonsense("what allocators keep has another number of columns"));
+    let (columns, heaps) = match columns {
+        [head, addresses, sizes, ranges] => ([head, addresses, sizes, ranges], None),
+        [head, addresses, sizes, ranges, heaps] => ([head, addresses, sizes, ranges], Some(heaps)),
+        _ => return Err(Nonsense("what allocators keep has another number of columns")),
     };
+    let [head, addresses, sizes, ranges] = columns;
     let (caches, is_complete) = (head.number()?, head.number()?);
     let mut read = ThreadCaches { caches, is_complete: is_complete == 1, blocks: Vec::new() };
     let mut address = 0u64;
@@ -207,6 +221,18 @@ pub fn read_kept(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nonsen
         let start = end.checked_add(ranges.number()?).ok_or(WIDE)?;
         end = start.checked_add(ranges.number()?).ok_or(WIDE)?;
         map.tables.push(AddressRange { start, end });
+    }
+    if let Some(column) = heaps {
+        map.huge_zeros = head.number()?;
+        let (mut known, mut end) = (Vec::new(), 0u64);
+        while !column.is_empty() {
+            let kind = usize::try_from(column.number()?).ok().and_then(|kind| HeapKind::ALL.get(kind));
+            let kind = *kind.ok_or(Nonsense("a heap of no known kind"))?;
+            let start = end.checked_add(column.number()?).ok_or(WIDE)?;
+            end = start.checked_add(column.number()?).ok_or(WIDE)?;
+            known.push(KnownHeap { kind, start, end, used: column.number()? });
+        }
+        map.heaps = Some(known);
     }
     if is_complete <= 1 && head.is_empty() && sizes.is_empty() {
         Ok(())
@@ -367,7 +393,7 @@ impl Packed {
         let is_with_map = footprint.gap.is_none();
         let pages = write_pages(&map.pages, footprint.page_bytes).filter(|_| is_with_map).collect();
         let blocks = write_blocks(&map.blocks).filter(|_| is_with_map).collect();
-        let has_kept = map.caches.caches > 0 || !map.tables.is_empty();
+        let has_kept = map.caches.caches > 0 || !map.tables.is_empty() || map.heaps.is_some();
         let kept = (is_with_map && has_kept).then(|| write_kept(map));
         Self { footprint, pages, kept, blocks }
     }
@@ -460,6 +486,11 @@ mod tests {
             blocks: blocks.collect(),
             caches,
             tables: vec![AddressRange { start: 9, end: 99 }; 1],
+            heaps: Some(vec![
+                KnownHeap { kind: HeapKind::Pymalloc, start: 64, end: 128, used: 48 },
+                KnownHeap { kind: HeapKind::V8, start: 4096, end: 9999, used: 0 },
+            ]),
+            huge_zeros: 12345,
         };
         assert_eq!(map.check(&footprint, &[site(1), site(1)]), Ok(()));
         let packed = Packed::new(footprint.clone(), &map);

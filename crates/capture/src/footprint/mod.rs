@@ -7,6 +7,8 @@
 //! | `stacks.rs` | mappings that are stacks of threads |
 //! | `caches.rs` | freed blocks that glibc's threads keep |
 //! | `tables.rs` | where jemalloc keeps its own tables |
+//! | `heaps.rs` | heaps that their contents name: arenas of glibc, and those of runtimes |
+//! | `zeros.rs` | what of huge pages nobody wrote |
 //! | `peek.rs` | words of another process's memory |
 //! | `peak.rs` | the kernel's own maximum |
 //! | `reading.rs` | one reading of a process |
@@ -17,6 +19,7 @@
 
 mod caches;
 pub mod columns;
+mod heaps;
 mod pagemap;
 mod peak;
 mod peek;
@@ -27,6 +30,7 @@ mod smaps;
 mod stacks;
 mod tables;
 mod words;
+mod zeros;
 
 pub use columns::Packed;
 pub use peak::PeakTracker;

@@ -1,8 +1,8 @@
 //! One reading of a process's memory.
 
 use super::pagemap::{PAGE, Pagemap};
-use super::{Failure, caches, smaps, stacks, tables};
-use mallow_profile::{AddressRange, Footprint, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
+use super::{Failure, caches, heaps, smaps, stacks, tables, zeros};
+use mallow_profile::{AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
 use std::fs;
 
 /// Whose memory is read.
@@ -31,6 +31,10 @@ pub struct Reading {
     pub caches: ThreadCaches,
     /// Where the allocator keeps its tables.
     pub tables: Vec<AddressRange>,
+    /// Heaps that their contents name.
+    pub heaps: Vec<KnownHeap>,
+    /// Bytes of zeros in huge pages that the process asked for.
+    pub huge_zeros: u64,
 }
 
 /// Reads the memory of a process. Both files take its mmap lock, but never for long: page faults go on, and a thread that maps
@@ -40,7 +44,9 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
     let mut footprint = account(subject)?;
     let mut pagemap = Pagemap::open(pid)?;
     for mapping in &mut footprint.mappings {
-        let is_wanted = smaps::is_anonymous(mapping) && mapping.flags.has(MappingFlags::WRITE);
+        // A page of a block may have lost its rights, and is in memory still.
+        let is_there = mapping.sizes.rss > 0 || mapping.sizes.swap > 0;
+        let is_wanted = smaps::is_anonymous(mapping) && (mapping.flags.has(MappingFlags::WRITE) || is_there);
         if !is_wanted || mapping.flags.has(MappingFlags::HUGETLB) {
             continue;
         }
@@ -51,7 +57,9 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
     }
     let caches = caches::read(pid, &footprint.mappings);
     let tables = tables::read(pid, &footprint.mappings, &pagemap.runs);
-    Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches, tables })
+    let heaps = heaps::read(pid, &footprint.mappings, &pagemap.runs);
+    let huge_zeros = zeros::read(pid, &footprint.mappings, &pagemap.runs);
+    Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches, tables, heaps, huge_zeros })
 }
 
 /// Totals and mappings alone.

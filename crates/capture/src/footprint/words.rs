@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! number | ms | at exit | peak RSS | page bytes | gap | mappings | mapping … | runs | run …
-//! caches, complete << 63 | cached blocks | tables | address, size … | start, end …
+//! caches, complete << 63 | cached blocks | tables | zeros in huge pages | address, size … | start, end … | kind, start, end, used …
 //! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
 //! gap, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
 //! run:      state in bits 0 to 3, pages - 1 in bits 4 to 18, number of the first page in bits 19 to 63
@@ -10,8 +10,8 @@
 
 use super::reading::Reading;
 use mallow_profile::{
-    AddressRange, CachedBlock, Footprint, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
-    ProcessId, ThreadCaches,
+    AddressRange, CachedBlock, Footprint, HeapKind, KnownHeap, Mapping, MappingFlags, MappingKind, MemorySizes,
+    PageRun, PageState, ProcessId, ThreadCaches,
 };
 
 const STATE_BITS: u32 = 4;
@@ -45,8 +45,13 @@ impl Reading {
         words[count] = (words.len() - count - 1) as u64;
         let ThreadCaches { caches, is_complete, blocks } = &self.caches;
         words.extend([caches | u64::from(*is_complete) << 63, blocks.len() as u64, self.tables.len() as u64]);
+        words.push(self.huge_zeros);
         words.extend(blocks.iter().flat_map(|block| [block.address, block.size]));
         words.extend(self.tables.iter().flat_map(|range| [range.start, range.end]));
+        words.extend(self.heaps.iter().flat_map(|heap| {
+            let kind = HeapKind::ALL.iter().position(|&kind| kind == heap.kind).unwrap_or_default() as u64;
+            [kind, heap.start, heap.end, heap.used]
+        }));
         words
     }
 
@@ -89,15 +94,27 @@ impl Reading {
             }
         }
         let (head, count, tables) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
-        let (pairs, left) = rest.as_chunks();
-        let (blocks, ranges) = pairs.split_at_checked(usize::try_from(count).ok()?)?;
-        if !left.is_empty() || ranges.len() as u64 != tables {
+        let huge_zeros = take(&mut rest)?;
+        let pairs_of = |count: u64| usize::try_from(count).ok()?.checked_mul(2);
+        let (blocks, rest) = rest.split_at_checked(pairs_of(count)?)?;
+        let (ranges, rest) = rest.split_at_checked(pairs_of(tables)?)?;
+        let (blocks, ranges) = (blocks.as_chunks().0, ranges.as_chunks().0);
+        let (heaps, left) = rest.as_chunks();
+        if !left.is_empty() {
+            return None;
+        }
+        let heap = |&[kind, start, end, used]: &[u64; 4]| {
+            let kind = *HeapKind::ALL.get(usize::try_from(kind).ok()?)?;
+            (start < end).then_some(KnownHeap { kind, start, end, used })
+        };
+        let heaps = heaps.iter().map(heap).collect::<Option<Vec<_>>>()?;
+        if !heaps.is_sorted_by(|before, next| before.end <= next.start) {
             return None;
         }
         let tables = ranges.iter().map(|&[start, end]| AddressRange { start, end }).collect();
         let blocks = blocks.iter().map(|&[address, size]| CachedBlock { address, size }).collect();
         let caches = ThreadCaches { caches: head << 1 >> 1, is_complete: head >> 63 != 0, blocks };
-        Some(Self { number, footprint, pages, caches, tables })
+        Some(Self { number, footprint, pages, caches, tables, heaps, huge_zeros })
     }
 }
 
@@ -157,6 +174,8 @@ mod tests {
         let block = CachedBlock { address: 48, size: 24 };
         reading.caches = ThreadCaches { caches: 2, is_complete: true, blocks: vec![block; 3] };
         reading.tables = vec![AddressRange { start: 7, end: 9 }; 2];
+        reading.heaps = vec![KnownHeap { kind: HeapKind::Pymalloc, start: 16, end: 32, used: 5 }];
+        reading.huge_zeros = 77;
         reading.pages.push(PageRun { start, pages: 3 * COUNT_MOST + 5, state: PageState(PageState::SWAPPED) });
         reading
     }
@@ -173,7 +192,8 @@ mod tests {
     fn any_words_are_read() {
         let words = own().to_words();
         for end in (0..words.len()).step_by(1 + words.len() / 500) {
-            assert_eq!(Reading::of_words(3, &words[..end]), None);
+            // Without its last heaps it is one.
+            assert!(end + 4 == words.len() || Reading::of_words(3, &words[..end]).is_none());
         }
         for at in 0..words.len().min(2000) {
             for value in [0, 1, u64::MAX, u64::from(u32::MAX)] {

@@ -61,6 +61,7 @@ impl Finding {
     pub fn fail(&mut self, problem: String) {
         self.allocator.functions = 0;
         self.allocator.problem = problem;
+        self.allocator.is_library = false;
     }
 }
 
@@ -283,6 +284,8 @@ fn finding(program: &str, module: &Module, allocator: &Allocator) -> Finding {
         functions: allocator.functions.len() as u32,
         problem: String::new(),
         remedy: String::new(),
+        environment: allocator.variable.clone().unwrap_or_default(),
+        is_library: allocator.library,
     };
     Finding { allocator: found, expected: allocator.library }
 }
@@ -296,6 +299,7 @@ fn stripped(program: &str, module: &Module, name: &str) -> Finding {
         functions: 0,
         problem: "it is stripped, so its functions cannot be found".to_owned(),
         remedy: STRIPPED.to_owned(),
+        ..AllocatorInside::default()
     };
     Finding { allocator: found, expected: false }
 }

@@ -131,7 +131,7 @@ fn note(found: &mut Vec<AllocatorInside>, findings: &[Finding], state: State) {
                 State::GivenUp => finding.fail("it did not wait for mallow, which was slow".to_owned()),
             }
         }
-        if finding.is_news() && !found.contains(&finding.allocator) {
+        if !found.contains(&finding.allocator) {
             found.push(finding.allocator);
         }
     }

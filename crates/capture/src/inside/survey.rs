@@ -2,6 +2,7 @@
 
 use crate::preflight::{
     Family, Signature, family_of, is_marker, is_usable_size, maker_of, seeming, signature_in_library, signature_of,
+    variable_of,
 };
 use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
 use std::path::Path;
@@ -17,6 +18,8 @@ pub struct Allocator {
     pub functions: Vec<(FunctionSymbol, Signature)>,
     /// The link-time address of its function for the usable size of a block.
     pub usable: Option<u64>,
+    /// The variable of the environment that this copy reads for how it gives free pages back.
+    pub variable: Option<String>,
     /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
     pub library: bool,
 }
@@ -41,7 +44,8 @@ pub fn survey(file: &Path, first: bool) -> Survey {
     let symbols = functions(file, &wanted).unwrap_or_default();
     let exported = |symbol: &FunctionSymbol| symbol.name == "malloc" && symbol.source == SymbolSource::Exported;
     let library = !first && symbols.wanted.iter().any(exported);
-    let allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
+    let mut allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
+    name_variables(file, &mut allocators);
     // A library that calls another one's functions has its names as texts, too: the executable alone is worth a line.
     let stripped = (allocators.is_empty() && !symbols.complete && first).then_some(seeming);
     Survey { allocators, stripped, starts: symbols.starts }
@@ -49,10 +53,25 @@ pub fn survey(file: &Path, first: bool) -> Survey {
 
 /// The first allocator whose text is in the file.
 fn seeming_in(file: &Path) -> Option<&'static str> {
+    seeming(&map(file)?)
+}
+
+fn map(file: &Path) -> Option<memmap2::Mmap> {
     let file = std::fs::File::open(file).ok()?;
     // SAFETY: the map is private and read-only; what a writer changes meanwhile is a wrong guess at worst.
-    let bytes = unsafe { memmap2::Mmap::map(&file) }.ok()?;
-    seeming(&bytes)
+    unsafe { memmap2::Mmap::map(&file) }.ok()
+}
+
+fn name_variables(file: &Path, allocators: &mut [Allocator]) {
+    if allocators.is_empty() {
+        return;
+    }
+    let Some(bytes) = map(file) else { return };
+    for allocator in allocators {
+        let functions: Vec<&str> = allocator.functions.iter().map(|(symbol, _)| symbol.name.as_str()).collect();
+        let maker = allocator.name.rsplit(' ').next().unwrap_or_default();
+        allocator.variable = variable_of(maker, &bytes, &functions);
+    }
 }
 
 /// The allocators whose functions have known arguments, and the families of their own names.
@@ -131,6 +150,6 @@ impl Allocator {
             _ => usable(""),
         };
         let source = functions.iter().map(|(symbol, _)| symbol.source).max()?;
-        Some(Self { name: name.to_owned(), source, functions, usable, library: false })
+        Some(Self { name: name.to_owned(), source, functions, usable, variable: None, library: false })
     }
 }

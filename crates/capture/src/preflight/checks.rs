@@ -47,7 +47,7 @@ pub(crate) fn custom_allocators<'a>(
     for (number, (executable, arguments, settings)) in images.enumerate() {
         let path = Path::new(executable);
         let facts = known.entry(executable).or_insert_with(|| program::Facts::of_file(path));
-        let of_image: Vec<_> = inside.iter().filter(|allocator| allocator.program == executable).collect();
+        let of_image: Vec<_> = inside.iter().filter(|one| one.program == executable && !one.is_library).collect();
         for allocator in of_image.iter().filter(|allocator| allocator.functions == 0) {
             let (process, remedy) = (ProcessId(number as u32), allocator.remedy.clone());
             all.push(CustomAllocator { process, found: not_seen(allocator), remedy });

@@ -269,6 +269,36 @@ pub fn seeming(file: &[u8]) -> Option<&'static str> {
     TEXTS.iter().find(|(_, text)| memchr::memmem::find(file, text).is_some()).map(|(name, _)| *name)
 }
 
+/// The variable of the environment by which the copy of an allocator in this file takes the setting that gives free pages back. `functions`:
+/// names of its functions. None: it has no such name, or several that its functions do not decide between.
+pub fn variable_of(allocator: &str, file: &[u8], functions: &[&str]) -> Option<String> {
+    let has = |text: &[u8]| memchr::memmem::find(file, text).is_some();
+    match allocator {
+        JEMALLOC_NAME => {
+            let mut all: Vec<String> = memchr::memmem::find_iter(file, b"MALLOC_CONF\0")
+                .filter_map(|at| {
+                    let is_of_name = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+                    let before = file.get(at.saturating_sub(64)..at)?;
+                    let start = before.iter().rposition(|byte| !is_of_name(byte)).filter(|&last| before[last] == 0)?;
+                    Some(format!("{}MALLOC_CONF", String::from_utf8_lossy(before.get(start + 1..)?)))
+                })
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            if all.len() > 1 {
+                let prefix = functions.iter().find_map(|name| name.strip_suffix("malloc"))?.to_ascii_uppercase();
+                all.retain(|name| name.strip_suffix("MALLOC_CONF") == Some(&prefix));
+            }
+            all.pop()
+        }
+        // From 2.1 on, and before.
+        MIMALLOC_NAME if has(b"\0purge_delay\0") => Some("MIMALLOC_PURGE_DELAY".to_owned()),
+        MIMALLOC_NAME if has(b"\0decommit_delay\0") => Some("MIMALLOC_DECOMMIT_DELAY".to_owned()),
+        TCMALLOC_NAME if has(b"\0TCMALLOC_AGGRESSIVE_DECOMMIT\0") => Some("TCMALLOC_AGGRESSIVE_DECOMMIT".to_owned()),
+        _ => None,
+    }
+}
+
 /// Whether [`maker_of`] looks at this name.
 pub fn is_marker(symbol: &str) -> bool {
     MARKERS.iter().any(|(marker, _)| *marker == symbol)
@@ -317,6 +347,19 @@ mod tests {
         ] {
             assert_eq!(family_of(symbol), family, "{symbol}");
         }
+    }
+
+    #[test]
+    fn a_copy_of_jemalloc_has_its_own_variable() {
+        let of = |file: &[u8], functions: &[&str]| variable_of("jemalloc", file, functions);
+        let arrow = b"x\0JE_ARROW_MALLOC_CONF\0value of the environment variable MALLOC_CONF\0";
+        assert_eq!(of(arrow, &[]).as_deref(), Some("JE_ARROW_MALLOC_CONF"));
+        assert_eq!(of(b"\0MALLOC_CONF\0", &["malloc"]).as_deref(), Some("MALLOC_CONF"));
+        let two = b"\0_RJEM_MALLOC_CONF\0\0MALLOC_CONF\0";
+        assert_eq!(of(two, &["_rjem_mallocx", "_rjem_malloc"]).as_deref(), Some("_RJEM_MALLOC_CONF"));
+        assert_eq!((of(two, &["je_malloc"]), of(b"MALLOC_CONF", &[]), of(b"", &[])), (None, None, None));
+        assert_eq!(variable_of("mimalloc", b"\0decommit_delay\0", &[]).as_deref(), Some("MIMALLOC_DECOMMIT_DELAY"));
+        assert_eq!(variable_of("snmalloc", two, &[]), None);
     }
 
     #[test]

@@ -32,30 +32,52 @@ pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAlloca
 }
 
 /// A block of allocators inside of executables and libraries, each with the program, the file, its name, what it was found by, how
-/// many functions are patched, why none is, and a remedy; None where there are none.
+/// many functions are patched, why none is, and a remedy; in a second column the variable that it reads, and whether it is a library. None where
+/// there are none.
 pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
-    let mut column = Vec::new();
+    let (mut column, mut settings) = (Vec::new(), Vec::new());
     for one in allocators {
+        put_bytes(&mut settings, one.environment.as_bytes());
+        put(&mut settings, one.is_library.into());
         for text in [&one.program, &one.module, &one.name, &one.found_by, &one.problem, &one.remedy] {
             put_bytes(&mut column, text.as_bytes());
         }
         put(&mut column, one.functions.into());
     }
-    (!column.is_empty()).then(|| vec![column])
+    (!column.is_empty()).then(|| vec![column, settings])
 }
 
 /// Reads it.
 pub fn read_inside(columns: &mut [Cursor]) -> Result<Vec<AllocatorInside>, Nonsense> {
-    let [column] = columns else { return Err(Nonsense("a block of allocators inside has another number of columns")) };
+    let (column, mut settings) = match columns {
+        [column] => (column, None),
+        [column, settings] => (column, Some(settings)),
+        _ => return Err(Nonsense("a block of allocators inside has another number of columns")),
+    };
     let mut all = Vec::new();
     while !column.is_empty() {
         let mut text = || column.string();
         let (program, module, name, found_by) = (text()?, text()?, text()?, text()?);
         let (problem, remedy) = (text()?, text()?);
         let functions = column.small()?;
-        all.push(AllocatorInside { program, module, name, found_by, functions, problem, remedy });
+        let (environment, is_library) = match &mut settings {
+            Some(settings) => (settings.string()?, settings.number()? != 0),
+            None => (String::new(), false),
+        };
+        all.push(AllocatorInside {
+            program,
+            module,
+            name,
+            found_by,
+            functions,
+            problem,
+            remedy,
+            environment,
+            is_library,
+        });
     }
-    Ok(all)
+    let is_read = settings.is_none_or(|settings| settings.is_empty());
+    if is_read { Ok(all) } else { Err(Nonsense("settings of no allocator")) }
 }
 
 #[cfg(test)]
@@ -84,6 +106,8 @@ mod tests {
             name: text("jemalloc"),
             found_by: text(".symtab"),
             functions: 20,
+            environment: text("JE_B_MALLOC_CONF"),
+            is_library: true,
             ..AllocatorInside::default()
         };
         let missed =

@@ -47,7 +47,7 @@ const MAGIC: [u8; 8] = *b"\x89mallow\n";
 /// Last bytes of a whole one.
 const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
 /// Version of the format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's own maxima of RSS
 /// and single lost blocks.
 const FIRST_VERSION: u32 = 1;

@@ -54,9 +54,10 @@ impl Memory {
 
     /// A reading of the process, when these blocks were live.
     pub fn read(&mut self, reading: Reading, blocks: impl Iterator<Item = (u64, Block)>) {
-        let Reading { mut footprint, pages, caches, tables, .. } = reading;
+        let Reading { mut footprint, pages, caches, tables, heaps, huge_zeros, .. } = reading;
         let place = |(address, block): (u64, Block)| PlacedBlock { address, size: block.size, site: block.site };
-        let map = HeapMap { pages, caches, tables, blocks: blocks.map(place).collect() };
+        let map =
+            HeapMap { pages, caches, tables, heaps: Some(heaps), huge_zeros, blocks: blocks.map(place).collect() };
         footprint.live_blocks = map.blocks.len() as u64;
         footprint.live_bytes = map.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
         footprint.recent_live = self.recent_live(footprint.ms);

@@ -1,8 +1,8 @@
 //! The parts of RSS as text: the cause first, then what would help, then the parts.
 
 use mallow_report::analysis::{
-    Cause, CausePlace, Certainty, FreedBefore, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote, RssPlace,
-    TerritoryKind,
+    Cause, CausePlace, Certainty, FreeRow, FreedBefore, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote,
+    RssPlace, TerritoryKind,
 };
 
 use super::peak_text::{below, reached, since, unread};
@@ -105,7 +105,8 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let share =
         if cause.bytes > account.rss { String::new() } else { format!(", {}", percent(cause.bytes, account.rss)) };
     let size = format!("{}{share}", bytes(cause.bytes, look.exact));
-    let allocator = account.allocator.unwrap_or("the allocator");
+    let allocator = owner(cause.allocator, cause.module.as_deref(), account).unwrap_or("the allocator".to_owned());
+    let allocator = allocator.as_str();
     let line = Line::new().strong("Cause: ");
     let Some(place) = &cause.place else {
         let of_mapping = cause.mapping.as_deref().map(|name| format!("; the largest is {name}")).unwrap_or_default();
@@ -130,6 +131,35 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     }
 }
 
+/// An allocator's name, and of several where it is. None: its name is not known.
+fn owner(allocator: Option<&str>, module: Option<&str>, account: &RssAccount) -> Option<String> {
+    let file = module.map(|path| path.rsplit('/').next().unwrap_or(path)).filter(|_| account.allocators.len() > 1);
+    // Without its suffixes and version.
+    let file = file.map(|file| file.split_once('.').map_or(file, |(name, _)| name)).filter(|file| !file.is_empty());
+    match (allocator, file) {
+        (Some(name), Some(file)) if !file.starts_with(&format!("lib{name}")) => Some(format!("{name} in {file}")),
+        (Some(name), _) => Some(name.to_owned()),
+        (None, Some(file)) => Some(format!("the allocator in {file}")),
+        (None, None) => None,
+    }
+}
+
+/// What a part is, in words; of several allocators, whose.
+fn title_of(part: &Part, account: &RssAccount) -> String {
+    let whose = owner(part.allocator, part.module.as_deref(), account);
+    if let Some(whose) = whose.as_ref().filter(|name| part.part == PartKind::Allocator && name.contains(' ')) {
+        return format!("tables of {whose}");
+    }
+    let words = meaning(part.part, whose.as_deref().unwrap_or("allocator"));
+    let is_only = account.parts.iter().filter(|one| one.part == part.part).count() == 1;
+    let is_main = part.allocator == account.allocator && is_only && part.part != PartKind::FreePages;
+    let is_one_of_several = part.owner.is_some() && part.part != PartKind::Allocator && account.allocators.len() > 1;
+    match whose.filter(|_| is_one_of_several && !is_main) {
+        Some(whose) => format!("{words}, {whose}"),
+        None => words,
+    }
+}
+
 /// What a part is, in words.
 fn meaning(part: PartKind, allocator: &str) -> String {
     match part {
@@ -147,6 +177,10 @@ fn meaning(part: PartKind, allocator: &str) -> String {
         PartKind::Undivided => "allocators and mappings",
         PartKind::NeverTouched => "of live, never touched",
         PartKind::Swapped => "of live, in swap",
+        PartKind::Pymalloc => "pymalloc's arenas",
+        PartKind::V8Heap => "V8's heap",
+        PartKind::JavaHeap => "the JVM's heap",
+        PartKind::GoHeap => "Go's heap",
         PartKind::Mappings => "mapped by the program",
         PartKind::Stacks => "stacks of threads",
         PartKind::Text => "code of files",
@@ -175,7 +209,7 @@ fn remedies(account: &RssAccount, most: usize, look: &Look, page: &mut Page) {
         table.row([
             Line::new().plain(format!("-{}", bytes(remedy.expected_bytes, look.exact))),
             Line::new().faint(sure),
-            action(remedy, look).then(at_least(remedy, look)),
+            action(remedy, account, look).then(at_least(remedy, look)),
         ]);
     }
     table.onto(page);
@@ -190,13 +224,23 @@ fn at_least(remedy: &Remedy, look: &Look) -> Line {
     }
 }
 
-fn action(remedy: &Remedy, look: &Look) -> Line {
+fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let setting = remedy.setting.as_deref().unwrap_or_default();
     match remedy.remedy {
         RemedyKind::MallocTrim => Line::new().strong(setting).plain(" when the load is over"),
         RemedyKind::ArenaMax => Line::new().strong(setting).plain(": threads share one arena"),
         RemedyKind::TrimThreshold => Line::new().strong(setting).plain(": gives the heap's end back"),
-        RemedyKind::Decay => Line::new().strong(setting).plain(": gives free pages back"),
+        RemedyKind::Decay => {
+            let whose =
+                owner(remedy.allocator, remedy.module.as_deref(), account).filter(|_| account.allocators.len() > 1);
+            let whose = whose.map(|name| format!(": {name} gives")).unwrap_or_else(|| ": gives".to_owned());
+            Line::new().strong(setting).plain(format!("{whose} free pages back"))
+        }
+        RemedyKind::MmapThreshold => Line::new().strong(setting).plain(": gives large blocks back when they are freed"),
+        RemedyKind::BackgroundThread => Line::new().strong(setting).plain(": gives free pages back after some seconds"),
+        RemedyKind::NumpyHugePages => Line::new().strong(setting).plain(": arrays take the pages that are touched"),
+        RemedyKind::PythonMalloc => Line::new().strong(setting).plain(": small objects lie in malloc's heap"),
+        RemedyKind::ThreadStacks => Line::new().strong("stacks below 2 MB").plain(": no huge pages for them"),
         RemedyKind::OtherAllocator => {
             Line::new().strong("another allocator").plain(": jemalloc, say, keeps equal sizes together")
         }
@@ -211,7 +255,6 @@ fn action(remedy: &Remedy, look: &Look) -> Line {
 }
 
 fn parts(account: &RssAccount, folded: usize, look: &Look, page: &mut Page) {
-    let allocator = account.allocator.unwrap_or("allocator");
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Left, Align::Left]);
     let mut sizes: Vec<u64> = account.parts.iter().map(|part| part.bytes.unsigned_abs()).collect();
     sizes.sort_unstable();
@@ -225,7 +268,7 @@ fn parts(account: &RssAccount, folded: usize, look: &Look, page: &mut Page) {
         table.row([
             Line::new().plain(format!("{sign}{}", bytes(size, look.exact))),
             Line::new().faint(share),
-            Line::new().plain(meaning(part.part, allocator)),
+            Line::new().plain(title_of(part, account)),
             whose(part, account, look),
         ]);
     }
@@ -253,7 +296,7 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
     };
     match (&part.largest, part.part) {
         (Some(place), _) => named(place),
-        (None, PartKind::FreePages) => Line::new().faint(free(account, look)),
+        (None, PartKind::FreePages) => Line::new().faint(free(part, account, look)),
         (None, PartKind::Mappings | PartKind::Undivided) => {
             Line::new().faint(part.mapping.as_deref().unwrap_or_default())
         }
@@ -261,16 +304,16 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
     }
 }
 
-/// Where free pages lie, in the order of their sizes.
-fn free(account: &RssAccount, look: &Look) -> String {
-    let sum = |of: fn(&mallow_report::analysis::FreeRow) -> u64| account.free_pages.iter().map(of).sum::<u64>();
+/// Where the free pages of an allocator lie, in the order of their sizes.
+fn free(part: &Part, account: &RssAccount, look: &Look) -> String {
+    let rows = || account.free_pages.iter().filter(|row| row.allocator == part.allocator && row.module == part.module);
+    let sum = |of: fn(&FreeRow) -> u64| rows().map(of).sum::<u64>();
     let top = |main: bool| -> u64 {
-        let rows = account.free_pages.iter().filter(|row| (row.arena == TerritoryKind::ThreadArena) != main);
+        let rows = rows().filter(|row| (row.arena == TerritoryKind::ThreadArena) != main);
         rows.map(|row| row.top_bytes).sum()
     };
-    let threads: u64 =
-        account.free_pages.iter().filter(|row| row.arena == TerritoryKind::ThreadArena).map(|row| row.arenas).sum();
-    let behind = if account.allocator == Some("glibc") { "at the heap's end" } else { "behind the last block" };
+    let threads: u64 = rows().filter(|row| row.arena == TerritoryKind::ThreadArena).map(|row| row.arenas).sum();
+    let behind = if part.allocator == Some("glibc") { "at the heap's end" } else { "behind the last block" };
     let mut all = vec![
         (top(true), behind.to_owned()),
         (top(false) + sum(|row| row.unused_bytes), format!("in {}", of(threads, "thread arena"))),
@@ -313,7 +356,16 @@ fn notes(account: &RssAccount, page: &mut Page) {
             RssNote::UnknownSizeClasses => {
                 "The allocator's size classes are not known: holes and rounding are one part.".to_owned()
             }
-            RssNote::UnknownMetadata => "Free pages include what the allocator needs for itself and for threads' caches.".to_owned(),
+            RssNote::UnknownMetadata => {
+                let others = account.allocators.iter().filter(|row| row.allocator != Some("glibc"));
+                let names: Vec<_> =
+                    others.filter_map(|row| owner(row.allocator, row.module.as_deref(), account)).collect();
+                let of = match account.allocators.len() {
+                    0 | 1 => String::new(),
+                    _ => format!(" of {}", names.join(", ")),
+                };
+                format!("Free pages{of} include what the allocator needs for itself and for threads' caches.")
+            }
             RssNote::UnknownCaches => {
                 "What threads keep of freed blocks is not known: it counts as holes and free pages.".to_owned()
             }

@@ -53,7 +53,7 @@ pub struct AllocatorInsideRow {
     pub functions: u32,
 }
 
-/// Those that are counted. [`custom_allocators`] has the others.
+/// Those that are counted, but for libraries, whose calls are seen in any case. [`custom_allocators`] has the others.
 pub fn allocators_inside(all: &[AllocatorInside]) -> Vec<AllocatorInsideRow> {
     let row = |one: &AllocatorInside| AllocatorInsideRow {
         executable: one.program.clone(),
@@ -62,7 +62,7 @@ pub fn allocators_inside(all: &[AllocatorInside]) -> Vec<AllocatorInsideRow> {
         found_by: one.found_by.clone(),
         functions: one.functions,
     };
-    all.iter().filter(|one| one.functions > 0).map(row).collect()
+    all.iter().filter(|one| one.functions > 0 && !one.is_library).map(row).collect()
 }
 
 #[cfg(test)]

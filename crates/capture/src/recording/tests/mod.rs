@@ -38,6 +38,8 @@ fn memory(number: u64, ms: u64, pages: u64) -> Reading {
         pages: (0..pages).map(page).collect(),
         caches,
         tables: vec![AddressRange { start: ms, end: ms + pages }],
+        heaps: Vec::new(),
+        huge_zeros: ms,
     }
 }
 

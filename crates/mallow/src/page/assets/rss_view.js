@@ -5,7 +5,7 @@ import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { onColours, partColour } from "./palette.js";
 import { RssMap } from "./rss_map.js";
-import { causeWords, limitWords, momentWords, partWords, remedyWords } from "./rss_words.js";
+import { causeWords, limitWords, momentWords, partTitle, remedyWords } from "./rss_words.js";
 import { hasRange, sharedChoices } from "./state.js";
 import { Table } from "./table.js";
 import { baseName, formatBytes, formatCount, formatShare, placeOf, printable } from "./units.js";
@@ -44,11 +44,11 @@ export class RssView {
     const sum = positive.reduce((all, part) => all + part.bytes, 0) || 1;
     const colours = new Map(positive.map((part, at) => [part.part, partColour(at)]));
     const strip = element("div", { class: "strip", "aria-hidden": "true" }, positive.map((part) => element("i", {
-      title: `${partWords(part.part, answer.allocator)} ${formatBytes(part.bytes)}`, style: { width: `${(100 * part.bytes) / sum}%`, background: colours.get(part.part) },
+      title: `${partTitle(part, answer)} ${formatBytes(part.bytes)}`, style: { width: `${(100 * part.bytes) / sum}%`, background: colours.get(part.part) },
     })));
     const rows = parts.filter((part) => part.bytes !== 0).map((part) => element("tr", { "data-part": part.part },
       element("td", {}, element("i", { class: "swatch", style: { background: colours.get(part.part) ?? "transparent" } })),
-      element("th", { scope: "row" }, partWords(part.part, answer.allocator)), element("td", { class: "number right" }, formatBytes(part.bytes)),
+      element("th", { scope: "row" }, partTitle(part, answer)), element("td", { class: "number right" }, formatBytes(part.bytes)),
       element("td", { class: "number right quiet" }, formatShare(part.bytes, answer.rss)),
       element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping ? nameText(baseName(part.mapping)) : "")));
     return [this.cause(answer),

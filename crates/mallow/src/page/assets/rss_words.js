@@ -5,11 +5,31 @@ import { formatBytes, formatShare, formatTime, placeOf, printable } from "./unit
 const PARTS = {
   live: "live blocks", rounding: "rounding up of requests", holes: "holes between live blocks", holes_and_rounding: "holes and rounding", free_pages: "free pages",
   thread_caches: "caches of threads", older_or_free: "free, or older blocks", undivided: "allocators and mappings", never_touched: "of live, never touched", swapped: "of live, in swap",
+  pymalloc: "pymalloc's arenas", v8_heap: "V8's heap", java_heap: "the JVM's heap", go_heap: "Go's heap",
   mappings: "mapped by the program", stacks: "stacks of threads", text: "code of files", data: "data of files", shared: "shared memory", kernel: "the kernel's", mallow: "Mallow's own", unsettled: "changed while read",
 };
 const REMEDIES = {
   malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back", decay: ": gives free pages back",
+  mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives free pages back after some seconds",
+  numpy_huge_pages: ": arrays take the pages that are touched", python_malloc: ": small objects lie in malloc's heap",
 };
+
+// An allocator's name, and of several where it is.
+export function ownerWords({ allocator, module }, answer) {
+  const file = (answer.allocators ?? []).length > 1 && module ? module.split("/").pop().split(".")[0] : null;
+  if (file && !file.startsWith(`lib${allocator}`)) return `${printable(allocator ?? "the allocator")} in ${printable(file)}`;
+  return allocator ? printable(allocator) : null;
+}
+
+// A part, and of several allocators whose it is.
+export function partTitle(part, answer) {
+  const owner = ownerWords(part, answer);
+  if (part.part === "allocator" && owner?.includes(" ")) return `tables of ${owner}`;
+  const words = partWords(part.part, owner);
+  const isOnly = answer.parts.filter((one) => one.part === part.part).length === 1;
+  const isMain = part.allocator === answer.allocator && isOnly && part.part !== "free_pages";
+  return owner && part.part !== "allocator" && (answer.allocators ?? []).length > 1 && !isMain ? `${words}, ${owner}` : words;
+}
 
 export function partWords(part, allocator) {
   if (part === "allocator") return `${allocator ?? "the allocator"}'s ${allocator === "glibc" ? "headers" : "tables"}`;
@@ -63,8 +83,9 @@ export function limitWords({ freed_before: freed, is_at_exit: isAtExit, ms, peak
 
 // What holds most of RSS, and why: the place, and the sentence about it.
 export function causeWords(answer) {
-  const { cause, allocator, rss, older_blocks: older } = answer;
+  const { cause, rss, older_blocks: older } = answer;
   if (!cause) return null;
+  const allocator = ownerWords(cause, answer);
   const isPart = cause.bytes <= rss;
   const size = isPart ? `${formatBytes(cause.bytes)}, ${formatShare(cause.bytes, rss)}` : formatBytes(cause.bytes);
   const { place } = cause;

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Footprint, HeapMap, Mapping, MappingKind, Process, ProcessId, Profile, StackId, StringId};
+use mallow_profile::{
+    Footprint, HeapKind, HeapMap, KnownHeap, Mapping, MappingKind, Process, ProcessId, Profile, StackId, StringId,
+};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::functions::{FunctionId, Functions, Named};
 use super::geometry::{Allocator, PAGE, page_after, page_of};
+use super::owners::{Owner, Owners, Reach, may_be_managed};
 use super::residency::Residency;
 use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached};
 use super::territory::{Territory, TerritoryKind, territories};
@@ -75,11 +78,22 @@ pub struct ClassSums {
     pub rounding_bytes: u64,
 }
 
+/// What an allocator has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnerSums {
+    /// Sums of its territories.
+    pub sums: HeapSums,
+    /// What is known of its usable sizes is the truth: no rounding is hidden in holes.
+    pub knows_classes: bool,
+}
+
 /// What an arena of glibc has, or all mappings of another allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaSums {
     /// What it is.
     pub kind: TerritoryKind,
+    /// Whose, among [`Owners::all`].
+    pub owner: usize,
     /// Resident bytes.
     pub resident: u64,
     /// Those of live blocks, with rounding and headers.
@@ -104,18 +118,28 @@ pub struct ArenaSums {
 pub struct Ledger<'a> {
     /// Names of functions.
     pub functions: Functions<'a>,
-    /// Who manages the process's memory.
-    pub allocator: Allocator,
-    /// What it knows of its usable sizes is the truth: no rounding is hidden in holes.
-    pub knows_classes: bool,
+    /// The process's allocators.
+    pub owners: Owners,
+    /// Of each of them, what it has.
+    pub by_owner: Vec<OwnerSums>,
     /// Sums of all territories.
     pub sums: HeapSums,
     /// By place.
     pub places: Vec<PlaceEntry>,
     /// By usable size.
     pub classes: BTreeMap<u64, ClassSums>,
-    /// By territory; what is not glibc's is one.
+    /// By territory of glibc's; of each other allocator one.
     pub arenas: Vec<ArenaSums>,
+    /// Resident bytes of stacks that are in a territory: blocks that the program made stacks of.
+    pub managed_stacks: u64,
+    /// Resident bytes of heaps of runtimes, but for what an allocator manages.
+    pub runtimes: Vec<(HeapKind, u64)>,
+    /// Bytes of blocks in use in the pools of CPython.
+    pub pymalloc_used: u64,
+    /// An estimate of the bytes of zeros in huge pages that the process asked for.
+    pub huge_zeros: u64,
+    /// What sites whose blocks are large had at the peak of live bytes, and have no more.
+    pub large_given_up: u64,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
     /// Data of files that is in no file: their `.bss`.
@@ -126,7 +150,7 @@ pub struct Ledger<'a> {
     pub together: Vec<u64>,
     /// The order of places by their share of holes.
     pub by_holes: Vec<u32>,
-    /// Where the allocator keeps its tables is known.
+    /// Where jemalloc keeps its tables is known.
     pub knows_tables: bool,
     /// What threads keep is known, of all threads.
     pub knows_caches: bool,
@@ -137,35 +161,6 @@ pub struct Ledger<'a> {
 /// Places whose blocks may get a memory pool: nobody makes more.
 const POOLS: usize = 12;
 
-/// Who manages the memory of a process, and whether the C library's allocator is beside it.
-pub fn allocator_of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, process: &Process) -> (Allocator, bool) {
-    let library = footprint.mappings.iter().find_map(|mapping| Allocator::of_library(&mapping.name));
-    if let Some(allocator) = library.filter(|_| !lies_in_glibc(footprint, heap)) {
-        return (allocator, false);
-    }
-    let mut inside =
-        profile.allocators_inside.iter().filter(|one| one.functions > 0 && one.program == process.executable);
-    if let Some(one) = inside.next() {
-        return (Allocator::of_name(&one.name), true);
-    }
-    // Its file is libc.so.6 with any version and libc-2.31.so in old ones; musl's is ld-musl.
-    let is_glibc = |name: &str| {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        file == "libc.so.6" || file.starts_with("libc-2.")
-    };
-    let glibc = footprint.mappings.iter().any(|mapping| is_glibc(&mapping.name));
-    (if glibc { Allocator::Glibc } else { Allocator::Unknown }, false)
-}
-
-/// Whether most blocks lie in the C library's heap although another allocator is there, too: functions of the library that is loaded first
-/// are called.
-fn lies_in_glibc(footprint: &Footprint, heap: &HeapMap) -> bool {
-    let main = footprint.mappings.iter().find(|mapping| mapping.kind == MappingKind::Heap);
-    let Some(main) = main.filter(|_| heap.caches.caches > 0) else { return false };
-    let first = |address| heap.blocks.partition_point(|block| block.address < address);
-    2 * (first(main.end) - first(main.start)) > heap.blocks.len()
-}
-
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
 impl<'a> Ledger<'a> {
@@ -174,18 +169,26 @@ impl<'a> Ledger<'a> {
         let functions = Functions::new(profile);
         let (site_places, places) = places(profile, footprint.process, heap, &functions);
         let process = profile.processes.get(footprint.process.0 as usize);
-        let (allocator, beside) =
-            process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, heap, p));
+        let owners = Owners::of(profile, footprint, heap, process);
         let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
         let residency = Residency::new(&heap.pages, footprint.page_bytes);
+        let of_owner = |owner: &Owner| {
+            let is_asked = classes.is_some() && owner.reach == Reach::Everywhere;
+            OwnerSums { knows_classes: owner.allocator != Allocator::Unknown || is_asked, ..OwnerSums::default() }
+        };
         let mut it = Self {
             functions,
-            allocator,
-            knows_classes: allocator != Allocator::Unknown || classes.is_some(),
+            by_owner: owners.all.iter().map(of_owner).collect(),
+            owners: owners.clone(),
             sums: HeapSums::default(),
             places,
             classes: BTreeMap::new(),
             arenas: Vec::new(),
+            managed_stacks: 0,
+            runtimes: Vec::new(),
+            pymalloc_used: heap.heaps.iter().flatten().map(|heap| heap.used).fold(0, u64::saturating_add),
+            huge_zeros: heap.huge_zeros,
+            large_given_up: large_given_up(profile, footprint, heap, &owners),
             others: Vec::new(),
             bss: 0,
             elsewhere: ClassSums::default(),
@@ -195,22 +198,30 @@ impl<'a> Ledger<'a> {
             knows_caches: heap.caches.is_complete,
             older_blocks: process.is_some_and(Process::has_older_blocks),
         };
-        let all = territories(footprint, heap, allocator, beside);
-        let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
-        for (allocator, territory) in &all {
-            it.add(&sweep, *allocator, territory);
+        let all = territories(footprint, heap, &owners);
+        let sweep = Sweep { residency: &residency, heap, classes, places: &site_places, owners: &owners };
+        for territory in &all {
+            it.add(&sweep, territory);
         }
+        it.sums = it.by_owner.iter().map(|one| one.sums).fold(HeapSums::default(), HeapSums::plus);
         it.add_elsewhere(heap, &all);
-        it.add_others(footprint, &residency, &all);
+        let heaps = runtime_heaps(footprint, heap, &residency, &all);
+        for kind in HeapKind::ALL {
+            let bytes: u64 = heaps.iter().filter(|(heap, _)| heap.kind == kind).map(|(_, bytes)| bytes).sum();
+            it.runtimes.extend((bytes > 0).then_some((kind, bytes)));
+        }
+        it.add_others(footprint, &residency, &all, &heaps);
         it.rank(&sweep, &all);
         it
     }
 
-    fn add(&mut self, sweep: &Sweep<'_>, allocator: Allocator, territory: &Territory) {
+    fn add(&mut self, sweep: &Sweep<'_>, territory: &Territory) {
         let resident = sweep.residency.resident(territory.start, territory.end);
         let kind = territory.kind;
+        let mut sums = HeapSums::default();
         let mut arena = ArenaSums {
             kind,
+            owner: territory.owner,
             resident,
             used: 0,
             holes: 0,
@@ -221,17 +232,20 @@ impl<'a> Ledger<'a> {
             trim_between: 0,
             trim_top: 0,
         };
-        sweep.territory(allocator, territory, &mut |found| match found {
+        sweep.territory(territory, &mut |found| match found {
             Found::Block(index, bytes) => {
                 let block = sweep.heap.blocks.get(index).map(|block| (block.site, block.size));
-                self.block(block.and_then(|(site, _)| sweep.places.get(site as usize)), block.is_some(), &bytes);
+                sums.block(&bytes);
+                if block.is_some() {
+                    self.block(block.and_then(|(site, _)| sweep.places.get(site as usize)), &bytes);
+                }
                 arena.used += bytes.requested_resident + bytes.rounding_resident + bytes.own_resident;
             }
             Found::Unit { resident, used, cached, pins, start, end } => {
                 let free = resident - used - cached;
-                self.sums.cached_bytes += cached;
+                sums.cached_bytes += cached;
                 if is_cached(pins) {
-                    self.sums.free_bytes += free;
+                    sums.free_bytes += free;
                     arena.beside_cached += free;
                 } else {
                     arena.holes += free;
@@ -239,7 +253,7 @@ impl<'a> Ledger<'a> {
                 }
             }
             Found::Free { resident, at, .. } => {
-                self.sums.free_bytes += resident;
+                sums.free_bytes += resident;
                 *match at {
                     FreeAt::Between => &mut arena.between,
                     FreeAt::Top => &mut arena.top,
@@ -257,26 +271,18 @@ impl<'a> Ledger<'a> {
                 }
             }
         });
-        self.sums.holes_bytes += arena.holes;
-        match self.arenas.last_mut().filter(|last| last.kind == kind && kind != TerritoryKind::ThreadArena) {
-            Some(last) => last.add(&arena),
+        sums.holes_bytes += arena.holes;
+        if let Some(own) = self.by_owner.get_mut(territory.owner) {
+            own.sums = own.sums.plus(sums);
+        }
+        let is_same = |known: &&mut ArenaSums| known.kind == kind && known.owner == territory.owner;
+        match self.arenas.iter_mut().find(is_same).filter(|_| kind != TerritoryKind::ThreadArena) {
+            Some(known) => known.add(&arena),
             None => self.arenas.push(arena),
         }
     }
 
-    fn block(&mut self, place: Option<&u32>, is_block: bool, bytes: &BlockBytes) {
-        let sums = &mut self.sums;
-        sums.live_bytes = sums.live_bytes.saturating_add(bytes.requested);
-        sums.rounding_bytes += bytes.rounding;
-        sums.allocator_bytes += bytes.own;
-        sums.swapped_bytes += bytes.swapped;
-        let resident = bytes.requested_resident + bytes.rounding_resident + bytes.own_resident;
-        let all = bytes.requested.saturating_add(bytes.rounding).saturating_add(bytes.own);
-        sums.never_touched_bytes =
-            sums.never_touched_bytes.saturating_add(all.saturating_sub(resident + bytes.swapped));
-        if !is_block {
-            return;
-        }
+    fn block(&mut self, place: Option<&u32>, bytes: &BlockBytes) {
         let class = self.classes.entry(bytes.requested.saturating_add(bytes.rounding)).or_default();
         class.live += 1;
         class.live_bytes = class.live_bytes.saturating_add(bytes.requested);
@@ -312,23 +318,33 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    fn add_elsewhere(&mut self, heap: &HeapMap, all: &[(Allocator, Territory)]) {
-        let placed: usize = all.iter().map(|(_, territory)| territory.blocks.1 - territory.blocks.0).sum();
+    fn add_elsewhere(&mut self, heap: &HeapMap, all: &[Territory]) {
+        let placed: usize = all.iter().map(|territory| territory.blocks.1 - territory.blocks.0).sum();
         self.elsewhere.live = heap.blocks.len().saturating_sub(placed) as u64;
         let bytes = heap.blocks.iter().fold(0u64, |sum, block| sum.saturating_add(block.size));
         self.elsewhere.live_bytes = bytes.saturating_sub(self.sums.live_bytes);
     }
 
-    fn add_others(&mut self, footprint: &Footprint, residency: &Residency<'_>, all: &[(Allocator, Territory)]) {
-        let mut all = all.iter().map(|(_, territory)| territory).peekable();
+    fn add_others(
+        &mut self,
+        footprint: &Footprint,
+        residency: &Residency<'_>,
+        all: &[Territory],
+        heaps: &[(KnownHeap, u64)],
+    ) {
         for (index, mapping) in footprint.mappings.iter().enumerate() {
-            if !mapping.has_pages || !matches!(mapping.kind, MappingKind::Heap | MappingKind::Anonymous) {
+            if !mapping.has_pages || !may_be_managed(mapping) {
                 continue;
             }
-            let mut other = residency.resident(mapping.start, mapping.end);
-            while let Some(territory) = all.next_if(|territory| territory.start < mapping.end) {
-                other = other.saturating_sub(residency.resident(territory.start, territory.end));
+            let from = heaps.partition_point(|(heap, _)| heap.end <= mapping.start);
+            let own = heaps[from..].iter().take_while(|(heap, _)| heap.start < mapping.end);
+            let in_heaps: u64 = own.map(|(_, bytes)| bytes).sum();
+            let managed = managed(residency, all, mapping.start, mapping.end) + in_heaps;
+            if mapping.kind == MappingKind::ThreadStack {
+                self.managed_stacks += managed;
+                continue;
             }
+            let other = residency.resident(mapping.start, mapping.end).saturating_sub(managed);
             let before = index.checked_sub(1).and_then(|before| footprint.mappings.get(before));
             let is_bss = |before: &Mapping| before.kind == MappingKind::FileData && before.end == mapping.start;
             match other {
@@ -340,7 +356,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Which places pin most, and what would be free without the first one, the first two and so on.
-    fn rank(&mut self, sweep: &Sweep<'_>, all: &[(Allocator, Territory)]) {
+    fn rank(&mut self, sweep: &Sweep<'_>, all: &[Territory]) {
         let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
         order.retain(|&place| self.places[place as usize].sums.holes_bytes > 0);
         order.sort_by_key(|&place| std::cmp::Reverse(self.places[place as usize].sums.holes_bytes));
@@ -349,8 +365,8 @@ impl<'a> Ledger<'a> {
             rank[place as usize] = at;
         }
         let mut together = vec![0u64; order.len().min(POOLS)];
-        for (allocator, territory) in all {
-            sweep.territory(*allocator, territory, &mut |found| {
+        for territory in all {
+            sweep.territory(territory, &mut |found| {
                 let Found::Unit { resident, used, cached, pins, .. } = found else { return };
                 let last = pins.iter().map(|&(place, _)| rank.get(place as usize).copied().unwrap_or(usize::MAX)).max();
                 if let Some(sum) = last.and_then(|last| together.get_mut(last)) {
@@ -362,6 +378,32 @@ impl<'a> Ledger<'a> {
             together[at] += together[at - 1];
         }
         (self.together, self.by_holes) = (together, order);
+    }
+}
+
+impl HeapSums {
+    fn block(&mut self, bytes: &BlockBytes) {
+        self.live_bytes = self.live_bytes.saturating_add(bytes.requested);
+        self.rounding_bytes += bytes.rounding;
+        self.allocator_bytes += bytes.own;
+        self.swapped_bytes += bytes.swapped;
+        let resident = bytes.requested_resident + bytes.rounding_resident + bytes.own_resident;
+        let all = bytes.requested.saturating_add(bytes.rounding).saturating_add(bytes.own);
+        self.never_touched_bytes =
+            self.never_touched_bytes.saturating_add(all.saturating_sub(resident + bytes.swapped));
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            live_bytes: self.live_bytes.saturating_add(other.live_bytes),
+            rounding_bytes: self.rounding_bytes.saturating_add(other.rounding_bytes),
+            allocator_bytes: self.allocator_bytes.saturating_add(other.allocator_bytes),
+            never_touched_bytes: self.never_touched_bytes.saturating_add(other.never_touched_bytes),
+            swapped_bytes: self.swapped_bytes.saturating_add(other.swapped_bytes),
+            holes_bytes: self.holes_bytes.saturating_add(other.holes_bytes),
+            free_bytes: self.free_bytes.saturating_add(other.free_bytes),
+            cached_bytes: self.cached_bytes.saturating_add(other.cached_bytes),
+        }
     }
 }
 
@@ -389,6 +431,55 @@ impl ArenaSums {
 fn trimmed(start: u64, end: u64) -> Option<(u64, u64)> {
     let (from, to) = (page_after(start.checked_add(40)?)?, page_of(end.checked_sub(8)?));
     (from < to).then_some((from, to))
+}
+
+/// Resident bytes of a range that territories have.
+fn managed(residency: &Residency<'_>, all: &[Territory], start: u64, end: u64) -> u64 {
+    let from = all.partition_point(|territory| territory.end <= start);
+    let own = all[from..].iter().take_while(|territory| territory.start < end);
+    own.map(|territory| residency.resident(territory.start.max(start), territory.end.min(end))).sum()
+}
+
+/// The heaps of runtimes, cut at the bounds of mappings with pages: each with its resident bytes that no allocator manages.
+fn runtime_heaps(
+    footprint: &Footprint,
+    heap: &HeapMap,
+    residency: &Residency<'_>,
+    all: &[Territory],
+) -> Vec<(KnownHeap, u64)> {
+    let mut found = Vec::new();
+    for heap in heap.heaps.iter().flatten().filter(|heap| heap.kind != HeapKind::GlibcArena) {
+        let from = footprint.mappings.partition_point(|mapping| mapping.end <= heap.start);
+        let own = footprint.mappings[from..].iter().take_while(|mapping| mapping.start < heap.end);
+        for mapping in own.filter(|mapping| mapping.has_pages && may_be_managed(mapping)) {
+            let (start, end) = (heap.start.max(mapping.start), heap.end.min(mapping.end));
+            let bytes = residency.resident(start, end) - managed(residency, all, start, end);
+            found.push((KnownHeap { start, end, ..*heap }, bytes));
+        }
+    }
+    found
+}
+
+/// Blocks of this size have mappings of their own in glibc, until the first of them is freed.
+const LARGE: u64 = 128 << 10;
+
+/// What sites whose blocks are [`LARGE`] on average had at the peak of live bytes, and have no more: of glibc's.
+fn large_given_up(profile: &Profile, footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> u64 {
+    if profile.peak_ms > footprint.ms {
+        return 0;
+    }
+    let mut live = vec![0u64; profile.sites.len()];
+    for block in &heap.blocks {
+        if let Some(sum) = live.get_mut(block.site as usize) {
+            *sum = sum.saturating_add(block.size);
+        }
+    }
+    let is_its = |at: usize| owners.inside(at as u32).is_empty() && !owners.has_foremost();
+    let sites = profile.sites.iter().zip(live).enumerate();
+    let own = sites.filter(|(at, (site, _))| site.process == footprint.process && is_its(*at)).map(|(_, own)| own);
+    own.filter(|(site, _)| site.counts.peak_bytes / site.counts.peak.max(1) >= LARGE)
+        .map(|(site, live)| site.counts.peak_bytes.saturating_sub(live))
+        .fold(0, u64::saturating_add)
 }
 
 /// Of each site its place, where it has a live block, and the places.

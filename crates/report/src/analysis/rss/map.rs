@@ -3,8 +3,9 @@
 use mallow_profile::{Footprint, HeapMap, Profile};
 
 use super::super::functions::{Frame, Functions};
-use super::geometry::{Allocator, PAGE, page_of};
-use super::ledger::{allocator_of, places};
+use super::geometry::{PAGE, page_of};
+use super::ledger::places;
+use super::owners::Owners;
 use super::residency::Residency;
 use super::sweep::{CACHED, Found, Sweep, is_cached};
 use super::territory::{TerritoryKind, territories};
@@ -51,25 +52,24 @@ pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells:
     let functions = Functions::new(profile);
     let (site_places, entries) = places(profile, footprint.process, heap, &functions);
     let process = profile.processes.get(footprint.process.0 as usize);
-    let (allocator, beside) =
-        process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, heap, p));
+    let owners = Owners::of(profile, footprint, heap, process);
     let residency = Residency::new(&heap.pages, footprint.page_bytes);
     let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
-    let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
-    let all = territories(footprint, heap, allocator, beside);
+    let sweep = Sweep { residency: &residency, heap, classes, places: &site_places, owners: &owners };
+    let all = territories(footprint, heap, &owners);
     // Addresses in no page in memory, at the ends of territories, are not drawn.
     let pages = |start: u64, end: u64| (end - page_of(start)).div_ceil(PAGE);
     let shown: Vec<_> =
-        all.into_iter().filter(|(_, territory)| residency.resident(territory.start, territory.end) > 0).collect();
-    let in_all: u64 = shown.iter().map(|(_, territory)| pages(territory.start, territory.end)).sum();
+        all.into_iter().filter(|territory| residency.resident(territory.start, territory.end) > 0).collect();
+    let in_all: u64 = shown.iter().map(|territory| pages(territory.start, territory.end)).sum();
     let pages_per_cell = in_all.div_ceil(cells.max(1)).max(1).next_power_of_two();
     let cell_bytes = pages_per_cell * PAGE;
     let mut rows: Vec<HeapRow> = Vec::new();
-    for (allocator, territory) in &shown {
+    for territory in &shown {
         let start = page_of(territory.start);
         let count = (territory.end - start).div_ceil(cell_bytes) as usize;
         let mut row = HeapRow { kind: territory.kind, start, cells: vec![HeapCell::default(); count] };
-        sweep.territory(*allocator, territory, &mut |found| match found {
+        sweep.territory(territory, &mut |found| match found {
             Found::Unit { start: from, end, resident, used, cached, pins } => {
                 let spread = Spread { row: &mut row, cell_bytes, residency: &residency };
                 let free = if is_cached(pins) { resident } else { cached };

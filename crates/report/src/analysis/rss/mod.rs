@@ -4,6 +4,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `geometry.rs`, `tcmalloc.rs` | what a request takes, by allocator |
+//! | `owners.rs` | the allocators of a process, and whose a block is |
 //! | `territory.rs` | which addresses an allocator manages |
 //! | `residency.rs` | which addresses are in memory |
 //! | `sweep.rs` | one pass over the blocks by address |
@@ -17,6 +18,7 @@
 mod geometry;
 mod ledger;
 mod map;
+mod owners;
 mod parts;
 mod peak;
 mod remedies;
@@ -35,7 +37,7 @@ pub use parts::{Cause, CausePlace, Part, PartKind};
 pub use peak::{KernelPeak, OlderBlocks};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
-    FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, rss,
-    shown_footprint,
+    AllocatorRow, FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess,
+    SizeClassRow, rss, shown_footprint,
 };
 pub use territory::TerritoryKind;

@@ -1,11 +1,11 @@
 //! The parts of RSS. They always add up to it: what is left, in either direction, is a part, too.
 
-use mallow_profile::{Footprint, MappingKind, Profile, StackId};
+use mallow_profile::{Footprint, HeapKind, MappingKind, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::functions::{Frame, Functions};
-use super::ledger::{Ledger, PlaceSums};
+use super::ledger::{Ledger, OwnerSums, PlaceSums};
 
 /// What a part of RSS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -33,6 +33,14 @@ pub enum PartKind {
     NeverTouched,
     /// Bytes of live blocks in swap; below 0.
     Swapped,
+    /// Pools of CPython's allocator of small objects.
+    Pymalloc,
+    /// V8's heap.
+    V8Heap,
+    /// The JVM's heap of objects.
+    JavaHeap,
+    /// Go's heap.
+    GoHeap,
     /// Anonymous mappings that no live block lies in: of the program, of its runtimes, or of an allocator for itself.
     Mappings,
     /// Stacks of threads.
@@ -58,6 +66,13 @@ pub struct Part {
     pub part: PartKind,
     /// Bytes; below 0 where it is missing from RSS.
     pub bytes: i64,
+    /// Whose it is, of an allocator's parts: null where its name is not known.
+    pub allocator: Option<&'static str>,
+    /// The file that has this allocator inside, or is it; null of the C library's, and of parts of no allocator.
+    pub module: Option<String>,
+    /// Its number among the process's allocators.
+    #[serde(skip)]
+    pub owner: Option<usize>,
     /// Whose most of it is.
     pub largest: Option<CausePlace>,
     /// The name of its largest mapping, where it consists of mappings.
@@ -81,6 +96,10 @@ pub struct Cause {
     pub part: PartKind,
     /// Its bytes.
     pub bytes: u64,
+    /// Whose it is, of an allocator's parts: null where its name is not known.
+    pub allocator: Option<&'static str>,
+    /// The file that has this allocator inside, or is it.
+    pub module: Option<String>,
     /// Whose: of free pages, who had used most of them at the peak of live bytes.
     pub place: Option<CausePlace>,
     /// The name of the largest mapping, of parts that are mappings.
@@ -91,56 +110,92 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
+/// A part of an allocator's, by its sums and by whether the process has older blocks.
+type OwnPart = fn(&OwnerSums, bool) -> (PartKind, u64);
+
 /// The parts of a footprint, in the order in which they are shown; those that are 0 are left out, but for live blocks.
 pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
-    let mut bytes: Vec<(PartKind, i64)> = Vec::new();
+    let mut bytes: Vec<(PartKind, Option<usize>, i64)> = Vec::new();
     let mut largest = FxHashMap::default();
     if let Some(ledger) = ledger {
         let sums = &ledger.sums;
-        bytes.push((PartKind::Live, signed(sums.live_bytes)));
+        bytes.push((PartKind::Live, None, signed(sums.live_bytes)));
         largest.insert(PartKind::Live, largest_of(ledger, |sums| sums.live_bytes));
-        if ledger.knows_classes {
-            bytes.push((PartKind::Rounding, signed(sums.rounding_bytes)));
-            largest.insert(PartKind::Rounding, largest_of(ledger, |sums| sums.rounding_bytes));
+        largest.insert(PartKind::Rounding, largest_of(ledger, |sums| sums.rounding_bytes));
+        for holes in [PartKind::Holes, PartKind::HolesAndRounding] {
+            largest.insert(holes, largest_of(ledger, |sums| sums.holes_bytes));
         }
-        bytes.push((PartKind::Allocator, signed(sums.allocator_bytes)));
-        match (ledger.older_blocks, ledger.knows_classes) {
-            (true, _) => bytes.push((PartKind::OlderOrFree, signed(sums.holes_bytes + sums.free_bytes))),
-            (false, known) => {
-                let holes = if known { PartKind::Holes } else { PartKind::HolesAndRounding };
-                let hidden = if known { 0 } else { sums.rounding_bytes };
-                bytes.push((holes, signed(sums.holes_bytes + hidden)));
-                bytes.push((PartKind::FreePages, signed(sums.free_bytes)));
-                largest.insert(holes, largest_of(ledger, |sums| sums.holes_bytes));
+        let kinds: [OwnPart; 5] = [
+            |own, _| (PartKind::Rounding, if own.knows_classes { own.sums.rounding_bytes } else { 0 }),
+            |own, _| (PartKind::Allocator, own.sums.allocator_bytes),
+            |own, older| match (older, own.knows_classes) {
+                (true, true) => (PartKind::OlderOrFree, own.sums.holes_bytes + own.sums.free_bytes),
+                (true, false) => {
+                    (PartKind::OlderOrFree, own.sums.holes_bytes + own.sums.free_bytes + own.sums.rounding_bytes)
+                }
+                (false, true) => (PartKind::Holes, own.sums.holes_bytes),
+                (false, false) => (PartKind::HolesAndRounding, own.sums.holes_bytes + own.sums.rounding_bytes),
+            },
+            |own, older| (PartKind::FreePages, if older { 0 } else { own.sums.free_bytes }),
+            |own, _| (PartKind::ThreadCaches, own.sums.cached_bytes),
+        ];
+        for kind in kinds {
+            for (owner, own) in ledger.by_owner.iter().enumerate() {
+                let (part, size) = kind(own, ledger.older_blocks);
+                bytes.push((part, Some(owner), signed(size)));
             }
         }
-        bytes.push((PartKind::ThreadCaches, signed(sums.cached_bytes)));
-        bytes.push((PartKind::NeverTouched, -signed(sums.never_touched_bytes)));
-        bytes.push((PartKind::Swapped, -signed(sums.swapped_bytes)));
-        // Those whose pages were not read are not writable: no allocator's.
+        bytes.push((PartKind::NeverTouched, None, -signed(sums.never_touched_bytes)));
+        bytes.push((PartKind::Swapped, None, -signed(sums.swapped_bytes)));
+        bytes.extend(ledger.runtimes.iter().filter_map(|&(kind, size)| Some((part_of(kind)?, None, signed(size)))));
+        // Those whose pages were not read have none in memory, or more than mallow has room for.
         let unread = footprint.mappings.iter().filter(|m| !m.has_pages && OF_KINDS[0].1.contains(&m.kind));
         let unread = unread.fold(0u64, |sum, mapping| sum.saturating_add(mapping.sizes.rss));
         let others: u64 = ledger.others.iter().map(|(_, bytes)| bytes).sum();
-        bytes.push((PartKind::Mappings, signed(others.saturating_add(unread))));
+        bytes.push((PartKind::Mappings, None, signed(others.saturating_add(unread))));
     }
     for (part, kinds) in OF_KINDS {
         if *part == PartKind::Undivided && ledger.is_some() {
             continue;
         }
         let of_kind = footprint.mappings.iter().filter(|mapping| kinds.contains(&mapping.kind));
-        let bss = ledger.map_or(0, |ledger| if *part == PartKind::Data { ledger.bss } else { 0 });
-        bytes.push((*part, signed(of_kind.fold(bss, |sum, mapping| sum.saturating_add(mapping.sizes.rss)))));
+        let all = of_kind.fold(0u64, |sum, mapping| sum.saturating_add(mapping.sizes.rss));
+        let change = ledger.map_or(0, |ledger| match part {
+            PartKind::Data => signed(ledger.bss),
+            PartKind::Stacks => -signed(ledger.managed_stacks),
+            _ => 0,
+        });
+        bytes.push((*part, None, signed(all).saturating_add(change)));
     }
-    let sum = bytes.iter().fold(0i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    bytes.push((PartKind::Unsettled, signed(footprint.totals.rss).saturating_sub(sum)));
-    bytes.retain(|(part, bytes)| *bytes != 0 || *part == PartKind::Live);
-    let part = |(part, bytes)| Part {
-        part,
-        bytes,
-        largest: largest.remove(&part).flatten(),
-        mapping: largest_mapping(footprint, ledger, part),
+    let sum = bytes.iter().fold(0i64, |sum, (_, _, bytes)| sum.saturating_add(*bytes));
+    bytes.push((PartKind::Unsettled, None, signed(footprint.totals.rss).saturating_sub(sum)));
+    bytes.retain(|(part, _, bytes)| *bytes != 0 || *part == PartKind::Live);
+    // A place has blocks of several allocators: which of its holes are whose was not added up.
+    let is_only = |part| bytes.iter().filter(|(of, ..)| *of == part).count() == 1;
+    let part = |&(part, owner, bytes): &(PartKind, Option<usize>, i64)| {
+        let whose = ledger.zip(owner).map(|(ledger, owner)| &ledger.owners.all[owner]);
+        Part {
+            part,
+            bytes,
+            allocator: whose.and_then(|owner| owner.allocator.name()),
+            module: whose.and_then(|owner| owner.module.clone()),
+            owner,
+            largest: largest.get(&part).cloned().flatten().filter(|_| is_only(part)),
+            mapping: largest_mapping(footprint, ledger, part),
+        }
     };
-    bytes.into_iter().map(part).collect()
+    bytes.iter().map(part).collect()
+}
+
+fn part_of(kind: HeapKind) -> Option<PartKind> {
+    match kind {
+        // An allocator's.
+        HeapKind::GlibcArena => None,
+        HeapKind::Pymalloc => Some(PartKind::Pymalloc),
+        HeapKind::V8 => Some(PartKind::V8Heap),
+        HeapKind::Java => Some(PartKind::JavaHeap),
+        HeapKind::Go => Some(PartKind::GoHeap),
+    }
 }
 
 /// The first one stands for what is divided where pages were read.
@@ -187,26 +242,37 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
     };
     let largest = parts.iter().filter(|part| in_memory(part) > 0).max_by_key(|part| in_memory(part))?;
     let place = match (largest.part, ledger) {
-        (PartKind::FreePages, Some(ledger)) => used_before(profile, footprint, ledger),
+        (PartKind::FreePages, Some(ledger)) => used_before(profile, footprint, ledger, largest.owner),
         (PartKind::Live, Some(ledger)) => largest_of(ledger, |sums| sums.resident_bytes),
         _ => largest.largest.clone(),
     };
     Some(Cause {
         part: largest.part,
         bytes: in_memory(largest).unsigned_abs(),
+        allocator: largest.allocator,
+        module: largest.module.clone(),
         place,
         mapping: largest.mapping.clone(),
     })
 }
 
-/// Who had more live bytes at the peak than now: most of the pages that are free now were its.
-fn used_before(profile: &Profile, footprint: &Footprint, ledger: &Ledger<'_>) -> Option<CausePlace> {
+/// Who had more live bytes at the peak than now, of what this allocator may have given it: most of the pages that are free now were its.
+fn used_before(
+    profile: &Profile,
+    footprint: &Footprint,
+    ledger: &Ledger<'_>,
+    owner: Option<usize>,
+) -> Option<CausePlace> {
     if profile.peak_ms > footprint.ms {
         return None;
     }
     let functions: &Functions<'_> = &ledger.functions;
     let mut given_up = FxHashMap::default();
-    for site in profile.sites.iter().filter(|site| site.process == footprint.process && site.counts.peak_bytes > 0) {
+    for (at, site) in profile.sites.iter().enumerate() {
+        let is_its = owner.is_none_or(|owner| ledger.owners.may_own(owner, at as u32));
+        if site.process != footprint.process || site.counts.peak_bytes == 0 || !is_its {
+            continue;
+        }
         let Some(named) = functions.named(site.stack) else { continue };
         let entry: &mut (u64, StackId) = given_up.entry(named.key()).or_insert((0, site.stack));
         entry.0 = entry.0.saturating_add(site.counts.peak_bytes);

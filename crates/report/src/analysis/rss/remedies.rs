@@ -1,11 +1,12 @@
 //! What would make RSS smaller, by how much, and how sure that is.
 
-use mallow_profile::{Footprint, MappingKind, Process};
+use mallow_profile::{Footprint, HeapKind, MappingKind, Process};
 use serde::Serialize;
 
 use super::super::functions::Frame;
 use super::geometry::{Allocator, PAGE};
-use super::ledger::{ArenaSums, Ledger};
+use super::ledger::{ArenaSums, Ledger, OwnerSums};
+use super::owners::{LIBRARY, Owner};
 use super::territory::TerritoryKind;
 
 /// What can be done.
@@ -18,8 +19,18 @@ pub enum RemedyKind {
     ArenaMax,
     /// A fixed threshold for giving back the end of the heap: `MALLOC_TRIM_THRESHOLD_`.
     TrimThreshold,
+    /// A fixed threshold from which on blocks have mappings of their own: `MALLOC_MMAP_THRESHOLD_`.
+    MmapThreshold,
     /// The allocator gives free pages back at once.
     Decay,
+    /// The allocator gives free pages back by a thread of its own, after some seconds.
+    BackgroundThread,
+    /// numpy does not ask for huge pages.
+    NumpyHugePages,
+    /// Small objects of Python are malloc's.
+    PythonMalloc,
+    /// Stacks of threads that are smaller than a huge page.
+    ThreadStacks,
     /// A memory pool of their own for the blocks of some places.
     Pool,
     /// An allocator that keeps blocks of one size together.
@@ -51,6 +62,10 @@ pub struct Remedy {
     pub least_bytes: u64,
     /// How sure that is.
     pub certainty: Certainty,
+    /// Whose pages they are; null where all allocators' are meant.
+    pub allocator: Option<&'static str>,
+    /// The file that has this allocator inside, or is it.
+    pub module: Option<String>,
     /// Of a pool: whose blocks, those that pin most first.
     pub places: Vec<Frame>,
 }
@@ -68,10 +83,9 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -
     if ledger.older_blocks {
         return Vec::new();
     }
-    let mut all = match ledger.allocator {
-        Allocator::Glibc => of_glibc(footprint, process, ledger),
-        allocator => of_others(allocator, ledger).into_iter().collect(),
-    };
+    let mut all = if ledger.owners.has_glibc() { of_glibc(footprint, process, ledger) } else { Vec::new() };
+    all.extend(ledger.owners.all.iter().zip(&ledger.by_owner).flat_map(|(owner, own)| of_others(owner, own)));
+    all.extend(of_python(footprint, ledger));
     all.extend(pool(ledger));
     if footprint.is_at_exit && footprint.fell_from().is_some() {
         bound(&mut all);
@@ -97,12 +111,15 @@ fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certaint
         expected_bytes: expected,
         least_bytes: least.min(expected),
         certainty,
+        allocator: Some("glibc"),
+        module: None,
         places: Vec::new(),
     }
 }
 
 fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Vec<Remedy> {
-    let arenas = &ledger.arenas;
+    let arenas: Vec<ArenaSums> = ledger.arenas.iter().filter(|arena| arena.owner == LIBRARY).copied().collect();
+    let sums = &ledger.by_owner[LIBRARY].sums;
     let sum = |of: fn(&ArenaSums) -> u64| arenas.iter().map(of).sum::<u64>();
     let main = |of: fn(&ArenaSums) -> u64| {
         arenas.iter().filter(|arena| arena.kind == TerritoryKind::MainArena).map(of).sum::<u64>()
@@ -122,6 +139,13 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
     all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
 
+    // A threshold that is set does not grow with what is freed, nor does that for the heap's end.
+    let large = ledger.large_given_up.min(expected);
+    if large > 0 {
+        let expected = large.max(kept);
+        all.push(remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, Certainty::Likely));
+    }
+
     // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of all.
     let is_thread = |arena: &&ArenaSums| arena.kind == TerritoryKind::ThreadArena;
     let threads = || arenas.iter().filter(is_thread);
@@ -129,28 +153,50 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         let free: u64 = threads().map(ArenaSums::free).sum();
         let used: u64 = arenas.iter().filter(|a| a.kind != TerritoryKind::OwnMappings).map(|arena| arena.used).sum();
         let resident: u64 = arenas.iter().filter(|a| a.kind != TerritoryKind::OwnMappings).map(|a| a.resident).sum();
-        let live = ledger.sums.live_bytes.max(1);
+        let live = sums.live_bytes.max(1);
         let peak = u128::from(process.own_peak_bytes.max(live)) * u128::from(used) / u128::from(live);
         let holes: u64 = arenas.iter().map(|arena| arena.holes).sum();
         let needed = u64::try_from(peak).unwrap_or(u64::MAX).max(used.saturating_add(holes));
         let expected = resident.saturating_sub(needed).min(free);
         all.push(remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, Certainty::Likely));
     }
-    let blocks: u64 = ledger.arenas.iter().map(|arena| arena.holes).sum();
-    all.push(remedy(RemedyKind::OtherAllocator, "", 0, blocks, Certainty::AtMost));
+    all.push(remedy(RemedyKind::OtherAllocator, "", 0, sums.holes_bytes, Certainty::AtMost));
     all
 }
 
-/// Settings with which other allocators give free pages back at once.
-fn of_others(allocator: Allocator, ledger: &Ledger<'_>) -> Option<Remedy> {
-    let setting = match allocator {
-        Allocator::Jemalloc => "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0",
-        Allocator::Tcmalloc => "TCMALLOC_AGGRESSIVE_DECOMMIT=t",
-        Allocator::Mimalloc => "MIMALLOC_PURGE_DELAY=0",
-        Allocator::Glibc | Allocator::Unknown => return None,
+/// Settings with which another allocator gives free pages back, where this copy of it reads any.
+fn of_others(owner: &Owner, own: &OwnerSums) -> Vec<Remedy> {
+    let Some(variable) = owner.environment.as_deref() else { return Vec::new() };
+    let settings: &[(RemedyKind, &str)] = match owner.allocator {
+        Allocator::Jemalloc => &[
+            (RemedyKind::Decay, "dirty_decay_ms:0,muzzy_decay_ms:0"),
+            (RemedyKind::BackgroundThread, "background_thread:true"),
+        ],
+        Allocator::Tcmalloc => &[(RemedyKind::Decay, "t")],
+        Allocator::Mimalloc => &[(RemedyKind::Decay, "0")],
+        Allocator::Glibc | Allocator::Unknown => &[],
     };
     // Among them are caches of threads, and what the allocator needs for itself.
-    Some(remedy(RemedyKind::Decay, setting, 0, ledger.sums.free_bytes, Certainty::AtMost))
+    let of_setting = |&(kind, value): &(RemedyKind, &str)| {
+        let setting = format!("{variable}={value}");
+        let found = remedy(kind, &setting, 0, own.sums.free_bytes, Certainty::AtMost);
+        Remedy { allocator: owner.allocator.name(), module: owner.module.clone(), ..found }
+    };
+    settings.iter().map(of_setting).collect()
+}
+
+/// Settings of numpy and of Python.
+fn of_python(footprint: &Footprint, ledger: &Ledger<'_>) -> Vec<Remedy> {
+    let has_numpy = footprint.mappings.iter().any(|mapping| mapping.name.contains("_multiarray_umath"));
+    let zeros = if has_numpy { ledger.huge_zeros } else { 0 };
+    let pools: u64 =
+        ledger.runtimes.iter().filter(|(kind, _)| *kind == HeapKind::Pymalloc).map(|(_, bytes)| bytes).sum();
+    let free = pools.saturating_sub(ledger.pymalloc_used);
+    let found = [
+        remedy(RemedyKind::NumpyHugePages, "NUMPY_MADVISE_HUGEPAGE=0", 0, zeros, Certainty::AtMost),
+        remedy(RemedyKind::PythonMalloc, "PYTHONMALLOC=malloc", 0, free, Certainty::AtMost),
+    ];
+    found.into_iter().map(|remedy| Remedy { allocator: None, ..remedy }).collect()
 }
 
 /// The fewest places that bring four fifths of what twelve would.
@@ -161,5 +207,5 @@ fn pool(ledger: &Ledger<'_>) -> Option<Remedy> {
     let places = named.map(|named| ledger.functions.frame(&named.step)).collect();
     let expected = ledger.together[at];
     // The pages are empty then, and have to be given back.
-    Some(Remedy { places, ..remedy(RemedyKind::Pool, "", expected, expected, Certainty::Likely) })
+    Some(Remedy { places, allocator: None, ..remedy(RemedyKind::Pool, "", expected, expected, Certainty::Likely) })
 }

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, Stack};
 use super::super::numbers::{Ending, LeftOut};
-use super::ledger::{Ledger, PlaceEntry, PlaceSums};
+use super::geometry::Allocator;
+use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
+use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
 use super::peak::{KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
@@ -92,8 +94,10 @@ pub struct RssAccount {
     /// The highest RSS by the kernel.
     #[serde(flatten)]
     pub peak: KernelPeak,
-    /// Who manages the memory; null where that is unknown.
+    /// Who manages most of the memory; null where that is unknown.
     pub allocator: Option<&'static str>,
+    /// All allocators that manage some of it, those with most first.
+    pub allocators: Vec<AllocatorRow>,
     /// Live blocks that were allocated while the process was recorded.
     pub live: u64,
     /// Their requested bytes.
@@ -207,9 +211,27 @@ pub struct SizeClassRow {
     pub rounding_bytes: u64,
 }
 
+/// An allocator of the process.
+#[derive(Clone, Debug, Serialize)]
+pub struct AllocatorRow {
+    /// Its name; null where that is unknown.
+    pub allocator: Option<&'static str>,
+    /// The file that has it inside, or is it; null of the C library's.
+    pub module: Option<String>,
+    /// The variable of the environment that this copy reads for giving free pages back; null where it reads none that Mallow knows.
+    pub environment: Option<String>,
+    /// What it has.
+    #[serde(flatten)]
+    pub sums: HeapSums,
+}
+
 /// Free pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FreeRow {
+    /// Whose; null where its name is not known.
+    pub allocator: Option<&'static str>,
+    /// The file that has this allocator inside, or is it; null of the C library's.
+    pub module: Option<String>,
     /// The arenas', or the allocator's.
     pub arena: TerritoryKind,
     /// How many of these have any.
@@ -371,7 +393,8 @@ fn account(
         rss: footprint.totals.rss,
         pss: footprint.totals.pss,
         peak,
-        allocator: ledger.and_then(|ledger| ledger.allocator.name()),
+        allocator: ledger.and_then(|ledger| allocator_rows(ledger).first()?.allocator),
+        allocators: ledger.map(allocator_rows).unwrap_or_default(),
         live: footprint.live_blocks,
         live_bytes: footprint.live_bytes,
         older_blocks: OlderBlocks::of(process),
@@ -424,28 +447,52 @@ fn size_classes(ledger: &Ledger<'_>, limit: usize) -> Vec<SizeClassRow> {
     rows
 }
 
+/// Those that manage any memory; where there are none, the one that would.
+fn allocator_rows(ledger: &Ledger<'_>) -> Vec<AllocatorRow> {
+    let row = |(owner, own): (&Owner, &OwnerSums)| AllocatorRow {
+        allocator: owner.allocator.name(),
+        module: owner.module.clone(),
+        environment: owner.environment.clone(),
+        sums: own.sums,
+    };
+    let weight = |sums: &HeapSums| {
+        let managed = [sums.live_bytes, sums.allocator_bytes, sums.holes_bytes, sums.free_bytes, sums.cached_bytes];
+        managed.into_iter().fold(0u64, u64::saturating_add)
+    };
+    let mut rows: Vec<AllocatorRow> = ledger.owners.all.iter().zip(&ledger.by_owner).map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(weight(&row.sums)));
+    let managing = rows.iter().filter(|row| weight(&row.sums) > 0).count();
+    rows.truncate(managing.max(1));
+    rows
+}
+
 fn free_rows(ledger: &Ledger<'_>) -> Vec<FreeRow> {
-    let mut rows: Vec<FreeRow> = Vec::new();
+    let mut rows: Vec<(usize, FreeRow)> = Vec::new();
     for arena in ledger.arenas.iter().filter(|arena| arena.free() > 0) {
-        let known = rows.iter().position(|row| row.arena == arena.kind).unwrap_or_else(|| {
-            rows.push(FreeRow {
+        let is_known = |(owner, row): &(usize, FreeRow)| *owner == arena.owner && row.arena == arena.kind;
+        let known = rows.iter().position(is_known).unwrap_or_else(|| {
+            let owner = &ledger.owners.all[arena.owner];
+            let row = FreeRow {
+                allocator: owner.allocator.name(),
+                module: owner.module.clone(),
                 arena: arena.kind,
                 arenas: 0,
                 between_bytes: 0,
                 top_bytes: 0,
                 unused_bytes: 0,
                 beside_cached_bytes: 0,
-            });
+            };
+            rows.push((arena.owner, row));
             rows.len() - 1
         });
-        let row = &mut rows[known];
+        let row = &mut rows[known].1;
         row.arenas += 1;
         row.between_bytes += arena.between;
         row.top_bytes += arena.top;
         row.unused_bytes += arena.unused;
         row.beside_cached_bytes += arena.beside_cached;
     }
-    rows
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 fn mappings(footprint: &Footprint, ledger: Option<&Ledger<'_>>, limit: usize) -> Vec<MappingRow> {
@@ -491,11 +538,20 @@ fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak)
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
     if let Some(ledger) = ledger {
-        let is_glibc = ledger.allocator == super::Allocator::Glibc;
+        let rows = allocator_rows(ledger);
+        let has = |allocator: Allocator| rows.iter().any(|row| row.allocator == allocator.name());
+        let knows_classes = ledger.owners.all.iter().zip(&ledger.by_owner).all(|(owner, own)| {
+            own.knows_classes || !rows.iter().any(|row| row.allocator.is_none() && row.module == owner.module)
+        });
+        let hides_tables = |row: &AllocatorRow| match row.allocator {
+            Some("glibc") => false,
+            Some("jemalloc") => !ledger.knows_tables,
+            _ => true,
+        };
         add(ledger.older_blocks, RssNote::OlderBlocks);
-        add(!ledger.knows_classes, RssNote::UnknownSizeClasses);
-        add(!is_glibc && !ledger.knows_tables, RssNote::UnknownMetadata);
-        add(is_glibc && !ledger.knows_caches, RssNote::UnknownCaches);
+        add(!knows_classes, RssNote::UnknownSizeClasses);
+        add(rows.iter().any(hides_tables), RssNote::UnknownMetadata);
+        add(has(Allocator::Glibc) && !ledger.knows_caches, RssNote::UnknownCaches);
         add(!footprint.is_at_exit, RssNote::WhileRunning);
     }
     add(footprint.is_highest && peak.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);

@@ -6,6 +6,7 @@
 use mallow_profile::{AddressRange, CachedBlock, HeapMap, SizeClasses};
 
 use super::geometry::{Allocator, PAGE, Place, chunk, page_after, page_of};
+use super::owners::{Owners, Reach};
 use super::residency::{Bytes, Residency};
 use super::territory::{Territory, TerritoryKind};
 
@@ -101,6 +102,8 @@ pub struct Sweep<'a> {
     pub classes: Option<&'a SizeClasses>,
     /// Of each site, its place.
     pub places: &'a [u32],
+    /// Whose territories are.
+    pub owners: &'a Owners,
 }
 
 struct Unit {
@@ -113,7 +116,11 @@ struct Unit {
 
 impl Sweep<'_> {
     /// Goes over a territory.
-    pub fn territory(&self, allocator: Allocator, territory: &Territory, each: &mut impl FnMut(Found<'_>)) {
+    pub fn territory(&self, territory: &Territory, each: &mut impl FnMut(Found<'_>)) {
+        let owner = &self.owners.all[territory.owner];
+        let allocator = owner.allocator;
+        // The process asked the function that all of its modules call.
+        let classes = self.classes.filter(|_| allocator != Allocator::Glibc && owner.reach == Reach::Everywhere);
         let mut pass =
             Pass { sweep: self, territory, each, unit: None, done: territory.start, any: false, pins: Vec::new() };
         let mut cursor = territory.start;
@@ -140,7 +147,7 @@ impl Sweep<'_> {
                     cursor = pass.cached(kept, cursor, block.address);
                 }
             }
-            let usable = self.classes.filter(|_| allocator != Allocator::Glibc).and_then(|c| c.usable(block.size));
+            let usable = classes.and_then(|classes| classes.usable(block.size));
             let Some(mut chunk) = chunk(allocator, place, block.address, block.size, usable) else { continue };
             let next = self.heap.blocks.get(index + 1).map_or(u64::MAX, |next| next.address);
             let next = cached.peek().map_or(next, |kept| next.min(kept.address));

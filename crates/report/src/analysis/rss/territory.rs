@@ -1,9 +1,10 @@
 //! Which addresses an allocator manages, by what lies there.
 
-use mallow_profile::{Footprint, HeapMap, Mapping, MappingFlags, MappingKind, PlacedBlock};
+use mallow_profile::{Footprint, HeapKind, HeapMap, KnownHeap, Mapping, MappingFlags, MappingKind, PlacedBlock};
 use serde::Serialize;
 
 use super::geometry::{Allocator, PAGE, Place, chunk, page_of};
+use super::owners::{LIBRARY, Owners, Reach, may_be_managed};
 
 /// What a territory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -24,6 +25,8 @@ pub enum TerritoryKind {
 pub struct Territory {
     /// What it is.
     pub kind: TerritoryKind,
+    /// Whose, among [`Owners::all`].
+    pub owner: usize,
     /// Its first address.
     pub start: u64,
     /// Past its last.
@@ -44,43 +47,20 @@ const ARENA_STATE: u64 = 0x898;
 /// Where Go's own heap begins, in blocks of the same size.
 const GO_HEAP: std::ops::Range<u64> = 0xc0_0000_0000..0xe0_0000_0000;
 
-/// The territories of the allocators of a process. `allocator` manages all but `[heap]` and glibc's arenas where `beside_glibc` is set:
-/// then it is inside of the program, and the C library has its own.
-pub fn territories(
-    footprint: &Footprint,
-    heap: &HeapMap,
-    allocator: Allocator,
-    beside_glibc: bool,
-) -> Vec<(Allocator, Territory)> {
-    let blocks = &heap.blocks[..];
-    let mut all = Vec::new();
-    for (index, mapping) in footprint.mappings.iter().enumerate() {
-        let is_managed = matches!(mapping.kind, MappingKind::Heap | MappingKind::Anonymous);
-        if !mapping.has_pages || !is_managed {
-            continue;
-        }
-        let inside = within(blocks, mapping.start, mapping.end);
-        if allocator == Allocator::Glibc || beside_glibc {
-            let next = footprint.mappings.get(index + 1);
-            let found = of_glibc(mapping, next, blocks, inside);
-            if allocator == Allocator::Glibc
-                || found.iter().any(|territory| territory.kind != TerritoryKind::OwnMappings)
-            {
-                all.extend(found.into_iter().map(|territory| (Allocator::Glibc, territory)));
-                continue;
-            }
-        }
-        let has_tables = || {
-            let first = heap.tables.partition_point(|range| range.start < mapping.start);
-            heap.tables.get(first).is_some_and(|range| range.start < mapping.end)
-        };
-        if inside.0 < inside.1 || is_named_by(mapping, allocator) || has_tables() {
-            let (start, end) = (mapping.start, mapping.end);
-            let territory = Territory { kind: TerritoryKind::Allocator, start, end, head: 0, blocks: inside };
-            all.push((allocator, territory));
+/// The territories of all allocators of a process.
+pub fn territories(footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> Vec<Territory> {
+    let mut survey = Survey { heap, owners, all: Vec::new() };
+    let same_area = |before: &Mapping, next: &Mapping| {
+        let is_heap = |mapping: &Mapping| mapping.kind == MappingKind::Heap;
+        before.end == next.start && may_be_managed(before) && may_be_managed(next) && is_heap(before) == is_heap(next)
+    };
+    for area in footprint.mappings.chunk_by(same_area) {
+        if may_be_managed(&area[0]) && area.iter().any(|mapping| mapping.has_pages) {
+            survey.area(area);
         }
     }
-    all
+    survey.all.sort_by_key(|territory| territory.start);
+    survey.all
 }
 
 /// The blocks with addresses in a range.
@@ -89,90 +69,237 @@ fn within(blocks: &[PlacedBlock], start: u64, end: u64) -> (usize, usize) {
     (first(start), first(end))
 }
 
-/// An allocator that names its mappings, which some kernels show.
-fn is_named_by(mapping: &Mapping, allocator: Allocator) -> bool {
-    let name = mapping.name.strip_prefix("[anon:").unwrap_or_default();
-    allocator.name().is_some_and(|own| name.starts_with(own))
+fn has_rights(mapping: &Mapping) -> bool {
+    mapping.flags.0 & (MappingFlags::READ | MappingFlags::WRITE | MappingFlags::EXECUTE) != 0
 }
 
-fn of_glibc(
-    mapping: &Mapping,
-    next: Option<&Mapping>,
-    blocks: &[PlacedBlock],
-    inside: (usize, usize),
-) -> Vec<Territory> {
-    if mapping.kind == MappingKind::Heap {
-        let head = (THREAD_CACHE + 16).min(mapping.end - mapping.start);
-        let (start, end) = (mapping.start, mapping.end);
-        return vec![Territory { kind: TerritoryKind::MainArena, start, end, head, blocks: inside }];
-    }
-    let mut found = Vec::new();
-    // Mappings next to each other are one: arenas, and blocks with mappings of their own before and after them.
-    let mut others_from = mapping.start;
-    let mut arena = mapping.start.checked_next_multiple_of(ARENA).unwrap_or(u64::MAX);
-    while arena < mapping.end {
-        let end = arena.saturating_add(ARENA).min(mapping.end);
-        let own = within(&blocks[..inside.1], arena, end);
-        // A block that reaches into it from before has it within its mapping.
-        let is_within =
-            blocks[inside.0..own.0].last().is_some_and(|block| block.address.saturating_add(block.size) > arena);
-        if !is_within && is_arena(arena, end, mapping, next, &blocks[own.0..own.1]) {
-            found.extend(own_mappings(blocks, within(&blocks[..inside.1], others_from, arena), others_from, arena));
-            let head = (HEAP_INFO + ARENA_STATE + THREAD_CACHE + 8).min(end - arena);
-            let kind = TerritoryKind::ThreadArena;
-            found.push(Territory { kind, start: arena, end, head, blocks: own });
-            others_from = end;
+struct Survey<'a> {
+    heap: &'a HeapMap,
+    owners: &'a Owners,
+    all: Vec<Territory>,
+}
+
+/// A part of a mapping, or of several, and whose it is.
+#[derive(Clone, Copy)]
+struct Segment {
+    owner: Option<usize>,
+    start: u64,
+    end: u64,
+    blocks: (usize, usize),
+    has_pages: bool,
+}
+
+impl Survey<'_> {
+    /// Mappings next to each other: what was one mapping until madvise, mprotect or mbind split it, or several.
+    fn area(&mut self, area: &[Mapping]) {
+        let (Some(first), Some(last)) = (area.first(), area.last()) else { return };
+        let (start, end) = (first.start, last.end);
+        if first.kind == MappingKind::Heap && self.owners.heap_is_librarys {
+            let head = (THREAD_CACHE + 16).min(end - start);
+            let blocks = within(&self.heap.blocks, start, end);
+            self.all.push(Territory { kind: TerritoryKind::MainArena, owner: LIBRARY, start, end, head, blocks });
+            return;
         }
-        arena = end;
+        let mut from = start;
+        if first.kind != MappingKind::Heap && self.owners.has_glibc() {
+            let mut at = start.checked_next_multiple_of(ARENA).unwrap_or(u64::MAX);
+            while at < end {
+                if let Some(arena) = self.arena(area, at) {
+                    self.region(area, from, at);
+                    self.all.push(arena);
+                    from = arena.end;
+                }
+                at = at.saturating_add(ARENA);
+            }
+        }
+        self.region(area, from, end);
     }
-    let rest = within(&blocks[..inside.1], others_from, mapping.end);
-    found.extend(own_mappings(blocks, rest, others_from, mapping.end));
-    found
+
+    /// The heap of an arena that begins at a multiple of its size. Where nobody looked for its head: it is followed by the addresses that are kept for it, or fills them,
+    /// and its first block is not one with a mapping of its own.
+    fn arena(&self, area: &[Mapping], start: u64) -> Option<Territory> {
+        let blocks = &self.heap.blocks;
+        let first = area.partition_point(|mapping| mapping.end <= start);
+        let whole = start.checked_add(ARENA)?;
+        let mut end = start;
+        let mut pieces = area.get(first..)?.iter().peekable();
+        while let Some(piece) = pieces.next_if(|piece| has_rights(piece) && piece.start < whole) {
+            end = piece.end.min(whole);
+        }
+        let is_kept = end == whole || pieces.peek().is_some_and(|next| next.start == end && next.end >= whole);
+        let own = within(blocks, start, end);
+        let head = (HEAP_INFO + ARENA_STATE + THREAD_CACHE + 8).min(end - start);
+        let kind = TerritoryKind::ThreadArena;
+        let found = Territory { kind, owner: LIBRARY, start, end, head, blocks: own };
+        // Its head was looked for.
+        if let Some(heaps) = &self.heap.heaps {
+            let at = heaps.partition_point(|heap| heap.start < start);
+            let is_it = |heap: &KnownHeap| heap.start == start && heap.kind == HeapKind::GlibcArena;
+            return heaps.get(at).filter(|heap| is_it(heap) && end > start).map(|_| found);
+        }
+        if end == start || !is_kept {
+            return None;
+        }
+        // A block that reaches into it from before has it within its mapping.
+        let before = own.0.checked_sub(1).and_then(|before| blocks.get(before));
+        if before.is_some_and(|block| block.address.saturating_add(block.size) > start) {
+            return None;
+        }
+        let is_arena = match blocks.get(own.0).filter(|_| own.0 < own.1) {
+            Some(block) => {
+                let has_own_mapping = block.address % PAGE == 16 && block.size >= OWN_MAPPING;
+                !has_own_mapping && !self.owners.has_foremost() && self.owners.inside(block.site).is_empty()
+            }
+            // One that has no block any more. A mapping that is as large may be anybody's.
+            None => end < whole && !GO_HEAP.contains(&start) && !self.owners.has_foremost(),
+        };
+        is_arena.then_some(found)
+    }
+
+    /// Addresses outside of glibc's arenas: its blocks with mappings of their own first. What they leave is others'.
+    fn region(&mut self, area: &[Mapping], start: u64, end: u64) {
+        let heap = self.heap;
+        let (first, last) = within(&heap.blocks, start, end);
+        let (mut from, mut rest) = (start, first);
+        let mut own: Option<Territory> = None;
+        for index in first..last {
+            let block = &heap.blocks[index];
+            let is_within = own.is_some_and(|own| block.address < own.end);
+            let mapping = area.get(area.partition_point(|mapping| mapping.end <= block.address));
+            let mapping_start = mapping.map_or(start, |mapping| mapping.start);
+            if !is_within && (!self.owners.has_glibc() || self.owners.of_block(block, mapping_start) != LIBRARY) {
+                continue;
+            }
+            let found = chunk(Allocator::Glibc, Place::OwnMapping, block.address, block.size, None);
+            let Some(chunk) = found else { continue };
+            let begins = page_of(chunk.start).max(own.map_or(from, |own| own.end));
+            let ends = chunk.end.min(end);
+            // Blocks of others lie between.
+            let follows = own.filter(|own| index == own.blocks.1 && (begins >= ends || own.end == begins));
+            if let Some(mut known) = follows {
+                known.end = known.end.max(ends);
+                known.blocks.1 = index + 1;
+                own = Some(known);
+            } else if begins < ends {
+                if let Some(known) = own.take() {
+                    (from, rest) = (known.end, known.blocks.1);
+                    self.all.push(known);
+                }
+                self.rest(area, (from, begins), (rest, index));
+                let kind = TerritoryKind::OwnMappings;
+                let blocks = (index, index + 1);
+                own = Some(Territory { kind, owner: LIBRARY, start: begins, end: ends, head: 0, blocks });
+            }
+        }
+        if let Some(known) = own {
+            (from, rest) = (known.end, known.blocks.1);
+            self.all.push(known);
+        }
+        self.rest(area, (from, end), (rest, last));
+    }
+
+    /// What is not glibc's: an allocator has the mappings that its live blocks lie in. A mapping without one is nobody's, unless it lies
+    /// between two of one allocator: naming an owner would be a guess.
+    fn rest(&mut self, area: &[Mapping], (start, end): (u64, u64), (first, last): (usize, usize)) {
+        if start >= end || self.owners.is_alone_glibc() {
+            return;
+        }
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut next = first;
+        let pieces = area.iter().skip(area.partition_point(|mapping| mapping.end <= start));
+        for piece in pieces.take_while(|piece| piece.start < end) {
+            let bounds = (piece.start.max(start), piece.end.min(end));
+            let own_end = within(&self.heap.blocks[..last], bounds.0, bounds.1).1.max(next);
+            let before = segments.last().filter(|before| before.end == bounds.0).and_then(|before| {
+                let owner = before.owner?;
+                let block = before.blocks.1.checked_sub(1).filter(|&last| last >= before.blocks.0)?;
+                let block = &self.heap.blocks[block];
+                let chunk = chunk(self.owners.all[owner].allocator, Place::Heap, block.address, block.size, None)?;
+                (chunk.end > bounds.0).then_some(owner)
+            });
+            self.segments(piece, bounds, (next, own_end), before, &mut segments);
+            next = own_end;
+        }
+        join(&mut segments);
+        for segment in segments {
+            let Segment { owner: Some(owner), start, end, blocks, .. } = segment else { continue };
+            self.all.push(Territory { kind: TerritoryKind::Allocator, owner, start, end, head: 0, blocks });
+        }
+    }
+
+    /// The segments of a mapping, or of a part of it. `before`: whose block reaches into it.
+    fn segments(
+        &self,
+        piece: &Mapping,
+        (start, end): (u64, u64),
+        (first, last): (usize, usize),
+        before: Option<usize>,
+        all: &mut Vec<Segment>,
+    ) {
+        let has_pages = piece.has_pages;
+        let mut segment = Segment { owner: before, start, end, blocks: (first, first), has_pages };
+        for index in first..last {
+            let block = &self.heap.blocks[index];
+            let owner = self.owners.of_block(block, piece.start);
+            let cut = page_of(block.address);
+            match segment.owner {
+                Some(known) if known != owner && cut > segment.start => {
+                    let (begins, blocks) = (cut, (index, index + 1));
+                    all.push(Segment { end: cut, ..segment });
+                    segment = Segment { owner: Some(owner), start: begins, end, blocks, has_pages };
+                }
+                Some(_) => segment.blocks.1 = index + 1,
+                None => {
+                    segment.owner = Some(owner);
+                    segment.blocks.1 = index + 1;
+                }
+            }
+        }
+        if segment.owner.is_none() && piece.kind != MappingKind::ThreadStack && has_pages {
+            let tables = &self.heap.tables;
+            let range = tables.get(tables.partition_point(|range| range.start < start));
+            let has_tables = range.is_some_and(|range| range.start < end);
+            let of_tables = || self.owners.of_tables().filter(|_| has_tables);
+            segment.owner = self.owners.of_name(piece).or_else(of_tables);
+            if segment.owner.is_some_and(|owner| self.owners.all[owner].reach == Reach::Unseen) {
+                // Blocks that nobody saw may lie beside the tables.
+                all.extend(tables[tables.partition_point(|range| range.end <= start)..].iter().map_while(|range| {
+                    let (start, end) = (range.start.max(start), range.end.min(end));
+                    (start < end).then_some(Segment { start, end, ..segment })
+                }));
+                return;
+            }
+        }
+        all.push(segment);
+    }
 }
 
-/// Whether a heap of an arena begins at this multiple of its size: it is followed by the addresses that are kept for it, or fills them,
-/// and its first block is not one with a mapping of its own.
-fn is_arena(start: u64, end: u64, mapping: &Mapping, next: Option<&Mapping>, blocks: &[PlacedBlock]) -> bool {
-    let is_kept = end == start + ARENA
-        || next.is_some_and(|next| {
-            let usable = MappingFlags::READ | MappingFlags::WRITE | MappingFlags::EXECUTE;
-            next.start == end && next.flags.0 & usable == 0 && next.end >= start + ARENA
-        });
-    match blocks.first() {
-        Some(first) => is_kept && !(first.address % PAGE == 16 && first.size >= OWN_MAPPING),
-        // One that has no block any more. A mapping that is as large may be anybody's.
-        None => is_kept && end < start + ARENA && !GO_HEAP.contains(&mapping.start),
+/// Joins what belongs together: neighbours of one owner, and what lies between two of them without a block.
+fn join(segments: &mut Vec<Segment>) {
+    for at in 2..segments.len() {
+        let (before, middle, after) = (&segments[at - 2], &segments[at - 1], &segments[at]);
+        let is_between = middle.owner.is_none() && middle.has_pages && before.owner == after.owner;
+        if is_between && before.end == middle.start && middle.end == after.start {
+            segments[at - 1].owner = segments[at].owner;
+        }
     }
+    segments.dedup_by(|next, before| {
+        let is_same = next.owner == before.owner && before.end == next.start && next.owner.is_some();
+        if is_same {
+            before.end = next.end;
+            before.blocks.1 = before.blocks.1.max(next.blocks.1);
+        }
+        is_same
+    });
 }
 
 /// The least that has a mapping of its own, unless the program has changed that.
 const OWN_MAPPING: u64 = 64 << 10;
 
-/// The mappings of blocks that have their own: as far as a block reaches, the rest of a mapping is not glibc's.
-fn own_mappings(blocks: &[PlacedBlock], own: (usize, usize), start: u64, end: u64) -> Vec<Territory> {
-    let mut all: Vec<Territory> = Vec::new();
-    for (index, block) in blocks.iter().enumerate().take(own.1).skip(own.0) {
-        let Some(chunk) = chunk(Allocator::Glibc, Place::OwnMapping, block.address, block.size, None) else { continue };
-        let from = all.last().map_or(start, |last| last.end).max(page_of(chunk.start));
-        let to = chunk.end.min(end);
-        match all.last_mut().filter(|last| from >= to || last.end == from) {
-            Some(last) => {
-                last.end = last.end.max(to);
-                last.blocks.1 = index + 1;
-            }
-            None if from < to => {
-                let kind = TerritoryKind::OwnMappings;
-                all.push(Territory { kind, start: from, end: to, head: 0, blocks: (index, index + 1) });
-            }
-            None => {}
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mallow_profile::Profile;
 
     fn mapping(start: u64, end: u64, kind: MappingKind, rights: u32) -> Mapping {
         let flags = MappingFlags(rights);
@@ -181,12 +308,19 @@ mod tests {
 
     const WRITABLE: u32 = MappingFlags::READ | MappingFlags::WRITE;
 
-    fn found(mappings: Vec<Mapping>, blocks: &[(u64, u64)], allocator: Allocator, beside: bool) -> Vec<Territory> {
+    /// In a process with glibc and these libraries.
+    fn found(mut mappings: Vec<Mapping>, blocks: &[(u64, u64)], libraries: &[&str]) -> Vec<Territory> {
+        for name in ["/l/libc.so.6"].iter().chain(libraries) {
+            let at = mappings.last().map_or(0, |last| last.end) + 0x1000;
+            let file = mapping(at, at + 0x1000, MappingKind::FileText, 0);
+            mappings.push(Mapping { name: (*name).to_owned(), ..file });
+        }
         let footprint = Footprint { mappings, page_bytes: 4096, ..Footprint::default() };
         let block = |&(address, size): &(u64, u64)| PlacedBlock { address, size, site: 0 };
         let blocks = blocks.iter().map(block).collect();
         let heap = HeapMap { blocks, ..HeapMap::default() };
-        territories(&footprint, &heap, allocator, beside).into_iter().map(|(_, territory)| territory).collect()
+        let owners = Owners::of(&Profile::default(), &footprint, &heap, None);
+        territories(&footprint, &heap, &owners)
     }
 
     #[test]
@@ -198,7 +332,7 @@ mod tests {
             mapping(arena + 0x20000, arena + ARENA, MappingKind::Anonymous, 0),
             mapping(arena + 2 * ARENA, arena + 2 * ARENA + 0x1000, MappingKind::Anonymous, WRITABLE),
         ];
-        let all = found(mappings, &[(0x52a0, 8), (arena + 0xc00, 24)], Allocator::Glibc, false);
+        let all = found(mappings, &[(0x52a0, 8), (arena + 0xc00, 24)], &[]);
         let kinds: Vec<_> = all.iter().map(|t| (t.kind, t.start, t.blocks)).collect();
         assert_eq!(
             kinds,
@@ -212,7 +346,7 @@ mod tests {
         let start = 0x7f12_3450_0000;
         let mappings = vec![mapping(start, start + 0x10_0000, MappingKind::Anonymous, WRITABLE)];
         let blocks = [(start + 0x1010, 0x2_0000), (start + 0x2_2010, 0x2_0000), (start + 0x8_0010, 0x2_0000)];
-        let all = found(mappings, &blocks, Allocator::Glibc, false);
+        let all = found(mappings, &blocks, &[]);
         let ranges: Vec<_> = all.iter().map(|t| (t.kind, t.start - start, t.end - start, t.blocks)).collect();
         assert_eq!(
             ranges,
@@ -229,7 +363,7 @@ mod tests {
         let start = 0x7f00_0000_0000 - 0x3000;
         let mappings = vec![mapping(start, start + 3 * ARENA, MappingKind::Anonymous, WRITABLE)];
         let size = ARENA + 0x100;
-        let all = found(mappings, &[(start + 16, size), (start + ARENA + 0x1010, size)], Allocator::Glibc, false);
+        let all = found(mappings, &[(start + 16, size), (start + ARENA + 0x1010, size)], &[]);
         let ranges: Vec<_> = all.iter().map(|t| (t.kind, t.start - start, t.end - start)).collect();
         assert_eq!(ranges, [(TerritoryKind::OwnMappings, 0, 2 * ARENA + 0x2000)]);
     }
@@ -244,7 +378,7 @@ mod tests {
             mapping(arena + ARENA + 0x5000, arena + 2 * ARENA, MappingKind::Anonymous, 0),
         ];
         let blocks = [(start + 16, 0x2_0000), (arena + 0xb60, 100), (arena + ARENA + 0x40, 100)];
-        let all = found(mappings, &blocks, Allocator::Glibc, false);
+        let all = found(mappings, &blocks, &[]);
         let ranges: Vec<_> = all.iter().map(|t| (t.kind, t.start, t.end)).collect();
         assert_eq!(
             ranges,
@@ -271,11 +405,69 @@ mod tests {
             ]
         };
         let blocks = [(at + 0x2000, 8), (at + 0x6000, 8)];
-        let kinds = |beside| -> Vec<_> {
-            found(mappings(), &blocks, Allocator::Mimalloc, beside).iter().map(|t| (t.kind, t.start)).collect()
+        let found = found(mappings(), &blocks, &["/l/libmimalloc.so.2.0"]);
+        let own = found.iter().map(|t| (t.kind, t.owner, t.start)).collect::<Vec<_>>();
+        assert_eq!(
+            own,
+            [
+                (TerritoryKind::MainArena, 0, 0x5000),
+                (TerritoryKind::Allocator, 1, at),
+                (TerritoryKind::Allocator, 1, at + 0x2000)
+            ]
+        );
+    }
+
+    const HUGE: u32 = WRITABLE | MappingFlags::HUGE;
+
+    /// What numpy does with arrays of 4 MiB and more: all pages of a block but the first and the last one are advised to be huge.
+    #[test]
+    fn a_block_that_madvise_split_is_one() {
+        let start = 0x7f12_3450_0000;
+        let mappings = || {
+            let mut all = Vec::new();
+            for array in 0..3 {
+                let at = start + array * 0x80_1000;
+                all.push(mapping(at, at + 0x1000, MappingKind::Anonymous, WRITABLE));
+                all.push(mapping(at + 0x1000, at + 0x80_0000, MappingKind::Anonymous, HUGE));
+                all.push(mapping(at + 0x80_0000, at + 0x80_1000, MappingKind::Anonymous, WRITABLE));
+            }
+            all
         };
-        let own = [(TerritoryKind::Allocator, at), (TerritoryKind::Allocator, at + 0x2000)];
-        assert_eq!(kinds(false), own);
-        assert_eq!(kinds(true), [&[(TerritoryKind::MainArena, 0x5000)], &own[..]].concat());
+        let blocks: Vec<_> = (0..3).map(|array| (start + array * 0x80_1000 + 16, 0x80_0000)).collect();
+        let of = |mappings, blocks: &[(u64, u64)], libraries: &[&str]| -> Vec<_> {
+            found(mappings, blocks, libraries)
+                .iter()
+                .map(|t| (t.kind, t.start - start, t.end - start, t.blocks))
+                .collect()
+        };
+        assert_eq!(of(mappings(), &blocks, &[]), [(TerritoryKind::OwnMappings, 0, 3 * 0x80_1000, (0, 3))]);
+        // mprotect: a page of the block without any rights, which makes its rest look like a stack behind a guard.
+        let mut guarded = mappings();
+        guarded[1].flags = MappingFlags(0);
+        guarded[2].kind = MappingKind::ThreadStack;
+        assert_eq!(of(guarded, &blocks, &[]), [(TerritoryKind::OwnMappings, 0, 3 * 0x80_1000, (0, 3))]);
+        // Of another allocator: its blocks, and the page between two of them; but not what follows the last one.
+        let blocks: Vec<_> = (0..3).map(|array| (start + array * 0x80_1000 + 0x40, 0x70_0000)).collect();
+        let own = (TerritoryKind::Allocator, 0, 2 * 0x80_1000 + 0x80_0000, (0, 3));
+        assert_eq!(of(mappings(), &blocks, &["/l/libjemalloc.so.2"]), [own]);
+    }
+
+    /// jemalloc's blocks and glibc's with mappings of their own, in one mapping: the kernel joins them.
+    #[test]
+    fn two_allocators_share_a_mapping() {
+        let start = 0x7f12_3450_0000;
+        let mappings = vec![mapping(start, start + 0x10_0000, MappingKind::Anonymous, WRITABLE)];
+        let blocks = [(start + 0x100, 0x20), (start + 0x4_0010, 0x2_0000), (start + 0x8_0040, 0x1_0000)];
+        let all = found(mappings, &blocks, &["/l/libjemalloc.so.2"]);
+        let ranges: Vec<_> = all.iter().map(|t| (t.kind, t.owner, t.start - start, t.end - start, t.blocks)).collect();
+        let (own, others) = (TerritoryKind::OwnMappings, TerritoryKind::Allocator);
+        assert_eq!(
+            ranges,
+            [
+                (others, 1, 0, 0x4_0000, (0, 1)),
+                (own, 0, 0x4_0000, 0x6_1000, (1, 2)),
+                (others, 1, 0x6_1000, 0x10_0000, (2, 3))
+            ]
+        );
     }
 }

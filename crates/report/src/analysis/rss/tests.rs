@@ -22,7 +22,7 @@ struct Made {
 
 fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> Mapping {
     let sizes = MemorySizes { size: pages * PAGE, rss: rss * PAGE, pss: rss * PAGE, ..MemorySizes::default() };
-    let has_pages = matches!(kind, MappingKind::Heap | MappingKind::Anonymous);
+    let has_pages = matches!(kind, MappingKind::Heap | MappingKind::Anonymous | MappingKind::ThreadStack);
     Mapping { start, end: start + pages * PAGE, kind, flags: WRITABLE, name: name.into(), sizes, has_pages }
 }
 
@@ -48,7 +48,7 @@ impl Made {
             pages: pages.collect(),
             blocks: blocks_at.iter().map(|&(address, size, site)| PlacedBlock { address, size, site }).collect(),
             caches: ThreadCaches::default(),
-            tables: Vec::new(),
+            ..HeapMap::default()
         };
         b.profile.footprints = vec![Footprint {
             ms: 50,
@@ -72,7 +72,13 @@ impl Made {
 }
 
 fn bytes_of(report: &Rss, part: PartKind) -> i64 {
-    report.account.parts.iter().find(|one| one.part == part).map_or(0, |one| one.bytes)
+    report.account.parts.iter().filter(|one| one.part == part).map(|one| one.bytes).sum()
+}
+
+/// Of each allocator that has any, its bytes of a part.
+fn by_allocator(report: &Rss, part: PartKind) -> Vec<(&'static str, Option<&str>, i64)> {
+    let own = report.account.parts.iter().filter(|one| one.part == part);
+    own.map(|one| (one.allocator.unwrap_or_default(), one.module.as_deref(), one.bytes)).collect()
 }
 
 fn glibc(heap_pages: u64, resident: u64) -> Vec<Mapping> {
@@ -216,6 +222,7 @@ fn an_allocator_inside_of_the_program_has_the_blocks() {
     made.profile.processes[0].executable = "/bin/a".into();
     let inside = |program: &str| mallow_profile::AllocatorInside {
         program: program.into(),
+        module: program.into(),
         name: "jemalloc".into(),
         functions: 3,
         ..Default::default()
@@ -305,21 +312,79 @@ fn tables_are_the_allocators_own() {
     assert_eq!(bytes_of(&made.report(), PartKind::Mappings), 5 * PAGE as i64);
 }
 
-/// jemalloc is there, and the C library's functions come first.
+/// jemalloc is there, and takes no memory from brk; tcmalloc does.
 #[test]
 fn blocks_in_glibcs_heap_are_glibcs() {
-    let jemalloc = mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, "/usr/lib/libjemalloc.so.2");
-    let mut made = Made::new([glibc(9, 9), vec![jemalloc]].concat(), &[(HEAP + 0x2010, 100, 0)]);
-    made.profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
-    assert_eq!(made.report().account.allocator, Some("jemalloc"));
-    made.heap.caches.caches = 1;
-    assert_eq!(made.report().account.allocator, Some("glibc"));
-    made.heap.blocks.extend([1, 2].map(|page| PlacedBlock {
-        address: 0x7f80_0000_0000 + page * PAGE,
-        size: 8,
-        site: 0,
-    }));
-    assert_eq!(made.report().account.allocator, Some("jemalloc"), "the C library's own blocks alone");
+    let library = |name: &str| mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, name);
+    let made = |name| {
+        let mut made = Made::new([glibc(9, 9), vec![library(name)]].concat(), &[(HEAP + 0x2010, 100, 0)]);
+        made.profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
+        made
+    };
+    assert_eq!(made("/usr/lib/libjemalloc.so.2").report().account.allocator, Some("glibc"));
+    let mut of_tcmalloc = made("/usr/lib/libtcmalloc.so.4");
+    assert_eq!(of_tcmalloc.report().account.allocator, Some("tcmalloc"));
+    // A thread's cache begins the heap: it is the C library's.
+    of_tcmalloc.heap.caches.caches = 1;
+    assert_eq!(of_tcmalloc.report().account.allocator, Some("glibc"));
+}
+
+/// Of a module that polars, duckdb or pyarrow has, and of the program: whose its jemalloc is.
+fn beside_jemalloc() -> Made {
+    const MODULE: &str = "/lib/libarrow.so";
+    let (own, at) = (0x7f40_0000_0000 + 5 * PAGE, 0x7f60_0020_0000);
+    let mappings = [
+        glibc(400, 400),
+        vec![
+            mapping(MappingKind::Anonymous, own, 40, 40, ""),
+            mapping(MappingKind::Anonymous, at, 30, 30, ""),
+            mapping(MappingKind::Anonymous, at + 100 * PAGE, 10, 10, ""),
+        ],
+    ];
+    let blocks = [(HEAP + 0x2010, 100, 1), (own + 16, 30 * PAGE, 3), (at + 96, 40, 3), (at + 9 * PAGE, 5000, 3)];
+    let mut made = Made::new(mappings.concat(), &blocks);
+    let profile = &mut made.profile;
+    profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
+    made.heap.pages.sort_by_key(|run| run.start);
+    profile.processes[0].executable = "/bin/python".into();
+    // A site of the module's, beside those of the program.
+    let stack = profile.sites[2].stack;
+    let (frame, parent) = profile.stacks.top(stack).expect("a frame");
+    let module = mallow_profile::ModuleId(profile.modules.len() as u32);
+    let file = profile.modules[0].clone();
+    profile.modules.push(mallow_profile::Module { path: MODULE.into(), ..file });
+    let inside = mallow_profile::FrameId(profile.frames.len() as u32);
+    let frame = profile.frames[frame.0 as usize].clone();
+    profile.frames.push(mallow_profile::Frame { module: Some(module), ..frame });
+    let stack = profile.stacks.push(parent, inside);
+    let site = mallow_profile::Site { stack, ..profile.sites[2].clone() };
+    profile.sites.push(site);
+    profile.allocators_inside = vec![mallow_profile::AllocatorInside {
+        program: "/bin/python".into(),
+        module: MODULE.into(),
+        name: "jemalloc".into(),
+        functions: 3,
+        ..Default::default()
+    }];
+    made
+}
+
+/// Each free page is the allocator's in whose memory it lies, and what gives pages back reaches that one alone.
+#[test]
+fn each_free_page_is_its_own_allocators() {
+    let report = beside_jemalloc().report();
+    let free = by_allocator(&report, PartKind::FreePages);
+    let pages = |pages: u64| (pages * PAGE) as i64;
+    // Blocks of 48 bytes lie in slabs of three pages, those of 5120 in slabs of five.
+    assert_eq!(free, [("glibc", None, pages(400 - 2)), ("jemalloc", Some("/lib/libarrow.so"), pages(30 - 3 - 5))]);
+    assert_eq!(bytes_of(&report, PartKind::Mappings), pages(10 + 40 - 31), "nobody's, and what follows glibc's block");
+    assert_eq!(bytes_of(&report, PartKind::NeverTouched), 0);
+    assert_eq!((report.account.allocator, report.account.allocators.len()), (Some("glibc"), 2));
+    let cause = report.account.cause.as_ref().expect("a cause");
+    assert_eq!((cause.part, cause.allocator), (PartKind::FreePages, Some("glibc")));
+    let settings: Vec<_> = report.account.remedies.iter().filter_map(|one| one.setting.as_deref()).collect();
+    assert!(settings.contains(&"malloc_trim(0)"), "{settings:?}");
+    assert!(!settings.iter().any(|setting| setting.contains("MALLOC_CONF")), "no variable of this copy is known");
 }
 
 #[test]
@@ -416,16 +481,18 @@ fn any() -> impl Strategy<Value = Made> {
         "/l/libmimalloc.so.2",
         "/l/libtcmalloc.so.4",
     ]);
-    let mappings = prop::collection::vec((kind, 0u64..3, 1u64..40, 0u64..40, name), 0..6);
+    let rights =
+        prop::sample::select(vec![WRITABLE, WRITABLE, MappingFlags(WRITABLE.0 | MappingFlags::HUGE), MappingFlags(0)]);
+    let mappings = prop::collection::vec((kind, 0u64..3, 1u64..40, rights, name), 0..6);
     let runs = prop::collection::vec((0u64..6, 1u64..12, 0u8..16), 0..12);
     let blocks = prop::collection::vec((0u64..2000, 0u64..6000, 0u32..4), 0..60);
     let kept = || prop::collection::vec((0u64..4000, 0u64..1100), 0..30);
     (mappings, runs, blocks, kept(), kept(), any_place()).prop_map(|(mappings, runs, blocks, cached, tables, start)| {
         let mut at = start;
         let mut all = Vec::new();
-        for (kind, gap, pages, rss, name) in mappings {
+        for (kind, gap, pages, flags, name) in mappings {
             at += gap * PAGE;
-            all.push(mapping(kind, at, pages, rss.min(pages), name));
+            all.push(Mapping { flags, ..mapping(kind, at, pages, 0, name) });
             at += pages * PAGE;
         }
         let mut address = start - 8 * PAGE;
@@ -459,8 +526,30 @@ fn any() -> impl Strategy<Value = Made> {
                 run
             })
             .collect();
+        // What the kernel says of a mapping is what is in memory of it.
+        let footprint = &mut made.profile.footprints[0];
+        let residency = super::residency::Residency::new(&made.heap.pages, PAGE as u32);
+        for (at, mapping) in footprint.mappings.iter_mut().enumerate() {
+            let known = residency.resident(mapping.start, mapping.end);
+            mapping.sizes.rss = if mapping.has_pages { known } else { at as u64 * PAGE };
+        }
+        footprint.totals.rss = footprint.mappings.iter().map(|mapping| mapping.sizes.rss).sum();
+        made.profile.allocators_inside = copies(&made.profile);
         made
     })
+}
+
+/// jemalloc and mimalloc inside of the module that has the sites.
+fn copies(profile: &Profile) -> Vec<mallow_profile::AllocatorInside> {
+    let frame = profile.stacks.top(profile.sites[0].stack).and_then(|(frame, _)| profile.frames.get(frame.0 as usize));
+    let module = frame.and_then(|frame| profile.modules.get(frame.module?.0 as usize));
+    let inside = |name: &str| mallow_profile::AllocatorInside {
+        module: module.map(|module| module.path.clone()).unwrap_or_default(),
+        name: name.into(),
+        functions: 3,
+        ..Default::default()
+    };
+    vec![inside("jemalloc"), inside("mimalloc")]
 }
 
 fn any_place() -> impl Strategy<Value = u64> {
@@ -476,6 +565,10 @@ proptest! {
         let report = made.report();
         let account = &report.account;
         prop_assert_eq!(account.parts.iter().map(|part| i128::from(part.bytes)).sum::<i128>(), i128::from(account.rss));
+        // And nothing is left over where the pages are those of that moment.
+        if made.heap.blocks.iter().all(|block| block.size < 6000) {
+            prop_assert_eq!(bytes_of(&report, PartKind::Unsettled), 0, "{:#?}", account.parts);
+        }
         let map = page_map(&made.profile, &made.profile.footprints[0], &made.heap, 30);
         let sum = |of: fn(&super::HeapCell) -> u64| map.rows.iter().flat_map(|row| &row.cells).map(of).sum::<u64>() as i64;
         let free = bytes_of(&report, PartKind::FreePages) + bytes_of(&report, PartKind::ThreadCaches);
@@ -485,7 +578,7 @@ proptest! {
         if made.heap.blocks.iter().all(|block| block.size < 6000) {
             let known = [PartKind::Live, PartKind::Rounding, PartKind::Allocator, PartKind::NeverTouched, PartKind::Swapped];
             let used: i64 = known.iter().map(|&part| bytes_of(&report, part)).sum();
-            if account.allocator.is_some() {
+            if account.allocators.iter().all(|one| one.allocator.is_some()) {
                 prop_assert_eq!(used, sum(|cell| cell.used));
                 prop_assert_eq!(bytes_of(&report, PartKind::Holes), sum(|cell| cell.holes));
             }

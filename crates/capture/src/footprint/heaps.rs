@@ -1,0 +1,253 @@
+//! Heaps that their contents, or their addresses, name: those of glibc's other arenas, CPython's small objects, V8, the JVM and Go. The kernel
+//! joins what lies side by side, so a mapping says nothing of whose it is; each of these heaps begins with a head.
+//!
+//! ```text
+//! arena of glibc, at 64 MiB:   | its malloc_state | heap before | size | size with rights |
+//! pool of CPython, at 16 KiB:  | blocks in use | first free block | next | previous | arena, class | offset of the next block, its maximum |
+//! page of V8, at 256 KiB:      | size | flags | heap | begin of objects | end of objects |
+//! ```
+//!
+//! The JVM keeps its heap below 32 GiB, as compressed pointers have no more bits, and Go begins at 0xc000000000. A heap that looks otherwise is
+//! not named.
+
+use super::peek::words;
+use super::smaps::is_anonymous;
+use mallow_profile::{HeapKind, KnownHeap, Mapping, MappingFlags, MappingKind, PageRun};
+
+const ARENA: u64 = 64 << 20;
+/// What `heap_info` takes, at most; the first heap of an arena goes on with its `malloc_state`.
+const HEAP_INFO_MOST: u64 = 0x40;
+/// Pools of CPython 3.10 and later, and of earlier ones.
+const POOLS: [u64; 2] = [16 << 10, 4 << 10];
+const POOL_HEAD: u64 = 48;
+/// Blocks of pools are multiples of this, up to 32 of them.
+const POOL_STEP: u64 = 16;
+const POOL_CLASSES: u64 = 32;
+const V8_PAGE: u64 = 256 << 10;
+/// The head of a page of V8 is smaller.
+const V8_HEAD_MOST: u64 = 16 << 10;
+const COMPRESSED: u64 = 32 << 30;
+const GO_HEAP: u64 = 0xc0_0000_0000;
+/// Heads that are looked at: those of 16 GiB of pools.
+const PLACES: usize = 1 << 20;
+
+/// The heaps of process `pid`, by address, without overlaps.
+pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun]) -> Vec<KnownHeap> {
+    let Ok(pid) = i32::try_from(pid) else { return Vec::new() };
+    let places = Places { pid, mappings, pages };
+    let has_file = |is: &dyn Fn(&str) -> bool| {
+        mappings
+            .iter()
+            .any(|mapping| !mapping.name.is_empty() && is(mapping.name.rsplit('/').next().unwrap_or_default()))
+    };
+    let mut all = arenas(&places);
+    all.extend(v8_pages(&places));
+    if has_file(&|file| file.starts_with("libjvm.so")) {
+        all.extend(mappings.iter().filter(|m| is_mapped(m) && m.end <= COMPRESSED).map(|m| whole(m, HeapKind::Java)));
+    }
+    all.extend(go_heap(mappings));
+    if has_file(&|file| file.contains("python")) {
+        for pool in POOLS {
+            let found = pools(&places, pool);
+            if !found.is_empty() {
+                all.extend(found);
+                break;
+            }
+        }
+    }
+    all.sort_by_key(|heap| heap.start);
+    let mut end = 0;
+    all.retain(|heap| {
+        let is_apart = heap.start >= end && heap.end > heap.start;
+        end = end.max(heap.end);
+        is_apart
+    });
+    all
+}
+
+/// Memory of no file with any rights, but for `[heap]`.
+fn is_mapped(mapping: &Mapping) -> bool {
+    is_anonymous(mapping) && mapping.kind != MappingKind::Heap && mapping.flags.has(MappingFlags::READ)
+}
+
+fn whole(mapping: &Mapping, kind: HeapKind) -> KnownHeap {
+    KnownHeap { kind, start: mapping.start, end: mapping.end, used: 0 }
+}
+
+struct Places<'a> {
+    pid: i32,
+    mappings: &'a [Mapping],
+    pages: &'a [PageRun],
+}
+
+impl Places<'_> {
+    /// The heads at multiples of `step` that are in memory, with the ends of their mappings.
+    fn heads<const N: usize>(&self, step: u64) -> Vec<(u64, u64, [u64; N])> {
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        for mapping in self.mappings.iter().filter(|mapping| is_mapped(mapping) && mapping.sizes.rss > 0) {
+            // Reservations of a terabyte have few pages.
+            let first = self.pages.partition_point(|run| run.start.saturating_add(run.pages << 12) <= mapping.start);
+            for run in self.pages.iter().skip(first).take_while(|run| run.start < mapping.end) {
+                let end = run.start.saturating_add(run.pages << 12).min(mapping.end);
+                let Some(start) = run.start.max(mapping.start).checked_next_multiple_of(step) else { continue };
+                let places = (start..end).step_by(step as usize).map(|place| (place, mapping.end));
+                found.extend(places.take(PLACES.saturating_sub(found.len())));
+            }
+        }
+        let addresses: Vec<u64> = found.iter().map(|(place, _)| *place).collect();
+        let read = words::<N>(self.pid, &addresses);
+        found.into_iter().zip(read).filter_map(|((place, end), head)| Some((place, end, head?))).collect()
+    }
+}
+
+fn arenas(places: &Places<'_>) -> Vec<KnownHeap> {
+    let heads = places.heads::<4>(ARENA);
+    let found = heads.into_iter().filter_map(|(start, _, head)| arena(start, head).map(|size| (start, size)));
+    found.map(|(start, size)| KnownHeap { kind: HeapKind::GlibcArena, start, end: start + size, used: 0 }).collect()
+}
+
+/// The size of the heap with this head. None: it is none.
+fn arena(start: u64, head: [u64; 4]) -> Option<u64> {
+    let [state, before, size, with_rights] = head;
+    let is_size = |size: u64| size > 0 && size <= ARENA && size.is_multiple_of(4096);
+    // The first heap has the arena's state behind its head; others name the one before.
+    let is_first = before == 0 && state > start && state - start <= HEAP_INFO_MOST;
+    let is_other = before != 0 && before.is_multiple_of(ARENA) && state % ARENA <= HEAP_INFO_MOST && state > ARENA;
+    (is_size(size) && is_size(with_rights) && size <= with_rights && (is_first || is_other)).then_some(size)
+}
+
+/// The pages of V8: two of one heap at least.
+fn v8_pages(places: &Places<'_>) -> Vec<KnownHeap> {
+    let heads = places.heads::<5>(V8_PAGE);
+    let is_page = |(start, _, head): &(u64, u64, [u64; 5])| v8_page(*start, *head).is_some();
+    let heaps: Vec<u64> = heads.iter().filter(|head| is_page(head)).map(|(_, _, head)| head[2]).collect();
+    let is_shared = |heap: u64| heaps.iter().filter(|other| **other == heap).count() > 1;
+    let mut shared: Vec<u64> = Vec::new();
+    for &heap in &heaps {
+        if !shared.contains(&heap) && shared.len() < 64 && is_shared(heap) {
+            shared.push(heap);
+        }
+    }
+    let of_heap = |(start, limit, head): (u64, u64, [u64; 5])| {
+        let size = v8_page(start, head).filter(|_| shared.contains(&head[2]))?;
+        // A large one goes on for several mappings, where its rights differ.
+        let end = start.checked_add(size.next_multiple_of(4096))?;
+        (start < limit).then_some(KnownHeap { kind: HeapKind::V8, start, end, used: 0 })
+    };
+    heads.into_iter().filter_map(of_heap).collect()
+}
+
+fn v8_page(start: u64, head: [u64; 5]) -> Option<u64> {
+    let [size, _, heap, begin, end] = head;
+    let is_size = (4096..1 << 40).contains(&size);
+    let fits = begin > start && begin - start < V8_HEAD_MOST && end > begin && end <= start.checked_add(size)?;
+    (is_size && fits && heap != 0 && heap.is_multiple_of(8)).then_some(size)
+}
+
+/// From its first address on, as far as its arenas follow each other.
+fn go_heap(mappings: &[Mapping]) -> Vec<KnownHeap> {
+    let first = mappings.partition_point(|mapping| mapping.start < GO_HEAP);
+    let all = mappings.get(first..).unwrap_or_default();
+    let begins = all.first().is_some_and(|mapping| mapping.start == GO_HEAP);
+    let own = all.chunk_by(|before, next| before.end == next.start).next().filter(|_| begins).unwrap_or_default();
+    own.iter().filter(|mapping| is_mapped(mapping)).map(|mapping| whole(mapping, HeapKind::Go)).collect()
+}
+
+fn pools(places: &Places<'_>, pool: u64) -> Vec<KnownHeap> {
+    let mut found: Vec<KnownHeap> = Vec::new();
+    for (start, limit, head) in places.heads::<6>(pool) {
+        let Some(used) = used_of_pool(start, head, pool).filter(|_| limit - start >= pool) else { continue };
+        match found.last_mut().filter(|last| last.end == start) {
+            Some(last) => {
+                last.end += pool;
+                last.used += used;
+            }
+            None => found.push(KnownHeap { kind: HeapKind::Pymalloc, start, end: start + pool, used }),
+        }
+    }
+    found
+}
+
+/// Bytes of blocks in use in the pool with this head. None: it is none.
+fn used_of_pool(start: u64, head: [u64; 6], pool: u64) -> Option<u64> {
+    let [count, free, next, _, arena_and_class, offsets] = head;
+    let (class, offset, most) = (arena_and_class >> 32, offsets & u64::from(u32::MAX), offsets >> 32);
+    if class >= POOL_CLASSES {
+        return None;
+    }
+    let size = (class + 1) * POOL_STEP;
+    let is_block = |at: u64| at >= POOL_HEAD && at < pool && (at - POOL_HEAD).is_multiple_of(size);
+    let count = count & u64::from(u32::MAX);
+    let fits = most == pool - size
+        && offset > POOL_HEAD
+        && offset <= pool
+        && (offset - POOL_HEAD).is_multiple_of(size)
+        && count <= (pool - POOL_HEAD) / size
+        && (free == 0 || is_block(free.wrapping_sub(start)))
+        && (next == 0 || next.is_multiple_of(8));
+    fits.then_some(count * size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: u64 = 0x7f00_0000_0000;
+
+    #[test]
+    fn a_head_that_does_not_fit_is_none() {
+        let first = [AT + 0x30, 0, 0x21000, 0x21000];
+        assert_eq!(arena(AT, first), Some(0x21000));
+        let other = [AT - ARENA + 0x30, AT - ARENA, 0x5000, 0x8000];
+        assert_eq!(arena(AT, other), Some(0x5000));
+        for (word, wrong) in
+            [(0, 0), (0, AT), (0, AT + 0x1000), (1, 8), (2, 0), (2, 0x21001), (2, 2 * ARENA), (3, 0x1000)]
+        {
+            let mut head = first;
+            head[word] = wrong;
+            assert_eq!(arena(AT, head), None, "{word}: {wrong:#x}");
+        }
+        let page = [V8_PAGE, 0x12, 0x5555_0000_1000, AT + 0x1148, AT + V8_PAGE];
+        assert_eq!(v8_page(AT, page), Some(V8_PAGE));
+        for (word, wrong) in [(0, 0), (0, u64::MAX), (2, 0), (2, 3), (3, AT), (3, AT + V8_PAGE), (4, AT), (4, u64::MAX)]
+        {
+            let mut head = page;
+            head[word] = wrong;
+            assert_eq!(v8_page(AT, head), None, "{word}: {wrong:#x}");
+        }
+    }
+
+    /// Blocks of 48 bytes, of which 100 are in use.
+    #[test]
+    fn a_pool_says_what_is_in_use() {
+        const POOL: u64 = 16 << 10;
+        let (class, most) = (2u64, POOL - 48);
+        let head = [100, AT + 48 + 48 * 7, AT + 8 * POOL, AT + 8 * POOL, class << 32 | 5, most << 32 | (48 + 48 * 101)];
+        assert_eq!(used_of_pool(AT, head, POOL), Some(4800));
+        assert_eq!(used_of_pool(AT, head, 4096), None);
+        let wrong = [(0, 9999), (1, AT + 49), (1, AT + POOL), (2, 3), (4, 40 << 32), (5, most << 32), (5, 0)];
+        for (word, wrong) in wrong {
+            let mut head = head;
+            head[word] = wrong;
+            assert_eq!(used_of_pool(AT, head, POOL), None, "{word}: {wrong:#x}");
+        }
+        assert_eq!(used_of_pool(AT, [0; 6], POOL), None);
+        assert_eq!(used_of_pool(AT, [u64::MAX; 6], POOL), None);
+    }
+
+    #[test]
+    fn a_heap_by_its_addresses() {
+        let mapping = |start, end, rights| Mapping { start, end, flags: MappingFlags(rights), ..Mapping::default() };
+        let open = MappingFlags::READ | MappingFlags::WRITE;
+        let all = [
+            mapping(AT - 0x1000, AT, open),
+            mapping(GO_HEAP, GO_HEAP + 0x40_0000, open),
+            mapping(GO_HEAP + 0x40_0000, GO_HEAP + ARENA, 0),
+            mapping(GO_HEAP + ARENA, GO_HEAP + 2 * ARENA, open),
+            mapping(GO_HEAP + 4 * ARENA, GO_HEAP + 5 * ARENA, open),
+        ];
+        let found = go_heap(&all[1..]);
+        assert_eq!(found.iter().map(|heap| heap.start - GO_HEAP).collect::<Vec<_>>(), [0, ARENA]);
+        assert_eq!(go_heap(&all[3..]), []);
+    }
+}

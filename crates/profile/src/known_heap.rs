@@ -1,0 +1,34 @@
+//! Heaps in a process's memory that their contents name.
+
+/// What a heap is that its contents name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HeapKind {
+    /// A heap of one of glibc's arenas beside the first.
+    GlibcArena,
+    /// Pools of CPython's allocator of small objects.
+    Pymalloc,
+    /// Pages of V8.
+    V8,
+    /// The JVM's heap of objects.
+    Java,
+    /// Go's.
+    Go,
+}
+
+impl HeapKind {
+    /// All of them; the position of each is its number in a recording.
+    pub const ALL: [Self; 5] = [Self::GlibcArena, Self::Pymalloc, Self::V8, Self::Java, Self::Go];
+}
+
+/// A heap that its contents name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownHeap {
+    /// What it is.
+    pub kind: HeapKind,
+    /// The first address.
+    pub start: u64,
+    /// Past the last.
+    pub end: u64,
+    /// Bytes of its blocks in use, of CPython's; 0 of others.
+    pub used: u64,
+}
