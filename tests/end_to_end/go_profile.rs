@@ -223,3 +223,96 @@ fn the_profile_of_a_test_finds_its_program() {
     fs::remove_file(module.path().join("x.test")).expect("the program");
     found("the program is built anew");
 }
+
+/// It holds ten times as much in the second profile, and drops a hundred times as much as that.
+const HOLDS: &str = r#"package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/pprof"
+)
+
+var (
+	kept [][]byte
+	last []byte
+)
+
+//go:noinline
+func hold(n int) { kept = append(kept, make([]byte, n)) }
+
+//go:noinline
+func drop(n int) { last = make([]byte, n) }
+
+func write(name string) {
+	last = nil
+	runtime.GC()
+	file, err := os.Create(name)
+	if err == nil {
+		err = pprof.WriteHeapProfile(file)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func main() {
+	runtime.MemProfileRate = 1
+	hold(100000)
+	write("before.pb.gz")
+	for i := 0; i < 9; i++ {
+		hold(100000)
+	}
+	for i := 0; i < 10000; i++ {
+		drop(10000)
+	}
+	write("after.pb.gz")
+}
+"#;
+
+#[test]
+fn heap_profiles_are_compared_by_what_is_live() {
+    let module = Module::new(&[("go.mod", "module example.com/holds\n\ngo 1.22\n"), ("main.go", HOLDS)]);
+    ran(go(module.path()).args(["build", "-o", "holds", "."]));
+    let status = Command::new(module.path().join("holds")).current_dir(module.path()).status();
+    assert!(status.is_ok_and(|status| status.success()), "the program writes its profiles");
+    let shown = ran(module.run_in(".", "diff", &["before.pb.gz", "after.pb.gz"])).out();
+    let first = shown.lines().next().unwrap_or_default();
+    assert!(first.contains("main.hold") && !first.contains("main.drop"), "{shown}");
+    // Go's own tool names the same function first, by the same measure.
+    let top = crate::go_pprof::pprof(
+        module.path(),
+        &["-sample_index=inuse_space", "-diff_base=before.pb.gz", "-top", "-nodecount=1", "holds", "after.pb.gz"],
+    );
+    assert!(top.contains("main.hold"), "{top}");
+    let by = ran(module.run_in(".", "diff", &["--by", "allocations", "before.pb.gz", "after.pb.gz"])).out();
+    assert!(by.lines().next().is_some_and(|line| line.contains("main.drop")), "{by}");
+}
+
+/// A static program of Go's that waits until its input ends.
+const WAITS: &str = "package main\n\nimport \"os\"\n\nfunc main() { os.Stdin.Read(make([]byte, 1)) }\n";
+
+#[test]
+fn a_static_program_of_go_is_answered_at_once_with_what_shows_its_heap() {
+    let module = Module::new(&[("go.mod", "module example.com/waits\n\ngo 1.22\n"), ("main.go", WAITS)]);
+    ran(go(module.path()).env("CGO_ENABLED", Some("0")).args(["build", "-o", "waits", "."]));
+    let says = |outcome: &Outcome| {
+        let error = outcome.err();
+        for expected in ["is a Go program, statically linked", "mallow go profile --live", "GOMEMLIMIT"] {
+            assert!(error.contains(expected), "no {expected:?} in {error}");
+        }
+        error
+    };
+    says(&module.run_in(".", "watch", &["./waits"]).go());
+    let divided = says(&module.run_in(".", "rss", &["--", "./waits"]).go());
+    assert!(divided.starts_with("mallow: what ./waits has in memory cannot be divided: "), "{divided}");
+    let mut child = Command::new(module.path().join("waits"))
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let attached = module.run_in(".", "watch", &["-p", &child.id().to_string()]).go();
+    drop(child.stdin.take());
+    child.wait().expect("it ends");
+    says(&attached);
+    assert_ne!(attached.status, 0);
+}

@@ -368,3 +368,29 @@ fn only_what_shares_a_block_has_less_than_a_block() {
     assert!((bytes("new([2]int)", at(BLOCKS, "new([2]int)")) - 16.0).abs() < 1e-6, "{lines:#?}");
     assert!((bytes("new(int)", at(BLOCKS, "new(int)")) - 8.0).abs() < 0.2, "{lines:#?}");
 }
+
+#[test]
+fn runs_are_compared_with_intervals_and_p_values() {
+    let module = Module::new(&[("go.mod", MODULE), ("code_test.go", SETUP)]);
+    let before = module.mallow(&["bench", "--bench", "Timed", "--json", "--count", "6", "--benchtime", "100x"]);
+    assert_eq!(before.status, 0, "{}", before.err());
+    std::fs::write(module.path().join("before.json"), before.out()).expect("a file");
+    // One allocation less in each operation.
+    let less = SETUP.replacen(
+        "\t\tone = new(int)\n\t}\n\tkept = in\n}\n\nfunc BenchmarkStopped",
+        "\t}\n\tkept = in\n}\n\nfunc BenchmarkStopped",
+        1,
+    );
+    assert_ne!(less, SETUP);
+    std::fs::write(module.path().join("code_test.go"), less).expect("a file");
+    let arguments = ["bench", "--bench", "Timed", "--count", "6", "--benchtime", "100x", "--base", "before.json"];
+    let shown = module.mallow(&arguments).out();
+    // Six runs with 2 against six with 1: two of 924 ways to choose are as far apart. benchstat prints the same.
+    let row = shown.lines().rfind(|line| line.contains("BenchmarkTimed")).unwrap_or_default();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words.last(), Some(&"n=6)"), "{shown}");
+    assert!(row.contains("-50.00 %  (p=0.002 n=6)"), "{shown}");
+    assert!(shown.contains("ns/op ± "), "{shown}");
+    let wrong = module.mallow(&["bench", "--base", "go.mod"]);
+    assert_eq!((wrong.status, wrong.err().lines().count()), (1, 1), "{}", wrong.err());
+}

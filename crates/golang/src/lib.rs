@@ -27,6 +27,7 @@ mod reason;
 pub mod results;
 mod settle;
 pub mod source;
+pub mod statistics;
 pub mod tool;
 
 pub use advice::Advice;

@@ -5,6 +5,7 @@ use super::error::AttachError;
 use super::library_file::{LibraryFile, is_library};
 use super::threads::FreeThreads;
 use crate::library::LIBRARY;
+use crate::preflight;
 use crate::wire::{self, LIBRARY_NAME, attachment};
 use mallow_patch::{Call, Gateway, Maps, Memory, Module, Obstacle, Process, Room, Thread};
 use object::{Object, ObjectSegment, ObjectSymbol};
@@ -420,6 +421,14 @@ pub fn obstacle(pid: u32) -> Option<AttachError> {
         _ => true,
     };
     if let Some(obstacle) = Obstacle::all(pid).into_iter().find(grave) {
+        // The program's file says more: what it is, and what shows its memory instead.
+        let program = || {
+            let process = Process::read(pid).ok().filter(|_| obstacle == Obstacle::Static)?;
+            preflight::file(&process.path(&process.executable().ok()?))
+        };
+        if let Some(finding) = program() {
+            return Some(AttachError::Unsupported(finding.sentence()));
+        }
         return Some(AttachError::Obstacle(obstacle));
     }
     let process = Process::read(pid).ok()?;

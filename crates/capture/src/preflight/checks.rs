@@ -30,6 +30,11 @@ pub fn why(chain: &Chain) -> Option<String> {
     all.iter().find(|finding| finding.is_fatal()).or_else(|| all.iter().find(doubtful)).map(Finding::sentence)
 }
 
+/// Why libmallow.so cannot be loaded into a command's program, judging by its headers, and what to do instead.
+pub fn out_of_reach(chain: &Chain) -> Option<String> {
+    program::out_of_reach(chain.programs().last()?).map(|finding| finding.sentence())
+}
+
 /// The allocator inside of a command's program, which is not sampled, as a sentence.
 pub fn unsampled(chain: &Chain) -> Option<String> {
     program::unsampled(chain.programs().last()?)

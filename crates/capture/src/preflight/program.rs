@@ -104,8 +104,15 @@ pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
     rights::check(path).or_else(seen)
 }
 
-/// What is not sampled of a program: the functions of an allocator inside, or the operators of one that is a library.
+/// What shows the heap of a Go program, and what limits it.
+const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
+     http://HOST:PORT/debug/pprof/heap; GOMEMLIMIT limits the heap";
+
+/// What is not sampled of a program: all, where the library cannot be loaded; the functions of an allocator inside, or the operators of one that is a library.
 pub(super) fn unsampled(path: &Path) -> Option<String> {
+    if let Some(finding) = out_of_reach(path) {
+        return Some(format!("nothing of it is seen: {}", finding.sentence()));
+    }
     let facts = Facts::of_file(path)?;
     let shown = path.display();
     if let Some(name) = facts.defines(&INSIDE).map(allocator_of).or(facts.stripped) {
@@ -164,10 +171,9 @@ fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, En
     let linker = parsed.elf_program_headers().iter().find_map(|s| s.interpreter(endian, bytes).ok().flatten());
     match linker {
         Some(linker) => Ok((parsed, PathBuf::from(OsStr::from_bytes(linker)))),
-        None if is_go(&parsed) => fails(
-            format!("{shown} is a Go program, statically linked: Go's heap is its own, not malloc's"),
-            "use runtime/pprof, whose heap profiles mallow report reads",
-        ),
+        None if is_go(&parsed) => {
+            fails(format!("{shown} is a Go program, statically linked: Go's heap is its own, not malloc's"), GO_HEAP)
+        }
         None => fails(
             format!("{shown} is statically linked: its allocator is inside it, out of reach"),
             "link it dynamically (without -static)",
@@ -419,7 +425,7 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
         return Some(Finding::partly(
             RUNTIME,
             format!("{shown} is a Go program: Go's heap is its own, not malloc's; what its C code allocates is seen"),
-            "use runtime/pprof for the rest, whose heap profiles mallow report reads",
+            GO_HEAP,
         ));
     }
     if facts.defines(&["Py_BytesMain"]).is_some() || facts.needs("libpython").is_some() {

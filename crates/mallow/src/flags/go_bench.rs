@@ -32,6 +32,13 @@ pub struct GoBenchFlags {
     /// is written. Example: --save before.pb.gz.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Earlier run to compare with
+    ///
+    /// What mallow go bench --json wrote. Shows medians with 95 % intervals, changes with the p-value of the
+    /// Mann-Whitney U-test, and geometric means, as benchstat does: from 4 runs on a difference can be significant,
+    /// from 6 on there are intervals. Default: nothing is compared. Example: --base before.json --count 10.
+    #[arg(long, value_name = "FILE")]
+    pub base: Option<PathBuf>,
     /// How the benchmarks are run.
     #[command(flatten)]
     pub run: GoRunFlags,

@@ -8,6 +8,7 @@ use mallow_golang::tool::{Go, Timing};
 use mallow_report::analysis::Merger;
 use mallow_report::formats::pprof;
 
+use super::bench_compare::EarlierRuns;
 use super::bench_document::{GoBench, MeasuredPackage};
 use super::bench_text::text;
 use super::measurement::Measurer;
@@ -36,8 +37,10 @@ pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
     let go = Go::find(Path::new("."), flags.run.tool.tags.as_deref())?;
     working.at("looking for packages");
     let packages = go.packages(&flags.packages)?;
+    // A file that cannot be compared with is reported before anything runs.
+    let base = flags.base.as_deref().map(EarlierRuns::read).transpose()?;
     let timing = Timing { pattern: flags.run.bench.clone(), count: flags.run.count, time: flags.run.benchtime.clone() };
-    let mut report = GoBench { go: go.version_text.clone(), packages: Vec::new() };
+    let mut report = GoBench { go: go.version_text.clone(), packages: Vec::new(), comparison: None };
     for package in &packages {
         if package.broken.is_none() && !package.may_have_benchmarks() {
             continue;
@@ -62,6 +65,9 @@ pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
     if let Some(path) = &flags.save {
         save(&report, path)?;
     }
+    let name = flags.base.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+    let all = report.packages.iter().flat_map(|p| p.benchmarks.iter().map(|one| (p.package.as_str(), one)));
+    report.comparison = base.map(|base| base.compare(all, name));
     let look = flags.view.look(Stream::Out);
     stdio::print(&match flags.view.json {
         true => json::document(&report)?,

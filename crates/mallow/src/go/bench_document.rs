@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::bench_compare::BenchComparison;
 use super::measurement::Measured;
 
 /// What the benchmarks allocate.
@@ -11,6 +12,9 @@ pub struct GoBench {
     pub go: String,
     /// Those that have benchmarks.
     pub packages: Vec<MeasuredPackage>,
+    /// With an earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<BenchComparison>,
 }
 
 /// One package.

@@ -1,8 +1,10 @@
 //! `mallow go bench` for people.
 
 use mallow_golang::join::{Explained, Part, Source};
+use mallow_golang::statistics::LEAST_FOR_INTERVAL;
 
 use super::bench_document::GoBench;
+use super::figures::{interval, number, size, time};
 use super::measurement::Measured;
 use super::names::{instance, short};
 use crate::flags::ViewFlags;
@@ -28,7 +30,7 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
         for measured in &package.benchmarks {
             table.row([
                 Line::new().strong(&measured.name),
-                Line::new().plain(format!("{} ns/op", time(measured.ns_per_op))),
+                Line::new().plain(format!("{} ns/op{}", time(measured.ns_per_op), interval(&measured.time))),
                 Line::new().plain(format!("{} B/op", number(measured.bytes_per_op))),
                 Line::new().plain(format!("{} allocs/op", number(measured.allocs_per_op))),
             ]);
@@ -42,6 +44,14 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
         if let Some(error) = &package.error {
             page.line(Line::new().plain("  ").warning(error));
         }
+    }
+    let runs = report.packages.iter().flat_map(|p| &p.benchmarks).map(|measured| measured.runs).max().unwrap_or(0);
+    if (2..LEAST_FOR_INTERVAL as u64).contains(&runs) {
+        page.gap();
+        page.line(Line::new().faint(format!("Intervals of medians need {LEAST_FOR_INTERVAL} runs: --count")));
+    }
+    if let Some(comparison) = &report.comparison {
+        comparison.onto(&mut page);
     }
     page.into_text()
 }
@@ -229,29 +239,4 @@ fn reconciled(measured: &Measured) -> Vec<String> {
 
 fn at(file: &str, line: u32) -> String {
     format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
-}
-
-/// With two digits behind the point where it is no whole number.
-pub fn number(value: f64) -> String {
-    if value.round() >= 1000.0 || (value - value.round()).abs() < 0.005 {
-        return count(value.round().max(0.0) as u64);
-    }
-    format!("{value:.2}")
-}
-
-/// Bytes by operation: a share of a block is known to a digit behind the point.
-fn size(value: f64) -> String {
-    if value.round() >= 1000.0 || (value - value.round()).abs() < 0.05 {
-        return count(value.round().max(0.0) as u64);
-    }
-    format!("{value:.1}")
-}
-
-/// Nanoseconds with three digits that matter.
-fn time(ns: f64) -> String {
-    match ns {
-        ns if ns >= 100.0 => count(ns.round() as u64),
-        ns if ns >= 10.0 => format!("{ns:.1}"),
-        ns => format!("{ns:.2}"),
-    }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use mallow_golang::join::{self, Allocation, Compiled, Explained, Part, Source};
 use mallow_golang::model::Diagnostic;
-use mallow_golang::results::Benchmark;
+use mallow_golang::results::{Benchmark, Run};
+use mallow_golang::statistics::Summary;
 use mallow_golang::tool::{Go, Input, Package, TestBinary, Timing};
 use mallow_profile::Profile;
 use mallow_symbols::GoProgram;
@@ -28,6 +29,10 @@ pub struct Measured {
     pub runs: u64,
     /// The median of the undisturbed runs.
     pub ns_per_op: f64,
+    /// The same, with its interval.
+    pub time: Summary,
+    /// The undisturbed runs, each as the benchmark says.
+    pub measurements: Vec<Run>,
     /// The same, as the benchmark says.
     pub bytes_per_op: f64,
     /// The same, as the benchmark says.
@@ -202,6 +207,8 @@ fn measured(
         operations: benchmark.runs.iter().map(|run| run.operations).sum(),
         runs: benchmark.runs.len() as u64,
         ns_per_op: benchmark.median(|run| run.nanoseconds),
+        time: Summary::of(&benchmark.runs.iter().map(|run| run.nanoseconds).collect::<Vec<_>>()),
+        measurements: benchmark.runs.clone(),
         bytes_per_op: benchmark.median(|run| run.bytes),
         allocs_per_op: benchmark.median(|run| run.allocations),
         counted_operations: 0,

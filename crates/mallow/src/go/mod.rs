@@ -1,12 +1,14 @@
 //! `mallow go`: what Go programs allocate, and why.
 
 mod bench;
+mod bench_compare;
 mod bench_document;
 mod bench_text;
 mod count;
 mod escape;
 mod escape_document;
 mod escape_text;
+mod figures;
 #[cfg(test)]
 mod fixture;
 pub mod heap;

@@ -11,7 +11,8 @@ use mallow_golang::names::written;
 use mallow_golang::tool::{Go, Timing};
 use serde::Serialize;
 
-use super::bench_text::{number, place};
+use super::bench_text::place;
+use super::figures::number;
 use super::heap::Heap;
 use super::measurement::Measurer;
 use super::names::{compared, short};

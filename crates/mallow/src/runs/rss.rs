@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use mallow_capture::preflight::{self, Chain};
 
 use super::record;
 use crate::flags::{Command, Flags, RssFlags};
@@ -21,6 +22,12 @@ pub fn run(flags: &RssFlags) -> Result<ExitCode> {
     let Ok(Flags { command: Command::Record(recording) }) = Flags::of_line(line) else {
         bail!("this command line cannot be recorded; use mallow record, then mallow rss");
     };
+    if let Some(why) = preflight::out_of_reach(&Chain::of(&flags.command)) {
+        stdio::notify(&format!(
+            "what {} has in memory cannot be divided: {why}",
+            flags.command.first().map_or("it".into(), |name| name.to_string_lossy())
+        ));
+    }
     let recorded = record::record(&recording)?;
     // Standard output is the command's.
     if let Some(path) = recorded.path {

@@ -140,6 +140,13 @@ fn to_json(side: &DiffSide, recording: &Recording) -> Result<Value> {
     Ok(value)
 }
 
+/// A heap profile as Go's runtime writes it, of one moment of a program: recordings that were exported know their peak.
+fn is_snapshot(recording: &Recording) -> bool {
+    let profile = &recording.profile;
+    profile.origin.as_ref().is_some_and(|origin| origin.format == "pprof")
+        && !profile.has(mallow_profile::Quantity::Peak)
+}
+
 /// The measure to compare: the one asked for, which both must have, or else the first that both have. Fails with what
 /// to do.
 pub fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, UsageError> {
@@ -153,7 +160,9 @@ pub fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<
     let Some(by) = by else {
         let all =
             |recording: &Recording| coverage::MEASURES.into_iter().filter(|&by| has(recording, by)).collect::<Vec<_>>();
-        return common.first().map(|&by| by.into()).ok_or_else(|| {
+        // A heap profile of a program that goes on: what is live in it comes before what it ever allocated.
+        let preferred = common.iter().find(|&&by| by == By::Leaked && [before, after].into_iter().all(is_snapshot));
+        return preferred.or(common.first()).map(|&by| by.into()).ok_or_else(|| {
             let what = |recording: &Recording| format!("a {} that has {}", recording.kind(), names(&all(recording)));
             UsageError(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))
         });
