@@ -116,4 +116,5 @@ mod watch_growth;
 mod watch_harness;
 mod watch_import;
 mod watch_moments;
+mod watch_saving;
 mod watch_screens;

@@ -8,8 +8,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Case, Outcome, Recorded, Run, directory, mallow, not_run, program, program_as, tool};
+use harness::{Case, Outcome, Recorded, Run, directory, mallow, mount_namespace, not_run, program, program_as, tool};
 use serde_json::Value;
+
+use crate::watch_harness::{Alive, quiet, until, wait_for};
 
 const SCRIPT: &str = "import json
 def build(n):
@@ -286,6 +288,60 @@ fn functions_of_a_node_script_are_the_places() {
         all.iter().any(|(.., callers)| callers.first().is_some_and(|f| f.contains("::"))),
         "stacks without a script stay"
     );
+}
+
+/// A script that allocates for as long as it runs, by a function of its own.
+const BUSY_SCRIPT: &str = "import time
+kept = []
+def build_rows(n):
+    return [bytes(3000) for _ in range(n)]
+def main():
+    while True:
+        kept.append(build_rows(20))
+        if len(kept) > 200: kept.clear()
+        time.sleep(0.02)
+main()
+";
+
+/// Whether the largest place of a report is the function of the script.
+fn shows_build_rows(report: &Value) -> bool {
+    let place = &report["places"][0];
+    place["function"] == "build_rows" && place["file"].as_str().is_some_and(|file| file.ends_with("/script.py"))
+}
+
+#[test]
+fn functions_of_a_script_are_the_places_of_a_watch() {
+    let Some(python) = naming("functions_of_a_script_are_the_places_of_a_watch") else { return };
+    let place = directory();
+    fs::write(place.path().join("script.py"), BUSY_SCRIPT).expect("a file");
+    let mut command = Command::new(mallow());
+    command.args(["watch", "--json", "--every", "1s", "--older-than", "0", "--period", "16KiB", "-o", "reports", "--"]);
+    command.arg(python).args(["-X", "perf"]).arg(place.path().join("script.py")).current_dir(place.path());
+    let _watched = Alive::start(quiet(command.env("PYTHONMALLOC", "malloc")));
+    wait_for(&place.path().join("reports"), "names of the script", shows_build_rows);
+}
+
+/// The map is in a `/tmp` that mallow does not see under this path.
+#[test]
+fn functions_of_a_script_with_a_tmp_of_its_own_have_their_names() {
+    const TEST: &str = "functions_of_a_script_with_a_tmp_of_its_own_have_their_names";
+    let (Some(unshare), Some(python)) = (mount_namespace(TEST), naming(TEST)) else { return };
+    let place = directory();
+    let tmp = place.path().join("tmp");
+    fs::create_dir(&tmp).expect("a directory");
+    fs::write(tmp.join("script.py"), BUSY_SCRIPT).expect("a file");
+    let script = format!("mount --bind {} /tmp && exec {} -X perf /tmp/script.py", tmp.display(), python.display());
+    let mut command = Command::new(mallow());
+    command.args(["run", "--"]).args(unshare).args(["sh", "-c", &script]);
+    let target = Alive::start(quiet(command.env("PYTHONMALLOC", "malloc")));
+    let map = tmp.join(format!("perf-{}.map", target.pid()));
+    until("the map", || fs::read_to_string(&map).is_ok_and(|map| map.contains("build_rows")).then_some(()));
+    assert!(!Path::new(&format!("/tmp/perf-{}.map", target.pid())).exists());
+    let reports = place.path().join("reports");
+    let mut command = Command::new(mallow());
+    command.args(["watch", "-p", &target.pid(), "--json", "--every", "1s", "--older-than", "0", "--period", "16KiB"]);
+    let _watch = Alive::start(quiet(command.arg("-o").arg(&reports)));
+    wait_for(&reports, "names of the script", shows_build_rows);
 }
 
 /// redis-server is a link to redis-check-rdb, and so is many another program one of several names.

@@ -9,6 +9,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::perf_map::{PerfMap, PerfMapError};
 
+/// Where a process has its map.
+#[derive(Clone, Debug)]
+pub struct MapPlace {
+    /// Its `/tmp`, as found from here: in a container, or with a mount of its own, it is another one.
+    pub directory: PathBuf,
+    /// Its user, who may own the map beside ourselves.
+    pub owner: Option<u32>,
+    /// When it began: an older map is that of an earlier process. None: as the profile has it.
+    pub began: Option<SystemTime>,
+}
+
+impl Default for MapPlace {
+    fn default() -> Self {
+        Self { directory: PathBuf::from("/tmp"), owner: None, began: None }
+    }
+}
+
 /// What the map of one process brought.
 #[derive(Debug)]
 pub struct JitProcess {
@@ -47,25 +64,40 @@ pub fn symbolize_jit(profile: &mut Profile, map: &PerfMap, frames: &mut dyn Iter
 /// processes name differently stays without a name. Returns the processes in question. Do this soon after the run:
 /// the next process with the same id writes over the file.
 pub fn symbolize_jit_all(profile: &mut Profile) -> Vec<JitProcess> {
-    symbolize_jit_with(profile, |pid| PathBuf::from(format!("/tmp/perf-{pid}.map")))
+    symbolize_jit_in(profile, &|_| None)
 }
 
-fn symbolize_jit_with(profile: &mut Profile, path: impl Fn(u32) -> PathBuf) -> Vec<JitProcess> {
+/// The same of processes whose maps are elsewhere; None: in `/tmp`.
+pub fn symbolize_jit_in(profile: &mut Profile, place: &dyn Fn(ProcessId) -> Option<MapPlace>) -> Vec<JitProcess> {
+    let frames = frames_without_module(profile);
+    symbolize_jit_frames(profile, frames, place)
+}
+
+/// The same of these frames, each listed with the processes that were in it.
+pub fn symbolize_jit_frames(
+    profile: &mut Profile,
+    frames: Vec<(ProcessId, Vec<FrameId>)>,
+    place: &dyn Fn(ProcessId) -> Option<MapPlace>,
+) -> Vec<JitProcess> {
     // Frame → its name; None where two maps differ.
     let mut names: FxHashMap<FrameId, Option<String>> = FxHashMap::default();
     let mut processes = Vec::new();
-    for (process, frames) in frames_without_module(profile) {
+    for (process, frames) in frames {
         let Some(of) = profile.processes.get(process.0 as usize) else { continue };
+        let MapPlace { directory, owner, began } = place(process).unwrap_or_default();
+        let started = || {
+            SystemTime::UNIX_EPOCH
+                .checked_add(Duration::from_millis(profile.started_unix_ms.saturating_add(of.start_ms)))
+        };
         // A second's grace: clocks of file systems are coarse.
-        let begin = Duration::from_millis(profile.started_unix_ms.saturating_add(of.start_ms).saturating_sub(1000));
-        let begin = SystemTime::UNIX_EPOCH.checked_add(begin);
+        let begin = began.or_else(started).and_then(|began| began.checked_sub(Duration::from_secs(1)));
         let mut summary = JitProcess { process, frames: frames.len() as u32, named: 0, map: Ok(0) };
-        match PerfMap::read(&path(of.pid), None, begin) {
+        match PerfMap::read(&directory.join(format!("perf-{}.map", of.pid)), owner, begin) {
             Err(e) => summary.map = Err(e),
             Ok(map) => {
                 summary.map = Ok(map.malformed());
                 for id in frames {
-                    let frame = &profile.frames[id.0 as usize];
+                    let Some(frame) = profile.frames.get(id.0 as usize) else { continue };
                     let address = frame.address.saturating_sub(u64::from(!frame.exact));
                     let Some(name) = map.find(address) else { continue };
                     summary.named += 1;

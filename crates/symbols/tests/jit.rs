@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mallow_profile::{Counts, Frame, FrameId, Module, ModuleId, Process, ProcessId, Profile, Site, Stacks};
-use mallow_symbols::{PerfMap, PerfMapError, Symbolizer, symbolize_jit, symbolize_jit_all};
+use mallow_symbols::{MapPlace, PerfMap, PerfMapError, Symbolizer, symbolize_jit, symbolize_jit_all, symbolize_jit_in};
 
 /// A file in /tmp of a process id that no process can have.
 struct Map(PathBuf);
@@ -149,4 +149,20 @@ fn only_a_plain_file_of_an_owner_is_read() {
     };
     assert_eq!(refused(&foreign.0), format!("OtherOwner({})", foreign.1));
     assert!(PerfMap::read(&foreign.0, Some(foreign.1), None).is_ok());
+}
+
+#[test]
+fn a_process_with_a_tmp_of_its_own_has_its_map_there() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("perf-7.map"), "1000 100 contained\n").unwrap();
+    // The process began a minute before it was attached to: what it wrote meanwhile is its own.
+    let mut profile = Profile { started_unix_ms: now_ms() + 60_000, ..Profile::default() };
+    profile.processes = vec![process(7, 0)];
+    let frame = add(&mut profile, 0x1010, &[0]);
+    let began = SystemTime::now() - std::time::Duration::from_secs(60);
+    let of = |began| MapPlace { directory: place.path().to_owned(), owner: None, began };
+    let processes = symbolize_jit_in(&mut profile, &|_| Some(of(None)));
+    assert!(matches!(processes[0].map, Err(PerfMapError::Stale)), "{processes:?}");
+    let processes = symbolize_jit_in(&mut profile, &|_| Some(of(Some(began))));
+    assert_eq!((processes[0].named, name(&profile, frame)), (1, "contained"));
 }

@@ -68,4 +68,4 @@ pub use timeline::TimelineFlags;
 pub use tree::TreeFlags;
 pub use view::PageFlags;
 pub use views::{By, SourceFlags, ViewFlags};
-pub use watch::{ExclusionFlags, ImportFlags, WatchFlags};
+pub use watch::{ExclusionFlags, ImportFlags, SaveAt, WatchFlags};

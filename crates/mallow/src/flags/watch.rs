@@ -5,11 +5,20 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::filters::duration;
+use super::filters::{duration, size};
 use super::fleet::ListenFlags;
 use super::push::PushFlags;
 use super::run::period;
 use super::views::ViewFlags;
+
+/// When evidence is saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SaveAt {
+    /// At this share of a limit, above 0 and at most 1.
+    Share(f64),
+    /// At so many bytes of RSS.
+    Bytes(u64),
+}
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]
@@ -29,7 +38,7 @@ pub struct WatchFlags {
     /// mallow leaves processes alone that one watches. Default: one program, that of -p or of the command. Example: --match
     /// 'worker|^/srv/'.
     #[arg(long = "match", value_name = "REGEX", value_parser = regex::Regex::new,
-          conflicts_with_all = ["command", "pid", "set", "stop", "guard", "track_peak", "snapshots", "log", "fail_on_write_error"])]
+          conflicts_with_all = ["command", "pid", "set", "stop", "guard", "track_peak", "snapshots", "save_at", "log", "fail_on_write_error"])]
     pub pattern: Option<regex::Regex>,
     /// Attach to matching processes
     ///
@@ -105,6 +114,14 @@ pub struct WatchFlags {
     /// month. Default: nothing is written. Example: --snapshots heap/.
     #[arg(long, value_name = "DIR")]
     pub snapshots: Option<PathBuf>,
+    /// Save evidence before memory runs out
+    ///
+    /// Once, when the program comes to AMOUNT: a share of a limit in percent (the nearest of memory.max of its control groups,
+    /// RLIMIT_AS and RLIMIT_DATA), or a size of RSS with a unit. Mallow writes what is live as pprof and as a report with call paths,
+    /// saved-TIME.pb.gz and saved-TIME.txt (.json with --json), to the directory of --snapshots; else to the current one.
+    /// Default: off. Example: --save-at 90%.
+    #[arg(long, value_name = "AMOUNT", value_parser = save_at)]
+    pub save_at: Option<SaveAt>,
     /// File to append reports to
     ///
     /// Each report is written whole or not at all. Default: standard error, or standard output with -p. Example: -o
@@ -270,6 +287,14 @@ programs without frame pointers it knows the innermost functions alone.
 
 What had been allocated before they were attached is not in what they write.";
 
+fn save_at(text: &str) -> Result<SaveAt, String> {
+    let Some(percent) = text.strip_suffix('%') else { return size(text).map(SaveAt::Bytes) };
+    match percent.trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(SaveAt::Share(percent / 100.0)),
+        _ => Err("a share is above 0% and at most 100%".to_owned()),
+    }
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     duration(text).map(Duration::from_millis)
 }
@@ -285,7 +310,7 @@ fn time_above_0(text: &str) -> Result<Duration, String> {
 mod tests {
     use clap::Parser;
 
-    use super::time_above_0;
+    use super::{SaveAt, save_at, time_above_0};
     use crate::flags::{Command, Flags};
 
     fn parsed(line: &str) -> Result<super::WatchFlags, String> {
@@ -318,6 +343,15 @@ mod tests {
             "mallow watch --attach -p 1",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn evidence_is_saved_at_a_share_or_a_size() {
+        assert_eq!(save_at("90%"), Ok(SaveAt::Share(0.9)));
+        assert_eq!(save_at("2GB"), Ok(SaveAt::Bytes(2_000_000_000)));
+        for wrong in ["0%", "101%", "x%", "NaN%", "lots"] {
+            assert!(save_at(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -15,6 +15,7 @@ pub mod rss;
 pub mod run;
 mod screen;
 mod script;
+mod script_names;
 pub mod stat;
 mod stat_text;
 mod status_line;

@@ -7,13 +7,14 @@ use anyhow::{Context, Result, bail};
 use mallow_capture::recording::Writer;
 use mallow_capture::rundir::directory::{Mode, Scans, Settings};
 use mallow_capture::session::{self, Recording, RecordingOutcome};
-use mallow_symbols::symbolize_jit_all;
+use mallow_symbols::{symbolize_jit_all, symbolize_jit_in};
 
 use super::attached::{self, ForeignRoot};
 use super::exit_status;
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
 use super::script::Script;
+use super::script_names::ProcessTmp;
 use super::status_line::StatusLine;
 use super::unrecorded::{self, ObservedProcesses, Unrecorded};
 use crate::flags::{RecordFlags, ViewFlags};
@@ -67,6 +68,7 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
     let line = StatusLine::new();
     let limits = flags.attach.pid.map(attached::limits);
     let root = flags.attach.pid.and_then(ForeignRoot::of);
+    let tmp = flags.attach.pid.and_then(ProcessTmp::of);
     let recorded = match flags.attach.pid {
         Some(pid) => attached::with(pid, flags.attach.duration, flags.attach.timeout, |process| {
             session::record_process(process, &how, |options| file.writer(options), &mut |tick| line.show(tick))
@@ -112,6 +114,10 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
         sources: !flags.no_sources && root.is_none(),
         root: root.as_ref().map(ForeignRoot::path),
     });
+    // Before anybody else looks for names: a map that lies elsewhere is out of reach later.
+    if let Some(tmp) = &tmp {
+        symbolize_jit_in(&mut recorded.profile, &|_| Some(tmp.place()));
+    }
     let report = !flags.no_report;
     let cut_short = recorded.profile.ending.cut_short.clone();
     let path = file.path().to_owned();

@@ -1,9 +1,9 @@
 //! Estimates as people read them: `1.20 GB ±8 %`, `900 MB to 1.70 GB`, `not enough samples`.
 
-use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
+use mallow_report::analysis::sampled::{Estimate, Growth, NEEDED_SAMPLES, Verdict};
 
 use super::look::Look;
-use super::units::{bytes, roughly};
+use super::units::{bytes, count, of, roughly};
 
 /// What stands where nothing can be said.
 pub const NOT_ENOUGH: &str = "not enough samples";
@@ -11,6 +11,23 @@ pub const NOT_ENOUGH: &str = "not enough samples";
 /// Bytes, with the interval.
 pub fn estimated_bytes(estimate: &Estimate, look: &Look) -> String {
     format_estimate(estimate, look, |n| bytes(n, look.exact))
+}
+
+/// The same with the number of samples: `1.20 GB ±8 % in 312 samples`, `not enough samples (3 of 8)`.
+pub fn sampled_bytes(estimate: &Estimate, samples: u64, look: &Look) -> String {
+    match estimate.enough() {
+        true => format!("{} in {}", estimated_bytes(estimate, look), of(samples, "sample")),
+        false => not_enough(samples),
+    }
+}
+
+/// How many there are, and how many an estimate needs: `not enough samples (3 of 8)`.
+pub fn not_enough(samples: u64) -> String {
+    match samples < NEEDED_SAMPLES {
+        true => format!("{NOT_ENOUGH} ({samples} of {NEEDED_SAMPLES})"),
+        // Of large blocks, which nearly all are picked, an estimate needs more.
+        false => format!("{NOT_ENOUGH} ({})", count(samples)),
+    }
 }
 
 /// A count, with the interval.

@@ -256,6 +256,7 @@ impl<'a> Members<'a> {
         if !profiles.is_empty() {
             self.names.fill(&mut profiles);
         }
+        self.runs.iter_mut().for_each(Run::name_scripts);
     }
 
     /// The last numbers of a process.

@@ -10,6 +10,7 @@ use regex::Regex;
 
 use super::choice::matches;
 use super::member::Member;
+use crate::runs::script_names::ScriptNames;
 
 /// Targets are looked at as often, in nanoseconds, where nothing happens.
 const GLANCE_NS: u64 = 1_000_000_000;
@@ -44,6 +45,7 @@ pub struct Run {
     pub attached: Option<Attached>,
     /// Frames that have names.
     pub named: usize,
+    scripts: ScriptNames,
     /// Since when no process runs in it, on CLOCK_MONOTONIC.
     pub empty_ns: Option<u64>,
     /// When to look whether a process may still come to it.
@@ -69,12 +71,24 @@ impl Run {
             members: Vec::new(),
             attached,
             named: 0,
+            scripts: ScriptNames::default(),
             empty_ns: Some(now_ns),
             check_ns: 0,
             next_glance_ns: now_ns,
             next_question_ns: now_ns + (ASK_NS as f64 * lot) as u64,
             events: Vec::new(),
         }
+    }
+
+    /// Looks up the names of code that runtimes of its processes made.
+    pub fn name_scripts(&mut self) {
+        let Self { watch, members, scripts, .. } = self;
+        let pids: Vec<(ProcessId, Option<u32>)> =
+            members.iter().map(|member| (member.process, watch.pid_here(member.process))).collect();
+        let pid = |process| pids.iter().find(|(of, _)| *of == process).and_then(|(_, pid)| *pid);
+        let stacks =
+            || members.iter().flat_map(|member| member.book.sums()).map(|(process, stack, _)| (process, stack));
+        scripts.fill(watch.profile_mut(), &pid, stacks);
     }
 
     /// Its directory.

@@ -1,10 +1,10 @@
 //! Reports of a fleet, as text: programs, what grows in them, and the processes that grow or hold most.
 
-use mallow_report::analysis::sampled::Verdict;
+use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{FleetPlace, FleetProcess, FleetProgram, FleetReport, WatchedPlace};
 
 use super::super::watch::headline::{losses, name, seconds};
-use crate::output::text::estimates::{column_bytes, estimated_bytes, rate_per_hour};
+use crate::output::text::estimates::{column_bytes, estimated_bytes, not_enough, rate_per_hour, sampled_bytes};
 use crate::output::text::units::{count, of};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by};
@@ -36,7 +36,7 @@ pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
     page.line(Line::new().plain("  ").strong(grows));
     let mut live = match sums.samples {
         0 => "no sample is live".to_owned(),
-        samples => format!("{} live in {}", estimated_bytes(&sums.live_bytes, look), of(samples, "sample")),
+        samples => format!("live: {}", sampled_bytes(&sums.live_bytes, samples, look)),
     };
     if sums.ended > 0 {
         live += &format!("; {} since the last report", ended(sums.ended));
@@ -76,6 +76,14 @@ pub fn news(process: &FleetProcess, watched_ms: u64, look: &Look) -> String {
     format!("after {}: {} {}: {}", seconds(watched_ms), process.program, process.pid, all.join("; "))
 }
 
+/// What is live, as far as there are enough samples: `1.20 GB ±8 % live`, `live: not enough samples (3 of 8)`.
+fn live(bytes: &Estimate, samples: u64, look: &Look) -> String {
+    match bytes.enough() {
+        true => format!("{} live", column_bytes(bytes, look)),
+        false => format!("live: {}", not_enough(samples)),
+    }
+}
+
 fn growing(processes: u64) -> String {
     match processes {
         1 => "1 process grows".to_owned(),
@@ -90,11 +98,11 @@ fn ended(processes: u64) -> String {
 fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Page) {
     page.gap();
     let sums = &program.sums;
-    let mut line = Line::new().strong(&program.program).plain(format!(
-        "  {}, {} live",
-        of(sums.processes, "process"),
-        column_bytes(&sums.live_bytes, look)
-    ));
+    let running = match sums.processes {
+        0 => "no process runs".to_owned(),
+        processes => format!("{}, {}", of(processes, "process"), live(&sums.live_bytes, sums.samples, look)),
+    };
+    let mut line = Line::new().strong(&program.program).plain(format!("  {running}"));
     if sums.growing_processes > 0 {
         line = line.plain(", ").strong(growing(sums.growing_processes));
     }
@@ -121,9 +129,9 @@ fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Pa
     }
     if let Some(hidden) = &program.processes_hidden {
         let rest = format!(
-            "    and {} more, {} live",
+            "    and {} more, {}",
             of(hidden.rows, "process"),
-            column_bytes(&hidden.sums.live_bytes, look)
+            live(&hidden.sums.live_bytes, hidden.sums.samples, look)
         );
         page.line(Line::new().faint(rest));
     }
@@ -132,8 +140,10 @@ fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Pa
 fn show_place(place: &FleetPlace, look: &Look, page: &mut Page) {
     let live = match place.by {
         // In the others it is among all that the line allocates.
-        Some(_) => format!("{} live", column_bytes(&place.live_bytes, look)),
-        None => format!("{} live in {}", column_bytes(&place.live_bytes, look), of(place.processes, "process")),
+        Some(_) => live(&place.live_bytes, place.samples, look),
+        None => {
+            format!("{} in {}", live(&place.live_bytes, place.samples, look), of(place.processes, "process"))
+        }
     };
     let line = match place.verdict >= Verdict::SoFar {
         false => Line::new().plain(format!("    {live}  ")),
@@ -158,8 +168,11 @@ fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Pa
         (false, true) => " ended by a signal, or without its exit handlers".to_owned(),
     };
     let live = match process.samples {
-        0 => "nothing live".to_owned(),
-        samples => format!("{} live in {}", column_bytes(&process.live_bytes, look), of(samples, "sample")),
+        0 => "no sample is live".to_owned(),
+        samples if process.live_bytes.enough() => {
+            format!("{} live in {}", column_bytes(&process.live_bytes, look), of(samples, "sample"))
+        }
+        samples => live(&process.live_bytes, samples, look),
     };
     let mut line = Line::new().plain(format!("    pid {}{state}: {live}", process.pid));
     if process.attached {

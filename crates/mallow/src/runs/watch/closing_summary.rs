@@ -4,7 +4,7 @@ use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
 use mallow_report::analysis::{Watched, WatchedPlace};
 
 use super::headline::{attached, headline, losses, seconds, whole};
-use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, rate_per_hour};
+use crate::output::text::estimates::{COLUMN, column_bytes, rate_per_hour, sampled_bytes};
 use crate::output::text::units::{count, of};
 use crate::output::text::{Line, Look, Page, described_by};
 
@@ -48,7 +48,7 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     }
     let live = |report: &Watched| match report.samples {
         0 => "no sample".to_owned(),
-        n => format!("{} in {}", estimated_bytes(&report.live_bytes, look), of(n, "sample")),
+        n => sampled_bytes(&report.live_bytes, n, look),
     };
     let lived = match (ending.running, ending.left) {
         (Some(running), None) => format!("{} while it ran; {} at its end", live(running), live(ending.last)),

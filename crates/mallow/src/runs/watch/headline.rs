@@ -1,6 +1,6 @@
 //! What a watch has found so far, in one sentence: what grows comes first.
 
-use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
+use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, NEEDED_SAMPLES, Verdict};
 use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace};
 
 use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
@@ -72,11 +72,34 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
             format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000),
         ),
         _ if places.places.iter().all(|place| place.growth.verdict == Verdict::Unknown) => {
-            (Verdict::Unknown, format!("Too few samples ({}) to say what grows", count(report.samples)))
+            (Verdict::Unknown, too_few(&places.places, look))
         }
         _ => (Verdict::Steady, "Nothing grows significantly".to_owned()),
     };
     Headline { text: text + &most, place: None, verdict }
+}
+
+/// Why there is no verdict, and when there is one: as soon as a place has as many settled samples as it needs.
+fn too_few(places: &[WatchedPlace], look: &Look) -> String {
+    const WHAT: &str = "Too few samples to say what grows";
+    let left = |place: &&WatchedPlace| {
+        let samples = place.growth.bytes_per_hour.samples;
+        let missing = place.growth.needed_samples.saturating_sub(samples).max(1);
+        (samples > 0).then(|| place.growth.over_ns.saturating_mul(missing) / samples / 1_000_000)
+    };
+    let nearest = places.iter().filter_map(|place| Some((left(&place)?, place))).min_by_key(|(left, _)| *left);
+    match nearest {
+        None => format!(
+            "{WHAT}: a place needs {NEEDED_SAMPLES} sampled blocks that settle, and none has one; a smaller --period samples more"
+        ),
+        Some((left_ms, place)) => format!(
+            "{WHAT}: of the {} settled ones that a place needs, {} has {}; in about {} it has as many, with a smaller --period sooner",
+            count(place.growth.needed_samples),
+            name(place, look).trim_end_matches(','),
+            count(place.growth.bytes_per_hour.samples),
+            seconds(left_ms.max(1000)),
+        ),
+    }
 }
 
 /// The place that grows, and comes first.

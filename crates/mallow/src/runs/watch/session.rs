@@ -1,6 +1,6 @@
 //! A watched program: its events in the books, names, what is muted; reports of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
@@ -11,6 +11,7 @@ use mallow_symbols::{Options, Symbolizer};
 use super::super::guard::errors::Known;
 use super::exclusions::Exclusions;
 use crate::runs::attached::ForeignRoot;
+use crate::runs::script_names::ScriptNames;
 
 /// At most this many frees are reported.
 const RECENT: usize = 20;
@@ -29,6 +30,7 @@ pub struct Session {
     _root: Option<ForeignRoot>,
     /// Frames whose names were looked up.
     named: usize,
+    scripts: ScriptNames,
 }
 
 /// What a report is to be about.
@@ -94,6 +96,7 @@ impl Session {
             symbolizer: Symbolizer::new(Options { root: root.as_ref().map(ForeignRoot::path), ..Options::default() }),
             _root: root,
             named: 0,
+            scripts: ScriptNames::default(),
         }
     }
 
@@ -120,6 +123,16 @@ impl Session {
             self.symbolizer.symbolize(profile, &mut new.map(FrameId));
             self.named = all;
         }
+    }
+
+    /// Looks up the names of frames that are new, those of code that a runtime made as well.
+    pub fn name_all(&mut self, watch: &mut Watch) {
+        self.name(watch.profile_mut());
+        let pids: HashMap<ProcessId, u32> = (0..watch.profile().processes.len() as u32)
+            .filter_map(|process| Some((ProcessId(process), watch.pid_here(ProcessId(process))?)))
+            .collect();
+        let stacks = || self.book.sums().map(|(process, stack, _)| (process, stack));
+        self.scripts.fill(watch.profile_mut(), &|process| pids.get(&process).copied(), stacks);
     }
 
     /// A report. The profile's frames have their names.

@@ -33,19 +33,33 @@ impl Snapshots {
 
     /// Writes a snapshot under a name that holds its time, all of it or nothing, and removes those that are too many.
     pub fn write(&self, profile: &Profile, unix_s: u64) -> Result<PathBuf> {
-        let path = self.directory.join(name(unix_s));
-        let write = || -> io::Result<()> {
+        let path = self.put(&name(unix_s), |out| pprof::write(profile, out))?;
+        self.thin(unix_s)?;
+        Ok(path)
+    }
+
+    /// Writes a snapshot that is never removed, and a report beside it in a file of this kind.
+    pub fn save(&self, profile: &Profile, report: &str, kind: &str, unix_s: u64) -> Result<[PathBuf; 2]> {
+        let stem = format!("saved-{}", stamp(unix_s));
+        let report = self.put(&format!("{stem}.{kind}"), |out| out.write_all(report.as_bytes()))?;
+        let profile = self.put(&format!("{stem}.pb.gz"), |out| pprof::write(profile, out))?;
+        Ok([profile, report])
+    }
+
+    /// A file that is whole or not there.
+    fn put(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<PathBuf> {
+        let path = self.directory.join(name);
+        let written = || -> io::Result<()> {
             let mut file = tempfile::Builder::new().prefix(".heap-").tempfile_in(&self.directory)?;
             let mut out = BufWriter::new(&mut file);
-            pprof::write(profile, &mut out)?;
+            write(&mut out)?;
             out.flush()?;
             drop(out);
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
             Ok(())
         };
-        write().with_context(|| format!("cannot write the snapshot {}", path.display()))?;
-        self.thin(unix_s)?;
+        written().with_context(|| format!("cannot write the snapshot {}", path.display()))?;
         Ok(path)
     }
 
@@ -84,10 +98,15 @@ fn too_many(times: &[u64], now: u64) -> Vec<u64> {
 
 /// `heap-20261121T174803Z.pb.gz`
 fn name(unix_s: u64) -> String {
+    format!("heap-{}.pb.gz", stamp(unix_s))
+}
+
+/// `20261121T174803Z`
+fn stamp(unix_s: u64) -> String {
     let (days, seconds) = (unix_s / DAY, unix_s % DAY);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (seconds / HOUR, seconds / 60 % 60, seconds % 60);
-    format!("heap-{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z.pb.gz")
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
 /// The time of a snapshot's name; None for any other name.

@@ -8,8 +8,10 @@ use super::super::guard::errors::ErrorDocument;
 use super::super::guard::text::one as one_error;
 use super::headline::{attached, headline, losses};
 use crate::output::json;
-use crate::output::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
-use crate::output::text::units::{bytes, count, of, share, span};
+use crate::output::text::estimates::{
+    estimated_bytes, estimated_count, growth_in_full, not_enough, period, sampled_bytes,
+};
+use crate::output::text::units::{bytes, of, share, span};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by, stacked};
 
@@ -38,9 +40,8 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
     page.line(labelled(
         "live",
         format!(
-            "{}, in {}; {}",
-            held(&report.live_bytes, &report.live, look),
-            of(report.samples, "sample"),
+            "{}; {}",
+            held(&report.live_bytes, &report.live, report.samples, look),
             period(report.period_bytes, look)
         ),
     ));
@@ -51,11 +52,7 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
             Which::Old => format!("; allocated more than {age} ago"),
             _ => String::new(),
         };
-        let of_them = format!(
-            "{} in {}{older}",
-            estimated_bytes(&report.reported_bytes, look),
-            of(report.reported_samples, "sample")
-        );
+        let of_them = format!("{}{older}", sampled_bytes(&report.reported_bytes, report.reported_samples, look));
         page.line(labelled("reported", of_them));
     }
     if let Some(memory) = &report.memory {
@@ -114,15 +111,15 @@ fn grows(report: &Watched) -> bool {
     place.max(report.sites.first().map(|site| site.growth.verdict)) >= Some(Verdict::SoFar)
 }
 
-/// Bytes and blocks, as far as there are enough samples.
-fn held(bytes: &Estimate, blocks: &Estimate, look: &Look) -> String {
-    match blocks.enough() {
+/// Bytes and blocks, as far as there are enough samples, and how many there are.
+fn held(bytes: &Estimate, blocks: &Estimate, samples: u64, look: &Look) -> String {
+    match blocks.enough() && bytes.enough() {
         true => {
             let number = estimated_count(blocks, look);
             let noun = if number == "1" { "block" } else { "blocks" };
-            format!("{}, {number} {noun}", estimated_bytes(bytes, look))
+            format!("{}, {number} {noun}, in {}", estimated_bytes(bytes, look), of(samples, "sample"))
         }
-        false => estimated_bytes(bytes, look),
+        false => sampled_bytes(bytes, samples, look),
     }
 }
 
@@ -151,8 +148,8 @@ fn section<'a>(
 fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
     // Of a handful of samples one thing is known: that they are there.
     let size = match place.live_bytes.interval() {
-        None => format!("{NOT_ENOUGH} ({})", count(place.samples)),
-        Some(_) => format!("{}, {}", held(&place.live_bytes, &place.live, look), of(place.samples, "sample")),
+        None => not_enough(place.samples),
+        Some(_) => held(&place.live_bytes, &place.live, place.samples, look),
     };
     let mut facts = Vec::new();
     if place.growth.verdict != Verdict::Unknown {

@@ -1,6 +1,7 @@
 //! Watching until the program ends or is left: looking, drawing, reporting, and answering signals and keys.
 
 mod audience;
+mod evidence;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::IsTerminal;
@@ -27,6 +28,7 @@ use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
 use super::pushing::{self, Pushing};
 use super::report_stream::ReportStream;
+use super::saving::Saving;
 use super::session::{Moment, Session, Subject};
 use super::setup::{Attached, Output, Started};
 use super::signals::{Signal, Signals};
@@ -71,6 +73,7 @@ pub(super) struct Watcher<'a> {
     look: Look,
     flags: &'a WatchFlags,
     snapshots: Option<Snapshots>,
+    saving: Option<Saving>,
     screen: Option<Screen>,
     endpoint: Option<Endpoint>,
     page: Option<LivePage>,
@@ -119,6 +122,7 @@ impl<'a> Watcher<'a> {
             look,
             flags,
             snapshots,
+            saving: flags.save_at.map(|at| Saving::new(at, flags.snapshots.as_deref())),
             screen,
             endpoint,
             page,
@@ -220,6 +224,7 @@ impl<'a> Watcher<'a> {
             if self.watch.running() == 0 && self.command.is_none() && began {
                 return Ok(End::Over);
             }
+            self.save_evidence();
             self.answer_scrapers();
             self.answer_page();
             self.push_profiles();
@@ -438,9 +443,9 @@ impl<'a> Watcher<'a> {
     /// Looks once more, with all names looked up: that may take a second after the first look at a large program, and what is
     /// reported should be what is there now. A signal is answered by what was there after it came.
     fn look_again(&mut self) {
-        self.session.name(self.watch.profile_mut());
+        self.session.name_all(&mut self.watch);
         self.session.poll(&mut self.watch);
-        self.session.name(self.watch.profile_mut());
+        self.session.name_all(&mut self.watch);
     }
 
     fn made(&mut self, subject: &Subject<'_>) -> Watched {
@@ -507,7 +512,7 @@ impl<'a> Watcher<'a> {
 
     /// What was allocated and is live, with names, and when.
     fn profile(&mut self) -> (Profile, u64) {
-        self.session.name(self.watch.profile_mut());
+        self.session.name_all(&mut self.watch);
         let Moment { now_ns, unix_ms, .. } = self.moment();
         (snapshot(&self.session.book, self.watch.profile(), now_ns, unix_ms), unix_ms)
     }

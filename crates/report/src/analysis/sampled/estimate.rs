@@ -9,6 +9,8 @@ use super::limits::Spread;
 
 /// The samples that an interval needs at the least, in samples of the largest weight that an allocation may have.
 pub(super) const LEAST_SAMPLES: f64 = 7.5;
+/// The same as a number of samples, for readers: what an estimate of the usual small blocks needs.
+pub const NEEDED_SAMPLES: u64 = 8;
 /// Everything is known where fewer allocations than this are expected to have been missed.
 const KNOWN: f64 = 0.005;
 /// `-ln 0.025`: as many samples are expected at the most, 39 times in 40, where none is found.

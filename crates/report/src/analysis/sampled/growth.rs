@@ -83,6 +83,9 @@ pub struct Growth {
     pub chance: f64,
     /// The time that was looked at.
     pub over_ns: u64,
+    /// Without an interval: how many settled samples one needs, of the kind that there are `samples` of; 0 with one, and
+    /// before there was time for any.
+    pub needed_samples: u64,
 }
 
 impl Growth {
@@ -356,7 +359,8 @@ impl Lives {
         };
         let traffic = others.between(from, to);
         let traffic = (traffic >= LEAST_TRAFFIC).then(|| traffic / over_ns as f64);
-        let growth = Growth { verdict, bytes_per_hour, chance, over_ns };
+        let needed_samples = if bytes_per_hour.enough() { 0 } else { flow.needed(asked.heaviest) };
+        let growth = Growth { verdict, bytes_per_hour, chance, over_ns, needed_samples };
         let (came, went) = whole(&flow);
         let refutes = shrinks || self.refutes((first, from, to), &others, CHANCE / asked.tests);
         Said { growth, stopped, traffic, refutes, came, went, weight: flow.weight() }

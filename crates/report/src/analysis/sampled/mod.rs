@@ -15,7 +15,7 @@ mod trend;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use call_paths::{CALLERS, CallPath, GrowingPaths, growing_paths};
-pub use estimate::{Estimate, Sum, picked};
+pub use estimate::{Estimate, NEEDED_SAMPLES, Sum, picked};
 pub use growth::{FIRST_VERDICT_NS, Growth, Verdict, WARM_UP_NS};
 pub use snapshot::{snapshot, snapshot_since_known};
 pub use standing::{Evidence, Standings};

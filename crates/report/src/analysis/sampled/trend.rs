@@ -55,6 +55,14 @@ impl Flow {
         squares > 0.0 && squares >= self.least(heaviest)
     }
 
+    /// How many samples an interval needs, if they weigh as those that there are.
+    pub fn needed(&self, heaviest: f64) -> u64 {
+        let samples = (self.came.samples + self.went.samples) as f64;
+        let squares = self.squares();
+        let needed = if squares > 0.0 { samples * self.least(heaviest) / squares } else { LEAST_SAMPLES };
+        needed.ceil() as u64
+    }
+
     fn least(&self, heaviest: f64) -> f64 {
         LEAST_SAMPLES * heaviest.max(self.weight()).powi(2)
     }
