@@ -68,7 +68,7 @@ fn each_habit_is_reported_at_its_function() {
     };
     assert!(report(&[]).contains("\nBest insight  (the largest 1 of 10)"), "{}", report(&[]));
     assert!(report(&["--limit", "5"]).contains("\nInsights  (the largest 5 of 10)"), "{}", report(&["--limit", "5"]));
-    assert_eq!(report(&["--limit", "0"]).matches("\nInsights  share").count(), 1);
+    assert_eq!(report(&["--limit", "0"]).matches("\nInsights  what each may save").count(), 1);
     let all = report(&["--all"]);
     for line in [
         "A std::vector is built anew 4,000 times",

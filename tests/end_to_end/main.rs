@@ -111,6 +111,7 @@ mod view_marks;
 mod view_page;
 mod view_ranges;
 mod view_server;
+mod view_words;
 mod watch;
 mod watch_growth;
 mod watch_harness;

@@ -245,7 +245,7 @@ fn what_is_cut_short_or_empty_is_shown() {
     let whole = std::fs::read(&record.file).expect("a recording");
     std::fs::write(place.join("cut.mallow"), &whole[..whole.len() / 2]).expect("a file");
     let viewer = Viewer::start(place, &["cut.mallow"]);
-    let gaps = viewer.get("/api/about").json()["gaps"].to_string();
+    let gaps = viewer.get("/api/about").json()["notices"].to_string();
     assert!(gaps.contains("cut short"), "{gaps}");
     for view in ["report", "top", "tree", "sizes"] {
         assert!(is_the_same(&viewer, place, view, &[], "cut.mallow"), "{view}");

@@ -34,7 +34,7 @@ def figures(data):
         for number, end in enumerate(processes)
     ]}
     if closed:
-        report |= {name: recording.ending[name] for name in ("duration_ms", "exit_status", "lost", "damaged")}
+        report |= {name: recording.ending[name] for name in ("duration_ms", "cpu_us", "exit_status", "lost", "damaged")}
     return {
         "why": recording.why,
         "report": report,
@@ -184,7 +184,8 @@ def each_byte(data):
         noticed(data[:length], sum(end <= length for end in ends), f"cut at {length}", length < 16)
     for at in range(len(data)):
         changed = bytearray(data)
-        changed[at] ^= 1 << at % 8
+        # Version 2 is one bit away from version 3.
+        changed[at] ^= 128 if at == 8 else 1 << at % 8
         noticed(bytes(changed), sum(end <= at for end in ends), f"byte {at} changed", at < 16)
 
 

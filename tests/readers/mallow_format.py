@@ -539,7 +539,10 @@ def ending(recording, block):
     status = column.number()
     end["exit_status"] = None if status == 0 else signed(status - 1)
     end["cut_short"], end["why"] = bool(column.number()), column.string()
-    recording.ending = end | {name: column.number() for name in ("lost", "damaged", "peak_ms", "sites")}
+    end |= {name: column.number() for name in ("lost", "damaged", "peak_ms", "sites")}
+    # Versions 1 and 2 do not have it.
+    cpu = column.number() if column.at < len(column.text) else 0
+    recording.ending = end | {"cpu_us": None if cpu == 0 else cpu - 1}
 
 
 def signed(number):

@@ -52,6 +52,9 @@ pub struct Profile {
     pub started_unix_ms: u64,
     /// How long the recording went on.
     pub duration_ms: u64,
+    /// CPU time of the command and of the processes that it waited for, in microseconds; of an attached process, while mallow was
+    /// attached. Of the whole run, also in a selection. None: it is not known.
+    pub cpu_us: Option<u64>,
     /// How it ended.
     pub ending: Ending,
     /// Sums over all processes; `peak_bytes` is the highest live sum.

@@ -173,7 +173,9 @@ proptest! {
         }
         let found = insights(&profile, 2);
         prop_assert!(found.insights.len() <= 2 && found.insights.len() as u64 <= found.insights_in_all);
-        prop_assert!(found.insights.iter().all(|insight| (0.0..=1.0).contains(&insight.share)));
+        let shares = |insight: &mallow_report::analysis::Insight| [Some(insight.malloc_share), Some(insight.peak_share), insight.run_share];
+        let shares: Vec<f64> = found.insights.iter().flat_map(shares).flatten().collect();
+        prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
     }
 
     #[test]

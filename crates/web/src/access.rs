@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::header::{ACCEPT, AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, Uri};
 
 use crate::request::token_of;
@@ -14,6 +14,8 @@ use crate::{Response, Token};
 pub struct Access {
     token: Option<Token>,
     cookie: Option<String>,
+    /// What a browser shows that opens `/` without a valid token.
+    door: Option<Arc<str>>,
     /// Taken by the first request that brings it.
     once: Arc<Mutex<Option<Token>>>,
 }
@@ -39,6 +41,11 @@ impl Access {
     /// Precondition: there is a cookie.
     pub fn and_once(self, token: Token) -> Self {
         Self { once: Arc::new(Mutex::new(Some(token))), ..self }
+    }
+
+    /// A browser that opens `/` without a valid token gets this document instead of JSON, with the same status.
+    pub fn and_door(self, html: &str) -> Self {
+        Self { door: Some(html.into()), ..self }
     }
 
     pub(crate) fn needs_token(&self) -> bool {
@@ -74,7 +81,21 @@ impl Access {
                 "a page of another origin may not ask: open the address in a tab of its own",
             ));
         }
-        self.missing_token(uri, headers)
+        self.missing_token(uri, headers).map(|refusal| self.shown(refusal, uri, headers))
+    }
+
+    /// The answer as a browser shows it that opens the page itself.
+    fn shown(&self, refusal: Response, uri: &Uri, headers: &HeaderMap) -> Response {
+        let is_browser =
+            headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok()).is_some_and(|k| k.contains("text/html"));
+        match &self.door {
+            Some(door) if refusal.status() == 401 && uri.path() == "/" && is_browser => {
+                Response::of("text/html; charset=utf-8", door.to_string())
+                    .with_status(401)
+                    .with("www-authenticate", "Bearer")
+            }
+            _ => refusal,
+        }
     }
 
     fn missing_token(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {

@@ -113,6 +113,19 @@ fn the_first_address_sets_a_cookie_and_leads_on() {
     assert!(!wrong.contains("set-cookie"), "{wrong}");
 }
 
+/// A page that was open when an earlier server ended is loaded anew with that server's cookie.
+#[test]
+fn a_browser_without_a_token_gets_a_page_that_says_what_to_do() {
+    let server = serve(guarded().and_door("<h1>Open the address</h1>"), Limits::default(), echo);
+    let answer = get(&server, "/", &["Accept: text/html,*/*", "Cookie: mallow-test=of-another-server"]);
+    assert_eq!(status(&answer), 401);
+    assert!(answer.contains("content-type: text/html") && answer.ends_with("<h1>Open the address</h1>"), "{answer}");
+    for (path, accept) in [("/", "Accept: */*"), ("/api/about", "Accept: text/html")] {
+        let answer = get(&server, path, &[accept]);
+        assert!(status(&answer) == 401 && answer.contains("application/json"), "{answer}");
+    }
+}
+
 #[test]
 fn a_token_for_one_time_is_good_once() {
     let access = guarded().and_once(Token::parse("fedcba9876543210").unwrap());

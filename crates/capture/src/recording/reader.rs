@@ -238,6 +238,7 @@ impl<R: Read + Seek> Reader<R> {
         profile.duration_ms = end.duration_ms;
         profile.ending = end.ending;
         profile.peak_ms = end.peak_ms;
+        profile.cpu_us = end.cpu_us;
         profile.regions = runs;
         profile.custom_allocators = custom_allocators;
         profile.scans = scans::in_order(found);

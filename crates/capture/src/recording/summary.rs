@@ -5,7 +5,7 @@
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
 //! | patterns | 0: number of sites; 1…12: for each site, in their order, the fields of [`PATTERNS`] |
 //! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost |
-//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites |
+//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0 |
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
@@ -161,6 +161,7 @@ pub fn write_ending(profile: &Profile) -> Vec<Vec<u8>> {
     for number in [profile.ending.lost, profile.ending.damaged, profile.peak_ms, profile.sites.len() as u64] {
         put(&mut out, number);
     }
+    put(&mut out, profile.cpu_us.map_or(0, |cpu| cpu.saturating_add(1)));
     vec![out]
 }
 
@@ -175,6 +176,8 @@ pub struct End {
     pub peak_ms: u64,
     /// How many sites have counts.
     pub sites: u64,
+    /// As in the profile.
+    pub cpu_us: Option<u64>,
 }
 
 /// Reads it.
@@ -192,5 +195,7 @@ pub fn read_ending(columns: &mut [Cursor]) -> Result<End, Nonsense> {
     end.ending.damaged = column.number()?;
     end.peak_ms = column.number()?;
     end.sites = column.number()?;
+    // Recordings of earlier versions end here.
+    end.cpu_us = if column.is_empty() { None } else { column.number()?.checked_sub(1) };
     Ok(end)
 }

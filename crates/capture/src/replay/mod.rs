@@ -27,12 +27,15 @@ use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is known after the last chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// Milliseconds since the recording began. Processes that have not ended end now.
     pub duration_ms: u64,
+    /// CPU time of the command and of what it waited for, or of an attached process meanwhile. None: it is not known.
+    pub cpu: Option<Duration>,
     /// Exit status of the command as a shell shows it.
     pub exit_status: Option<i32>,
     /// Why the run went on without the recording, if it did.
@@ -219,6 +222,7 @@ impl<S: EventSink> Replay<S> {
         profile.command = self.options.command;
         profile.started_unix_ms = self.options.started_unix_ms;
         profile.duration_ms = end.duration_ms;
+        profile.cpu_us = end.cpu.map(|cpu| cpu.as_micros() as u64);
         profile.ending.exit_status = end.exit_status;
         profile.ending.cut_short = end.cut_short;
         profile.ending.damaged = damaged;

@@ -34,6 +34,23 @@ pub(super) fn command_line(pid: u32) -> Vec<OsString> {
     command_line::words(&bytes, true).into_iter().map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
+/// CPU time of a process so far. None: it is gone.
+pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
+    let mut clock = 0;
+    // SAFETY: both calls write to a place of their own.
+    let time = unsafe {
+        if libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) != 0 {
+            return None;
+        }
+        let mut time: libc::timespec = std::mem::zeroed();
+        if libc::clock_gettime(clock, &mut time) != 0 {
+            return None;
+        }
+        time
+    };
+    Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
 /// What a process is called: by its command, where that leads to its executable, which may have several names; else by the
 /// executable.
 pub fn name(pid: u32) -> Option<OsString> {

@@ -66,6 +66,15 @@ pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
     (!failed).then(|| usage.ru_maxrss.unsigned_abs().saturating_mul(1024)).filter(|&bytes| bytes > 0)
 }
 
+/// How a command ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommandEnd {
+    /// As a shell shows it.
+    pub status: i32,
+    /// CPU time of the command and of the processes that it waited for.
+    pub cpu: Duration,
+}
+
 /// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
 /// before the command ended.
 pub(super) fn wait(
@@ -73,7 +82,7 @@ pub(super) fn wait(
     blind_spots: &mut BlindSpots,
     run: &RunDirectory,
     enough: &mut dyn FnMut() -> bool,
-) -> Option<i32> {
+) -> Option<CommandEnd> {
     wait_and(child, blind_spots, run, enough, |_| ())
 }
 
@@ -84,7 +93,7 @@ pub(super) fn wait_and(
     run: &RunDirectory,
     enough: &mut dyn FnMut() -> bool,
     mut ended: impl FnMut(u32),
-) -> Option<i32> {
+) -> Option<CommandEnd> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     const ENDED: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
@@ -98,10 +107,14 @@ pub(super) fn wait_and(
             signals::keep();
             ended(child.id());
         }
+        // The kernel adds a child's CPU time to mallow's when it is reaped: the difference is this child's.
+        let before = children_cpu();
         match if matches!(state, Ok(None)) { Ok(None) } else { child.try_wait() } {
             Ok(Some(status)) => {
                 signals::keep();
-                return status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+                let cpu = children_cpu().saturating_sub(before);
+                let status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+                return status.map(|status| CommandEnd { status, cpu });
             }
             Ok(None) => {}
             Err(_) => return None,
@@ -117,4 +130,14 @@ pub(super) fn wait_and(
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     }
+}
+
+/// CPU time of the children that mallow has waited for, and of those that these have.
+fn children_cpu() -> Duration {
+    // SAFETY: all-zero bytes are a value of this type.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is there to be filled. With this argument the call cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+    let duration = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    duration(usage.ru_utime) + duration(usage.ru_stime)
 }

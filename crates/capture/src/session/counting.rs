@@ -49,7 +49,8 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let start = Instant::now();
     let mut child = spawn(&run, &library, command, &[])?;
     let mut blind_spots = BlindSpots::default();
-    let exit_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
+    let ended = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
+    let exit_status = ended.map(|end| end.status);
     let wall = start.elapsed();
     run.end();
     let allocators_inside = inside.map(inside::Server::end).unwrap_or_default();

@@ -223,6 +223,7 @@ fn record_subject<S: EventSink + Send>(
             show(stage, tick);
             signals::interrupts() >= 2 || draining.is_finished()
         };
+        let cpu;
         let mut exit_status = match &mut started {
             Started::Command(started) => {
                 // Of a single image it is that image's own: also if a signal ended it, or `_exit`.
@@ -234,11 +235,16 @@ fn record_subject<S: EventSink + Send>(
                     let (process, ms) = (0, run.elapsed_ms());
                     queue.put(peak.map(|peak| Finding::FinalRss { process, ms, peak }));
                 };
-                wait_and(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running), ended)
+                let mut enough = || enough(Stage::Running);
+                let end = wait_and(&mut started.0, &mut started.1, &run, &mut enough, ended);
+                cpu = end.map(|end| end.cpu);
+                end.map(|end| end.status)
             }
             Started::Process(process) => {
                 let gathered = (&mut attached_inside, &mut attached_unwatched);
+                let before = attached::cpu_time(process.pid);
                 detached = record_attached(process, &run, &shown, &mut enough, gathered).map(Some);
+                cpu = attached::cpu_time(process.pid).zip(before).map(|(after, before)| after.saturating_sub(before));
                 None
             }
         };
@@ -295,7 +301,7 @@ fn record_subject<S: EventSink + Send>(
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         let mut allocators_inside = inside.end();
         allocators_inside.append(&mut attached_inside);
-        Ok((replay, End { duration_ms, exit_status, cut_short, allocators_inside }, still_running))
+        Ok((replay, End { duration_ms, cpu, exit_status, cut_short, allocators_inside }, still_running))
     });
     let failure = match outcome {
         // Nothing was recorded, or the process is not as it was: either is worth more than a report.
@@ -340,7 +346,10 @@ impl Started<'_> {
     /// Waits for a command to end, until Ctrl-C comes twice.
     fn wait(&mut self, run: &RunDirectory) -> Option<i32> {
         match self {
-            Self::Command(started) => wait(&mut started.0, &mut started.1, run, &mut || signals::interrupts() >= 2),
+            Self::Command(started) => {
+                let ended = wait(&mut started.0, &mut started.1, run, &mut || signals::interrupts() >= 2);
+                ended.map(|end| end.status)
+            }
             Self::Process(_) => None,
         }
     }

@@ -182,18 +182,30 @@ impl Recording {
         gaps::unrecorded(unrecorded).chain(lacks)
     }
 
-    /// What comes before the text of any view: what the numbers lack, and which part of the recording they are of.
-    pub fn first_lines(&self, look: &Look) -> String {
+    /// What the numbers lack, allocators that Mallow does not see included, each thing a sentence.
+    fn incomplete(&self) -> Vec<String> {
         let profile = &self.profile;
-        let mut page = Page::new(*look);
         let allocators = custom_allocators(&profile.custom_allocators, |number| {
             profile.processes.get(number).map(|process| process.executable.as_str())
         });
-        gaps::show_allocators(&allocators, profile.processes.len(), &mut page);
-        gaps::show(self.gaps(), &mut page);
-        if profile.totals.allocations == 0 && profile.ending.cut_short.is_none() && profile.origin.is_none() {
-            gaps::show([NOTHING_SEEN.to_owned()].into_iter().filter(|_| self.filters.is_none()), &mut page);
-        }
+        let mut all: Vec<String> = gaps::allocators(&allocators, profile.processes.len()).collect();
+        all.extend(self.gaps());
+        let is_unseen =
+            profile.totals.allocations == 0 && profile.ending.cut_short.is_none() && profile.origin.is_none();
+        all.extend((is_unseen && self.filters.is_none()).then(|| NOTHING_SEEN.to_owned()));
+        all
+    }
+
+    /// The lines that come before the text of any view: what the numbers lack, and which part of the recording they are of.
+    pub fn notices(&self) -> Vec<String> {
+        let incomplete = self.incomplete().into_iter().map(|text| format!("{}{text}", gaps::INCOMPLETE));
+        incomplete.chain(self.filters.describe()).collect()
+    }
+
+    /// The same as text.
+    pub fn first_lines(&self, look: &Look) -> String {
+        let mut page = Page::new(*look);
+        gaps::show(self.incomplete(), &mut page);
         page.into_text() + &self.filters.above(String::new(), look)
     }
 

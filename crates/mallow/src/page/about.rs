@@ -1,7 +1,7 @@
 //! What the page shows, before any number of it.
 
 use mallow_profile::Quantity;
-use mallow_report::analysis::Measure;
+use mallow_report::analysis::{LiveMoment, Measure};
 use serde::Serialize;
 
 use crate::flags::By;
@@ -26,8 +26,11 @@ pub struct About<'a> {
     processes: Vec<AboutProcess<'a>>,
     threads: usize,
     regions: Vec<AboutRegion<'a>>,
-    gaps: Vec<String>,
+    /// What comes before any view.
+    notices: Vec<String>,
     compared: Option<Compared>,
+    /// When the blocks were live that the profile has as the last ones.
+    live_moment: LiveMoment,
     /// The process that is watched; None for a file.
     live: Option<u32>,
     /// A file of reasons beside Go lines, where one is shown.
@@ -98,8 +101,9 @@ impl<'a> About<'a> {
             processes: profile.processes.iter().enumerate().map(process).collect(),
             threads: profile.threads.len(),
             regions: profile.regions.iter().map(region).collect(),
-            gaps: recording.gaps().collect(),
+            notices: recording.notices(),
             compared: before.map(named).map(|(name, path)| Compared { name, path }),
+            live_moment: LiveMoment::of(profile),
             live,
             go_reasons: reasons.map(|reasons| AboutReasons { notes: &reasons.notes }),
         }

@@ -30,6 +30,9 @@ use crate::output::{exit, progress, stdio};
 /// How often the time without requests is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// What a browser shows that has no valid token: mostly a page that was open when an earlier mallow ended.
+const DOOR: &str = include_str!("door.html");
+
 /// Serves the page until nobody asks any more.
 pub fn run(flags: &PageFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
@@ -70,7 +73,7 @@ impl Door {
         let tokens = "the kernel gives no random numbers";
         let (token, once) = (Token::random().context(tokens)?, Token::random().context(tokens)?);
         let cookie = format!("mallow-{}", bound.port());
-        let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once.clone());
+        let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once.clone()).and_door(DOOR);
         let server = Server::start(self.0, access, Limits::default(), answer).context("cannot start the server")?;
         // From here on, whoever waits looks at the page.
         progress::turn_off();

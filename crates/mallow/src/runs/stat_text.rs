@@ -18,7 +18,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.gap();
     page.line(Line::new().strong(format!("Allocations of {}", report.command.join(" "))));
-    gaps::show_allocators(&report.custom_allocators, report.processes.len(), &mut page);
+    gaps::show(gaps::allocators(&report.custom_allocators, report.processes.len()), &mut page);
     for phrase in gaps::inside(&report.allocators_inside) {
         page.hanging(Line::new().faint("Counted: "), &phrase);
     }

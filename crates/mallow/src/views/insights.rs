@@ -1,31 +1,71 @@
 //! The insights of a report, in words.
 
 use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
+use serde::Serialize;
 
 use crate::output::text::units::{bytes, count, of, share};
 use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading};
 
-/// Shows them: nothing where there are none.
-pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
-    if insights.insights.is_empty() {
-        return;
-    }
-    page.gap();
-    let title = heading("Insights", insights.insights.len(), insights.insights_in_all);
-    page.sentence(title.faint("  share of the cost of allocating, or of the peak, that each may save"));
-    entries(insights, look, page);
+/// What an insight says.
+#[derive(Clone, Debug, Serialize)]
+pub struct InsightSentence {
+    /// What it may save, at the most: `90.0 % of malloc's time`, `12.0 % of the peak`.
+    pub saves: String,
+    /// What the program does, and what could be done about it.
+    pub text: String,
 }
 
-/// The insights alone.
-pub fn entries(insights: &Insights, look: &Look, page: &mut Page) {
+/// All of those that matter, in words.
+pub fn sentences(insights: &Insights, look: &Look) -> Vec<InsightSentence> {
+    insights.insights.iter().filter(|insight| insight.matters()).map(|insight| sentence(insight, look)).collect()
+}
+
+fn sentence(insight: &Insight, look: &Look) -> InsightSentence {
+    let saves = match insight.is_of_peak() {
+        true => format!("{} of the peak", share(insight.peak_share)),
+        false => format!("{} of malloc's time", share(insight.malloc_share)),
+    };
+    InsightSentence { saves, text: format!("{} {}", evidence(&insight.evidence, look), insight.remedy) }
+}
+
+/// What is said of those that do not matter; None: all do.
+pub fn small(insights: &Insights) -> Option<String> {
+    let small = insights.insights.iter().filter(|insight| !insight.matters()).count() as u64;
+    let each = if small == 1 { "saves" } else { "each save" };
+    (small > 0).then(|| format!("{} {each} less than 1 % of the run's CPU time", of(small, "suggestion")))
+}
+
+/// How many are worth showing, of those that are listed and of all.
+pub fn shown(insights: &Insights) -> (usize, u64) {
+    let shown = insights.insights.iter().filter(|insight| insight.matters()).count();
+    // Those that matter come first: where one of the list does not, none of the rest does.
+    let all = if shown < insights.insights.len() { shown as u64 } else { insights.insights_in_all };
+    (shown, all)
+}
+
+/// Shows them: nothing where there are none.
+pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
+    let (listed, all) = shown(insights);
+    if listed > 0 {
+        page.gap();
+        page.sentence(heading("Insights", listed, all).faint("  what each may save, at the most"));
+        entries(insights, usize::MAX, look, page);
+    }
+    if let Some(small) = small(insights) {
+        page.gap();
+        page.sentence(Line::new().faint(small));
+    }
+}
+
+/// The first few insights alone.
+pub fn entries(insights: &Insights, most: usize, look: &Look, page: &mut Page) {
     const INDENT: usize = 10;
-    for insight in &insights.insights {
+    for insight in insights.insights.iter().filter(|insight| insight.matters()).take(most) {
+        let InsightSentence { saves, text } = sentence(insight, look);
         let mut table = Table::new(&[Align::Right, Align::Left]);
-        let part = share(insight.share);
-        let part = Line::new().plain(format!("{part:>WIDTH$}", WIDTH = INDENT - 4));
-        table.row([part, place(insight, look)]);
+        table.row([Line::new().plain(saves), place(insight, look)]);
         table.onto(page);
-        page.paragraph(INDENT, &format!("{} {}", evidence(&insight.evidence, look), insight.remedy));
+        page.paragraph(INDENT, &text);
     }
 }
 

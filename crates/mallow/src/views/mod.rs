@@ -24,6 +24,7 @@ pub mod report_document;
 mod report_text;
 pub mod rss;
 mod rss_text;
+mod sentences;
 mod summary;
 mod suppressed;
 mod threads_text;

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_report::analysis::Least;
+use serde::Serialize;
 
 use super::report_document::ReportDocument;
+use super::sentences::Sentences;
 use super::{blocks, report_text, summary};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::input::recording::Recording;
-use crate::output::text::Stream;
+use crate::output::text::{Look, Stream};
 use crate::output::{exit, stdio};
 
 /// Places of each list of the whole report, and of JSON.
@@ -27,6 +29,15 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     };
     stdio::print(&render(&recording, &how)?)?;
     Ok(exit::OK)
+}
+
+/// The report as JSON.
+#[derive(Serialize)]
+struct ReportWithSentences<'a> {
+    #[serde(flatten)]
+    document: &'a ReportDocument,
+    /// What it says in words.
+    sentences: Sentences,
 }
 
 /// How the report is shown.
@@ -57,7 +68,8 @@ pub fn render(recording: &Recording, how: &ReportOptions<'_>) -> Result<String> 
     let lists = document.overview.largest.iter_mut();
     lists.for_each(|list| least.into_iter().for_each(|least| list.leave_out(least)));
     if view.json {
-        return recording.json(&document);
+        let sentences = Sentences::of(&document, recording.notices(), &Look::default());
+        return recording.json(&ReportWithSentences { document: &document, sentences });
     }
     // Another pass over the events, and not about places.
     let blocks = if all { blocks::all(recording, &look)? } else { String::new() };

@@ -2,8 +2,8 @@
 
 use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{
-    self, Insights, LeakCauses, LeakState, LeakStates, Overview, leak_causes, leak_causes_in_state, leak_states,
-    overview,
+    self, Insights, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Overview, Verdict, leak_causes,
+    leak_causes_in_state, leak_states, overview, verdict,
 };
 use serde::Serialize;
 
@@ -30,6 +30,10 @@ pub struct ReportDocument {
     pub insights: Insights,
     /// Files with a place that is shown without its source line, and what would bring it.
     pub missing_names: Vec<MissingNames>,
+    /// When the blocks were live that the profile has as the last ones.
+    pub live_moment: LiveMoment,
+    /// What matters most.
+    pub verdict: Verdict,
 }
 
 impl ReportDocument {
@@ -50,14 +54,27 @@ impl ReportDocument {
     pub fn without_hints(profile: &Profile, places: usize, insights: usize) -> Self {
         let states = leak_states(profile, places);
         let is_divided = states.as_ref().is_some_and(|states| states.lost().leaked > 0 || states.unscanned.is_empty());
+        let overview = overview(profile, places);
+        let leaks = leak_causes(profile, places);
+        let lost = is_divided.then(|| leak_causes_in_state(profile, Some(LeakState::Lost), places));
+        let insights = analysis::insights(profile, insights);
+        let unscanned = states.as_ref().map(LeakStates::unscanned);
+        let verdict = verdict(&overview, &LiveBlocks { all: &leaks, lost: lost.as_ref(), unscanned }, &insights);
         Self {
-            overview: overview(profile, places),
-            leaks: leak_causes(profile, places),
+            overview,
+            leaks,
             leak_states: states,
-            lost: is_divided.then(|| leak_causes_in_state(profile, Some(LeakState::Lost), places)),
-            insights: analysis::insights(profile, insights),
+            lost,
+            insights,
             missing_names: Vec::new(),
+            live_moment: LiveMoment::of(profile),
+            verdict,
         }
+    }
+
+    /// Whether the program ended, and no process of it was scanned for lost blocks.
+    pub fn is_unscanned(&self) -> bool {
+        self.live_moment == LiveMoment::End && self.leak_states.as_ref().is_some_and(|states| !states.has_scan())
     }
 
     /// What matters most of what was live at the end, and what it is: lost blocks, where there are any. What was live at an exec is in
@@ -66,6 +83,7 @@ impl ReportDocument {
         match &self.lost {
             Some(lost) if lost.leak_causes_in_all > 0 => (lost, "lost"),
             Some(_) => (&self.leaks, "still reachable"),
+            None if self.live_moment == LiveMoment::Snapshot => (&self.leaks, "live"),
             None => (&self.leaks, "live at the end"),
         }
     }

@@ -2,7 +2,10 @@
 
 use mallow_profile::Quantity;
 use mallow_report::analysis::sampled::Estimate;
-use mallow_report::analysis::{HighestRss, Largest, LeakStates, Leaked, Measure, Overview, ProcessRow, Totals};
+use mallow_report::analysis::{
+    HighestRss, Largest, LeakStates, Leaked, LiveMoment, Measure, Overview, ProcessRow, Totals,
+};
+use serde::Serialize;
 
 use super::peak_text::{below, reached, since};
 use super::report_document::{ReportDocument, has, is_over};
@@ -23,10 +26,10 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
     let look = &Look { modules: programs::are_several(&account.overview), ..*look };
     let ReportDocument { overview: report, insights, missing_names, .. } = account;
     let mut page = Page::new(*look);
-    title(report, Line::new(), &mut page);
+    title(account, Line::new(), &mut page);
     page.gap();
     totals(account, (true, 2), look).onto(&mut page);
-    unscanned(account, &mut page);
+    show_unscanned(account, &mut page);
     if programs::are_several(report) {
         page.gap();
         programs::show(report, PROGRAMS, look, &mut page);
@@ -38,7 +41,8 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
     for list in &report.largest {
         if !list.largest.is_empty() || list.hidden.is_some() {
             page.gap();
-            places(list, report.emergency_pool.as_ref(), look, (stacks, sums), &mut page);
+            let of = (account.live_moment, report.emergency_pool.as_ref());
+            places(list, of, look, (stacks, sums), &mut page);
         }
     }
     insights::show(insights, look, &mut page);
@@ -56,17 +60,19 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
 }
 
 /// What ran, and how; `more` goes behind it.
-pub fn title(report: &Overview, more: Line, page: &mut Page) {
+pub fn title(document: &ReportDocument, more: Line, page: &mut Page) {
+    let report = &document.overview;
     let command = report.command.join(" ");
     page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
-    page.sentence(circumstances(report).then(more));
+    page.sentence(circumstances(document).then(more));
     for phrase in gaps::inside(&report.allocators_inside) {
         page.hanging(Line::new().faint("Counted: "), &phrase);
     }
 }
 
 /// How the run went, and who made the file.
-pub fn circumstances(report: &Overview) -> Line {
+pub fn circumstances(document: &ReportDocument) -> Line {
+    let report = &document.overview;
     let status = match report.ending.exit_status {
         None => "ending unknown".to_owned(),
         Some(status @ 129..=192) => format!("exit status {status} (signal {})", status - 128),
@@ -102,37 +108,81 @@ pub fn circumstances(report: &Overview) -> Line {
     }
 }
 
-/// What was counted, `frees` among it, and RSS in so many rows, two at the most.
-pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Look) -> Table {
-    let report = &document.overview;
-    let t = &report.totals;
-    let estimates = report.estimates.unwrap_or_default();
-    let sampled = report.estimates.is_some();
+/// What was counted, in words.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TotalRow {
+    /// Of what.
+    pub name: &'static str,
+    /// The measure that it is the sum of, if it is one of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Measure>,
+    /// How many; empty where that is not known.
+    pub number: String,
+    /// How far that may be from the truth; empty where it was counted.
+    pub number_margin: String,
+    /// Bytes.
+    pub size: String,
+    /// How far these may be from the truth.
+    pub size_margin: String,
+    /// What else there is to say.
+    pub remark: String,
+}
+
+/// What was counted as a table, `frees` among it, and RSS in so many rows, two at the most.
+pub fn totals(document: &ReportDocument, shown: (bool, usize), look: &Look) -> Table {
     // Numbers that are estimates have a column of their intervals behind each of the two.
+    let sampled = document.overview.estimates.is_some();
     let mut table = Table::new(match sampled {
         true => &[Align::Left, Align::Right, Align::Left, Align::Right, Align::Left, Align::Left],
         false => &[Align::Left, Align::Right, Align::Right, Align::Left],
     });
-    let mut row = |name: &str, (number, size): (u64, u64), quantities: (Quantity, Quantity), remark: String| {
+    for row in total_rows(document, shown, look) {
+        let margin = |text| sampled.then(|| Line::new().plain(text));
+        let cells = [
+            Some(Line::new().strong(row.name)),
+            Some(Line::new().plain(row.number)),
+            margin(row.number_margin),
+            Some(Line::new().plain(row.size)),
+            margin(row.size_margin),
+            Some(Line::new().faint(row.remark)),
+        ];
+        table.row(cells.into_iter().flatten());
+    }
+    table
+}
+
+/// The same as rows.
+pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: &Look) -> Vec<TotalRow> {
+    let report = &document.overview;
+    let t = &report.totals;
+    let estimates = report.estimates.unwrap_or_default();
+    let mut rows = Vec::new();
+    let mut row = |name: &'static str, (number, size): (u64, u64), quantities: (Quantity, Quantity), remark: String| {
         let (numbers, sizes) = (has(report, quantities.0), has(report, quantities.1));
-        let cell = |known: bool, text: String| Line::new().plain(if known { text } else { String::new() });
+        let cell = |known: bool, text: String| if known { text } else { String::new() };
         let margins = match quantities.0 {
             Quantity::Allocations => [estimates.allocations, estimates.allocated_bytes],
             Quantity::Leaked => [estimates.leaked, estimates.leaked_bytes],
             _ => [None, None],
         };
-        let [of_number, of_size] = [0, 1].map(|at| {
-            let text = margins[at].map(|estimate| match at {
-                0 => margin(&estimate, look, count),
-                _ => margin(&estimate, look, |n| bytes(n, look.exact)),
-            });
-            sampled.then(|| Line::new().plain(text.unwrap_or_default()))
-        });
         if numbers || sizes {
-            let number = [Some(cell(numbers, count(number))), of_number];
-            let size = [Some(cell(sizes, bytes(size, look.exact))), of_size];
-            let cells = number.into_iter().chain(size).flatten();
-            table.row([Line::new().strong(name)].into_iter().chain(cells).chain([Line::new().faint(remark)]));
+            let by = match quantities.0 {
+                Quantity::Allocations => Some(Measure::Allocations),
+                Quantity::Temporary => Some(Measure::Temporary),
+                Quantity::Peak => Some(Measure::Peak),
+                Quantity::Leaked => Some(Measure::Leaked),
+                _ => None,
+            };
+            rows.push(TotalRow {
+                name,
+                by,
+                number: cell(numbers, count(number)),
+                number_margin: margins[0].map_or(String::new(), |estimate| margin(&estimate, look, count)),
+                size: cell(sizes, bytes(size, look.exact)),
+                size_margin: margins[1]
+                    .map_or(String::new(), |estimate| margin(&estimate, look, |n| bytes(n, look.exact))),
+                remark,
+            });
         }
     };
     let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
@@ -163,18 +213,20 @@ pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Loo
         .map(|kept| format!("{} of it {}'s own, no leak", bytes(kept.leaked.leaked_bytes, look.exact), kept.keeper))
         .collect();
     let states = document.leak_states.as_ref().map_or(String::new(), |states| divided(states, look));
-    let of_recording = if is_over(report) { "" } else { "of the recording" };
-    let parts = [of_recording, &states, pool.as_str()]
-        .into_iter()
-        .chain(kept.iter().map(String::as_str))
-        .filter(|part| !part.is_empty());
+    let (name, of) = match document.live_moment {
+        LiveMoment::End => ("live at end", ""),
+        LiveMoment::Detached => ("live at end", "of the recording"),
+        LiveMoment::Snapshot => ("live", "when the profile was taken"),
+    };
+    let parts =
+        [of, &states, pool.as_str()].into_iter().chain(kept.iter().map(String::as_str)).filter(|part| !part.is_empty());
     let remark = parts.collect::<Vec<_>>().join("; ");
     let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { remark };
-    row("live at end", (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
+    row(name, (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
     if let Some(highest) = report.highest_rss.as_ref().filter(|_| rss > 0) {
-        resident(highest, rss == 1, look, &mut table);
+        resident(highest, rss == 1, look, &mut rows);
     }
-    table
+    rows
 }
 
 /// How what was live at the end divides: `384 B of it lost, 12.8 kB not scanned, 1.02 kB given back by exec`
@@ -204,7 +256,7 @@ fn divided(states: &LeakStates, look: &Look) -> String {
 }
 
 /// The highest RSS, and what of it was live heap, in a row of its own or as a remark.
-fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Table) {
+fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<TotalRow>) {
     let size = |size| bytes(size, look.exact);
     let peak = highest.peak.peak_rss;
     let whose = if highest.processes > 1 { format!(" of pid {}", highest.pid) } else { String::new() };
@@ -212,13 +264,8 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Tab
     let below = below(highest.rss, &highest.peak, look.exact);
     let swapped = highest.swap.filter(|&swap| swap > 0);
     let swap = swapped.map(|swap| format!("; {} more in swap", size(swap))).unwrap_or_default();
-    let mut row = |name: &str, number: String, amount: u64, remark: String| {
-        table.row([
-            Line::new().strong(name),
-            Line::new().plain(number),
-            Line::new().plain(size(amount)),
-            Line::new().faint(remark),
-        ]);
+    let mut row = |name, number, amount, remark| {
+        rows.push(TotalRow { name, number, size: size(amount), remark, ..TotalRow::default() });
     };
     let (when, of) = match &below {
         None => (format!("at {}{whose}{swap}", span(highest.ms)), "it"),
@@ -252,11 +299,19 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Tab
 }
 
 /// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.
-pub fn unscanned(document: &ReportDocument, page: &mut Page) {
+pub fn unscanned(document: &ReportDocument) -> Option<String> {
     let states = document.leak_states.as_ref().filter(|states| !states.has_scan() && is_over(&document.overview));
     let most = states.and_then(|states| states.unscanned.iter().max_by_key(|unscanned| unscanned.leaked.leaked_bytes));
-    if let Some(most) = most.filter(|most| most.leaked.leaked > 0) {
-        page.hanging(Line::new().plain("  Not scanned for lost blocks: "), &most.reason);
+    let most = most.filter(|most| most.leaked.leaked > 0)?;
+    Some(format!("{UNSCANNED}{}", most.reason))
+}
+
+const UNSCANNED: &str = "Not scanned for lost blocks: ";
+
+/// The same below the totals.
+pub fn show_unscanned(document: &ReportDocument, page: &mut Page) {
+    if let Some(reason) = unscanned(document).as_deref().and_then(|sentence| sentence.strip_prefix(UNSCANNED)) {
+        page.hanging(Line::new().plain(format!("  {UNSCANNED}")), reason);
     }
 }
 
@@ -292,12 +347,22 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
     table.onto(page);
 }
 
-/// A list of places. `sums`: what is not shown of it is one row. `pool`: libstdc++'s own, which is no row.
-pub fn places(list: &Largest, pool: Option<&Totals>, look: &Look, (stacks, sums): (bool, bool), page: &mut Page) {
+/// When the last blocks were live, and libstdc++'s own, which is no row.
+pub type ListContext<'a> = (LiveMoment, Option<&'a Totals>);
+
+/// A list of places. `sums`: what is not shown of it is one row.
+pub fn places(
+    list: &Largest,
+    (moment, pool): ListContext<'_>,
+    look: &Look,
+    (stacks, sums): (bool, bool),
+    page: &mut Page,
+) {
     let title = match list.by {
         Measure::Allocations => "Most allocations",
         Measure::Bytes => "Most allocated bytes",
         Measure::Peak => "Most bytes live at the peak",
+        Measure::Leaked if moment == LiveMoment::Snapshot => "Most bytes live",
         Measure::Leaked => "Most bytes live at the end",
         Measure::Temporary => "Most temporary allocations",
     };

@@ -2,10 +2,10 @@
 //! line. `report --all` has the rest.
 
 use mallow_profile::Quantity;
-use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
+use mallow_report::analysis::{Largest, LeakCause, Measure};
 
 use super::report_document::{ReportDocument, has};
-use super::report_text::{places, processes, title, totals, unscanned};
+use super::report_text::{places, processes, show_unscanned, title, totals};
 use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::input::names::MissingNames;
@@ -100,9 +100,9 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     let ReportDocument { overview: report, insights: all, missing_names, .. } = document;
     let (leaks, _) = document.worst_leaks();
     let mut page = Page::new(*look);
-    title(report, Line::new().faint("; --all shows more"), &mut page);
+    title(document, Line::new().faint("; --all shows more"), &mut page);
     totals(document, (parts.frees, parts.rss), look).onto(&mut page);
-    unscanned(document, &mut page);
+    show_unscanned(document, &mut page);
     if parts.programs && programs::are_several(report) {
         programs::line(report, look, &mut page);
     }
@@ -115,13 +115,13 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
         page.gap();
         leaked(document, parts.leaks, look, &mut page);
     }
-    if parts.insights > 0 && !all.insights.is_empty() {
+    let (listed, of) = insights::shown(all);
+    let listed = listed.min(parts.insights);
+    if listed > 0 {
         page.gap();
-        let shown: Vec<_> = all.insights.iter().take(parts.insights).cloned().collect();
-        let line =
-            heading(if shown.len() == 1 { "Best insight" } else { "Insights" }, shown.len(), all.insights_in_all);
-        page.line(line.faint("  with its share of the cost, or of the peak"));
-        insights::entries(&Insights { insights: shown, ..*all }, look, &mut page);
+        let line = heading(if listed == 1 { "Best insight" } else { "Insights" }, listed, of);
+        page.line(line.faint("  what it may save, at the most"));
+        insights::entries(all, listed, look, &mut page);
     }
     list(document, Measure::Allocations, parts.allocations, look, &mut page);
     list(document, Measure::Temporary, parts.temporary, look, &mut page);
@@ -142,8 +142,8 @@ fn list(document: &ReportDocument, by: Measure, shown: usize, look: &Look, page:
     let Some(all) = all.filter(|_| shown > 0) else { return };
     page.gap();
     let largest = all.largest.iter().take(shown).cloned().collect();
-    let pool = document.overview.emergency_pool.as_ref();
-    places(&Largest { largest, ..all.clone() }, pool, look, (false, false), page);
+    let of = (document.live_moment, document.overview.emergency_pool.as_ref());
+    places(&Largest { largest, ..all.clone() }, of, look, (false, false), page);
 }
 
 /// A row for each cause.

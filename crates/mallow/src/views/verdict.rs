@@ -1,112 +1,105 @@
-//! The last line of a report: what matters most, in one sentence.
+//! The last line of a report in words: what matters most.
 
-use mallow_profile::Quantity;
-use mallow_report::analysis::{Frame, Measure};
+use mallow_report::analysis::{Frame, Held, LiveMoment, Measure, Saving, Statement};
+use serde::Serialize;
 
-use super::report_document::{ReportDocument, has};
-use crate::output::text::units::{bytes, percent, share};
+use super::report_document::ReportDocument;
+use crate::output::text::units::{bytes, of, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
 /// Columns where nobody says how many there are.
 const WIDTH: usize = 120;
-/// From this share of the cost or of the peak on, a suggestion comes before what leaked.
-const INSIGHT: f64 = 0.1;
-/// Leaks of this share of the peak, in percent, come first; smaller ones where there is no such suggestion.
-const LEAK_PERCENT: u64 = 25;
-const SMALL_LEAK_PERCENT: u64 = 5;
 
-/// Adds it to the page.
+/// The verdict: what comes before it, and its statements, what matters most first. Printed, they are one sentence.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerdictSentence {
+    /// `Verdict: `, or what limits it.
+    pub lead: &'static str,
+    /// Each without a full stop.
+    pub statements: Vec<String>,
+}
+
+/// In words. `lines`: with the lines of the places.
+pub fn words(document: &ReportDocument, look: &Look, lines: bool) -> VerdictSentence {
+    let lead = if document.verdict.whole { "Verdict: " } else { "Verdict: of what was recorded, " };
+    let statements = document.verdict.statements.iter().map(|statement| sentence(statement, document, look, lines));
+    VerdictSentence { lead, statements: statements.collect() }
+}
+
+/// Adds to the page as much of it as has room in a line.
 pub fn show(document: &ReportDocument, look: &Look, page: &mut Page) {
     let mut said = String::new();
-    let lead = if is_whole(document) { "Verdict: " } else { "Verdict: of what was recorded, " };
-    let room = look.width.unwrap_or(WIDTH).saturating_sub(lead.len());
-    let mut all = parts(document, look, true);
-    if all.first().is_some_and(|part| part.chars().count() > room) {
+    let mut all = words(document, look, true);
+    let room = look.width.unwrap_or(WIDTH).saturating_sub(all.lead.len());
+    if all.statements.first().is_some_and(|statement| statement.chars().count() > room) {
         // The name says more than its line, which is in the lists.
-        all = parts(document, look, false);
+        all = words(document, look, false);
     }
-    for part in all {
-        let more = if said.is_empty() { part } else { format!("{said}; {part}") };
+    for statement in all.statements {
+        let more = if said.is_empty() { statement } else { format!("{said}; {statement}") };
         if said.is_empty() || more.chars().count() <= room {
             said = more;
         }
     }
-    page.sentence(Line::new().strong(lead).plain(said));
+    page.sentence(Line::new().strong(all.lead).plain(said));
 }
 
-fn is_whole(document: &ReportDocument) -> bool {
-    let report = &document.overview;
-    let ending = &report.ending;
-    let all_seen = report.custom_allocators.is_empty() && report.unrecorded.is_empty();
-    all_seen && ending.cut_short.is_none() && ending.lost == 0 && ending.damaged == 0
-}
-
-/// What there is to say, what matters most first.
-fn parts(document: &ReportDocument, look: &Look, lines: bool) -> Vec<String> {
-    let totals = &document.overview.totals;
-    if totals.allocations == 0 && totals.allocated_bytes == 0 && totals.leaked_bytes == 0 && totals.peak_bytes == 0 {
-        return vec!["nothing was allocated".to_owned()];
+fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines: bool) -> String {
+    let size = |n: u64| bytes(n, look.exact);
+    let held = |what: &str, held: &Held| {
+        let place = place(held.place.as_ref(), look, lines);
+        format!("{} {what}, {} from {place}", size(held.bytes), part(held.place_bytes, held.bytes))
+    };
+    let saved = |what: &str, saving: &Saving| {
+        let place = place(Some(&saving.place), look, lines);
+        format!("up to {} of {what} can be saved in {place}", share(saving.of_whole))
+    };
+    match statement {
+        Statement::NothingAllocated => "nothing was allocated".to_owned(),
+        Statement::Lost(blocks) => held("lost", blocks),
+        Statement::AtPeak(blocks) => held("at the peak", blocks),
+        Statement::Reachable(blocks) => held("still reachable at the end", blocks),
+        Statement::LiveLast(blocks) if document.is_unscanned() => {
+            held("live at the end (not scanned for lost blocks)", blocks)
+        }
+        Statement::LiveLast(blocks) => held(live(document.live_moment), blocks),
+        Statement::NotScanned { bytes } => format!("{} live at the end were not scanned for lost blocks", size(*bytes)),
+        Statement::NoneLost => "no block was lost".to_owned(),
+        Statement::Allocated { by, total, place_total, place: frame } => {
+            let sum = match by {
+                Measure::Bytes => format!("{} allocated", size(*total)),
+                _ => of(*total, "allocation"),
+            };
+            format!("{sum}, {} from {}", part(*place_total, *total), place(frame.as_ref(), look, lines))
+        }
+        Statement::NothingLive => format!("nothing was {}", live(document.live_moment)),
+        Statement::PeakSaving(saving) => saved("the peak", saving),
+        Statement::TimeSaving { saving, of_run } => match of_run.and_then(malloc_time) {
+            Some(takes) => format!("{takes}, {}", saved("that", saving)),
+            None => saved("malloc's time", saving),
+        },
     }
-    let (leaks, what) = document.worst_leaks();
-    let all = leaks.leaked();
-    let lost_or_unknown = what != "still reachable";
-    let much = |percent| all.leaked_bytes.saturating_mul(100) >= totals.peak_bytes.saturating_mul(percent);
-    let best = document.insights.insights.first().map_or(0.0, |insight| insight.share);
-    let (leak, insight, peak) =
-        (leak(document, look, lines), insight(document, look, lines), peak(document, look, lines));
-    let first = if best >= INSIGHT { LEAK_PERCENT } else { SMALL_LEAK_PERCENT };
-    let order = match (lost_or_unknown && all.leaked_bytes > 0 && much(first), best >= INSIGHT) {
-        (true, _) => [leak, insight, peak],
-        (false, true) => [insight, peak, leak],
-        (false, false) => [peak, leak, insight],
-    };
-    order.into_iter().flatten().collect()
 }
 
-fn leak(document: &ReportDocument, look: &Look, lines: bool) -> Option<String> {
-    let report = &document.overview;
-    if !has(report, Quantity::LeakedBytes) {
-        return None;
+/// What of the run's CPU time malloc takes, from two shares of it; None: that is between nothing and all.
+pub fn malloc_time([least, most]: [f64; 2]) -> Option<String> {
+    const SOME: f64 = 0.001;
+    let how = match (least >= SOME, most < 1.0) {
+        (true, true) => format!("{} to {}", share(least), share(most)),
+        (true, false) => format!("at least {}", share(least)),
+        (false, true) => format!("at most {}", share(most)),
+        (false, false) => return None,
+    };
+    Some(format!("malloc takes {how} of the run's CPU time"))
+}
+
+/// When blocks were live that are in a profile as the last ones.
+pub fn live(moment: LiveMoment) -> &'static str {
+    match moment {
+        LiveMoment::End => "live at the end",
+        LiveMoment::Detached => "live at the end of the recording",
+        LiveMoment::Snapshot => "live",
     }
-    let (leaks, what) = document.worst_leaks();
-    let all = leaks.leaked();
-    let Some(cause) = leaks.leak_causes.first() else {
-        let totals = &report.totals;
-        // What runtimes keep, or exec gave back, has no cause.
-        let is_empty = totals.leaked == 0 && totals.leaked_bytes == 0;
-        return is_empty.then(|| "nothing was live at the end".to_owned());
-    };
-    let size = bytes(all.leaked_bytes, look.exact);
-    let part = part(cause.leaked.leaked_bytes, all.leaked_bytes);
-    Some(format!("{size} {what}, {part} from {}", place(cause.frame.as_ref(), look, lines)))
-}
-
-fn insight(document: &ReportDocument, look: &Look, lines: bool) -> Option<String> {
-    let best = document.insights.insights.first()?;
-    let cost = best.saves.allocations > 0 || best.saves.copied_bytes > 0 || best.saves.freed_by_others > 0;
-    let what = match (cost, best.saves.peak_bytes > 0) {
-        // The share is the larger one of the two.
-        (true, true) => "the cost, or of the peak,",
-        (false, true) => "the peak",
-        (_, false) => "the cost",
-    };
-    Some(format!(
-        "up to {} of {what} can be saved in {}",
-        share(best.share).trim(),
-        place(Some(&best.frame), look, lines)
-    ))
-}
-
-fn peak(document: &ReportDocument, look: &Look, lines: bool) -> Option<String> {
-    let report = &document.overview;
-    let by = report.largest.iter().find(|list| list.by == Measure::Peak && list.total > 0)?;
-    let first = by.largest.first()?;
-    let part = part(first.totals.peak_bytes, by.total);
-    Some(format!(
-        "{} at the peak, {part} from {}",
-        bytes(by.total, look.exact),
-        place(first.frame.as_ref(), look, lines)
-    ))
 }
 
 fn part(part: u64, whole: u64) -> String {
@@ -119,4 +112,18 @@ fn place(frame: Option<&Frame>, look: &Look, lines: bool) -> String {
     let name = function(&frame.function, look);
     let at = location(&frame.function, frame.file.as_deref(), frame.line, None, look);
     if at.is_empty() || !lines { name } else { format!("{name} {at}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::malloc_time;
+
+    #[test]
+    fn what_malloc_takes_is_between_two_bounds() {
+        let words = |least, most| malloc_time([least, most]).unwrap_or_default();
+        assert_eq!(words(0.03, 0.6), "malloc takes 3.0 % to 60.0 % of the run's CPU time");
+        assert_eq!(words(0.0001, 0.02), "malloc takes at most 2.0 % of the run's CPU time");
+        assert_eq!(words(0.03, 1.0), "malloc takes at least 3.0 % of the run's CPU time");
+        assert_eq!(words(0.0, 1.0), "");
+    }
 }

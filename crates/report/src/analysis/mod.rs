@@ -37,6 +37,7 @@ mod suppressions;
 mod timeline;
 mod top;
 mod tree;
+mod verdict;
 mod watched;
 mod wrappers;
 
@@ -54,7 +55,7 @@ pub use fleet::{
 };
 pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};
-pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
+pub use insights::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings, insights};
 pub use intervals::{TotalEstimates, total_estimates};
 pub use leak_causes::{Kept, LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
 pub use leak_sites::{LeakSite, Leaked};
@@ -82,6 +83,7 @@ pub use timeline::{
 };
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
+pub use verdict::{Held, LiveBlocks, LiveMoment, Saving, Statement, Verdict, verdict};
 pub use watched::{
     Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched,
     WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, memory_parts, watched,

@@ -169,12 +169,12 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
         Quantity::PeakBytes => &["own_peak_bytes"],
         Quantity::Families => &["families"],
         Quantity::Started => &["started_unix_ms"],
-        Quantity::Times => &["duration_ms", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
+        Quantity::Times => &["duration_ms", "cpu_us", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
         Quantity::Ages => &["oldest_ms", "youngest_ms"],
         Quantity::Processes => &["processes", "pids"],
         Quantity::Threads => &["threads"],
         Quantity::ExitStatus => &["exit_status"],
-        Quantity::Patterns => &["insights", "insights_in_all"],
+        Quantity::Patterns => &["insights", "insights_in_all", "malloc_time"],
         // Its counts alone, or nothing.
         _ => &[],
     };

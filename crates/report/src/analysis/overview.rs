@@ -29,6 +29,9 @@ pub struct Overview {
     /// How long the time is that all of this was allocated within.
     #[serde(skip)]
     pub window_ms: u64,
+    /// CPU time of the run, in microseconds: of the command and of the processes that it waited for. Of the whole run, also where a
+    /// filter is on. Null where it is not known.
+    pub cpu_us: Option<u64>,
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
@@ -227,6 +230,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         started_unix_ms: profile.started_unix_ms,
         duration_ms: profile.duration_ms,
         window_ms: profile.window_ms.as_ref().map_or(profile.duration_ms, |w| w.end.saturating_sub(w.start)),
+        cpu_us: profile.cpu_us,
         ending: Ending::of(profile),
         totals,
         estimates: total_estimates(profile),

@@ -66,7 +66,13 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
         replay.feed(&Chunk::Memory { process: 1, is_last: true, words: rest }).unwrap();
     }
     replay.feed(&Chunk::ProcessEnd { process: 0, ms: 450, lost: 1 }).unwrap();
-    let end = End { duration_ms: 500, exit_status: Some(137), cut_short: None, allocators_inside: Vec::new() };
+    let end = End {
+        duration_ms: 500,
+        cpu: Some(std::time::Duration::from_micros(123_456)),
+        exit_status: Some(137),
+        cut_short: None,
+        allocators_inside: Vec::new(),
+    };
     replay.finish(end)
 }
 

@@ -8,13 +8,14 @@ use super::units::of;
 /// So many programs with allocators above malloc are named.
 const SHOWN: usize = 3;
 
-/// A line for each allocator above malloc, among so many processes.
-pub fn show_allocators(allocators: &[CustomAllocatorRow], processes: usize, page: &mut Page) {
-    show(allocators.iter().take(SHOWN).map(|row| sentence(row, processes)), page);
-    if allocators.len() > SHOWN {
-        let more = of((allocators.len() - SHOWN) as u64, "program");
-        show([format!("{more} more")], page);
-    }
+/// What comes before each sentence.
+pub const INCOMPLETE: &str = "Incomplete: ";
+
+/// A sentence for each allocator above malloc, among so many processes.
+pub fn allocators(allocators: &[CustomAllocatorRow], processes: usize) -> impl Iterator<Item = String> {
+    let more = allocators.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("{} more", of(more as u64, "program")));
+    allocators.iter().take(SHOWN).map(move |row| sentence(row, processes)).chain(more)
 }
 
 /// A phrase for each allocator inside of a program or a library whose calls are counted.
@@ -35,7 +36,7 @@ pub fn unrecorded(sentences: &[String]) -> impl Iterator<Item = String> {
 /// A line for each sentence.
 pub fn show(sentences: impl IntoIterator<Item = String>, page: &mut Page) {
     for text in sentences {
-        page.hanging(Line::new().warning("Incomplete: "), &text);
+        page.hanging(Line::new().warning(INCOMPLETE), &text);
     }
 }
 

@@ -80,6 +80,11 @@ impl Line {
         self
     }
 
+    /// Its text, without styles.
+    pub fn text(&self) -> String {
+        self.pieces.iter().map(|piece| piece.text.as_str()).collect()
+    }
+
     /// Columns that it takes.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|piece| piece.text.width()).sum()

@@ -44,7 +44,7 @@ async function fetchDocument(address, signal) {
     response = await fetch(`/api/${address}`, { signal, credentials: "same-origin" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new AnswerError("mallow view has ended. Start it again, then load this page anew.", 0);
+    throw new AnswerError("mallow view has ended. Start it again, and open the address that it prints.", 0);
   }
   const body = await response.json().catch(() => ({ error: `The server answered with status ${response.status}` }));
   if (!response.ok) throw new AnswerError(body.error ?? `The server answered with status ${response.status}`, response.status);

@@ -9,7 +9,7 @@ const KEYS = [
 ];
 const WORDS = [
   ["self", "of a function or line: excluding callees"], ["cum", "including callees; a recursive function counts once per call path"],
-  ["peak", "the moment with the most live bytes, and what was live then"], ["leaked", "live when its process, or the recording, ended"],
+  ["peak", "the moment with the most live bytes, and what was live then"], ["live at end", "live when its process, or the recording, ended"], ["lost", "live at the end, and nothing pointed to it"],
   ["temporary", "freed by its thread before that thread allocated again"], ["left over", "allocated within the range and live at its end"],
   ["generation", "the time between two marks; what is left over of it is what a leak adds"], ["call path", "the whole stack of an allocation"],
 ];

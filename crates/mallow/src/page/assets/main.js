@@ -48,7 +48,7 @@ function makeViews(context) {
     ["lines", "Lines", true, () => new LineView(context)],
     ["paths", "Call paths", true, () => new PathView(context)],
     ["insights", "Insights", own, () => new InsightView(context)],
-    ["leaks", "Leaks", about.measures.includes("leaked") && !live, () => new LeakView(context)],
+    ["leaks", about.live_moment === "snapshot" ? "Live" : "Leaks", about.measures.includes("leaked") && !live, () => new LeakView(context)],
     ["rss", "RSS", about.has_rss, () => new RssView(context)],
     ["memory", "Memory", live, () => new LiveMemoryView()],
     ["sizes", "Sizes", own, () => new SizeView()],
@@ -178,8 +178,8 @@ async function start() {
     return;
   }
   startState();
-  // What is live is not leaked, as long as the process runs.
-  if (about.format === "mallow watch") MEASURES.leaked.title = "Live";
+  // Of a process that ran on, nothing is at its end.
+  if (about.live_moment === "snapshot") MEASURES.leaked.title = "Live";
   const context = makeContext(about);
   context.detail = new Detail(context);
   const views = makeViews(context);

@@ -5,7 +5,7 @@ import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { changeState, hasRange, sharedChoices, state } from "./state.js";
 import { Table } from "./table.js";
-import { baseName, formatBytes, formatCount, formatShare, formatTime, placeOf, printable } from "./units.js";
+import { baseName, formatBytes, formatCount, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
 
 const CAUSES_AT_MOST = 500;
 
@@ -40,23 +40,23 @@ export class LeakView extends WholeRunView {
 
   async load() {
     const report = await this.ask("report", { limit: CAUSES_AT_MOST, ...sharedChoices() });
-    const end = report.duration_ms;
-    const age = (ms) => (ms === null || ms === undefined ? null : Math.max(0, end - ms));
     const rows = report.leak_causes ?? [];
-    if (rows.length === 0) return message("Nothing was live at the end.");
-    const sentence = [`${formatBytes(report.leaked_bytes)} in ${formatCount(report.leaked)} blocks were live at the end`,
-      report.lost_bytes > 0 ? `${formatBytes(report.lost_bytes)} of them lost: nothing points to them` : report.lost_bytes === 0 ? "none of them lost" : null].filter(Boolean).join("; ");
+    const title = MEASURES.leaked.title;
+    if (rows.length === 0) return message(`Nothing was ${title.toLowerCase()}.`);
+    const { totals, not_scanned: notScanned } = report.sentences;
+    const row = totals.find((one) => one.by === "leaked");
+    const sentence = row && [`${title}: ${row.size}`, row.number && `${row.number} blocks`, row.remark].filter(Boolean).join("; ");
     const columns = [
       { id: "cause", title: "Call site", wide: 260, value: (row) => row.function, node: (row) => element("span", { class: "over" }, nameText(row.function), " ", element("span", { class: "name quiet" }, placeOf(row))) },
-      bytesColumn("leaked_bytes", "Leaked", "leaked_bytes", report.leaked_bytes), countColumn("leaked", "Blocks", "leaked"), countColumn("sites", "Call paths", "sites"),
-      { id: "age", title: "Oldest", help: "Age of the oldest block when the recording ended", numeric: true, width: 96, value: (row) => age(row.oldest_ms), text: (row) => formatTime(age(row.oldest_ms)) },
-      { id: "youngest", title: "Youngest", help: "Age of the youngest block when the recording ended", numeric: true, width: 96, value: (row) => age(row.youngest_ms), text: (row) => formatTime(age(row.youngest_ms)) },
+      bytesColumn("leaked_bytes", title, "leaked_bytes", report.leaked_bytes), countColumn("leaked", "Blocks", "leaked"), countColumn("sites", "Call paths", "sites"),
+      { id: "age", title: "Oldest", help: "Age of the oldest block when its process ended", numeric: true, width: 96, value: (row) => row.oldest_ms, text: (row) => formatTime(row.oldest_ms) },
+      { id: "youngest", title: "Youngest", help: "Age of the youngest block when its process ended", numeric: true, width: 96, value: (row) => row.youngest_ms, text: (row) => formatTime(row.youngest_ms) },
       { id: "pids", title: "Processes", width: 110, value: (row) => (row.pids ?? []).join(", "), text: (row) => (row.pids ?? []).join(", ") },
     ];
     const table = new Table({ id: "leaks-table", label: "Leaks", columns, sort: { column: "leaked_bytes", down: true }, open: (row) => this.context.openFunction(row, row.largest_site?.frames) });
     this.after = () => table.set(rows);
     const hidden = report.leak_causes_hidden && `${formatCount(report.leak_causes_hidden.rows)} smaller causes are not listed`;
-    return [element("p", {}, sentence), table.node, hidden && element("p", { class: "quiet" }, hidden)];
+    return [sentence && element("p", {}, sentence), notScanned && element("p", { class: "quiet" }, printable(notScanned)), table.node, hidden && element("p", { class: "quiet" }, hidden)];
   }
 }
 
@@ -69,17 +69,20 @@ export class InsightView extends WholeRunView {
 
   async load() {
     const report = await this.ask("report", { limit: 20, ...sharedChoices() });
-    const insights = report.insights ?? [];
-    if (insights.length === 0) return message("No costly pattern of allocation was found.");
+    const { suggestions: said, small_suggestions: small } = report.sentences;
+    // Those that are worth a sentence come first.
+    const insights = (report.insights ?? []).slice(0, said.length);
+    const rest = small && element("p", { class: "quiet" }, small);
+    if (insights.length === 0) return [message("No costly pattern of allocation was found."), rest];
     const words = (key) => key.replaceAll("_", " ");
-    return element("ol", { class: "insights" }, insights.map((one) => element("li", { class: "insight", "data-kind": one.kind },
-      element("div", { class: "row" }, element("span", { class: "figure number" }, `${(100 * one.share).toFixed(1)} %`),
+    return [element("ol", { class: "insights" }, insights.map((one, at) => element("li", { class: "insight", "data-kind": one.kind },
+      element("div", { class: "row" }, element("span", { class: "figure number" }, said[at].saves),
         element("span", {}, element("b", {}, words(one.kind)), " in ", element("button", { type: "button", class: "link name", onclick: () => this.context.openFunction(one, one.largest_site?.frames) }, printable(one.function).slice(0, 300)),
           " ", element("span", { class: "name quiet" }, placeOf(one)))),
-      element("p", {}, printable(one.remedy)),
+      element("p", {}, printable(said[at].text)),
       element("dl", { class: "facts" }, Object.entries(one.evidence ?? {}).filter(([, value]) => value !== null && typeof value !== "object").map(([key, value]) => [
         element("dt", {}, words(key)), element("dd", { class: "number" }, typeof value === "number" ? (EVIDENCE[key] ?? (key.endsWith("bytes") ? formatBytes : formatCount))(value) : printable(value))])),
-      one.largest_site?.frames && element("button", { type: "button", class: "plain", onclick: () => this.context.openStack(one.function, one.largest_site.frames, `Largest of ${formatCount(one.sites)} call paths`) }, "Show the evidence"))));
+      one.largest_site?.frames && element("button", { type: "button", class: "plain", onclick: () => this.context.openStack(one.function, one.largest_site.frames, `Largest of ${formatCount(one.sites)} call paths`) }, "Show the evidence")))), rest];
   }
 }
 
@@ -96,7 +99,7 @@ export class ProcessView extends WholeRunView {
       { id: "pid", title: "PID", numeric: true, width: 84, value: (row) => row.pid, text: (row) => String(row.pid) },
       { id: "program", title: "Program", wide: 220, value: (row) => (row.arguments ?? []).join(" "), node: (row) => nameText(`${baseName(row.executable)} ${(row.arguments ?? []).slice(1).join(" ")}`, "name over") },
       countColumn("allocations", "Allocations", "allocations"), bytesColumn("allocated_bytes", "Allocated", "allocated_bytes", report.allocated_bytes),
-      bytesColumn("own_peak_bytes", "Own peak", "own_peak_bytes", null, "The most live bytes of this process, at a moment of its own"), bytesColumn("leaked_bytes", "Leaked", "leaked_bytes", report.leaked_bytes),
+      bytesColumn("own_peak_bytes", "Own peak", "own_peak_bytes", null, "The most live bytes of this process, at a moment of its own"), bytesColumn("leaked_bytes", MEASURES.leaked.title, "leaked_bytes", report.leaked_bytes),
       { id: "start", title: "Start", numeric: true, width: 90, value: (row) => row.start_ms, text: (row) => formatTime(row.start_ms) },
       { id: "end", title: "End", numeric: true, width: 90, value: (row) => row.end_ms, text: (row) => formatTime(row.end_ms) },
       { id: "threads", title: "Threads", numeric: true, width: 84, value: (row) => row.threads, text: (row) => formatCount(row.threads) },

@@ -61,13 +61,6 @@ export function momentWords(answer) {
   };
 }
 
-// What of the highest RSS was live heap, as the overview has it.
-export function liveWords({ recorded_live_bytes: live, older_blocks: older, rss, peak_rss: peak }) {
-  const of = belowWords(rss, peak) ? "that" : "it";
-  if (older) return `${formatBytes(live)} of ${of} live heap ${SINCE[older] ?? ""}, older blocks are not known`;
-  return live <= rss ? `${formatBytes(live)} of ${of} live heap` : `live heap was ${formatBytes(live)}, not all of it in memory`;
-}
-
 // What held before the moment of the account, and what was not read.
 export function limitWords({ freed_before: freed, is_at_exit: isAtExit, ms, peak_unread_ms: unread }) {
   const all = [];

@@ -1,44 +1,37 @@
-// The answer before anything is clicked: peak, leaked, temporary, RSS, and the best insight.
+// The answer before anything is clicked: the totals, the best insight and the verdict, in the words of mallow report.
 
 import { ask, isExported, leftOut } from "./data.js";
 import { byId, element, fill } from "./dom.js";
-import { belowWords, liveWords } from "./rss_words.js";
 import { changeState } from "./state.js";
-import { clipped, formatBytes, formatCount, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
+import { clipped, formatShare, MEASURES, placeOf, printable } from "./units.js";
 
 export async function startSummary(context) {
   const { about } = context;
   byId("subject-name").textContent = printable(about.name);
-  const command = printable((about.command ?? []).join(" "));
+  const command = printable((about.command ?? []).join(" ")) || "(command unknown)";
   byId("subject-command").textContent = command;
   byId("subject-command").title = command.slice(0, 2000);
   document.title = `${printable(about.name)} – Mallow`;
   try {
     const report = await ask("report", { limit: 20 });
     fill(byId("summary"), about.compared ? await comparison(context) : facts(context, report));
-    notices(about, report);
+    notices(about, report.sentences);
     return report;
   } catch (error) {
     fill(byId("summary"), element("p", { class: "empty" }, error.message));
-    notices(about, {});
+    notices(about, null);
     return null;
   } finally {
     byId("summary").removeAttribute("aria-busy");
   }
 }
 
-function notices(about, report) {
-  const sentences = [...(about.gaps ?? []), ...(about.go_reasons?.notes ?? []), ...leftOut()];
-  if (report.cut_short) sentences.push(typeof report.cut_short === "string" ? report.cut_short : "The recording was cut short: it holds what was written before.");
-  if (report.lost > 0) sentences.push(`${formatCount(report.lost)} events were lost.`);
-  if (report.damaged > 0) sentences.push(`${formatCount(report.damaged)} parts of the file are damaged and were passed over.`);
-  if (about.format) sentences.push(`A file of ${about.format}: it holds ${(about.measures ?? []).map((name) => MEASURES[name]?.title.toLowerCase() ?? name).join(", ")}.`);
-  for (const missing of report.missing_names ?? []) {
-    if (missing.without_functions) sentences.push(`${printable(missing.module)}: ${missing.found}. ${missing.remedy}.`);
-  }
-  const [first, ...rest] = sentences.map((sentence) => element("p", {}, printable(sentence)));
-  fill(byId("notices"), first && rest.length === 0 && first,
-    rest.length > 0 && element("details", {}, element("summary", {}, `${sentences.length} notes on this recording`), first, rest));
+// What the numbers lack comes before them, and is never folded away; what else there is to know may be.
+function notices(about, sentences) {
+  const paragraphs = (texts) => texts.map((text) => element("p", {}, printable(text)));
+  const notes = [...(about.go_reasons?.notes ?? []), ...leftOut(), sentences?.absent, ...(sentences?.hints ?? [])].filter(Boolean);
+  fill(byId("notices"), paragraphs(about.notices ?? []), notes.length === 1 && paragraphs(notes),
+    notes.length > 1 && element("details", {}, element("summary", {}, `${notes.length} notes on this recording`), paragraphs(notes)));
 }
 
 // The place with most by a measure, as the overview lists it.
@@ -69,42 +62,51 @@ function largest(context, report, by) {
     place.line ? element("span", { class: "name quiet" }, ` ${placeOf(place)}`) : null);
 }
 
+// Where a row of totals leads, by the measure that it is of.
+const TILES = {
+  peak: { id: "peak", view: "flame" }, leaked: { id: "leaked", view: "leaks" }, temporary: { id: "temporary", view: "lines" }, allocations: { id: "allocated", view: "flame" },
+  "highest RSS": { id: "rss", view: "rss" }, "live then": { id: "rss-live", view: "rss" },
+};
+const ORDER = ["peak", "leaked", "temporary", "allocations"];
+
+// The sentences are those of mallow report: what the terminal prints, the page shows.
 function facts(context, report) {
-  const tiles = [];
-  const has = (name) => context.measures().includes(name);
-  const line = (...parts) => element("div", { class: "quiet number" }, parts.filter(Boolean).join(", "));
-  if (has("peak")) {
-    tiles.push(tile(context, { id: "peak", title: "Live at peak", by: "peak", value: formatBytes(report.peak_bytes),
-      more: [line(report.peak_ms !== undefined && `at ${formatTime(report.peak_ms)}`, `${formatCount(report.peak)} blocks`), largest(context, report, "peak")] }));
-  }
-  if (has("leaked")) {
-    const lost = report.lost_bytes ? `${formatBytes(report.lost_bytes)} lost` : report.lost_bytes === 0 ? "none lost" : null;
-    tiles.push(tile(context, { id: "leaked", title: "Leaked", by: "leaked", view: "leaks", value: formatBytes(report.leaked_bytes),
-      more: [line(`${formatCount(report.leaked)} blocks`, lost), largest(context, report, "leaked")] }));
-  }
-  if (has("temporary")) {
-    tiles.push(tile(context, { id: "temporary", title: "Temporary", by: "temporary", view: "lines", value: formatCount(report.temporary),
-      more: [line(`${formatShare(report.temporary, report.allocations)} of allocations`, formatBytes(report.temporary_bytes)), largest(context, report, "temporary")] }));
-  }
-  if (report.highest_rss) {
-    const rss = report.highest_rss;
-    const below = belowWords(rss.rss, rss.peak_rss);
-    tiles.push(tile(context, { id: "rss", title: "Highest RSS", view: "rss", value: formatBytes(rss.peak_rss),
-      more: [line(below ? `kernel's maximum of pid ${rss.pid}` : `at ${formatTime(rss.ms)} of pid ${rss.pid}`),
-        below && line(`${formatBytes(rss.rss)} at ${formatTime(rss.ms)}, ${below}`), line(liveWords(rss))] }));
-  }
-  tiles.push(tile(context, { id: "allocated", title: "Allocated", by: context.measures().includes("bytes") ? "bytes" : context.by(), value: formatBytes(report.allocated_bytes),
-    more: [line(`${formatCount(report.allocations)} allocations`, report.duration_ms && `${formatTime(report.duration_ms)}`), largest(context, report, has("bytes") ? "bytes" : "allocations")] }));
-  return [element("div", { class: "tiles" }, tiles), insight(context, report)];
+  const said = report.sentences;
+  const has = (name) => context.about.measures.includes(name);
+  const texts = (...parts) => parts.filter(Boolean).map((text) => element("div", { class: "quiet number" }, printable(text)));
+  const figure = (row, key) => [row[key], row[`${key}_margin`]].filter(Boolean).join(" ");
+  const tileOf = (row) => {
+    const counts = row.by === "temporary" || row.name === "frees";
+    const [first, second] = counts ? ["number", "size"] : ["size", "number"];
+    const to = TILES[row.by ?? row.name] ?? { id: row.name.replaceAll(" ", "-").toLowerCase(), view: "flame" };
+    const by = row.by === "allocations" && has("bytes") ? "bytes" : row.by;
+    const title = `${row.name[0].toUpperCase()}${row.name.slice(1)}`;
+    const more = figure(row, second) && `${figure(row, second)}${second === "number" ? " blocks" : ""}`;
+    return tile(context, { ...to, title, by, value: figure(row, first) || figure(row, second), more: [texts(figure(row, first) && more, row.remark), by && largest(context, report, by)] });
+  };
+  const rank = (row) => (ORDER.includes(row.by) ? ORDER.indexOf(row.by) : ORDER.length);
+  const rows = [...said.totals].sort((one, other) => rank(one) - rank(other));
+  return [
+    element("p", { id: "circumstances", class: "number quiet" }, printable(said.circumstances)),
+    said.counted.map((text) => element("p", { class: "quiet" }, printable(text))),
+    element("div", { class: "tiles" }, rows.map(tileOf)),
+    said.not_scanned && element("p", { id: "not-scanned", class: "quiet" }, printable(said.not_scanned)),
+    insight(context, report),
+    verdict(said.verdict),
+  ];
+}
+
+export function verdict({ lead, statements }) {
+  return element("p", { id: "verdict" }, element("b", {}, lead), printable(statements.join("; ")));
 }
 
 function insight(context, report) {
-  const best = report.insights?.[0];
-  if (!best) return null;
+  const [best, said] = [report.insights?.[0], report.sentences.suggestions[0]];
+  if (!best || !said) return null;
   return element("button", { type: "button", class: "insight-line", id: "best-insight", onclick: () => changeState({ view: "insights" }) },
-    element("span", { class: "label" }, "Best insight"), element("span", { class: "number strong" }, `${(100 * best.share).toFixed(1)} %`),
-    element("span", { class: "name" }, clipped(printable(best.function), 120)), element("span", {}, printable(best.remedy)),
-    report.insights_in_all > 1 && element("span", { class: "quiet" }, `and ${report.insights_in_all - 1} more`));
+    element("span", { class: "label" }, "Best insight"), element("span", { class: "number strong" }, said.saves),
+    element("span", { class: "name" }, clipped(printable(best.function), 120)), element("span", {}, printable(said.text)),
+    report.sentences.suggestions.length > 1 && element("span", { class: "quiet" }, `and ${report.sentences.suggestions.length - 1} more`));
 }
 
 async function comparison(context) {
@@ -120,7 +122,7 @@ async function comparison(context) {
   });
   const first = diff.verdict?.places?.[0];
   return [element("p", { class: "quiet" }, `Change from ${printable(context.about.compared.name)} to ${printable(context.about.name)}`), element("div", { class: "tiles" }, tiles),
-    first && element("button", { type: "button", class: "insight-line", id: "verdict", onclick: () => context.openFunction(first, first.stack?.frames) },
+    first && element("button", { type: "button", class: "insight-line", id: "largest-change", onclick: () => context.openFunction(first, first.stack?.frames) },
       element("span", { class: "label" }, "Largest change"), element("span", { class: "number strong" }, `${first.change > 0 ? "+" : ""}${MEASURES[diff.verdict.by]?.format(first.change) ?? first.change}`),
       element("span", { class: "name" }, clipped(printable(first.function), 160)))];
 }

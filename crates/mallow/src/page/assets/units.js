@@ -58,7 +58,7 @@ export const MEASURES = {
   bytes: { title: "Allocated bytes", key: "allocated_bytes", count: "allocations", format: formatBytes },
   allocations: { title: "Allocations", key: "allocations", count: "allocations", format: formatCount },
   peak: { title: "Live at peak", key: "peak_bytes", count: "peak", format: formatBytes },
-  leaked: { title: "Leaked", key: "leaked_bytes", count: "leaked", format: formatBytes },
+  leaked: { title: "Live at end", key: "leaked_bytes", count: "leaked", format: formatBytes },
   temporary: { title: "Temporary", key: "temporary", count: "temporary", format: formatCount },
 };
 

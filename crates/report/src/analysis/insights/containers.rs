@@ -203,6 +203,25 @@ impl Container {
         }
     }
 
+    /// What may be done where several are live at once: none that takes it for one that is kept and cleared.
+    pub fn remedy_of_many(self) -> &'static str {
+        match self {
+            CppVector => "reserve() the size it will have, or move it where a copy is made.",
+            CppDeque => "An empty std::deque has two blocks already: use a std::vector.",
+            CppStream => "std::to_chars or std::format_to into the string that is kept.",
+            RustFormat => "write! into the String that it becomes part of.",
+            RustVec => "Vec::with_capacity, or move it where a copy is made.",
+            RustHash => "HashMap::with_capacity.",
+            SwiftArray => ".lazy where an array is only passed on; a reference or inout where a copy is made.",
+            SwiftDictionary | SwiftSet => "Give it its minimumCapacity.",
+            SwiftInterpolation => "append(_:) to the String that it becomes part of.",
+            CppString | CppTree | CppMap | CppSet | CppHash | CppUnorderedMap | CppUnorderedSet | CppList
+            | CppFunction | CppShared | RustString | RustBTree | RustBox | RustShared | SwiftString | Copied => {
+                self.remedy()
+            }
+        }
+    }
+
     /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is nothing.
     pub fn remedy_of_stored(self) -> Option<&'static str> {
         match self {

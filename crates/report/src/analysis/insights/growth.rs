@@ -2,6 +2,7 @@
 
 use super::call_paths::CallPath;
 use super::containers::Container;
+use super::language::Language;
 use super::worth::at_least;
 use super::{Evidence, Savings};
 
@@ -11,7 +12,7 @@ const COPIED: u64 = 10 << 20;
 const SLACK_PERCENT: u64 = 5;
 
 /// Buffers that grow here, and nothing much else.
-pub(super) fn growth(path: &CallPath) -> Option<(Evidence, Savings, String)> {
+pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, Savings, String)> {
     let (c, p) = (&path.counts, &path.patterns);
     let steps_each = p.growth_steps / p.grown_buffers.max(1);
     let mostly = at_least(p.growth_steps.saturating_add(p.grown_buffers), 80, c.allocations);
@@ -48,7 +49,9 @@ pub(super) fn growth(path: &CallPath) -> Option<(Evidence, Savings, String)> {
         container,
     };
     let reserve = path.container.map_or("Allocate the final size at once", Container::reserve);
-    let remedy = match doubling {
+    let remedy = match doubling || language != Language::Other {
+        // Rust's containers grow by doubling: steps are smaller only where they are asked to be.
+        true if !doubling => format!("{reserve}, or reserve ahead instead of reserve_exact."),
         true => format!("{reserve}."),
         false => format!("{reserve}, or double the size in each step."),
     };
@@ -71,7 +74,7 @@ fn geometric_steps(smallest: u64, largest: u64) -> u64 {
 }
 
 /// Large blocks that may be larger than they need to be.
-pub(super) fn slack(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Savings, String)> {
+pub(super) fn slack(path: &CallPath, peak_bytes: u64, language: Language) -> Option<(Evidence, Savings, String)> {
     let p = &path.patterns;
     // What was not live at the peak does not lower it.
     let slack = p.kept_slack.min(path.counts.peak_bytes);
@@ -79,7 +82,8 @@ pub(super) fn slack(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Savin
         return None;
     }
     let evidence = Evidence::KeptSlack { kept: p.kept, kept_bytes: p.kept_bytes, kept_slack: p.kept_slack };
-    let shrink = path.container.and_then(Container::shrink).unwrap_or("realloc to the size in use");
+    let usual = if language == Language::Other { "realloc to the size in use" } else { "shrink_to_fit()" };
+    let shrink = path.container.and_then(Container::shrink).unwrap_or(usual);
     let remedy = format!("Once complete, {shrink} gives back what is not used.");
     Some((evidence, Savings { peak_bytes: slack, ..Savings::default() }, remedy))
 }

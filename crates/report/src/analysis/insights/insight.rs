@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, FunctionId, Stack, Step};
 
+/// The smallest share of malloc's time or of the peak that is reported, and of the run's CPU time from which on it matters.
+pub(super) const SHARE: f64 = 0.01;
+
 /// The insights of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Insights {
@@ -12,6 +15,29 @@ pub struct Insights {
     pub insights_in_all: u64,
     /// Those that would save most first.
     pub insights: Vec<Insight>,
+    /// What malloc takes of the run; null where the run's CPU time is not known.
+    pub malloc_time: Option<MallocTime>,
+}
+
+/// Between which shares of the run's CPU time the allocator's own time lies, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct MallocTime {
+    /// At least.
+    pub least: f64,
+    /// At the most.
+    pub most: f64,
+}
+
+impl Insight {
+    /// Whether it may save a hundredth of the run's CPU time or of the peak. Where the CPU time is not known, it may.
+    pub fn matters(&self) -> bool {
+        self.run_share.is_none_or(|share| share >= SHARE) || self.peak_share >= SHARE
+    }
+
+    /// Whether it saves memory at the peak rather than time.
+    pub fn is_of_peak(&self) -> bool {
+        self.peak_share > self.malloc_share
+    }
 }
 
 /// One habit in one place.
@@ -24,8 +50,12 @@ pub struct Insight {
     pub remedy: String,
     /// What that would save at the most.
     pub saves: Savings,
-    /// The larger one of two shares, 0 to 1: of the program's cost of allocating, estimated; of the bytes live at its peak.
-    pub share: f64,
+    /// The share of malloc's time that it may save, 0 to 1, estimated.
+    pub malloc_share: f64,
+    /// The share of the bytes live at the peak that it may save, 0 to 1.
+    pub peak_share: f64,
+    /// The most that it may save of the run's CPU time, 0 to 1; null where that is not known.
+    pub run_share: Option<f64>,
     /// The function that does it.
     #[serde(flatten)]
     pub frame: Frame,
@@ -165,6 +195,8 @@ pub struct Savings {
     pub copied_bytes: u64,
     /// Frees by other threads.
     pub freed_by_others: u64,
+    /// Bytes of these allocations in large blocks, whose pages may come from the kernel each time.
+    pub large_bytes: u64,
     /// Bytes at the peak.
     pub peak_bytes: u64,
 }

@@ -2,6 +2,7 @@
 
 use super::call_paths::CallPath;
 use super::containers::Container;
+use super::language::Language;
 use super::worth::at_least;
 use super::{Evidence, Savings};
 use crate::names;
@@ -14,7 +15,11 @@ const SMALL: u64 = 256;
 const RUN: u64 = 64;
 
 /// One block after another, where one would do.
-pub(super) fn temporary(path: &CallPath, through: Option<&str>) -> Option<(Evidence, Savings, String)> {
+pub(super) fn temporary(
+    path: &CallPath,
+    through: Option<&str>,
+    language: Language,
+) -> Option<(Evidence, Savings, String)> {
     let (c, p) = (&path.counts, &path.patterns);
     let freed_before_next = p.alternating;
     if !at_least(freed_before_next, 90, c.allocations) || at_least(p.growth_steps, 10, c.allocations) {
@@ -29,10 +34,14 @@ pub(super) fn temporary(path: &CallPath, through: Option<&str>) -> Option<(Evide
         container: path.container.map(Container::name),
     };
     let remedy = match (path.container, through) {
+        _ if language == Language::DropGlue => {
+            "It is allocated while a value is dropped: drop fewer such values, or keep them for reuse.".to_owned()
+        }
         (Some(container), _) => container.remedy().to_owned(),
         (None, Some(through)) => {
             format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
         }
+        (None, None) if language == Language::Rust => "Keep one buffer outside of the loop, and reuse it.".to_owned(),
         (None, None) if p.smallest != p.largest => {
             "Keep one block outside of the loop, as large as it has to be.".to_owned()
         }
@@ -116,6 +125,7 @@ fn plus((a, s): (Evidence, Savings), (b, t): (Evidence, Savings)) -> (Evidence, 
         allocations: sum(s.allocations, t.allocations),
         copied_bytes: sum(s.copied_bytes, t.copied_bytes),
         freed_by_others: sum(s.freed_by_others, t.freed_by_others),
+        large_bytes: sum(s.large_bytes, t.large_bytes),
         peak_bytes: sum(s.peak_bytes, t.peak_bytes),
     };
     (evidence, saves)

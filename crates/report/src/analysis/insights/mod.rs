@@ -1,13 +1,14 @@
 //! Habits that cost: what a colleague would point at who looked over somebody's shoulder.
 //!
 //! An insight has a place, its evidence in numbers, what could be done about it and what that would save at the most.
-//! A program without such habits has no insights: each insight is worth a hundredth of the program's cost of
-//! allocating, or of its peak, and is not small in itself ([`worth`]).
+//! A program without such habits has no insights: each insight is worth a hundredth of malloc's time, or of the peak, and is not
+//! small in itself ([`worth`]).
 
 mod call_paths;
 mod containers;
 mod growth;
 mod insight;
+mod language;
 mod lifetimes;
 mod outside;
 mod popular_containers;
@@ -19,8 +20,8 @@ use mallow_profile::{Profile, Quantity};
 use super::functions::Functions;
 use call_paths::CallPaths;
 use containers::Containers;
-use insight::Finding;
-pub use insight::{Evidence, Insight, Insights, Outside, OutsideModule, Savings};
+pub use insight::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings};
+use insight::{Finding, SHARE};
 use worth::Whole;
 
 /// All insights, at most `limit` of them in full. None where the profile does not have patterns.
@@ -36,11 +37,19 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
     found.extend(popular_containers::find(&paths, &whole, &found));
     let mut found: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
     found.extend(outside::find(profile, &functions, &whole));
-    let mut ranked: Vec<(f64, Finding)> = found.into_iter().map(|f| (whole.share(&f.saves), f)).collect();
+    // What may save a hundredth of the run, or of the peak, comes first.
+    let rank = |f: &Finding| {
+        let (malloc, peak) = (whole.malloc_share(&f.saves), whole.peak_share(&f.saves));
+        let matters = peak >= SHARE || whole.run_share(&f.saves).is_none_or(|share| share >= SHARE);
+        f64::from(u8::from(matters)) + malloc.max(peak)
+    };
+    let mut ranked: Vec<(f64, Finding)> = found.into_iter().map(|f| (rank(&f), f)).collect();
     ranked.sort_by(|(a, f), (b, g)| b.total_cmp(a).then(f.largest.cmp(&g.largest)));
     let insights_in_all = ranked.len() as u64;
     ranked.truncate(limit);
-    let insight = |(share, f): (f64, Finding)| Insight {
+    // More digits would be an estimate's pretence.
+    let rounded = |share: f64| (share * 1e4).round() / 1e4;
+    let insight = |(_, f): (f64, Finding)| Insight {
         frame: functions.frame(&f.step),
         through: f.through.map(|through| functions.name(through)),
         sites: f.sites,
@@ -48,10 +57,13 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
         evidence: f.evidence,
         remedy: f.remedy,
         saves: f.saves,
-        // More digits would be an estimate's pretence.
-        share: (share * 1e4).round() / 1e4,
+        malloc_share: rounded(whole.malloc_share(&f.saves)),
+        peak_share: rounded(whole.peak_share(&f.saves)),
+        run_share: whole.run_share(&f.saves).map(rounded),
     };
-    Insights { insights_in_all, insights: ranked.into_iter().map(insight).collect() }
+    let malloc_time =
+        whole.malloc_of_run().map(|(least, most)| MallocTime { least: rounded(least), most: rounded(most) });
+    Insights { insights_in_all, insights: ranked.into_iter().map(insight).collect(), malloc_time }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::function_kind::FunctionKind;
 use super::super::functions::{FunctionId, Functions, Step};
 use super::super::overview::by_stack;
-use super::worth::{Whole, at_least};
+use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Outside, OutsideModule, Savings};
 
 /// Fewer allocations than this, and fewer bytes, are what any program has.
@@ -91,7 +91,7 @@ fn finding(when: When, sums: Sums, profile: &Profile, whole: &Whole) -> Option<F
     Some(Finding {
         evidence,
         remedy: remedy.to_owned(),
-        saves: Savings { allocations: counts.allocations, ..Savings::default() },
+        saves: Savings { allocations: counts.allocations, large_bytes: large_bytes(&counts), ..Savings::default() },
         step,
         through: None,
         sites,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::functions::FunctionId;
 use super::call_paths::CallPaths;
 use super::containers::Container;
-use super::worth::{Whole, at_least};
+use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
 
 /// The smallest share of all allocations, in percent, from which on a container is named.
@@ -38,12 +38,16 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         let largest = *roots.iter().max_by_key(|&&root| paths.get(root).counts.allocations)?;
         let path = paths.get(largest);
         let allocated_bytes = sum(&|root| paths.get(root).counts.allocated_bytes);
-        let saves = Savings { allocations, ..Savings::default() };
+        let large = sum(&|root| large_bytes(&paths.get(root).counts));
+        let saves = Savings { allocations, large_bytes: large, ..Savings::default() };
         // What is live together at the peak, or at the end, cannot be one that is kept and cleared.
         let live = sum(&|root| paths.get(root).counts.peak.max(paths.get(root).counts.leaked));
-        let remedy = match at_least(live, STORED_PERCENT, allocations) {
-            true => container.remedy_of_stored()?,
-            false => container.remedy(),
+        // And one is gone before the next comes only where most are.
+        let alternating = sum(&|root| paths.get(root).patterns.alternating);
+        let remedy = match (at_least(live, STORED_PERCENT, allocations), at_least(alternating, 50, allocations)) {
+            (true, _) => container.remedy_of_stored()?,
+            (false, true) => container.remedy(),
+            (false, false) => container.remedy_of_many(),
         };
         let finding = Finding {
             evidence: Evidence::PopularContainer { container: container.name(), allocations, allocated_bytes },

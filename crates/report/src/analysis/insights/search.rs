@@ -2,7 +2,8 @@
 
 use super::super::functions::Functions;
 use super::call_paths::CallPaths;
-use super::worth::{Whole, at_least};
+use super::language::language;
+use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
 use super::{growth, lifetimes};
 
@@ -57,7 +58,8 @@ impl Search<'_> {
             return false;
         }
         let through = path.through.filter(|_| path.inner.is_none()).and_then(|id| self.functions.known_name(id));
-        if let Some(habit) = growth::growth(path).or_else(|| lifetimes::temporary(path, through)) {
+        let language = language(self.functions, &path.step, through);
+        if let Some(habit) = growth::growth(path, language).or_else(|| lifetimes::temporary(path, through, language)) {
             return self.take(number, habit);
         }
         if !at_least(path.counts.allocations, PLACE_PERCENT, self.whole.counts.allocations) {
@@ -78,15 +80,20 @@ impl Search<'_> {
         if self.paths.is_wrapper(number) {
             return false;
         }
-        match growth::slack(self.paths.get(number), self.whole.counts.peak_bytes) {
+        let path = self.paths.get(number);
+        let language = language(self.functions, &path.step, None);
+        match growth::slack(path, self.whole.counts.peak_bytes, language) {
             Some(habit) => self.take(number, habit),
             None => false,
         }
     }
 
     /// True if it is worth a word.
-    fn take(&mut self, number: usize, (evidence, saves, remedy): Habit) -> bool {
+    fn take(&mut self, number: usize, (evidence, mut saves, remedy): Habit) -> bool {
         let path = self.paths.get(number);
+        if saves.allocations > 0 {
+            saves.large_bytes = large_bytes(&path.counts);
+        }
         if !self.whole.matters(&saves, path.counts.allocated_bytes) {
             return false;
         }

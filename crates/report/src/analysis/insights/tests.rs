@@ -385,10 +385,11 @@ fn containers_of_swift() {
 fn insights_are_ranked_and_cut() {
     let profile = habits();
     let found = all(&profile);
-    assert!(found.len() > 5 && found.is_sorted_by(|a, b| a.share >= b.share), "{found:#?}");
+    let share = |insight: &Insight| insight.malloc_share.max(insight.peak_share);
+    assert!(found.len() > 5 && found.is_sorted_by(|a, b| share(a) >= share(b)), "{found:#?}");
     let some = insights(&profile, 2);
     assert_eq!((some.insights_in_all, &some.insights[..]), (found.len() as u64, &found[..2]));
-    assert!(found.iter().all(|f| f.share > 0.0 && f.share <= 1.0 && !f.remedy.is_empty()));
+    assert!(found.iter().all(|f| share(f) > 0.0 && share(f) <= 1.0 && !f.remedy.is_empty()));
 }
 
 #[test]
@@ -423,16 +424,63 @@ fn a_copy_in_a_loop_is_one_insight_of_its_caller() {
 /// What is stored cannot be one string that is kept and cleared.
 #[test]
 fn a_remedy_for_temporary_strings_is_none_for_stored_ones() {
-    let of = |counts| {
+    let of = |counts, alternating| {
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
         b.site(process, &["work@a.rs:1", "main@a.rs:9"], blocks(300_000, 100, 0, 0));
         b.site(process, &["alloc::fmt::format::format_inner", "a::label@a.rs:5", "main@a.rs:10"], counts).patterns =
-            sizes(10, 30).into();
+            Patterns { alternating, ..sizes(10, 30) }.into();
         one(&b.profile)
     };
-    let stored = of(blocks(200_000, 20, 0, 200_000));
+    let stored = of(blocks(200_000, 20, 0, 200_000), 0);
     assert!(stored.remedy.starts_with("They are stored: "), "{}", stored.remedy);
-    let passing = of(Counts { peak: 1, peak_bytes: 20, ..blocks(200_000, 20, 0, 0) });
-    assert_eq!(passing.remedy, "write! into a String that is kept and cleared.");
+    let few = Counts { peak: 1, peak_bytes: 20, ..blocks(200_000, 20, 0, 0) };
+    assert_eq!(of(few, 150_000).remedy, "write! into a String that is kept and cleared.");
+    // Stored for a while, and gone before the program's peak.
+    assert_eq!(of(few, 50_000).remedy, "write! into the String that it becomes part of.");
+}
+
+#[test]
+fn drop_glue_and_rust_get_no_advice_for_c() {
+    let remedy = |frames: &[&str], size| one(&alternating_at(frames, size)).remedy;
+    let glue = ["core::ptr::drop_in_place<a::Pool>@mod.rs:1", "a::run@main.rs:5", "main@main.rs:9"];
+    assert_eq!(
+        remedy(&glue, 64),
+        "It is allocated while a value is dropped: drop fewer such values, or keep them for reuse."
+    );
+    assert_eq!(
+        remedy(&["a::run@main.rs:5", "main@main.rs:9"], 64),
+        "Keep one buffer outside of the loop, and reuse it."
+    );
+    assert_eq!(remedy(PLACE, 64), "Keep one outside of the loop, or take one on the stack.");
+}
+
+fn alternating_at(frames: &[&str], size: u64) -> Profile {
+    beside(frames, blocks(30_000, size, 0, 0), Patterns { alternating: 30_000, ..sizes(size, size) })
+}
+
+/// 600 reallocs of a run of half a second are nothing, and 400,000 allocations may be much of it.
+#[test]
+fn what_saves_next_to_nothing_of_the_run_does_not_matter() {
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    let counts = by_realloc(blocks(600, 30_000, 0, 0), 599);
+    b.site(process, PLACE, counts).patterns =
+        Patterns { growth_steps: 599, grown_buffers: 1, copied_bytes: 0, ..sizes(100, 60_000) }.into();
+    let mut profile = b.profile;
+    profile.cpu_us = Some(500_000);
+    let found = insights(&profile, 9);
+    let malloc_time = found.malloc_time.expect("the CPU time is known");
+    assert!(malloc_time.most < 0.01 && malloc_time.least < malloc_time.most, "{malloc_time:?}");
+    assert!(found.insights.iter().all(|insight| insight.malloc_share > 0.9 && !insight.matters()), "{found:?}");
+    assert!(!found.insights.is_empty(), "a share of nearly all of nothing");
+    let mut much = alternating_at(PLACE, 64);
+    much.cpu_us = Some(500_000);
+    let found = insights(&much, 9);
+    assert!(found.insights[0].matters() && found.insights[0].run_share.is_some_and(|share| share >= 0.05));
+    // Where nobody knows the CPU time, nothing is left out.
+    much.cpu_us = None;
+    let found = insights(&much, 9);
+    assert_eq!((found.malloc_time, found.insights[0].run_share), (None, None));
+    assert!(found.insights[0].matters());
 }

@@ -1,23 +1,33 @@
-//! What habits cost, and from what on they are worth a word.
+//! What allocating takes, and from what on a suggestion is worth a word.
 //!
-//! Costs are estimates, so that habits of different kinds can be ranked: what an allocation and its free cost with the C
-//! library's allocator, copying from cache and memory, and a free that has to go to another thread's arena. A program is
-//! compared with itself alone, so their proportions matter and not the machine.
+//! Estimates rank suggestions of different kinds: what an allocation and its free take with the C library's allocator, copying from
+//! cache and memory, and a free that has to go to another thread's arena. A program is compared with itself alone, so their
+//! proportions matter and not the machine. What malloc takes of a run is between two bounds, because it depends on sizes, lifetimes
+//! and caches: docs/design/analyses.md has the measurements.
 
 use mallow_profile::{Counts, Profile};
 
-use super::Savings;
+use super::insight::{SHARE, Savings};
 
-/// Nanoseconds of an allocation and its free.
+/// Estimated nanoseconds of an allocation and its free.
 const ALLOCATION: f64 = 20.0;
-/// Nanoseconds of a copied byte.
+/// Estimated nanoseconds of a copied byte.
 const COPIED_BYTE: f64 = 0.1;
-/// Nanoseconds that a free by another thread costs more, before anybody waits for a lock.
+/// Estimated nanoseconds that a free by another thread takes more, before anybody waits for a lock.
 const FREED_BY_OTHER: f64 = 40.0;
 
-/// The smallest share of the whole that is reported.
-const SHARE: f64 = 0.01;
-/// And from what on savings are not small in themselves; one of them suffices.
+/// Least nanoseconds of an allocation and its free.
+const ALLOCATION_LEAST: f64 = 5.0;
+/// Most nanoseconds of each: an allocation and its free among many live blocks of all sizes, a copied byte, a free by another thread, a
+/// byte of a large block, whose pages may come from the kernel each time.
+const ALLOCATION_MOST: f64 = 1000.0;
+const COPIED_BYTE_MOST: f64 = 0.5;
+const FREED_BY_OTHER_MOST: f64 = 1000.0;
+const LARGE_BYTE_MOST: f64 = 0.25;
+/// Sites whose blocks have so many bytes on average have large blocks.
+const LARGE_BLOCK: u64 = 64 << 10;
+
+/// From what on savings are not small in themselves; one of them suffices.
 const ALLOCATIONS: u64 = 10_000;
 const COPIED_BYTES: u64 = 10 << 20;
 const PEAK_BYTES: u64 = 1 << 20;
@@ -29,7 +39,11 @@ const LARGE_BYTES: u64 = 10 << 20;
 pub(crate) struct Whole {
     /// Sums over all sites.
     pub counts: Counts,
-    cost: f64,
+    time: f64,
+    least_ns: f64,
+    most_ns: f64,
+    /// CPU time of the run.
+    cpu_ns: Option<f64>,
 }
 
 impl Whole {
@@ -40,15 +54,36 @@ impl Whole {
             allocations: profile.totals.allocations,
             copied_bytes: patterns().fold(0, |sum, p| sum.saturating_add(p.copied_bytes)),
             freed_by_others: patterns().fold(0, |sum, p| sum.saturating_add(p.freed_by_others)),
+            large_bytes: profile.sites.iter().fold(0, |sum, site| sum.saturating_add(large_bytes(&site.counts))),
             peak_bytes: 0,
         };
-        Self { counts: profile.totals, cost: cost(&all) }
+        Self {
+            counts: profile.totals,
+            time: time(&all),
+            least_ns: all.allocations as f64 * ALLOCATION_LEAST,
+            most_ns: most(&all),
+            cpu_ns: profile.cpu_us.filter(|&us| us > 0).map(|us| us as f64 * 1000.0),
+        }
     }
 
-    /// The share of the program's cost of allocating, or of its peak, whichever is larger; at most 1.
-    pub fn share(&self, saves: &Savings) -> f64 {
-        let cost = part(cost(saves), self.cost);
-        cost.max(part(saves.peak_bytes as f64, self.counts.peak_bytes as f64))
+    /// The share of malloc's time that this saves, estimated; at most 1.
+    pub fn malloc_share(&self, saves: &Savings) -> f64 {
+        part(time(saves), self.time)
+    }
+
+    /// The share of the bytes live at the peak; at most 1.
+    pub fn peak_share(&self, saves: &Savings) -> f64 {
+        part(saves.peak_bytes as f64, self.counts.peak_bytes as f64)
+    }
+
+    /// The most that this may save of the run's CPU time; None: that is not known.
+    pub fn run_share(&self, saves: &Savings) -> Option<f64> {
+        self.cpu_ns.map(|cpu| part(most(saves), cpu))
+    }
+
+    /// Between which shares of the run's CPU time malloc's time lies; None: that is not known.
+    pub fn malloc_of_run(&self) -> Option<(f64, f64)> {
+        self.cpu_ns.map(|cpu| (part(self.least_ns, cpu), part(self.most_ns, cpu)))
     }
 
     /// Is it worth a word? `bytes` is what is allocated there.
@@ -58,12 +93,25 @@ impl Whole {
             || saves.freed_by_others >= ALLOCATIONS
             || saves.peak_bytes >= PEAK_BYTES
             || saves.allocations >= LARGE_ALLOCATIONS && bytes >= LARGE_BYTES;
-        large && self.share(saves) >= SHARE
+        large && self.malloc_share(saves).max(self.peak_share(saves)) >= SHARE
     }
 }
 
-fn cost(s: &Savings) -> f64 {
+/// The bytes of these counts, where their blocks are large on average.
+pub(crate) fn large_bytes(counts: &Counts) -> u64 {
+    let average = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
+    if average >= LARGE_BLOCK { counts.allocated_bytes } else { 0 }
+}
+
+fn time(s: &Savings) -> f64 {
     s.allocations as f64 * ALLOCATION + s.copied_bytes as f64 * COPIED_BYTE + s.freed_by_others as f64 * FREED_BY_OTHER
+}
+
+fn most(s: &Savings) -> f64 {
+    s.allocations as f64 * ALLOCATION_MOST
+        + s.copied_bytes as f64 * COPIED_BYTE_MOST
+        + s.freed_by_others as f64 * FREED_BY_OTHER_MOST
+        + s.large_bytes as f64 * LARGE_BYTE_MOST
 }
 
 fn part(part: f64, whole: f64) -> f64 {
