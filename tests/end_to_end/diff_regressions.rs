@@ -117,7 +117,7 @@ fn a_go_program_with_a_slice_that_grows_and_a_function_of_another_name() {
         let main = source(&format!("go_{name}/main.go"));
         ran(go(place.path()).args(["run", &main, &format!("{name}.pb.gz")]));
     }
-    let report = diff(place.path(), &["--focus", "main\\."], ["before.pb.gz", "after.pb.gz"]);
+    let report = diff(place.path(), &["--by", "allocations", "--focus", "main\\."], ["before.pb.gz", "after.pb.gz"]);
     let changed = rows(&report, "different");
     assert!(!changed.is_empty() && has(&changed[0], "", "main.buildIndex"), "{report:#}");
     assert_eq!((&changed[0]["before"], &report["only_before"]["rows_in_all"]), (&400.into(), &0.into()), "{report:#}");

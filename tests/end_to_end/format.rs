@@ -99,7 +99,7 @@ fn agree(case: &Case, record: &Recorded, regions: bool) {
         assert_eq!(found["why"], Value::Null, "{what}");
         assert_eq!(found["contradictions"], Value::Array(Vec::new()), "{what}");
         same(&what, &found["report"], &json(place, &["report", "--json"], file));
-        let leaks = json(place, &["leaks", "--json"], file);
+        let leaks = json(place, &["leaks", "--json", "--no-built-in"], file);
         if !regions {
             let pool = leaks["emergency_pool"]["leaked"].as_u64().unwrap_or(0);
             same_leaks(&what, &found["leaks"], &leaks["sites"], pool, *file != record.file);

@@ -57,7 +57,7 @@ fn each_habit_is_reported_at_its_function() {
     assert_eq!(number(&evidence("double_table"), "kept_slack"), 4 << 20);
     assert_eq!(
         (number(&evidence("before_main"), "allocations"), number(&evidence("at_exit"), "allocations")),
-        (5000, 5000)
+        (20_000, 20_000)
     );
 
     // In words: the first few, or all.
@@ -73,7 +73,7 @@ fn each_habit_is_reported_at_its_function() {
     for line in [
         "A std::vector is built anew 4,000 times",
         "freed together in 10 runs",
-        "5,000 allocations, 120 kB, after main",
+        "20,000 allocations, 480 kB, after main",
     ] {
         assert!(all.contains(line), "{line:?} is not in\n{all}");
     }

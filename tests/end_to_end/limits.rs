@@ -14,7 +14,12 @@ fn ran_or_refused(what: &str, bare: &Outcome, run: &Outcome) -> bool {
         assert_ne!(run.status, 0, "{what}");
         return false;
     }
-    assert_eq!((run.status, run.out()), (bare.status, bare.out()), "{what}: {}", run.err());
+    // Where no process could take part, there is no recording, and the status says so.
+    let nothing = what.contains(" record ")
+        && bare.status == 0
+        && run.err().contains("mallow: nothing was recorded: no process of the command could");
+    let status = if nothing { 125 } else { bare.status };
+    assert_eq!((run.status, run.out()), (status, bare.out()), "{what}: {}", run.err());
     true
 }
 
@@ -285,10 +290,17 @@ fn little_address_space() {
 fn little_file_size() {
     for bytes in [200u64, 4096, 65536, 1 << 20, 2 << 20, 16 << 20] {
         let limit = format!("fsize={bytes}");
-        Case::target("busy").args(["4", "100"]).with([&limit]).may_say("process").three_ways();
-        // For mallow, too.
         let with = text(&program("with"));
         let busy = text(&program("busy"));
+        // Where it is too little for the process's file, there is no recording to compare.
+        match bytes {
+            ..65536 => both(|r| r, &[], &[&with, &limit, "--", &busy, "4", "100"]),
+            _ => {
+                Case::target("busy").args(["4", "100"]).with([&limit]).may_say("process").three_ways();
+                Vec::new()
+            }
+        };
+        // For mallow, too.
         both(|r| r, &[&with, &limit, "--"], &[&busy, "4", "100"]);
     }
 }

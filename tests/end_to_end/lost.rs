@@ -208,6 +208,10 @@ fn a_filter_that_forbids_the_wait_is_no_reason_to_die() {
     record(&[]);
     let reasons = reasons(place.path());
     assert!(reasons.len() == 1 && reasons[0].contains("seccomp filter"), "{reasons:?}");
+    // Nor does the gate for lost blocks pass of what was not looked at.
+    let gate = ["leaks", "--only", "lost", "--fail-on-leak", "l.mallow"];
+    let gate = Run::new(mallow(), place.path()).args(gate).go();
+    assert!(gate.status == 4 && gate.err().contains("lost is not known"), "{}{}", gate.out(), gate.err());
 }
 
 /// A call that fails installs no filter: the process waits, and is scanned.

@@ -31,6 +31,8 @@ fn sentences(report: &str) -> Vec<String> {
             "" => {}
             // A heading, and what belongs to it.
             _ if line.starts_with("Most ") || line.starts_with("Processes") => list = "places",
+            // A sum by programs; a page has its processes.
+            _ if line.starts_with("  Programs ") => list = "places",
             _ if line.starts_with("Insights") => list = "insights",
             _ if list == "places" => {}
             // The place of an insight is a name; what it may save is a sentence, and so is what stands below.

@@ -203,7 +203,7 @@ static bool habitual;
 
 static APART void allocate_outside() {
     Ring ring;
-    for (int i = 0; i < (habitual ? 5000 : 300); i++)
+    for (int i = 0; i < (habitual ? 20000 : 300); i++)
         ring.put(malloc(24));
 }
 

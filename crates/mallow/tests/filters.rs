@@ -192,7 +192,10 @@ fn small_rows_are_left_out_and_added_up() {
 #[test]
 fn a_filter_that_leaves_nothing_says_what_there_is() {
     for (filters, expected) in [
-        ("--process nobody", "mallow: --process nobody: there is no such process; there are leak (2), sh"),
+        (
+            "--process nobody",
+            "mallow: --process nobody: there is no such process; there are leak (2 processes, peak 410 kB), sh (pid ",
+        ),
         ("--process 1", "mallow: --process 1: there is no such process; there are "),
         ("--thread 1", "mallow: --thread 1: there is no such thread; there are "),
         (

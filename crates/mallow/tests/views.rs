@@ -95,7 +95,8 @@ fn fail_on_leak_is_for_scripts() {
     assert_eq!(output.status.code(), Some(0));
     let report = text(&output.stdout);
     assert!(
-        report.contains("all are suppressed") && report.contains("Unused suppression: leak:nobody (line 3)"),
+        report.contains("all that was live at the end is suppressed")
+            && report.contains("Unused suppression: leak:nobody (line 3)"),
         "{report}"
     );
 

@@ -74,7 +74,8 @@ pub struct LeaksFlags {
     pub no_built_in: bool,
     /// Fail if blocks are reported
     ///
-    /// For CI: exits with status 3 if a block is reported; with --only lost, if one is lost. Default: status 0.
+    /// For CI: exits with status 3 if a block is reported; with --only lost, with 3 if one is lost, and with 4 if none is, but a process
+    /// with live blocks was not scanned. Default: status 0.
     #[arg(long)]
     pub fail_on_leak: bool,
     /// Show only blocks in this state

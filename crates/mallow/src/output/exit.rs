@@ -13,6 +13,8 @@ pub const OK: ExitCode = ExitCode::SUCCESS;
 pub const FAILED: u8 = 1;
 /// `leaks --fail-on-leak` found leaks.
 pub const LEAKS_FOUND: u8 = 3;
+/// `leaks --only lost --fail-on-leak` found none, but a process was not scanned.
+pub const LEAKS_UNKNOWN: u8 = 4;
 /// `diff --fail-above` found a larger change.
 pub const CHANGED: u8 = 3;
 /// `guard` found an error.

@@ -97,15 +97,13 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
         Some(limits) => {
             let all: Vec<String> = [limits].into_iter().chain(recorded.unwatched.iter().cloned()).collect();
             all.iter().for_each(|sentence| stdio::notify(sentence));
-            let nothing =
-                (sight.seen == 0).then(|| "the process allocated nothing while mallow was attached".to_owned());
-            Unrecorded { missing: all, nothing }
+            // One that allocates nothing meanwhile is recorded all the same.
+            Unrecorded { missing: all, nothing: None }
         }
         None => unrecorded::warn(&command, &sight),
     };
     recorded.profile.unrecorded = missing;
-    if sight.seen == 0 && file.partial().is_some() {
-        let why = nothing.unwrap_or_else(|| "no process of the command took part".to_owned());
+    if let Some(why) = nothing.filter(|_| sight.seen == 0 && file.partial().is_some()) {
         stdio::notify(&format!("nothing was recorded: {why}; {}", file.abandon()));
         return Ok(Recorded { status: exit_status::after_nothing(exit_status), path: None });
     }

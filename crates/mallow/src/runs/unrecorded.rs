@@ -59,6 +59,8 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
                 warn_missing(format!("{last} was not recorded, only what led to it: {why}"));
             }
             (Some(why), _) => warn_missing(format!("{name} itself was not recorded, only what it started: {why}")),
+            // It was in sight, and allocated nothing: that is a recording.
+            (None, 0) if unwatched.is_empty() => {}
             (None, 0) => {
                 let why = "allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen";
                 nothing = Some(format!("{name} {why}"));
@@ -73,6 +75,9 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
         warn_missing(format!(
             "{processes} went unrecorded for want of memory, file size or permission (ulimit -v, ulimit -f, a change of user or root directory)"
         ));
+    }
+    if failed > 0 && seen == 0 {
+        nothing = Some("no process of the command could take part".to_owned());
     }
     missing.extend(unwatched.iter().map(|why| started(why, "recorded")));
     if still_running > 0 {

@@ -67,11 +67,22 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         }
         shown
     })?;
-    Ok(if flags.fail_on_leak && (report.reported > 0 || report.reported_bytes > 0) {
-        ExitCode::from(exit::LEAKS_FOUND)
-    } else {
-        exit::OK
-    })
+    if !flags.fail_on_leak {
+        return Ok(exit::OK);
+    }
+    if report.reported > 0 || report.reported_bytes > 0 {
+        return Ok(ExitCode::from(exit::LEAKS_FOUND));
+    }
+    let unknown = in_state(Some(LeakState::Unscanned), 0);
+    if state == Some(LeakState::Lost) && (unknown.reported > 0 || unknown.reported_bytes > 0) {
+        let size = leak_states::amount(&unknown, unknown.reported_bytes, unknown.reported, &Look::default());
+        stdio::notify(&format!(
+            "whether {size} are lost is not known: their processes were not scanned; mallow leaks --only unscanned says why, \
+             and record --scan-all scans all"
+        ));
+        return Ok(ExitCode::from(exit::LEAKS_UNKNOWN));
+    }
+    Ok(exit::OK)
 }
 
 /// The JSON of a recording, without suppressions.

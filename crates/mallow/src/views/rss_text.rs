@@ -239,8 +239,6 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
         RemedyKind::MmapThreshold => Line::new().strong(setting).plain(": gives large blocks back when they are freed"),
         RemedyKind::BackgroundThread => Line::new().strong(setting).plain(": gives free pages back after some seconds"),
         RemedyKind::NumpyHugePages => Line::new().strong(setting).plain(": arrays take the pages that are touched"),
-        RemedyKind::PythonMalloc => Line::new().strong(setting).plain(": small objects lie in malloc's heap"),
-        RemedyKind::ThreadStacks => Line::new().strong("stacks below 2 MB").plain(": no huge pages for them"),
         RemedyKind::OtherAllocator => {
             Line::new().strong("another allocator").plain(": jemalloc, say, keeps equal sizes together")
         }

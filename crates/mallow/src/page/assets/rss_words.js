@@ -11,7 +11,7 @@ const PARTS = {
 const REMEDIES = {
   malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back", decay: ": gives free pages back",
   mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives free pages back after some seconds",
-  numpy_huge_pages: ": arrays take the pages that are touched", python_malloc: ": small objects lie in malloc's heap",
+  numpy_huge_pages: ": arrays take the pages that are touched",
 };
 
 // An allocator's name, and of several where it is.

@@ -134,8 +134,6 @@ pub struct Ledger<'a> {
     pub managed_stacks: u64,
     /// Resident bytes of heaps of runtimes, but for what an allocator manages.
     pub runtimes: Vec<(HeapKind, u64)>,
-    /// Bytes of blocks in use in the pools of CPython.
-    pub pymalloc_used: u64,
     /// An estimate of the bytes of zeros in huge pages that the process asked for.
     pub huge_zeros: u64,
     /// What sites whose blocks are large had at the peak of live bytes, and have no more.
@@ -186,7 +184,6 @@ impl<'a> Ledger<'a> {
             arenas: Vec::new(),
             managed_stacks: 0,
             runtimes: Vec::new(),
-            pymalloc_used: heap.heaps.iter().flatten().map(|heap| heap.used).fold(0, u64::saturating_add),
             huge_zeros: heap.huge_zeros,
             large_given_up: large_given_up(profile, footprint, heap, &owners),
             others: Vec::new(),
