@@ -383,12 +383,22 @@ fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
     assert!((number(&sums["on_lines"]) - number(&timed["allocs_per_op"])).abs() < 1.52, "{sums}");
     assert!((30_000.0..30_100.0).contains(&number(&sums["setup"])), "{sums}");
     // The last of the chain: where it was inlined.
-    let made = line(timed, "setup_test.go", 16, "make([]byte, 40)");
-    assert!(made["part"] == "once" && about(&made["allocations"], 150.0), "{made}");
+    // The collector may take a few of them to the other run: these have an entry of their own.
+    let made: Vec<_> = timed["lines"]
+        .as_array()
+        .expect("lines")
+        .iter()
+        .filter(|line| line["part"] == "once" && line["what"] == "make([]byte, 40)")
+        .collect();
+    let [made] = &made[..] else { panic!("{timed:#}") };
+    assert!((number(&made["allocations"]) - 150.0).abs() < 0.1, "{made}");
+    assert_eq!(made["chain"].as_array().and_then(|chain| chain.last()).expect("a place")["line"], 16, "{made}");
     assert!(line(timed, "setup_test.go", 18, "new(int)")["part"].is_null(), "{timed}");
     assert_eq!(reset["sums"]["setup"], 0.0, "{reset}");
-    let parts = reset["lines"].as_array().expect("lines").iter().map(|line| &line["part"]);
-    assert!({ parts }.all(|part| part.is_null() || part == "untimed"), "{reset}");
+    // Beyond a few that the collector takes to the other run.
+    let timed = |line: &&Value| !line["part"].is_null() && line["part"] != "untimed";
+    let timed: Vec<_> = reset["lines"].as_array().expect("lines").iter().filter(timed).collect();
+    assert!(timed.iter().all(|line| number(&line["allocations"]) < 0.01), "{timed:#?}");
     let shown = module.mallow(&["bench", "--bench", "Timed", "--benchtime", "200x"]);
     assert!(shown.out().contains("make([]byte, 40) (set-up, once)\n"), "{}", shown.out());
     assert!(shown.out().contains("; set-up while the timer runs, 30,0"), "{}", shown.out());
