@@ -59,11 +59,11 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
                 warn_missing(format!("{last} was not recorded, only what led to it: {why}"));
             }
             (Some(why), _) => warn_missing(format!("{name} itself was not recorded, only what it started: {why}")),
-            // It was in sight, and allocated nothing: that is a recording.
-            (None, 0) if unwatched.is_empty() => {}
             (None, 0) => {
                 let why = "allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen";
-                nothing = Some(format!("{name} {why}"));
+                let why = format!("{name} {why}");
+                // It was in sight, and allocated nothing: that is a recording.
+                if unwatched.is_empty() { stdio::notify(&why) } else { nothing = Some(why) }
             }
             // It allocated nothing, and what it started did.
             (None, _) => {}
