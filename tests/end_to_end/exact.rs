@@ -13,7 +13,7 @@ type StartUp = OnceLock<(Counts, Counts)>;
 fn exact(start_up: &StartUp, program: &str, case: &str) {
     // Where all calls fail, or none is made, there is nothing to record.
     let of =
-        |rounds: &str| Case::target(program).args([case, rounds]).may_say("nothing was recorded").prints_addresses();
+        |rounds: &str| Case::target(program).args([case, rounds]).may_say("allocated nothing; ").prints_addresses();
     let many = of(ROUNDS).three_ways();
     let (stat, record) = start_up.get_or_init(|| (of("0").stat().counts(), of("0").record().counts()));
     let truth = Counts::truth(&many.bare.out());

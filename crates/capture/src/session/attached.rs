@@ -125,16 +125,15 @@ pub fn later_libraries_fail(error: &AttachError) -> String {
 }
 
 /// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second, and libraries
-/// that the process loads meanwhile are looked for as often.
+/// that the process loads meanwhile are looked for as often. `executed` was made before the process was attached to.
 ///
 /// Returns what the process did that is not seen.
 pub(super) fn wait(
     process: &AttachedProcess,
-    run: &RunDirectory,
     attachment: &mut Attachment,
+    mut executed: ExecutedPrograms,
     enough: &mut dyn FnMut() -> bool,
 ) -> Vec<String> {
-    let mut executed = ExecutedPrograms::of(process.pid, run.path());
     let handle = rustix::process::Pid::from_raw(process.pid as i32)
         .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
     let deadline = process.duration.map(|duration| Instant::now() + duration);

@@ -3,6 +3,7 @@
 use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::RunError;
+use super::executed::ExecutedPrograms;
 use crate::attach;
 use crate::chunk::ProcessStart;
 use crate::inside;
@@ -67,9 +68,10 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
     let settings =
         Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None, memory: false };
     let run = prepare(&settings, &attached::command_line(process.pid))?;
+    let executed = ExecutedPrograms::of(process.pid, run.path());
     let mut attachment = attached::attach(process, &run, attached::is_stopped)?;
     let start = Instant::now();
-    let unwatched = attached::wait(process, &run, &mut attachment, &mut || false);
+    let unwatched = attached::wait(process, &mut attachment, executed, &mut || false);
     let allocators_inside = attachment.allocators().to_vec();
     let detached = attached::detach(process, &run, attachment);
     run.end();

@@ -20,6 +20,9 @@ pub(super) struct ExecutedPrograms {
     run: PathBuf,
     /// Descendants from before, which have no part in the run.
     before: BTreeSet<u32>,
+    /// What the process itself was then. A child that still is that was forked, and has executed nothing; where addresses are not random
+    /// (`setarch -R`), a child that executes the same program is taken for one.
+    itself: Option<Image>,
     /// What each process was at the last look.
     images: FxHashMap<u32, Image>,
     /// By their paths: their processes.
@@ -44,11 +47,12 @@ impl Image {
 }
 
 impl ExecutedPrograms {
-    /// Those of process `pid` from now on, which takes part in the run of this directory.
+    /// Those of process `pid` from now on, which takes part in the run of this directory, or will at once: what it executes
+    /// between the patches and the first look would else be taken for older.
     pub fn of(pid: u32, run: &Path) -> Self {
         let before = descendants(pid).into_iter().collect();
         let (images, programs) = (FxHashMap::default(), BTreeMap::new());
-        Self { pid, run: run.to_owned(), before, images, programs, pace: Pace::new(PAUSE) }
+        Self { pid, run: run.to_owned(), before, itself: Image::of(pid), images, programs, pace: Pace::new(PAUSE) }
     }
 
     /// Looks at its descendants, and at itself, unless the last look was just before.
@@ -67,6 +71,7 @@ impl ExecutedPrograms {
             // The mappings decide; reading them holds up the process's own page faults. What it became after its image was
             // read is seen at the next look.
             if before.get(&pid) != Some(&image)
+                && self.itself.as_ref() != Some(&image)
                 && is_in_run(pid, &self.run) == Some(false)
                 && let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe"))
             {

@@ -3,6 +3,7 @@
 use super::attached::{self, AttachedProcess};
 use super::command::{final_rss, prepare, spawn, wait, wait_and};
 use super::error::{RunError, not_executed};
+use super::executed::ExecutedPrograms;
 use super::idle_thread::IdleThread;
 use super::{exits, leftovers, memory};
 use crate::accounts::{EventSink, Options};
@@ -363,9 +364,10 @@ fn record_attached(
     enough: &mut dyn FnMut(Stage) -> bool,
     (allocators_inside, unwatched): (&mut Vec<AllocatorInside>, &mut Vec<String>),
 ) -> Result<Instant, AttachError> {
+    let executed = ExecutedPrograms::of(process.pid, run.path());
     let mut attachment = attached::attach(process, run, attached::is_stopped)?;
     shown.attached_ns.store(monotonic_ns(), Ordering::Release);
-    unwatched.append(&mut attached::wait(process, run, &mut attachment, &mut || enough(Stage::Running)));
+    unwatched.append(&mut attached::wait(process, &mut attachment, executed, &mut || enough(Stage::Running)));
     allocators_inside.extend_from_slice(attachment.allocators());
     enough(Stage::Detaching);
     // All threads stand still until one of them has done its part, and that needs a processor.
