@@ -106,6 +106,14 @@ fn nothing_recorded_replaces_nothing() {
     assert!(second.err().contains("; it.mallow stays the recording of "), "{}", second.err());
     assert!(fs::read(place.path().join("it.mallow")).expect("it stays") == before);
     assert_eq!(names(), ["it.mallow"]);
+    // A device has no file to keep, and the reason is the same.
+    let device =
+        Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "/dev/null", "--", program, "3", "10"]);
+    let device = device.go();
+    assert_eq!(device.status, 125, "{}", device.err());
+    let lines = own(&device.err());
+    assert!(lines.len() == 1 && lines[0].contains("; link it dynamically"), "{lines:?}");
+    assert!(lines[0].ends_with("; what went to /dev/null is no recording"), "{lines:?}");
     // A command that fails keeps its own status: this one wants two arguments.
     assert_eq!(record(&[program]).status, 99);
     assert_eq!(names(), ["it.mallow"]);

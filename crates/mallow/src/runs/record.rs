@@ -103,7 +103,7 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
         None => unrecorded::warn(&command, &sight),
     };
     recorded.profile.unrecorded = missing;
-    if let Some(why) = nothing.filter(|_| sight.seen == 0 && file.partial().is_some()) {
+    if let Some(why) = nothing.filter(|_| sight.seen == 0) {
         stdio::notify(&format!("nothing was recorded: {why}; {}", file.abandon()));
         return Ok(Recorded { status: exit_status::after_nothing(exit_status), path: None });
     }

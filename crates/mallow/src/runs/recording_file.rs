@@ -112,8 +112,11 @@ impl RecordingFile {
         }
     }
 
-    /// Leaves everything as it was before. What to say of that. Precondition: it is written aside.
+    /// Leaves everything as it was before, but for what a device or a pipe took already. What to say of that.
     pub fn abandon(self) -> String {
+        if self.partial.is_none() {
+            return format!("what went to {} is no recording", self.path.display());
+        }
         match self.age() {
             Some(age) => format!("{} stays the recording of {} ago", self.path.display(), span(age.as_millis() as u64)),
             None => "no file was written".to_owned(),
