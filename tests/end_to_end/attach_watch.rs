@@ -354,3 +354,38 @@ fn what_cannot_be_watched_is_named() {
     let refused = attached(&["watch"], gone.id(), place.path());
     assert!(refused.status == 1 && refused.err().contains("there is no process"), "{}", refused.err());
 }
+
+/// What was allocated before mallow attached, or while nothing was sampled, is unknown: it is not "not live heap".
+#[test]
+fn older_blocks_are_not_known() {
+    let foreign = server("steady");
+    let joined = Target::start(Command::new(mallow()).args(["run", "--"]).arg(program("server")).arg("steady"));
+    until("the server's begin", || joined.field("SigCgt:").ends_with("4200").then_some(()));
+    let place = directory();
+    for (target, older, words) in [
+        (&foreign, "attached", " of it live heap since mallow attached, older blocks are not known"),
+        (&joined, "unsampled", " of it live heap while it was sampled, older blocks are not known"),
+    ] {
+        let [json, text] = ["json", "text"].map(|name| place.path().join(format!("{older}-{name}")));
+        let mut watch = watching(target, &json, &["--every", "1s"]);
+        let memory = wait_for(&json, "memory", |report| report["memory"].is_object())["memory"].clone();
+        watch.signal("TERM");
+        assert_eq!(watch.end(), 0);
+        assert_eq!((&memory["gap"], &memory["older_blocks"]), (&Value::Null, &older.into()), "{memory:#}");
+        let parts = memory["parts"].as_array().expect("parts");
+        let sum: u64 = parts.iter().filter_map(|row| row["bytes"].as_u64()).sum();
+        assert_eq!((Some(sum), &parts[0]["part"]), (memory["rss"].as_u64(), &"anonymous".into()), "{memory:#}");
+
+        let pid = target.pid().to_string();
+        let mut command = Command::new(mallow());
+        let mut watch = Alive::start(quiet(command.args(["watch", "-p", &pid, "--every", "1s", "-o"]).arg(&text)));
+        let report = until("a report", || {
+            let report = fs::read_to_string(&text).ok()?;
+            report.contains("  RSS ").then_some(report)
+        });
+        watch.signal("TERM");
+        assert_eq!(watch.end(), 0);
+        assert!(report.contains(words) && report.contains(" heap or mapped by the program"), "{report}");
+        assert!(!report.contains("not live heap") && !report.contains("free or mapped"), "{report}");
+    }
+}

@@ -62,6 +62,7 @@ fn a_process_is_shown_as_it_grows() {
     assert!(grown["report"]["attached"].is_u64() && grown["report"]["memory"]["rss"].as_u64() > Some(1 << 20));
     page.wait_for_text("#headline", "keep_request");
     page.wait_for_text("#notices", "blocks allocated before are not included");
+    page.wait_for_text("#tile-rss", "older blocks are not known");
     page.wait_for_text("#flame-table", "main");
     // The views are of one process and change by themselves.
     let live = "document.querySelector('#tile-sampled .figure').textContent";
@@ -79,7 +80,8 @@ fn a_process_is_shown_as_it_grows() {
     page.browser.wait_for("document.querySelector('#detail-source').textContent.includes('server.c')");
     page.browser.click("#detail-close");
     page.show("tab-memory");
-    page.wait_for_text("#memory-table", "live heap");
+    page.wait_for_text("#memory-table", "heap or mapped by the program");
+    page.wait_for_text("#memory-view", "of it live heap since mallow attached, older blocks are not known");
     page.check();
     for size in SIZES {
         page.resize(size);

@@ -61,7 +61,9 @@ pub fn metrics(of: &Measurement<'_>) -> String {
         page.gauge("mallow_resident_bytes", "RSS of the watched processes.", memory.rss as f64);
         page.gauge("mallow_proportional_bytes", "The same, shared pages divided by their users.", memory.pss as f64);
         page.gauge("mallow_swap_bytes", "Memory of the watched processes in swap.", memory.swap as f64);
-        page.gauge("mallow_resident_gap_bytes", "RSS that is no live block.", memory.gap as f64);
+        if let Some(gap) = memory.gap {
+            page.gauge("mallow_resident_gap_bytes", "RSS that is no live block.", gap as f64);
+        }
     }
     page.gauge("mallow_growing_sites", "Call sites that grow significantly.", report.growing as f64);
     let places = &report.places;

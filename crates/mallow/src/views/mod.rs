@@ -17,7 +17,7 @@ pub mod list;
 mod list_code;
 mod list_sheet;
 pub mod manual;
-mod peak_text;
+pub mod peak_text;
 mod programs;
 pub mod report;
 pub mod report_document;

@@ -37,6 +37,7 @@ pub fn since(older: OlderBlocks) -> &'static str {
         OlderBlocks::Attached => "since mallow attached",
         OlderBlocks::Forked => "since it forked",
         OlderBlocks::Freed => "while it was recorded",
+        OlderBlocks::Unsampled => "while it was sampled",
     }
 }
 

@@ -86,6 +86,5 @@ pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_chan
 pub use verdict::{Held, LiveBlocks, LiveMoment, Saving, Statement, Verdict, verdict};
 pub use watched::{
     Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched,
-    WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, memory_parts, watched,
-    watched_memory,
+    WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, watched, watched_memory,
 };

@@ -86,7 +86,7 @@ function paint(answer) {
   const tiles = [
     tile("live", "Live now", formatEstimate(report.live_bytes, formatBytes), [`${formatEstimate(report.live, formatCount)} blocks`, `${formatCount(report.samples)} samples`], { view: "flame", by: "leaked" }),
     tile("growing", "Places that grow", formatCount(grows), [sure], { view: "places", sort: "" }),
-    memory && tile("rss", "RSS", formatBytes(memory.rss), [`${formatBytes(memory.gap)} of it ${report.attached === null ? "not live heap" : "free, or allocated before"}`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
+    memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${formatBytes(memory.gap)} of it is not live heap`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
     tile("sampled", "Watched for", formatTime(report.watched_ms), [report.period_bytes === null ? "nothing is sampled" : `one sample in ${formatBytes(report.period_bytes)}`], { view: "flame", by: "bytes" }),
   ];
   const focused = document.activeElement?.closest?.(".tile")?.id;

@@ -3,6 +3,7 @@
 import { element, fill, message, nameText } from "./dom.js";
 import { latestLook } from "./live_panel.js";
 import { onColours, partColour } from "./palette.js";
+import { SINCE } from "./rss_words.js";
 import { Table } from "./table.js";
 import { formatBytes, formatCount, formatEstimate, formatShare, formatTime, placeOf } from "./units.js";
 
@@ -39,7 +40,7 @@ export class LivePlaceView {
   }
 }
 
-const PARTS = { live_heap: "live heap", other_anonymous: "free, or mapped by the program", stacks: "stacks", files: "code and data of files", shared: "shared memory", mallow: "Mallow" };
+const PARTS = { live_heap: "live heap", other_anonymous: "free or mapped by the program", anonymous: "heap or mapped by the program", stacks: "stacks", files: "files", shared: "shared memory", mallow: "Mallow's own" };
 
 export class LiveMemoryView {
   constructor() {
@@ -48,7 +49,8 @@ export class LiveMemoryView {
   }
 
   async update() {
-    const memory = latestLook()?.report.memory;
+    const report = latestLook()?.report;
+    const memory = report?.memory;
     if (!memory) {
       fill(this.node, message("The memory of the process cannot be read."));
       return;
@@ -57,7 +59,7 @@ export class LiveMemoryView {
     const sum = parts.reduce((all, part) => all + part.bytes, 0) || 1;
     const signed = (bytes) => `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
     fill(this.node,
-      element("p", {}, `RSS is ${formatBytes(memory.rss)}; PSS ${formatBytes(memory.pss)}`, memory.swap > 0 && `, and ${formatBytes(memory.swap)} in swap`, "."),
+      element("p", {}, `RSS is ${formatBytes(memory.rss)}; PSS ${formatBytes(memory.pss)}`, memory.swap > 0 && `, and ${formatBytes(memory.swap)} in swap`, memory.gap === null ? `; ${formatBytes(Math.max(0, report.live_bytes.value))} of it live heap ${SINCE[memory.older_blocks] ?? ""}, older blocks are not known.` : "."),
       element("div", { class: "strip", "aria-hidden": "true" }, parts.map((part, at) => element("i", { title: PARTS[part.part], style: { width: `${(100 * part.bytes) / sum}%`, background: partColour(at) } }))),
       element("table", { class: "parts", id: "memory-table" }, element("thead", {}, element("tr", {}, ["", "Part", "Bytes", "Share", "Since the watching began"].map((t) => element("th", { scope: "col" }, t)))),
         element("tbody", {}, parts.map((part, at) => element("tr", { "data-part": part.part, class: part.part === memory.grows ? "strong" : null },

@@ -36,7 +36,7 @@ export function partWords(part, allocator) {
   return PARTS[part] ?? printable(part).replaceAll("_", " ");
 }
 
-const SINCE = { attached: "since mallow attached", forked: "since it forked", freed: "while it was recorded" };
+export const SINCE = { attached: "since mallow attached", forked: "since it forked", freed: "while it was recorded", unsampled: "while it was sampled" };
 
 // When the kernel's maximum was reached; a reading's time is another one.
 function reachedWords({ peak_is_older: isOlder, peak_after_ms: after, peak_by_ms: by }) {

@@ -136,7 +136,15 @@ fn memory() -> WatchedMemory {
     let parts = [(MemoryPart::LiveHeap, 1_300_000_000, 9), (MemoryPart::OtherAnonymous, 300_000_000, 120_000_000)];
     let grows = Some(MemoryPart::OtherAnonymous);
     let (rss, pss) = (1_600_000_000, 1_600_000_000);
-    WatchedMemory { rss, pss, swap: 0, gap: 300_000_000, parts: parts.map(row).to_vec(), grows }
+    WatchedMemory {
+        rss,
+        pss,
+        swap: 0,
+        gap: Some(300_000_000),
+        older_blocks: None,
+        parts: parts.map(row).to_vec(),
+        grows,
+    }
 }
 
 fn state() -> State {

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use mallow_capture::watch::Watch;
 use mallow_report::analysis::sampled::Book;
-use mallow_report::analysis::{MemoryParts, Watched, WatchedMemory, memory_parts, watched_memory};
+use mallow_report::analysis::{MemoryParts, OlderBlocks, Watched, WatchedMemory, watched_memory};
 
 /// The parts of RSS when the watching began.
-#[derive(Default)]
 pub struct MemoryHistory {
     before: Option<MemoryParts>,
+    /// The program may have allocated while nothing was sampled.
+    was_unsampled: bool,
     shown: Option<Shown>,
 }
 
@@ -25,15 +26,21 @@ const SHOWN: Duration = Duration::from_secs(1);
 const SHARE: u32 = 100;
 
 impl MemoryHistory {
-    /// Takes the first account of a program, once it runs.
+    /// Of a program that has run before: joined, whatever was sampled of it then.
+    pub fn new(has_run: bool) -> Self {
+        Self { before: None, was_unsampled: has_run, shown: None }
+    }
+
+    /// Takes the first account of a program, once it runs. Called with each look: whoever switches sampling off is noticed.
     pub fn begin(&mut self, watch: &Watch, book: &Book) {
+        self.was_unsampled |= !watch.control().sampling();
         if self.before.is_some() || watch.running() == 0 {
             return;
         }
         let footprints = watch.footprints();
         if !footprints.is_empty() {
             let live_bytes = book.history().last().map_or(0, |&(_, bytes)| bytes);
-            self.before = Some(memory_parts(&footprints, live_bytes));
+            self.before = Some(MemoryParts::of(&footprints, live_bytes));
         }
     }
 
@@ -44,8 +51,12 @@ impl MemoryHistory {
             return None;
         }
         let live_bytes = report.live_bytes.value.max(0.0) as u64;
-        let before = *self.before.get_or_insert_with(|| memory_parts(&footprints, live_bytes));
-        Some(watched_memory(&footprints, live_bytes, &before))
+        let before = *self.before.get_or_insert_with(|| MemoryParts::of(&footprints, live_bytes));
+        let older_blocks = match report.attached {
+            Some(_) => Some(OlderBlocks::Attached),
+            None => self.was_unsampled.then_some(OlderBlocks::Unsampled),
+        };
+        Some(watched_memory(&footprints, live_bytes, older_blocks, &before))
     }
 
     /// The account for the live view, which is drawn more often than memory should be read.

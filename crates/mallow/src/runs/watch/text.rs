@@ -14,6 +14,7 @@ use crate::output::text::estimates::{
 use crate::output::text::units::{bytes, of, share, span};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by, stacked};
+use crate::views::peak_text::since;
 
 /// A memory error, as text or as a line of JSON.
 pub fn memory_error(error: &ErrorDocument, look: &Look, stacks: bool, as_json: bool) -> Result<String> {
@@ -183,7 +184,7 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
         0 | 1 => String::new(),
         processes => format!(", of {} with shared pages in each", of(processes as u64, "process")),
     };
-    let gap = format!("{}{swap}{whose}; {} of it is not live heap", size(memory.rss), size(memory.gap));
+    let gap = format!("{}{swap}{whose}; {}", size(memory.rss), heap_of(memory, report, look));
     let parts = memory.parts.iter().filter(|row| row.bytes > 0);
     let parts: Vec<String> = parts.map(|row| format!("{} {}", size(row.bytes), part(row.part))).collect();
     let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
@@ -198,10 +199,29 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     lines
 }
 
+/// What of RSS is live heap, or is not; where older blocks are not known, only how much of the heap is known.
+fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
+    let size = |size| bytes(size, look.exact);
+    match (memory.gap, memory.older_blocks) {
+        (Some(gap), _) => format!("{} of it is not live heap", size(gap)),
+        (None, older) => {
+            let since = older.map(since).unwrap_or_default();
+            let live = size(report.live_bytes.value.max(0.0) as u64);
+            format!("{live} of it live heap {since}, {}", UNKNOWN)
+        }
+    }
+}
+
+/// Of the blocks that were allocated before mallow attached, or while nothing was sampled.
+const UNKNOWN: &str = "older blocks are not known";
+
 /// The same in one line: RSS, the gap, and what grows.
 pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
-    let gap = format!("{}, {} of it not live", size(memory.rss), size(memory.gap));
+    let gap = match memory.gap {
+        Some(gap) => format!("{}, {} of it not live", size(memory.rss), size(gap)),
+        None => format!("{}, {UNKNOWN}", size(memory.rss)),
+    };
     match memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
         Some(row) => {
             let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
@@ -215,6 +235,7 @@ fn part(part: MemoryPart) -> &'static str {
     match part {
         MemoryPart::LiveHeap => "live heap",
         MemoryPart::OtherAnonymous => "free or mapped by the program",
+        MemoryPart::Anonymous => "heap or mapped by the program",
         MemoryPart::Stacks => "stacks",
         MemoryPart::Files => "files",
         MemoryPart::Shared => "shared memory",

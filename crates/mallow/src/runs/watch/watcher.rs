@@ -112,7 +112,7 @@ impl<'a> Watcher<'a> {
         };
         Self {
             session,
-            memory: MemoryHistory::default(),
+            memory: MemoryHistory::new(flags.pid.is_some()),
             watch,
             command,
             status: None,

@@ -63,6 +63,8 @@ pub enum OlderBlocks {
     Attached,
     /// It freed blocks that were never seen.
     Freed,
+    /// It may have run while nothing was sampled.
+    Unsampled,
 }
 
 impl OlderBlocks {

@@ -3,6 +3,8 @@
 use mallow_profile::{Footprint, MappingKind};
 use serde::Serialize;
 
+use super::super::rss::OlderBlocks;
+
 /// A part that grew less than this, or less than this share of RSS, is not named.
 const LEAST_BYTES: u64 = 1 << 20;
 const LEAST_SHARE: u64 = 50;
@@ -16,6 +18,8 @@ pub enum MemoryPart {
     /// Private memory of no file that is no live block: free pages and holes that the allocator keeps, its own data, and what the
     /// program maps itself.
     OtherAnonymous,
+    /// All private memory of no file, where some live blocks are not known: it is not divided then.
+    Anonymous,
     /// Stacks of all threads.
     Stacks,
     /// Code and data of files.
@@ -46,53 +50,90 @@ pub struct WatchedMemory {
     pub pss: u64,
     /// In swap.
     pub swap: u64,
-    /// RSS that is no live block, by the estimate of live bytes; 0 where that is more than RSS.
-    pub gap: u64,
+    /// RSS that is no live block, by the estimate of live bytes; 0 where that is more than RSS, null where `older_blocks` are not known.
+    pub gap: Option<u64>,
+    /// Why there may be live blocks that are not known; null: there are none.
+    pub older_blocks: Option<OlderBlocks>,
     /// What RSS consists of. The sum is RSS, unless more is live than is in memory.
     pub parts: Vec<MemoryPartRow>,
     /// The part that grew most since the watching began; null: none grew much.
     pub grows: Option<MemoryPart>,
 }
 
-/// Bytes by part.
-pub type MemoryParts = [(MemoryPart, u64); 6];
+/// What memory of some processes consists of at a moment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryParts {
+    live: u64,
+    anonymous: u64,
+    stacks: u64,
+    files: u64,
+    shared: u64,
+    mallow: u64,
+}
 
-/// The parts of the memory of some processes, which have so many live bytes together.
-pub fn memory_parts(footprints: &[Footprint], live_bytes: u64) -> MemoryParts {
-    let of = |kinds: &[MappingKind]| {
-        let mappings = footprints.iter().flat_map(|footprint| &footprint.mappings);
-        let chosen = mappings.filter(|mapping| kinds.contains(&mapping.kind));
-        chosen.fold(0, |sum: u64, mapping| sum.saturating_add(mapping.sizes.rss))
-    };
-    let anonymous = of(&[MappingKind::Heap, MappingKind::Anonymous]);
-    [
-        (MemoryPart::LiveHeap, live_bytes),
-        (MemoryPart::OtherAnonymous, anonymous.saturating_sub(live_bytes)),
-        (MemoryPart::Stacks, of(&[MappingKind::Stack, MappingKind::ThreadStack])),
-        (MemoryPart::Files, of(&[MappingKind::FileText, MappingKind::FileData])),
-        (MemoryPart::Shared, of(&[MappingKind::Shared])),
-        (MemoryPart::Mallow, of(&[MappingKind::Mallow, MappingKind::Kernel])),
-    ]
+impl MemoryParts {
+    /// Of some processes, which have so many live bytes together.
+    pub fn of(footprints: &[Footprint], live: u64) -> Self {
+        let of = |kinds: &[MappingKind]| {
+            let mappings = footprints.iter().flat_map(|footprint| &footprint.mappings);
+            let chosen = mappings.filter(|mapping| kinds.contains(&mapping.kind));
+            chosen.fold(0, |sum: u64, mapping| sum.saturating_add(mapping.sizes.rss))
+        };
+        Self {
+            live,
+            anonymous: of(&[MappingKind::Heap, MappingKind::Anonymous]),
+            stacks: of(&[MappingKind::Stack, MappingKind::ThreadStack]),
+            files: of(&[MappingKind::FileText, MappingKind::FileData]),
+            shared: of(&[MappingKind::Shared]),
+            mallow: of(&[MappingKind::Mallow, MappingKind::Kernel]),
+        }
+    }
+
+    /// Private memory of no file is divided only where all live blocks are known: what is unknown is not absent.
+    fn rows(&self, all_known: bool) -> Vec<(MemoryPart, u64)> {
+        let mut rows = match all_known {
+            true => vec![
+                (MemoryPart::LiveHeap, self.live),
+                (MemoryPart::OtherAnonymous, self.anonymous.saturating_sub(self.live)),
+            ],
+            false => vec![(MemoryPart::Anonymous, self.anonymous)],
+        };
+        rows.extend([
+            (MemoryPart::Stacks, self.stacks),
+            (MemoryPart::Files, self.files),
+            (MemoryPart::Shared, self.shared),
+            (MemoryPart::Mallow, self.mallow),
+        ]);
+        rows
+    }
 }
 
 /// The memory of some processes now, and what of it has grown. `before`: the parts when the watching began.
-pub fn watched_memory(footprints: &[Footprint], live_bytes: u64, before: &MemoryParts) -> WatchedMemory {
+pub fn watched_memory(
+    footprints: &[Footprint],
+    live_bytes: u64,
+    older_blocks: Option<OlderBlocks>,
+    before: &MemoryParts,
+) -> WatchedMemory {
     let sum = |size: fn(&Footprint) -> u64| footprints.iter().map(size).fold(0, u64::saturating_add);
     let rss = sum(|footprint| footprint.totals.rss);
+    let all_known = older_blocks.is_none();
     let grown = |bytes: u64, before: u64| i64::try_from(i128::from(bytes) - i128::from(before)).unwrap_or(i64::MAX);
-    let row = |((part, bytes), (_, before)): ((MemoryPart, u64), &(MemoryPart, u64))| MemoryPartRow {
+    let row = |((part, bytes), (_, before)): ((MemoryPart, u64), (MemoryPart, u64))| MemoryPartRow {
         part,
         bytes,
-        grown_bytes: grown(bytes, *before),
+        grown_bytes: grown(bytes, before),
     };
-    let parts: Vec<MemoryPartRow> = memory_parts(footprints, live_bytes).into_iter().zip(before).map(row).collect();
+    let now = MemoryParts::of(footprints, live_bytes).rows(all_known);
+    let parts: Vec<MemoryPartRow> = now.into_iter().zip(before.rows(all_known)).map(row).collect();
     let least = i64::try_from(LEAST_BYTES.max(rss / LEAST_SHARE)).unwrap_or(i64::MAX);
     let most = parts.iter().max_by_key(|row| row.grown_bytes).filter(|row| row.grown_bytes >= least);
     WatchedMemory {
         rss,
         pss: sum(|footprint| footprint.totals.pss),
         swap: sum(|footprint| footprint.totals.swap),
-        gap: rss.saturating_sub(live_bytes),
+        gap: all_known.then(|| rss.saturating_sub(live_bytes)),
+        older_blocks,
         grows: most.map(|row| row.part),
         parts,
     }
@@ -119,21 +160,36 @@ mod tests {
     fn the_part_that_grew_most_is_named() {
         use MappingKind::*;
         let before = [footprint(&[(Heap, 10 * MIB), (Anonymous, 5 * MIB), (FileText, 3 * MIB), (ThreadStack, MIB)])];
-        let before = memory_parts(&before, 9 * MIB);
+        let before = MemoryParts::of(&before, 9 * MIB);
         let now = [
             footprint(&[(Heap, 30 * MIB), (Anonymous, 5 * MIB), (FileText, 3 * MIB)]),
             footprint(&[(ThreadStack, MIB), (Shared, MIB), (Kernel, 4096)]),
         ];
-        let memory = watched_memory(&now, 12 * MIB, &before);
+        let memory = watched_memory(&now, 12 * MIB, None, &before);
         assert_eq!((memory.rss, memory.pss), (40 * MIB + 4096, 20 * MIB + 2048));
-        assert_eq!(memory.gap, 28 * MIB + 4096);
+        assert_eq!(memory.gap, Some(28 * MIB + 4096));
         let grown: Vec<_> = memory.parts.iter().map(|row| row.grown_bytes / MIB as i64).collect();
         assert_eq!(grown, [3, 17, 0, 0, 1, 0]);
         assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
         assert_eq!(memory.grows, Some(MemoryPart::OtherAnonymous));
-        assert_eq!(watched_memory(&now, 26 * MIB, &before).grows, Some(MemoryPart::LiveHeap));
-        let same = memory_parts(&now, 12 * MIB);
-        assert_eq!(watched_memory(&now, 12 * MIB + 4096, &same).grows, None);
-        assert_eq!(watched_memory(&[], 12 * MIB, &same).gap, 0);
+        assert_eq!(watched_memory(&now, 26 * MIB, None, &before).grows, Some(MemoryPart::LiveHeap));
+        let same = MemoryParts::of(&now, 12 * MIB);
+        assert_eq!(watched_memory(&now, 12 * MIB + 4096, None, &same).grows, None);
+        assert_eq!(watched_memory(&[], 12 * MIB, None, &same).gap, Some(0));
+    }
+
+    /// After attaching, 9 MiB that are known would say that the rest is no live heap; and blocks that take the place of older ones, that the
+    /// heap grows.
+    #[test]
+    fn where_older_blocks_are_not_known_the_heap_is_not_divided() {
+        use MappingKind::*;
+        let at = |heap| [footprint(&[(Heap, heap), (ThreadStack, MIB)])];
+        let before = MemoryParts::of(&at(50 * MIB), 0);
+        let memory = watched_memory(&at(50 * MIB), 9 * MIB, Some(OlderBlocks::Attached), &before);
+        assert_eq!((memory.gap, memory.grows), (None, None));
+        assert_eq!(memory.parts[0], MemoryPartRow { part: MemoryPart::Anonymous, bytes: 50 * MIB, grown_bytes: 0 });
+        assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
+        let grown = watched_memory(&at(60 * MIB), 9 * MIB, Some(OlderBlocks::Unsampled), &before);
+        assert_eq!(grown.grows, Some(MemoryPart::Anonymous));
     }
 }
