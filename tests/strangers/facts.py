@@ -36,6 +36,12 @@ def matters(insight):
     return insight.get("peak_share", 1.0) >= 0.01 or insight.get("run_share") is None or insight["run_share"] >= 0.01
 
 
+def program_of(process):
+    """The name that a process was called by, without its directory."""
+    called = next(iter(process["arguments"]), "") or process["executable"]
+    return called.rsplit("/", 1)[-1]
+
+
 def of_statement(statement, document):
     """A statement of the verdict, computed from the rest of the JSON where that has it."""
     found = dict(statement)
@@ -44,8 +50,17 @@ def of_statement(statement, document):
     causes = document.get("leak_causes") or []
     live = sum(cause["leaked_bytes"] for cause in causes)
     live += (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
+    kept = sum(part["leaked_bytes"] for part in document.get("kept", []))
+    kept += (document.get("emergency_pool") or {}).get("leaked_bytes", 0)
+    if kind in ("kept", "reachable", "live_last"):
+        found["kept_bytes"] = kept
+    elif statement.get("kept"):
+        found["kept_bytes"] = statement["kept"]["kept_bytes"]
     if kind == "at_peak":
         found["bytes"] = document["peak_bytes"]
+        if statement.get("program"):
+            of_program = [process for process in document["processes"] if program_of(process) == statement["program"]]
+            found["program_share"] = share(sum(process["peak_bytes"] for process in of_program), document["peak_bytes"])
         found["place_bytes"] = lists["peak"]["largest"][0]["peak_bytes"]
     elif kind == "lost":
         found["bytes"] = document["lost_bytes"]
@@ -80,7 +95,8 @@ def contradictions(document):
         elif kind == "reachable" and lost:
             yield "still reachable", f"{lost:,} lost"
     kinds = [statement["kind"] for statement in document["verdict"]["statements"]]
-    if document.get("lost_bytes") and kinds and "lost" in kinds and kinds[0] != "lost":
+    several = len({program_of(process) for process in document["processes"] if process["allocations"]}) > 1
+    if document.get("lost_bytes") and "lost" in kinds and kinds.index("lost") > several:
         yield f"verdict begins with {kinds[0]}", "lost blocks first"
 
 

@@ -36,14 +36,18 @@ REPORT = [
     r"|allocated .+; older blocks are not known)",
 ]
 
+KEEPS = r"{bytes:kept_bytes} that .+ keeps? by design"
+BESIDE = r"(?: beside " + KEEPS + r")?, {share:place_share} from .+"
+
 VERDICT = {
-    "lost": r"{bytes:bytes} lost, {share:place_share} from .+",
-    "at_peak": r"{bytes:bytes} at the peak, {share:place_share} from .+",
-    "reachable": r"{bytes:bytes} still reachable at the end, {share:place_share} from .+",
-    "live_last": r"{bytes:bytes} live(?: at the end(?: of the recording| \(not scanned for lost blocks\))?)?"
+    "lost": r"{bytes:bytes} lost" + BESIDE,
+    "at_peak": r"{bytes:bytes} at the peak(?:, {share:program_share} in .+?)?"
     r", {share:place_share} from .+",
+    "reachable": r"{bytes:bytes} still reachable at the end" + BESIDE,
+    "live_last": r"{bytes:bytes} live(?: at the end(?: of the recording| \(not scanned for lost blocks\))?)?" + BESIDE,
     "not_scanned": r"{bytes:bytes} live at the end were not scanned for lost blocks",
-    "none_lost": r"no block was lost",
+    "none_lost": r"no block was lost(?: but " + KEEPS + r")?",
+    "kept": r"nothing was live(?: at the end(?: of the recording)?)? but " + KEEPS,
     "nothing_live": r"nothing was live(?: at the end(?: of the recording)?)?",
     "nothing_allocated": r"nothing was allocated",
     "peak_saving": r"up to {share:of_whole} of the peak can be saved in .+",

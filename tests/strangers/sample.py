@@ -65,6 +65,7 @@ REPORT = {
         {
             "pid": 7,
             "executable": "/bin/leak",
+            "arguments": ["leak"],
             "start_ms": 10,
             "end_ms": 200,
             "threads": 1,

@@ -7,7 +7,7 @@ use super::diff_numbers::{Numbers, Reconciled, reconciled};
 use crate::flags::By;
 use crate::output::text::units::{count, of, percent};
 use crate::output::text::{
-    Align, Line, Look, Page, Table, change_style, described, function, location, measured, signed,
+    Align, Line, Look, Page, Table, change_style, described_by, function, location, measured, signed,
 };
 
 /// How many places are shown.
@@ -29,12 +29,16 @@ const NAMED: usize = 3;
 /// So many new names are on the first screen.
 const RENAMES: usize = 3;
 
-/// `encode HTTPEncoder.swift:297`
+/// `encode HTTPEncoder.swift:297`, `note_session server.cpp:21 (by make_payload)`
 fn name(place: &DiffPlace, look: &Look) -> String {
     let Some(frame) = &place.frame else { return "no stack that is known".to_owned() };
     let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
     let name = function(&frame.function, look);
-    if at.is_empty() { name } else { format!("{name} {at}") }
+    let name = if at.is_empty() { name } else { format!("{name} {at}") };
+    match &place.by {
+        Some(by) => format!("{name} (by {})", function(by, look)),
+        None => name,
+    }
 }
 
 /// `HTTPEncoder.swift:297`, or the function where no line is known.
@@ -205,9 +209,10 @@ pub fn places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits, page: &mut Pa
     for place in shown {
         let change = Line::new().styled(change_style(place.change), numbers.change_by(by, place.change));
         let margin = sampled.then(|| Line::new().plain(numbers.margin_by(by, place.estimate)));
+        let called = (place.by.as_deref(), place.through.as_deref());
         let last = [
             Line::new().plain(state(place, by, numbers)),
-            described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.stack, look),
+            described_by(place.frame.as_ref(), place.sites, called, &place.stack, look),
         ];
         table.row([change].into_iter().chain(margin).chain(last));
     }

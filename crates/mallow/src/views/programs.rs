@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use mallow_profile::Quantity;
-use mallow_report::analysis::{Overview, ProcessRow};
+use mallow_report::analysis::Overview;
 
 use super::report_document::has;
 use crate::output::text::units::{bytes, count, of};
@@ -20,24 +20,11 @@ struct Program {
     leaked_bytes: u64,
 }
 
-/// The name of a process's program: as it was called, without its directory.
-fn name(process: &ProcessRow) -> &str {
-    let called = process.arguments.first().filter(|name| !name.is_empty()).unwrap_or(&process.executable);
-    called.rsplit('/').next().unwrap_or(called)
-}
-
-/// Did several programs allocate?
-pub fn are_several(report: &Overview) -> bool {
-    let mut names = report.processes.iter().filter(|process| process.totals.allocations > 0).map(name);
-    let first = names.next();
-    has(report, Quantity::Processes) && names.any(|name| Some(name) != first)
-}
-
 /// Those with the highest peaks first.
 fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
     let mut programs: BTreeMap<&str, Program> = BTreeMap::new();
     for process in &report.processes {
-        let program = programs.entry(name(process)).or_default();
+        let program = programs.entry(process.program()).or_default();
         program.processes += 1;
         program.allocations = program.allocations.saturating_add(process.totals.allocations);
         program.own_peak = program.own_peak.max(process.own_peak_bytes);
@@ -94,7 +81,7 @@ pub fn show(report: &Overview, limit: usize, look: &Look, page: &mut Page) {
 mod tests {
     use mallow_report::testing::{Builder, blocks};
 
-    use super::{are_several, line, show};
+    use super::{line, show};
     use crate::output::text::{Look, Page};
     use crate::views::report_document::ReportDocument;
 
@@ -109,7 +96,7 @@ mod tests {
             b.profile.processes[process.0 as usize].own_peak_bytes = 4 * size;
         }
         let document = ReportDocument::without_hints(&b.profile, 9, 9);
-        assert!(are_several(&document.overview));
+        assert!(document.overview.has_several_programs());
         let mut page = Page::new(Look::default());
         show(&document.overview, 3, &Look::default(), &mut page);
         let expected = "  \
@@ -131,6 +118,6 @@ Programs by peak: cc1plus (2 processes, 12.0 kB), as (800
             let process = workers.process(pid, &["server"], 10);
             workers.site(process, &["f", "main"], blocks(4, 8, 0, 0));
         }
-        assert!(!are_several(&ReportDocument::without_hints(&workers.profile, 9, 9).overview));
+        assert!(!ReportDocument::without_hints(&workers.profile, 9, 9).overview.has_several_programs());
     }
 }

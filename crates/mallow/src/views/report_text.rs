@@ -23,14 +23,14 @@ const PROGRAMS: usize = 10;
 /// All of it. `sums`: what is not shown of a list is one row. `blocks`: histograms and threads, for the place before the
 /// verdict.
 pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blocks: &str) -> String {
-    let look = &Look { modules: programs::are_several(&account.overview), ..*look };
+    let look = &Look { modules: account.overview.has_several_programs(), ..*look };
     let ReportDocument { overview: report, insights, missing_names, .. } = account;
     let mut page = Page::new(*look);
     title(account, Line::new(), &mut page);
     page.gap();
     totals(account, (true, 2), look).onto(&mut page);
     show_unscanned(account, &mut page);
-    if programs::are_several(report) {
+    if report.has_several_programs() {
         page.gap();
         programs::show(report, PROGRAMS, look, &mut page);
     }

@@ -65,7 +65,7 @@ const STEPS: &[fn(&mut Parts)] = &[
 
 /// As much as fits below what is on the screen already.
 pub fn text(document: &ReportDocument, look: &Look) -> String {
-    let look = &Look { modules: programs::are_several(&document.overview), ..*look };
+    let look = &Look { modules: document.overview.has_several_programs(), ..*look };
     let rows = look.height.unwrap_or(ROWS).saturating_sub(OTHER_ROWS);
     // The answer is an address, and one command may make it a name.
     let command = |missing: &MissingNames| {
@@ -103,7 +103,7 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     title(document, Line::new().faint("; --all shows more"), &mut page);
     totals(document, (parts.frees, parts.rss), look).onto(&mut page);
     show_unscanned(document, &mut page);
-    if parts.programs && programs::are_several(report) {
+    if parts.programs && report.has_several_programs() {
         programs::line(report, look, &mut page);
     }
     if parts.processes && report.processes.len() > 1 && has(report, Quantity::Processes) {

@@ -1,6 +1,6 @@
 //! The last line of a report in words: what matters most.
 
-use mallow_report::analysis::{Frame, Held, LiveMoment, Measure, Saving, Statement};
+use mallow_report::analysis::{Frame, Held, KeptSum, LiveMoment, Measure, PeakProgram, Saving, Statement};
 use serde::Serialize;
 
 use super::report_document::ReportDocument;
@@ -48,7 +48,10 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     let size = |n: u64| bytes(n, look.exact);
     let held = |what: &str, held: &Held| {
         let place = place(held.place.as_ref(), look, lines);
-        format!("{} {what}, {} from {place}", size(held.bytes), part(held.place_bytes, held.bytes))
+        let program = held.program.as_ref().map(|program| format!(" in {program}")).unwrap_or_default();
+        let beside = held.kept.as_ref().map(|kept| format!(" beside {}", keeps(kept, look))).unwrap_or_default();
+        let part = part(held.place_bytes, held.bytes);
+        format!("{} {what}{beside}, {part} from {place}{program}", size(held.bytes))
     };
     let saved = |what: &str, saving: &Saving| {
         let place = place(Some(&saving.place), look, lines);
@@ -57,14 +60,21 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     match statement {
         Statement::NothingAllocated => "nothing was allocated".to_owned(),
         Statement::Lost(blocks) => held("lost", blocks),
-        Statement::AtPeak(blocks) => held("at the peak", blocks),
+        Statement::AtPeak { held: blocks, program } => {
+            let in_program = program.as_ref().map(|PeakProgram { program, program_bytes }| {
+                format!(", {} in {program}", part(*program_bytes, blocks.bytes))
+            });
+            held(&format!("at the peak{}", in_program.unwrap_or_default()), blocks)
+        }
         Statement::Reachable(blocks) => held("still reachable at the end", blocks),
         Statement::LiveLast(blocks) if document.is_unscanned() => {
             held("live at the end (not scanned for lost blocks)", blocks)
         }
         Statement::LiveLast(blocks) => held(live(document.live_moment), blocks),
         Statement::NotScanned { bytes } => format!("{} live at the end were not scanned for lost blocks", size(*bytes)),
-        Statement::NoneLost => "no block was lost".to_owned(),
+        Statement::NoneLost { kept: None } => "no block was lost".to_owned(),
+        Statement::NoneLost { kept: Some(kept) } => format!("no block was lost but {}", keeps(kept, look)),
+        Statement::Kept(kept) => format!("nothing was {} but {}", live(document.live_moment), keeps(kept, look)),
         Statement::Allocated { by, total, place_total, place: frame } => {
             let sum = match by {
                 Measure::Bytes => format!("{} allocated", size(*total)),
@@ -100,6 +110,16 @@ pub fn live(moment: LiveMoment) -> &'static str {
         LiveMoment::Detached => "live at the end of the recording",
         LiveMoment::Snapshot => "live",
     }
+}
+
+/// `1.14 MB that perl keeps by design`
+fn keeps(kept: &KeptSum, look: &Look) -> String {
+    let (keepers, keep) = match &kept.keepers[..] {
+        [one] => ((*one).to_owned(), "keeps"),
+        [all @ .., last] => (format!("{} and {last}", all.join(", ")), "keep"),
+        [] => ("a library".to_owned(), "keeps"),
+    };
+    format!("{} that {keepers} {keep} by design", bytes(kept.kept_bytes, look.exact))
 }
 
 fn part(part: u64, whole: u64) -> String {

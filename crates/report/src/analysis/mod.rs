@@ -1,6 +1,8 @@
 //! Pure functions from a `Profile` to reports.
 
 mod blocks;
+mod branches;
+mod callers;
 mod calls;
 mod changes;
 mod custom_allocators;
@@ -83,7 +85,7 @@ pub use timeline::{
 };
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
-pub use verdict::{Held, LiveBlocks, LiveMoment, Saving, Statement, Verdict, verdict};
+pub use verdict::{Held, KeptSum, LiveBlocks, LiveMoment, PeakProgram, Saving, Statement, Verdict, verdict};
 pub use watched::{
     Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched,
     WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, watched, watched_memory,

@@ -1,7 +1,7 @@
 //! What a person wants to know first about a recording.
 
 use mallow_profile::{
-    Counts, FAMILIES, FamilyCounts, Origin, Precisions, Process, Profile, StackId, StringId, add_precisions,
+    Counts, FAMILIES, FamilyCounts, Origin, Precisions, Process, Profile, Quantity, StackId, StringId, add_precisions,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -119,6 +119,25 @@ pub struct ProcessRow {
     pub foreign_frees: u64,
     /// Events that could not be recorded.
     pub lost: u64,
+}
+
+impl ProcessRow {
+    /// The name of its program: as it was called, without its directory.
+    pub fn program(&self) -> &str {
+        let called = self.arguments.first().filter(|name| !name.is_empty()).unwrap_or(&self.executable);
+        called.rsplit('/').next().unwrap_or(called)
+    }
+}
+
+impl Overview {
+    /// Whether several programs allocated.
+    pub fn has_several_programs(&self) -> bool {
+        let allocated = self.processes.iter().filter(|process| process.totals.allocations > 0);
+        let mut names = allocated.map(ProcessRow::program);
+        let first = names.next();
+        self.origin.as_ref().is_none_or(|origin| origin.quantities.has(Quantity::Processes))
+            && names.any(|name| Some(name) != first)
+    }
 }
 
 /// The largest places by one measure.

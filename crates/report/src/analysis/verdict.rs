@@ -1,5 +1,8 @@
 //! What a recording comes to: statements, the one that matters most first. Views put them into words.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use mallow_profile::{Profile, Quantity};
 use serde::Serialize;
 
@@ -8,10 +11,12 @@ use super::insights::Insights;
 use super::leak_causes::LeakCauses;
 use super::leak_sites::Leaked;
 use super::numbers::Measure;
-use super::overview::Overview;
+use super::overview::{Overview, ProcessRow};
 
 /// From this share of the peak on, in percent, what was live at the end is worth a statement before what may be saved.
 const MUCH_PERCENT: u64 = 25;
+/// From this share of the peak on, in percent, a program is the only one that matters.
+const NEARLY_ALL_PERCENT: u64 = 99;
 /// From this share of the peak on, a suggestion is worth a statement.
 const PEAK_SHARE: f64 = 0.1;
 /// From this share of the run's CPU time on; of malloc's time where the run's is not known.
@@ -60,7 +65,14 @@ pub enum Statement {
     /// Blocks that nothing points to.
     Lost(Held),
     /// Bytes live at the peak.
-    AtPeak(Held),
+    AtPeak {
+        /// Of all processes together.
+        #[serde(flatten)]
+        held: Held,
+        /// The one with most of them, where several programs allocated.
+        #[serde(flatten)]
+        program: Option<PeakProgram>,
+    },
     /// Blocks that were live last, of which it is not known whether they are lost.
     LiveLast(Held),
     /// Blocks that were live last, and that something points to.
@@ -80,10 +92,15 @@ pub enum Statement {
         /// Their bytes.
         bytes: u64,
     },
-    /// All processes were scanned, and no block is lost.
-    NoneLost,
+    /// All processes were scanned, and no block is lost but what interpreters and libraries lose by design.
+    NoneLost {
+        /// That; null: none is.
+        kept: Option<KeptSum>,
+    },
     /// Nothing was live last.
     NothingLive,
+    /// All that was live last is what interpreters and libraries keep by design.
+    Kept(KeptSum),
     /// Who allocated most, of a profile that knows nothing of live blocks.
     Allocated {
         /// By what: allocations or bytes.
@@ -108,6 +125,30 @@ pub struct Held {
     /// The place; its keys are missing where no stack is known.
     #[serde(flatten)]
     pub place: Option<Frame>,
+    /// The program of all processes of the place, where several programs allocated and it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// What interpreters and libraries keep by design beside it; it is not in the bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptSum>,
+}
+
+/// What interpreters, runtimes and libraries keep by design.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptSum {
+    /// All of it.
+    pub kept_bytes: u64,
+    /// Who, the one with most first.
+    pub keepers: Vec<&'static str>,
+}
+
+/// The program that had most at a peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PeakProgram {
+    /// Its name.
+    pub program: String,
+    /// Those of all its processes.
+    pub program_bytes: u64,
 }
 
 /// What a suggestion may save.
@@ -145,32 +186,35 @@ fn statements(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> 
         return vec![Statement::NothingAllocated];
     }
     let has = |quantity| report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity));
-    let lost = live.lost.and_then(held);
+    let lost = live.lost.and_then(|causes| held(report, causes));
     let is_any_lost = lost.is_some();
-    let peak = report.largest.iter().find(|list| list.by == Measure::Peak && list.total > 0);
-    let peak = peak.and_then(|list| {
-        let first = list.largest.first()?;
-        Some(Held { bytes: list.total, place_bytes: first.totals.peak_bytes, place: first.frame.clone() })
-    });
-    let last = held(live.all).filter(|_| has(Quantity::LeakedBytes));
+    let last = held(report, live.all).filter(|_| has(Quantity::LeakedBytes));
     let is_much = |held: &Held| held.bytes.saturating_mul(100) >= totals.peak_bytes.saturating_mul(MUCH_PERCENT);
     let is_divided = live.lost.is_some() && live.unscanned.is_some_and(|unscanned| unscanned == Leaked::default());
     let (much, little) = match last {
         _ if is_any_lost => (None, None),
         Some(held) if is_divided => (None, Some(Statement::Reachable(held))),
-        Some(held) if is_much(&held) => (Some(Statement::LiveLast(held)), None),
+        // Of a compiler that exits, what it leaves to the kernel matters least.
+        Some(held) if is_much(&held) && !is_of_short_processes(report, live.all) => {
+            (Some(Statement::LiveLast(held)), None)
+        }
         held => (None, held.map(Statement::LiveLast)),
     };
     let unscanned = live.unscanned.filter(|unscanned| is_any_lost && *unscanned != Leaked::default());
     let nothing = match &little {
         _ if !has(Quantity::LeakedBytes) || is_any_lost || much.is_some() => None,
-        None => Some(Statement::NothingLive),
-        Some(_) if is_divided => Some(Statement::NoneLost),
+        None => Some(kept(live.all).map_or(Statement::NothingLive, Statement::Kept)),
+        Some(_) if is_divided => Some(Statement::NoneLost { kept: live.lost.and_then(kept) }),
         Some(_) => None,
     };
+    let (lost_first, lost_later) = match lost.map(Statement::Lost) {
+        lost if live.lost.is_some_and(|causes| is_of_short_processes(report, causes)) => (None, lost),
+        lost => (lost, None),
+    };
     let all = [
-        lost.map(Statement::Lost),
-        peak.map(Statement::AtPeak),
+        lost_first,
+        at_peak(report),
+        lost_later,
         much,
         peak_saving(insights),
         time_saving(insights),
@@ -183,6 +227,50 @@ fn statements(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> 
         all.extend(allocated(report));
     }
     all
+}
+
+fn at_peak(report: &Overview) -> Option<Statement> {
+    let list = report.largest.iter().find(|list| list.by == Measure::Peak && list.total > 0)?;
+    let first = list.largest.first()?;
+    let (bytes, place_bytes, place) = (list.total, first.totals.peak_bytes, first.frame.clone());
+    let mut programs: BTreeMap<&str, u64> = BTreeMap::new();
+    for process in &report.processes {
+        let sum = programs.entry(process.program()).or_default();
+        *sum = sum.saturating_add(process.totals.peak_bytes);
+    }
+    let most = programs.into_iter().max_by_key(|(name, bytes)| (*bytes, Reverse(*name)));
+    let is_nearly_all = |of_it: u64| of_it.saturating_mul(100) >= bytes.saturating_mul(NEARLY_ALL_PERCENT);
+    let program = most.filter(|(_, of_it)| report.has_several_programs() && !is_nearly_all(*of_it));
+    let program = program.map(|(name, program_bytes)| PeakProgram { program: name.to_owned(), program_bytes });
+    Some(Statement::AtPeak { held: Held { bytes, place_bytes, place, program: None, kept: None }, program })
+}
+
+/// Whether the blocks of the largest cause are of processes each of which ended long before a run of several programs did.
+fn is_of_short_processes(report: &Overview, causes: &LeakCauses) -> bool {
+    let Some(first) = causes.leak_causes.first() else { return false };
+    let is_short = |pid: &u32| {
+        let images = report.processes.iter().filter(|process| process.pid == *pid);
+        images.map(|process| process.end_ms.saturating_sub(process.start_ms)).all(|ms| ms <= report.duration_ms / 2)
+    };
+    report.has_several_programs() && first.pids.iter().all(is_short)
+}
+
+/// The program of all these processes, where a run has several programs.
+fn program(report: &Overview, pids: &[u32]) -> Option<String> {
+    let of_pids = report.processes.iter().filter(|process| pids.contains(&process.pid));
+    let mut names = of_pids.filter(|process| process.totals.allocations > 0).map(ProcessRow::program);
+    let first = names.next().filter(|_| report.has_several_programs())?;
+    names.all(|name| name == first).then(|| first.to_owned())
+}
+
+/// What is kept by design, libstdc++'s pool included.
+fn kept(causes: &LeakCauses) -> Option<KeptSum> {
+    let pool = causes.emergency_pool.map(|pool| ("libstdc++", pool.leaked_bytes));
+    let mut all: Vec<(&'static str, u64)> =
+        causes.kept.iter().map(|kept| (kept.keeper, kept.leaked.leaked_bytes)).chain(pool).collect();
+    all.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    let kept_bytes = all.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    (!all.is_empty()).then(|| KeptSum { kept_bytes, keepers: all.into_iter().map(|(keeper, _)| keeper).collect() })
 }
 
 /// Who allocated most, by bytes if these are known.
@@ -198,12 +286,14 @@ fn allocated(report: &Overview) -> Option<Statement> {
     })
 }
 
-fn held(causes: &LeakCauses) -> Option<Held> {
+fn held(report: &Overview, causes: &LeakCauses) -> Option<Held> {
     let first = causes.leak_causes.first()?;
     Some(Held {
         bytes: causes.leaked().leaked_bytes,
         place_bytes: first.leaked.leaked_bytes,
         place: first.frame.clone(),
+        program: program(report, &first.pids),
+        kept: kept(causes),
     })
 }
 
@@ -227,7 +317,8 @@ fn time_saving(insights: &Insights) -> Option<Statement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{insights, leak_causes, overview};
+    use crate::analysis::leak_states::LeakState;
+    use crate::analysis::{insights, leak_causes, leak_causes_in_state, overview};
     use crate::testing::{Builder, blocks, parser};
 
     fn of(profile: &Profile, lost: Option<&LeakCauses>, unscanned: Option<Leaked>) -> Vec<Statement> {
@@ -269,6 +360,49 @@ mod tests {
         assert_eq!(kinds(&of(&b.profile, None, None)), ["at_peak", "live_last"]);
         b.profile.sites[0].counts = blocks(10, 100, 0, 0);
         assert_eq!(kinds(&of(&b.profile, None, None)).last().map(String::as_str), Some("nothing_live"));
+    }
+
+    #[test]
+    fn what_an_interpreter_keeps_is_said_to_be_its_own() {
+        let mut b = Builder::default();
+        let process = b.process(1, &["perl"], 10);
+        b.site(process, &["Perl_safesysmalloc!perl", "perl_parse!perl", "main!perl"], blocks(10, 100, 0, 10));
+        let kept = Some(KeptSum { kept_bytes: 1000, keepers: vec!["perl"] });
+        let found = of(&b.profile, None, None);
+        assert_eq!(kinds(&found), ["at_peak", "kept"]);
+        assert_eq!(found.last(), kept.clone().map(Statement::Kept).as_ref());
+        let nothing = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 3);
+        assert_eq!(kinds(&of(&b.profile, Some(&nothing), Some(Leaked::default()))), ["at_peak", "kept"]);
+        // Beside the program's own.
+        b.site(process, &["XS_load!Own.so", "Perl_pp_entersub!perl", "perl_run!perl"], blocks(10, 90, 0, 10));
+        let found = of(&b.profile, None, None);
+        let Some(Statement::LiveLast(held)) = found.iter().find(|one| matches!(one, Statement::LiveLast(_))) else {
+            panic!("{found:?}")
+        };
+        assert_eq!((held.bytes, &held.kept), (900, &kept));
+    }
+
+    #[test]
+    fn of_many_short_processes_the_peak_is_what_matters() {
+        let mut b = Builder::default();
+        for (pid, program, from, to, size) in
+            [(1, "make", 0, 1000, 10), (2, "cc1", 10, 200, 500), (3, "as", 210, 300, 90)]
+        {
+            let process = b.process(pid, &[program], to);
+            b.profile.processes[process.0 as usize].start_ms = from;
+            b.site(process, &[&format!("f_{program}"), "main"], blocks(10, size, 0, 10));
+        }
+        b.profile.duration_ms = 1000;
+        let found = of(&b.profile, None, None);
+        let Statement::AtPeak { held, program: Some(program) } = &found[0] else { panic!("{found:?}") };
+        assert_eq!((program.program.as_str(), program.program_bytes, held.bytes), ("cc1", 5000, 6000));
+        let Some(Statement::LiveLast(live)) = found.last() else { panic!("{found:?}") };
+        assert_eq!(live.program.as_deref(), Some("cc1"));
+        // Lost blocks of a compiler that exits come behind it; those of a server that ran all the time do not.
+        let lost = leak_causes(&b.profile, 9);
+        assert_eq!(kinds(&of(&b.profile, Some(&lost), Some(Leaked::default())))[..2], ["at_peak", "lost"]);
+        b.profile.processes[1].end_ms = 1000;
+        assert_eq!(kinds(&of(&b.profile, Some(&lost), Some(Leaked::default())))[..2], ["lost", "at_peak"]);
     }
 
     #[test]

@@ -117,6 +117,10 @@ pub(super) fn items(joint: &Joint, groups: &[Group], weights: &Weights, side: us
         if of.stacks[side].is_none() || rest && (counts.allocations, counts.allocated_bytes) == (0, 0) {
             continue;
         }
+        // It is what it is: nothing of it was renamed or inlined.
+        if of.stacks[side].is_some_and(|stack| joint.is_of_one_build(side, stack)) {
+            continue;
+        }
         let tokens: Vec<Token> = joint.tokens(of.node).take(DEEPEST).collect();
         let weight = tokens.iter().map(|&token| weights.weight(token)).sum();
         items.push(Item { group, tokens, counts, rest, weight });

@@ -12,6 +12,7 @@ mod items;
 mod likeness;
 mod moved;
 mod normalise;
+mod one_way;
 mod pairing;
 mod places;
 mod renamed;

@@ -1,21 +1,30 @@
-//! What two profiles differ in, by place: the line of the program's own function that a site is named by, as in the report.
+//! What two profiles differ in, by place: the line of the program's own function that a site is named by, as in the report. Where some
+//! call paths of a line have more and others less, each is a place of its own: the caller that tells them apart.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use mallow_profile::{Counts, Precisions, Profile, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::one_way::{Changed, OneWay};
 use super::report::{DiffPlace, DiffTotal, State};
-use crate::analysis::changes::{Both, ChangedPrecisions, difference};
+use crate::analysis::branches::Branches;
+use crate::analysis::callers::{Callers, caller};
+use crate::analysis::changes::{Amount, Both, Change, ChangedPrecisions, difference};
 use crate::analysis::functions::{FunctionId, Functions, Named};
 use crate::analysis::intervals::change_estimate;
 use crate::analysis::numbers::Measure;
 use crate::analysis::sampled::Estimate;
 
+/// A part of a line's call paths is a place of its own from one in so many of all changes on.
+const PARTS: u64 = 100;
+
 /// All places of two profiles, with what each has in them.
 pub(super) struct Places<'a> {
     functions: Functions<'a>,
     places: Vec<Sums>,
+    changes: FxHashMap<StackId, Change>,
     precisions: Option<&'a ChangedPrecisions>,
 }
 
@@ -26,7 +35,11 @@ struct Sums {
     named: Option<Named>,
     before: Counts,
     after: Counts,
-    sites: u64,
+    stacks: Vec<StackId>,
+    /// Which builds its stacks are of is not known to be the same: some are of one side alone.
+    is_of_two_builds: bool,
+    /// The caller of the line that tells these stacks from others of the line, by its place among the callers; None: all of them.
+    caller: Option<usize>,
     /// None where numbers were counted.
     precisions: Option<Box<[Precisions; 2]>>,
     /// For each measure, the stack that changed most, and by how much.
@@ -34,10 +47,28 @@ struct Sums {
 }
 
 impl Sums {
+    /// Those of one stack.
+    fn of(named: Option<Named>, stack: StackId, change: &Change, precisions: Option<&ChangedPrecisions>) -> Self {
+        let changed = |by: Measure| {
+            let [was, is] = change.values(by);
+            (was.abs_diff(is), stack)
+        };
+        Self {
+            named,
+            before: change.before,
+            after: change.after,
+            stacks: vec![stack],
+            is_of_two_builds: false,
+            caller: None,
+            precisions: precisions.and_then(|all| all.by_stack.get(&stack)).map(|two| Box::new(*two)),
+            largest: Measure::ALL.map(changed),
+        }
+    }
+
     fn add(&mut self, other: &Self) {
         self.before += other.before;
         self.after += other.after;
-        self.sites += other.sites;
+        self.stacks.extend_from_slice(&other.stacks);
         if let Some(other) = &other.precisions {
             let [before, after] = &mut **self.precisions.get_or_insert_default();
             *before += other[0];
@@ -59,21 +90,11 @@ impl<'a> Places<'a> {
     /// Costs a walk over the inner functions of each stack.
     pub fn of(both: &'a Both, before: &Profile) -> Self {
         let functions = both.functions();
+        let precisions = both.precisions.as_deref();
         let mut places: FxHashMap<Key, Sums> = FxHashMap::default();
         for &(stack, change) in &both.sites {
             let named = functions.named(stack);
-            let changed = |by: Measure| {
-                let [was, is] = [change.before, change.after].map(|counts| by.of(&counts.into()));
-                (was.abs_diff(is), stack)
-            };
-            let one = Sums {
-                named,
-                before: change.before,
-                after: change.after,
-                sites: 1,
-                precisions: both.precisions.as_ref().and_then(|all| all.by_stack.get(&stack)).map(|two| Box::new(*two)),
-                largest: Measure::ALL.map(changed),
-            };
+            let one = Sums::of(named, stack, &change, precisions);
             match places.entry(named.map(|named| named.key())) {
                 std::collections::hash_map::Entry::Occupied(mut known) => known.get_mut().add(&one),
                 std::collections::hash_map::Entry::Vacant(new) => {
@@ -83,13 +104,15 @@ impl<'a> Places<'a> {
         }
         let mut places: Vec<Sums> = places.into_values().collect();
         places.sort_by_key(|place| place.named.map(|named| named.key()));
-        Self { places: folded(places, &both.profile, before), functions, precisions: both.precisions.as_deref() }
+        let changes = both.sites.iter().copied().collect();
+        Self { places: folded(places, &both.profile, before), changes, functions, precisions }
     }
 
     /// What changed by a measure: the largest places, at most `limit` of them.
     pub fn total(&self, by: Measure, totals: [u64; 2], limit: usize) -> DiffTotal {
         let at = by as usize;
-        let mut changed: Vec<(u64, &Sums)> = self.places.iter().map(|place| (moved(place, by), place)).collect();
+        let places = self.divided(by);
+        let mut changed: Vec<(u64, &Sums)> = places.iter().map(|place| (moved(place, by), &**place)).collect();
         changed.retain(|(moved, _)| *moved > 0);
         changed.sort_by_key(|(moved, place)| (Reverse(*moved), place.largest[at].1));
         let [before, after] = totals;
@@ -115,6 +138,76 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// The places, those lines divided of which some call paths have more and others less.
+    fn divided(&self, by: Measure) -> Vec<Cow<'_, Sums>> {
+        let mut callers = Callers::new(&self.functions);
+        let least = self.least_part(by);
+        self.places.iter().flat_map(|place| self.parts(place, by, least, &mut callers)).collect()
+    }
+
+    /// From what on a part of a line is a place: a hundredth of what all stacks have more and less.
+    fn least_part(&self, by: Measure) -> u64 {
+        let all = self.changes.values().map(|change| {
+            let [was, is] = change.values(by);
+            was.abs_diff(is)
+        });
+        (all.fold(0, u64::saturating_add) / PARTS).max(1)
+    }
+
+    fn parts<'s>(
+        &'s self,
+        place: &'s Sums,
+        by: Measure,
+        least: u64,
+        callers: &mut Callers<'_, '_>,
+    ) -> Vec<Cow<'s, Sums>> {
+        let change = |stack: &StackId| self.changes.get(stack).copied().unwrap_or_default();
+        let nothing = Counts::default();
+        let is_gone = |change: &Change| change.after == nothing && change.before != nothing;
+        let is_new = |change: &Change| change.before == nothing && change.after != nothing;
+        let has = |of: &dyn Fn(&Change) -> bool| place.stacks.iter().any(|stack| of(&change(stack)));
+        // Of two builds, nobody knows which of the call paths that one side alone has are the same.
+        let is_unclear = place.is_of_two_builds && has(&is_gone) && has(&is_new);
+        let is_divisible = |stack: &&StackId| !is_unclear || !is_gone(&change(stack)) && !is_new(&change(stack));
+        let stacks: Vec<StackId> = place.stacks.iter().filter(is_divisible).copied().collect();
+        let deltas = stacks.iter().map(|stack| change(stack).values(by)).map(|[was, is]| difference(was, is));
+        let mut one_way = OneWay { deltas: deltas.collect(), least };
+        if !one_way.goes_both_ways(&(0..stacks.len()).collect::<Vec<_>>()) {
+            return vec![Cow::Borrowed(place)];
+        }
+        let paths: Vec<Vec<u64>> = stacks.iter().map(|stack| callers.of(*stack)).collect();
+        let found = Branches::of(0, paths.iter().map(|path| &path[..])).find(&mut one_way);
+        let sum = |stacks: &mut dyn Iterator<Item = StackId>| {
+            let one = |stack: StackId| Sums::of(place.named, stack, &change(&stack), self.precisions);
+            stacks.map(one).reduce(|mut sum, one| {
+                sum.add(&one);
+                sum
+            })
+        };
+        let mut rest: FxHashSet<StackId> = place.stacks.iter().copied().collect();
+        let mut parts = Vec::new();
+        for Changed { paths, caller } in found {
+            let of_part: Vec<StackId> = paths.iter().filter_map(|at| stacks.get(*at).copied()).collect();
+            let Some(part) = sum(&mut of_part.iter().copied()) else { continue };
+            let values = part.values(by);
+            let estimate = self.estimate(by, values, part.precisions.as_ref().map(|two| two.each_ref()));
+            // What may be chance tells nothing apart.
+            if estimate.is_some_and(|estimate| estimate.may_be_zero()) {
+                continue;
+            }
+            of_part.iter().for_each(|stack| {
+                rest.remove(stack);
+            });
+            parts.push(Cow::Owned(Sums { caller, ..part }));
+        }
+        if parts.is_empty() {
+            return vec![Cow::Borrowed(place)];
+        }
+        let mut left = place.stacks.iter().copied().filter(|stack| rest.contains(stack));
+        parts.extend(sum(&mut left).map(Cow::Owned));
+        parts
+    }
+
     fn estimate(&self, by: Measure, numbers: [u64; 2], of: Option<[&Precisions; 2]>) -> Option<Estimate> {
         let by_measure = of?.map(|precisions| precisions.of(by.quantity()));
         change_estimate(&self.precisions?.tables, numbers, by_measure)
@@ -125,15 +218,18 @@ impl<'a> Places<'a> {
         let stack = place.largest[by as usize].1;
         // Of the stack that is shown, so that the two agree.
         let through = self.functions.named(stack).and_then(|named| named.through);
+        let line = place.named.map(|named| named.step);
+        let caller = place.caller.and_then(|at| caller(&self.functions, stack, at)).copied();
         DiffPlace {
-            frame: place.named.map(|named| self.functions.frame(&named.step)),
+            frame: caller.or(line).map(|step| self.functions.frame(&step)),
+            by: line.filter(|_| caller.is_some()).map(|line| self.functions.name(line.function)),
             through: through.map(|step| self.functions.name(step.function)),
             state: State::of(before, after),
             before,
             after,
             change: difference(before, after),
             estimate: self.estimate(by, [before, after], place.precisions.as_ref().map(|two| two.each_ref())),
-            sites: place.sites,
+            sites: place.stacks.len() as u64,
             stack: self.functions.stack(stack),
         }
     }
@@ -146,14 +242,17 @@ fn moved(place: &Sums, by: Measure) -> u64 {
 
 /// Lines of one function, some in one build and others in the other: nobody knows which of them are the same, so they
 /// are one place, at the largest line of the second. Of one build each line is what it is.
-fn folded(places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sums> {
+fn folded(mut places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sums> {
     let builds: FxHashSet<&[u8]> =
         before.modules.iter().map(|module| &module.build_id[..]).filter(|id| !id.is_empty()).collect();
     let same_build = |named: &Named| {
         let module = named.step.module.and_then(|id| profile.modules.get(id.0 as usize));
         module.is_some_and(|module| builds.contains(&module.build_id[..]))
     };
-    let function = |place: &Sums| place.named.filter(|named| !same_build(named)).map(|named| named.step.function);
+    for place in &mut places {
+        place.is_of_two_builds = place.named.is_some_and(|named| !same_build(&named));
+    }
+    let function = |place: &Sums| place.named.filter(|_| place.is_of_two_builds).map(|named| named.step.function);
     let nothing = Counts::default();
     let mut out: Vec<Sums> = Vec::with_capacity(places.len());
     // Places are in the order of their functions.
@@ -167,7 +266,8 @@ fn folded(places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sums> {
         match largest.filter(|_| gone) {
             None => out.extend_from_slice(of_function),
             Some(largest) => {
-                let mut sum = Sums { before: nothing, after: nothing, sites: 0, precisions: None, ..largest.clone() };
+                let (stacks, precisions) = (Vec::new(), None);
+                let mut sum = Sums { before: nothing, after: nothing, stacks, precisions, ..largest.clone() };
                 for place in of_function {
                     if one_sided(&place) {
                         sum.add(place);

@@ -108,6 +108,8 @@ pub struct DiffPlace {
     /// The function and its line, of the second profile if it is there; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
+    /// The function by which that one allocates, where other call paths of it changed the other way; None: the line itself allocates.
+    pub by: Option<String>,
     /// The function that it called to get its memory, if that is more than an allocating function.
     pub through: Option<String>,
     /// What became of it.

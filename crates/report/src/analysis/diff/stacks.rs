@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mallow_profile::{Counts, FrameId, ModuleId, Profile, StackId, Stacks};
+use mallow_profile::{Counts, FrameId, Module, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::normalise::{Rule, Rules, function};
@@ -29,6 +29,8 @@ struct Side<'a> {
     functions: Functions<'a>,
     /// Of each function of each frame, the innermost first; None for what nothing stays of.
     tokens: Vec<Box<[Option<Token>]>>,
+    /// Of each module, whether both profiles have this build of it.
+    shared: Vec<bool>,
 }
 
 /// Stacks of both profiles that are one.
@@ -62,6 +64,11 @@ impl<'a> Joint<'a> {
     pub fn new(profiles: [&'a Profile; 2], rules: Rules) -> Self {
         let functions = profiles.map(Functions::new);
         let builds = profiles.map(builds);
+        let shared = [BEFORE, AFTER].map(|side| {
+            let is_shared =
+                |module: &Module| builds[1 - side].contains(&(file_name(&module.path), &module.build_id[..]));
+            profiles[side].modules.iter().map(is_shared).collect::<Vec<bool>>()
+        });
         let text = |side: usize, step: &Step| text(profiles[side], &functions[side], step, &builds[1 - side], rules);
         // Functions are many times as many as texts where lines are kept apart.
         let mut known: FxHashMap<String, u32> = FxHashMap::default();
@@ -99,10 +106,11 @@ impl<'a> Joint<'a> {
         let own = texts.iter().map(|(_, old)| own[*old as usize]).collect();
         let [before, after] = functions;
         let [tokens_before, tokens_after] = tokens;
+        let [shared_before, shared_after] = shared;
         let mut joint = Self {
             sides: [
-                Side { profile: profiles[BEFORE], functions: before, tokens: tokens_before },
-                Side { profile: profiles[AFTER], functions: after, tokens: tokens_after },
+                Side { profile: profiles[BEFORE], functions: before, tokens: tokens_before, shared: shared_before },
+                Side { profile: profiles[AFTER], functions: after, tokens: tokens_after, shared: shared_after },
             ],
             texts: texts.into_iter().map(|(text, _)| text).collect(),
             own,
@@ -291,7 +299,7 @@ impl<'a> Joint<'a> {
 
     /// The source files of a side's functions of the program's own, as far as they are known.
     pub fn files(&self, side: usize) -> BTreeMap<Token, BTreeSet<&str>> {
-        let Side { profile, functions, tokens } = &self.sides[side];
+        let Side { profile, functions, tokens, .. } = &self.sides[side];
         let mut files: BTreeMap<Token, BTreeSet<&str>> = BTreeMap::new();
         for (frame, tokens) in tokens.iter().enumerate() {
             let steps = functions.steps_of(FrameId(frame as u32)).iter().zip(tokens.iter());
@@ -302,6 +310,15 @@ impl<'a> Joint<'a> {
             }
         }
         files
+    }
+
+    /// Whether each frame of a stack is in a file of which both profiles have the same build: then no function of it has another name
+    /// on the other side.
+    pub fn is_of_one_build(&self, side: usize, stack: StackId) -> bool {
+        let Side { profile, shared, .. } = &self.sides[side];
+        let module = |frame: FrameId| profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);
+        let is_shared = |frame| module(frame).and_then(|module| shared.get(module.0 as usize)).is_some_and(|is| *is);
+        !self.is_cut(side, stack) && profile.stacks.frames(stack).all(is_shared)
     }
 
     /// Are the outermost frames of a stack missing?

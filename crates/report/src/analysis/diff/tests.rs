@@ -273,6 +273,66 @@ fn addresses_of_one_build_are_compared() {
     assert_eq!(diff(&build("0x10"), &build("0x20"), ALL).equal_stacks, 0);
 }
 
+/// Line, `by`, before, after, of the places by a measure.
+fn places_by(report: &Diff, by: Measure) -> Vec<(String, Option<String>, u64, u64)> {
+    let total = report.totals.iter().find(|total| total.by == by).expect("the measure");
+    let row = |place: &DiffPlace| {
+        let frame = place.frame.as_ref().expect("a frame");
+        let line = format!("{}:{}", frame.function, frame.line.unwrap_or(0));
+        (line, place.by.clone(), place.before, place.after)
+    };
+    total.largest.iter().map(row).collect()
+}
+
+#[test]
+fn a_leak_behind_a_helper_is_no_part_of_a_cache_that_shrinks() {
+    let build = |cached: u64, noted: u64| {
+        let helper = ["operator new!libstdc++.so.6", "make_payload@srv.c:5"];
+        let stack = |callers: &[&'static str]| [&helper, callers, &["main@srv.c:9"]].concat();
+        let mut profile = profile(&[
+            (&stack(&["cache_put@srv.c:7", "serve@srv.c:30"]), blocks(2000, 100, 0, cached)),
+            (&stack(&["cache_put@srv.c:7", "warm_up@srv.c:40"]), blocks(2000, 100, 0, cached)),
+            (&stack(&["note_session@srv.c:21", "serve@srv.c:31"]), blocks(2000, 100, 0, noted)),
+            (&stack(&["trace@srv.c:60", "serve@srv.c:32"]), blocks(2000, 100, 0, 1)),
+        ]);
+        profile.modules.iter_mut().for_each(|module| module.build_id = vec![7]);
+        profile
+    };
+    let place = |name: &str, before, after| (name.to_owned(), Some("make_payload".to_owned()), before, after);
+    let report = diff(&build(1000, 0), &build(500, 1000), ALL);
+    adds_up(&report);
+    let mut places = places_by(&report, Measure::Leaked);
+    places.sort();
+    assert_eq!(places, [place("cache_put:7", 200_000, 100_000), place("note_session:21", 0, 100_000)]);
+    assert_eq!((report.verdict.by, report.verdict.change, report.verdict.one_way), (Measure::Leaked, 0, false));
+    let cache = report.places.largest.iter().find(|place| place.state == State::Fewer).expect("the cache");
+    let callers: Vec<_> = cache.stack.own().iter().map(|frame| frame.function.clone()).collect();
+    assert_eq!((cache.sites, &callers[..2]), (2, &["make_payload".to_owned(), "cache_put".to_owned()][..]));
+    // All of it one way: the line, whoever called it.
+    let report = diff(&build(500, 500), &build(1000, 1000), ALL);
+    let line = ("make_payload:5".to_owned(), None, 150_100, 300_100);
+    assert_eq!(places_by(&report, Measure::Leaked), [line]);
+}
+
+#[test]
+fn functions_of_one_build_have_no_other_names() {
+    let build = |id: u8, caller: &'static str| {
+        let mut profile = profile(&[(&["make@a.c:5", caller, "main@a.c:9"], blocks(1000, 100, 0, 0))]);
+        profile.modules.iter_mut().for_each(|module| module.build_id = vec![id]);
+        profile
+    };
+    let (cache, session) = ("cache_put@a.c:7", "note_session@a.c:8");
+    let report = diff(&build(1, cache), &build(1, session), ALL);
+    assert_eq!((report.renamed.len(), report.only_before.rows_in_all, report.only_after.rows_in_all), (0, 1, 1));
+    let place = |name: &str, before, after| (name.to_owned(), Some("make".to_owned()), before, after);
+    let mut places = places_by(&report, Measure::Allocations);
+    places.sort();
+    assert_eq!(places, [place("cache_put:7", 1000, 0), place("note_session:8", 0, 1000)]);
+    // Of another build, it may be.
+    let report = diff(&build(1, cache), &build(2, session), ALL);
+    assert_eq!((report.renamed.len(), report.totals[0].moved), (1, 0));
+}
+
 #[test]
 fn of_stacks_that_differ_by_lines_the_one_that_changed_is_shown() {
     let before = profile(&[(&["f@a.c:1", "main@a.c:9"], blocks(900, 1, 0, 0))]);

@@ -1,17 +1,13 @@
-//! Growth by call path: which callers of a line tell what grows from what does not.
-//!
-//! A line that allocates for many, as a helper does, has blocks of a cache beside those of a leak. Together they show what the cache
-//! does: the leak in them is a few blocks among many. So the callers of the line are a tree, from the line outwards, and each
-//! branch is tested by itself. What grows is the branch nearest to the line whose paths all grow, as far as anything shows.
+//! Growth by call path: which callers of a line tell what grows from what does not ([`Branches`]). What grows is the branch nearest to
+//! the line whose paths all grow, as far as anything shows.
 //!
 //! A tree with n leaves has at most 2 n - 1 branches, so there are at most twice as many tests as there are sites, and the limit of
 //! chance is divided by so many ([`super::growth`]).
 
-use std::hash::{Hash, Hasher};
-
 use mallow_profile::StackId;
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::FxHashSet;
 
+use super::super::branches::{Branch, Branches, Criterion};
 use super::book::{Book, SiteFigures};
 use super::estimate::LEAST_SAMPLES;
 use super::growth::Verdict;
@@ -21,16 +17,13 @@ use super::standing::Standings;
 const KEEPING: f64 = 0.5;
 /// So many blocks are expected at the most, 39 times in 40, where none was picked: `-ln 0.025`.
 const UNSEEN: f64 = 3.69;
-/// Callers that are looked at, from the line outwards.
-pub const CALLERS: usize = 64;
 
 /// A call path of a line: stacks that read the same.
 #[derive(Clone, Debug, Default)]
 pub struct CallPath {
     /// The stacks.
     pub stacks: Vec<StackId>,
-    /// The callers of the line, the nearest one first, each by a number that names its function and line. [`CALLERS`] of them
-    /// are looked at.
+    /// The callers of the line, the nearest one first, each by a number that names its function and line.
     pub callers: Vec<u64>,
 }
 
@@ -49,38 +42,20 @@ pub struct GrowingPaths {
 
 /// What grows of a line with these call paths. `id` names the line.
 pub fn growing_paths(book: &Book, id: u64, paths: &[CallPath], standings: &mut Standings) -> Vec<GrowingPaths> {
-    let all: Vec<usize> = (0..paths.len()).collect();
-    Search { book, line: id, paths, standings }.within(Branch { paths: all, caller: None, id }, 0)
+    Branches::of(id, paths.iter().map(|path| &path.callers[..])).find(&mut Growing { book, paths, standings })
 }
 
-struct Search<'a> {
+struct Growing<'a> {
     book: &'a Book,
-    line: u64,
     paths: &'a [CallPath],
     standings: &'a mut Standings,
 }
 
-/// Paths with the same callers up to one of them.
-struct Branch {
-    paths: Vec<usize>,
-    caller: Option<usize>,
-    id: u64,
-}
-
-impl Search<'_> {
-    /// What grows of a branch whose callers are the same up to `depth`, without it.
-    fn within(&mut self, branch: Branch, depth: usize) -> Vec<GrowingPaths> {
-        let whole = self.grows(&branch);
-        let inner: Vec<GrowingPaths> =
-            self.branches(&branch, depth).into_iter().flat_map(|(inner, depth)| self.within(inner, depth)).collect();
-        match whole {
-            Some(whole) if self.is_named_whole(&whole, &inner) => vec![whole],
-            _ => inner,
-        }
-    }
+impl Criterion for Growing<'_> {
+    type Found = GrowingPaths;
 
     /// The branch, if its paths grow together.
-    fn grows(&mut self, branch: &Branch) -> Option<GrowingPaths> {
+    fn find(&mut self, branch: &Branch) -> Option<GrowingPaths> {
         let stacks = self.stacks(&branch.paths);
         let growth = self.standings.settle(branch.id, &self.book.evidence_of(&stacks));
         if growth.verdict < Verdict::SoFar {
@@ -90,53 +65,14 @@ impl Search<'_> {
         Some(GrowingPaths { paths: branch.paths.clone(), caller: branch.caller, id: branch.id, figures })
     }
 
-    fn stacks(&self, paths: &[usize]) -> Vec<StackId> {
-        paths.iter().filter_map(|at| self.paths.get(*at)).flat_map(|path| path.stacks.iter().copied()).collect()
-    }
-
-    /// Its parts from the first caller on in which its paths differ, and how many callers are the same in each; none where they do
-    /// not differ.
-    fn branches(&self, branch: &Branch, mut depth: usize) -> Vec<(Branch, usize)> {
-        if branch.paths.len() < 2 {
-            return Vec::new();
-        }
-        let caller = |at: &usize, depth: usize| self.paths.get(*at).and_then(|path| path.callers.get(depth)).copied();
-        while depth < CALLERS {
-            let mut parts: FxHashMap<Option<u64>, Vec<usize>> = FxHashMap::default();
-            for at in &branch.paths {
-                parts.entry(caller(at, depth)).or_default().push(*at);
-            }
-            if parts.len() > 1 {
-                let part = |(key, paths): (Option<u64>, Vec<usize>)| {
-                    // One without a further caller is named by the last that it has.
-                    let caller = if key.is_some() { Some(depth) } else { branch.caller };
-                    let id = self.id(&paths, depth, key.is_none());
-                    (Branch { paths, caller, id }, depth + 1)
-                };
-                let mut parts: Vec<_> = parts.into_iter().map(part).collect();
-                parts.sort_unstable_by_key(|(branch, _)| branch.paths.first().copied());
-                return parts;
-            }
-            if parts.contains_key(&None) {
-                break;
-            }
-            depth += 1;
-        }
-        Vec::new()
-    }
-
-    /// Names a branch by its callers up to this one.
-    fn id(&self, paths: &[usize], depth: usize, ends: bool) -> u64 {
-        let callers = paths.first().and_then(|at| self.paths.get(*at)).map_or(&[][..], |path| &path.callers);
-        let mut hasher = FxHasher::default();
-        (self.line, &callers[..callers.len().min(depth + 1)], ends).hash(&mut hasher);
-        // The hasher's low bits carry little information.
-        hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    /// Each branch is looked at whenever its line is: verdicts depend on the looks so far.
+    fn has_parts(&self, _: &Branch, _: bool) -> bool {
+        true
     }
 
     /// Whether a branch that grows is what to name, and not those of its parts that grow by themselves: unless the rest of it
     /// does something else, the same part of the program is behind all of it.
-    fn is_named_whole(&self, whole: &GrowingPaths, inner: &[GrowingPaths]) -> bool {
+    fn is_named_whole(&mut self, whole: &GrowingPaths, inner: &[GrowingPaths]) -> bool {
         let verdict = inner.iter().map(|part| part.figures.growth.verdict).max();
         if verdict > Some(whole.figures.growth.verdict) {
             return false;
@@ -155,6 +91,12 @@ impl Search<'_> {
             true => rest.growth.verdict >= Verdict::SoFar,
             false => !self.differs(&rest, &of_inner),
         }
+    }
+}
+
+impl Growing<'_> {
+    fn stacks(&self, paths: &[usize]) -> Vec<StackId> {
+        paths.iter().filter_map(|at| self.paths.get(*at)).flat_map(|path| path.stacks.iter().copied()).collect()
     }
 
     /// Whether paths keep less of what they allocate, or hold, than those that grow do.

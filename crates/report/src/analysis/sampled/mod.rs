@@ -14,7 +14,7 @@ mod standing;
 mod trend;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
-pub use call_paths::{CALLERS, CallPath, GrowingPaths, growing_paths};
+pub use call_paths::{CallPath, GrowingPaths, growing_paths};
 pub use estimate::{Estimate, NEEDED_SAMPLES, Sum, picked};
 pub use growth::{FIRST_VERDICT_NS, Growth, Verdict, WARM_UP_NS};
 pub use snapshot::{snapshot, snapshot_since_known};

@@ -7,9 +7,9 @@ use mallow_profile::{Lost, Process, ProcessId, Profile, Sample, SampleKey, Stack
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Baseline;
-use super::callers::Callers;
 use super::places::{Held, PlaceGroup, by_growth, freed_by_others, places_of, watched_places};
 use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
+use crate::analysis::callers::Callers;
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
 use crate::analysis::numbers::LeftOut;

@@ -2,7 +2,6 @@
 
 mod baseline;
 mod build;
-mod callers;
 mod memory;
 mod places;
 

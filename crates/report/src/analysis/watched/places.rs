@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use mallow_profile::{Sample, StackId};
 
-use super::callers::caller;
 use super::{Samples, WatchedPlace, WatchedPlaces};
+use crate::analysis::callers::caller;
 use crate::analysis::functions::Functions;
 use crate::analysis::numbers::LeftOut;
 use crate::analysis::sampled::{Book, CallPath, Estimate, Growth, SiteFigures, Standings, Sum, Verdict, growing_paths};

@@ -5,11 +5,11 @@ use std::hash::{Hash, Hasher};
 use mallow_profile::{StackId, StringId};
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::analysis::functions::{FunctionId, Functions, Step};
-use crate::analysis::sampled::CALLERS;
+use super::branches::CALLERS;
+use super::functions::{FunctionId, Functions, Step};
 
 /// Names of functions with their lines, as numbers that are the same in several processes and from report to report.
-pub(super) struct Callers<'f, 'p> {
+pub(crate) struct Callers<'f, 'p> {
     functions: &'f Functions<'p>,
     known: FxHashMap<(FunctionId, Option<StringId>, u32), u64>,
 }
@@ -39,7 +39,7 @@ impl<'f, 'p> Callers<'f, 'p> {
 }
 
 /// One of them, by its place among the callers.
-pub(super) fn caller<'a>(functions: &'a Functions<'_>, stack: StackId, at: usize) -> Option<&'a Step> {
+pub(crate) fn caller<'a>(functions: &'a Functions<'_>, stack: StackId, at: usize) -> Option<&'a Step> {
     steps(functions, stack).nth(at)
 }
 
