@@ -18,12 +18,42 @@ pub fn promtool(arguments: &[&str]) -> String {
 }
 
 #[test]
+fn the_shipped_alerts_fire_on_growth_and_their_tests_find_rules_that_cannot() {
+    let shipped = |name: &str| fs::read_to_string(workspace().join("examples/deploy").join(name)).expect(name);
+    let (rules, tests) = (shipped("prometheus-rules.yml"), shipped("prometheus-rules-test.yml"));
+    let passes = |rules: &str| {
+        let place = directory();
+        fs::write(place.path().join("prometheus-rules.yml"), rules).expect("a file");
+        let path = place.path().join("tests.yml");
+        fs::write(&path, &tests).expect("a file");
+        let ended = Command::new(tool("promtool")).args(["test", "rules"]).arg(&path).output().expect("promtool");
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+        (ended.status.success(), said)
+    };
+    let (passed, said) = passes(&rules);
+    assert!(passed, "{said}");
+    // A verdict or a series that is never served, a threshold that nothing reaches, a wait that is never over, a condition that no
+    // longer asks for significance.
+    for (right, wrong) in [
+        ("{verdict=\"growing\"}", "{verdict=\"grows\"}"),
+        ("mallow_place_growth_bytes_per_hour_low", "mallow_growing_places"),
+        ("> 1e6", "> 1e16"),
+        ("> 1e6", "> 1e5"),
+        ("for: 5m", "for: 5h"),
+        ("{verdict=\"growing\"}", "{verdict=~\"growing|so_far\"}"),
+        ("increase(mallow_lost_total[10m])", "increase(mallow_losses_total[10m])"),
+    ] {
+        assert!(rules.contains(right), "{right}");
+        let (passed, said) = passes(&rules.replace(right, wrong));
+        assert!(!passed && said.contains("FAILED"), "{wrong} instead of {right}: {said}");
+    }
+}
+
+#[test]
 fn prometheus_names_the_function_that_leaks() {
     let place = directory();
     let rules = workspace().join("examples/deploy/prometheus-rules.yml");
     promtool(&["check", "rules", rules.to_str().expect("a path")]);
-    let tests = workspace().join("examples/deploy/prometheus-rules-test.yml");
-    promtool(&["test", "rules", tests.to_str().expect("a path")]);
     // The same alerts, without the wait that spares people.
     let text = fs::read_to_string(&rules).expect("the rules");
     assert!(text.contains("for: 5m"), "{text}");

@@ -46,6 +46,14 @@ fn an_empty_program_of_an_interpreter_passes_the_gate() {
         assert_eq!(Some(sum), all["suppressed"].as_u64(), "{keeper}");
         let report = Run::new(mallow(), place.path()).args(["report", "l.mallow"]).go().out();
         assert!(report.contains(&format!(" of it {keeper}'s own, no leak")), "{report}");
+        // The verdict says whose it is, and not that nothing was live.
+        let document = Run::new(mallow(), place.path()).args(["report", "--json", "l.mallow"]).go().out();
+        let document: Value = serde_json::from_str(&document).expect("JSON");
+        let statements = document["verdict"]["statements"].as_array().expect("statements");
+        let said = statements.iter().find(|statement| statement["kind"] == "kept");
+        let said = said.unwrap_or_else(|| panic!("{keeper}: {statements:#?}"));
+        assert_eq!(said["kept_bytes"], kept["leaked_bytes"], "{said}");
+        assert_eq!(said["keepers"], serde_json::json!([keeper]), "{said}");
         assert!(!report.contains(", by cause: "), "{report}");
     }
 }
