@@ -19,6 +19,8 @@ use statrs::function::gamma::gamma_lr;
 
 /// How often the truth is outside.
 const MISS: f64 = 0.05;
+/// So many strides down to a limit have one length; those that follow are twice as long each.
+const STRIDES: u32 = 16;
 
 /// A sum, and what is known of its distribution.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +76,14 @@ impl Spread {
             }
         } else {
             over = under;
+            // Two or three strides are usual. A stride below the precision of the value leads nowhere, however many there are.
+            let mut strides = 0;
             while under >= 0.0 {
-                if below <= self.floor {
+                if below <= self.floor || strides == STRIDES + 60 {
                     return self.floor;
                 }
+                stride *= if strides < STRIDES { 1.0 } else { 2.0 };
+                strides += 1;
                 (above, over) = (below, under);
                 below = (above - stride).max(self.floor);
                 under = function(below);
@@ -150,6 +156,21 @@ fn at_least(n: f64, expected: f64, picked: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file may name a sum whose neighbours, as numbers of 64 bits, are further away than its deviation.
+    #[test]
+    fn a_value_without_near_neighbours_has_limits_after_some_steps() {
+        for (value, floor) in [(1e17, 0.0), (1e17, 1e16), (1e17, f64::MIN), (f64::MAX, f64::MIN)] {
+            let of = Spread { value, variance: 1.0, weight: 1.0, missed: 1.0, least_variance: 0.0, floor, lot: 0.5 };
+            let steps = std::cell::Cell::new(0);
+            let low = of.crossing(|truth| {
+                steps.set(steps.get() + 1);
+                assert!(steps.get() < 200, "{value} from {floor}: {truth} is step {}", steps.get());
+                of.larger(truth).0 - MISS
+            });
+            assert!(floor <= low && low <= value, "{value} from {floor}: {low}");
+        }
+    }
 
     #[test]
     fn at_least_is_the_distribution_of_what_is_picked() {
