@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 13u
+#define MALLOW_WIRE_VERSION 14u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -472,7 +472,7 @@ struct mallow_result {
  *                    nearest to the root first. It defines the next stack number of this ring (the first is 0): the
  *                    `keep` frames nearest to the root of the stack that this ring defined or used last, then the new
  *                    ones. flag CUT: frames nearer to the root are missing. A return address of a signal frame's
- *                    interrupted function is exact: it has EXACT_PC (bit 63) set.
+ *                    interrupted function is exact, and so is one that an await resumes: it has EXACT_PC (bit 63) set.
  * TIME               argument: milliseconds since the recording began; written when the epoch has changed
  * ORDER              argument: the next number of the process. The next event of the ring happened when the number was
  *                    taken, and those after it until the ring's next ORDER happened later: after all events before a lower

@@ -157,6 +157,8 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     uint64_t base, cfa;
     if (rule->cfa_kind == MALLOW_CFA_END)
         return STEP_END;
+    if (rule->context_kind != MALLOW_CONTEXT_NONE && !u->stack_only)
+        return STEP_FULL;
     if (rule->cfa_reg == RULE_SP)
         base = w->sp;
     else if (rule->cfa_reg == RULE_FP)
@@ -191,7 +193,7 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         if (!can_load(w, at))
             return STEP_UNKNOWN;
         s->fp_slot = at;
-        w->fp = load_word(at);
+        w->fp = rule_unmarked_fp(rule, load_word(at));
     } else if (rule->kind[RULE_FP] == MALLOW_SAVED_IS_CFA) {
         w->fp = cfa + (uint64_t)(int64_t)rule->offset[RULE_FP];
     } else if (rule->kind[RULE_FP] == MALLOW_SAVED_UNDEFINED) {
@@ -497,6 +499,12 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         cut = step == STEP_UNKNOWN || step == STEP_NO_FRAME;
         if (step == STEP_FULL) {
             uint32_t count = unwind_full(u, first_sp, &cut);
+            if (count == 0 && !u->stack_only) {
+                u->stack_only = 1;
+                unwind(u, first_pc, first_sp, first_fp);
+                u->stack_only = 0;
+                return;
+            }
             if (count == 0) {
                 u->fresh_states[0] = (struct state){.fp = first_fp};
                 u->fresh_places[0] = (struct place){first_sp, first_pc};

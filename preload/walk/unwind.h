@@ -67,6 +67,7 @@ struct unwinder {
     uint32_t unloads;   /* modules_linker.unloads when `states` were walked */
     uint8_t cut;        /* of the stack that was walked last: frames are missing, or were found without a table */
     uint8_t forget;     /* the next walk must not rely on `states` */
+    uint8_t stack_only; /* contexts are not followed: callers are those on the stack */
     struct place *places;       /* root first; limit entries */
     struct state *states;       /* by the same index */
     struct place *fresh_places; /* of the walk under way, innermost first; limit entries */
@@ -125,6 +126,10 @@ void unwind_flush(void);
 /* unwind_full.c: the same walk with all callee-saved registers, beginning here; used where a rule needs one of them
  * other than fp. Fills fresh_places from the frame whose sp is `sp` on; returns their number. */
 uint32_t unwind_full(struct unwinder *unwinder, uint64_t sp, uint8_t *cut);
+
+/* context.c: the callers of an async function of Swift with this context, innermost first, each where it is resumed: fills
+ * at most `most` places, and sets *cut where there are more. Returns their number; -1: this is no context of a task. */
+int64_t context_callers(uint64_t context, struct place *places, uint32_t most, uint8_t *cut);
 
 /* Makes [from, to) readable in the eyes of a walk on a stack that is not the thread's own: moves *high up page by page,
  * as far as needed. 0: some page of it cannot be read. */

@@ -40,7 +40,9 @@ static const struct mallow_rule *trampoline_rule(uint32_t quick) {
 
 /* NULL: there is a table, and it has none. */
 static const struct mallow_rule *rule_at(uint64_t key) {
-    const struct module *module = module_find(key);
+    const struct module *module = module_known(key);
+    if (module == NULL)
+        module = module_find(key);
     if (module == NULL || module->table == NULL)
         return trampoline_rule(module == NULL ? arch_trampoline(key + 1) : RULE_UNKNOWN);
     uint32_t index = module->full[module_row(module, key)];
@@ -87,7 +89,7 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
         case RULE_SAVED_AT_FP:
             if (!can_load(r, at) || (rule->kind[i] == RULE_SAVED_AT_FP && is_lost(r, RULE_FP)))
                 return -1;
-            next.value[i] = load_word(at);
+            next.value[i] = i == RULE_FP ? rule_unmarked_fp(rule, load_word(at)) : load_word(at);
             next.lost &= ~(1u << i);
             break;
         case MALLOW_SAVED_IS_CFA:
@@ -125,6 +127,17 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
     return 1;
 }
 
+/* The context of an async function; 0: it cannot be found. */
+static uint64_t context_of(struct registers *r, const struct mallow_rule *rule) {
+    uint32_t which = rule->context_kind == MALLOW_CONTEXT_IN_REGISTER ? rule->context_at : rule->cfa_reg;
+    if (is_lost(r, which))
+        return 0;
+    if (rule->context_kind == MALLOW_CONTEXT_IN_REGISTER)
+        return r->value[which];
+    uint64_t at = r->value[which] + (uint64_t)(int64_t)rule->cfa_offset - 8ull * rule->context_at;
+    return can_load(r, at) ? load_word(at) : 0;
+}
+
 COLD uint32_t unwind_full(struct unwinder *u, uint64_t sp, uint8_t *cut) {
     struct registers r;
     arch_registers(r.value);
@@ -136,6 +149,15 @@ COLD uint32_t unwind_full(struct unwinder *u, uint64_t sp, uint8_t *cut) {
     *cut = 0;
     for (;;) {
         const struct mallow_rule *rule = rule_at(key);
+        if (count > 0 && rule != NULL && rule->context_kind != MALLOW_CONTEXT_NONE && !u->stack_only) {
+            /* What called it on the stack is what runs tasks. */
+            int64_t callers = context_callers(context_of(&r, rule), u->fresh_places + count, u->limit - count, cut);
+            if (callers >= 0) {
+                for (uint32_t i = 0; i < callers; i++)
+                    u->fresh_states[count + i] = (struct state){0};
+                return count + (uint32_t)callers;
+            }
+        }
         int on = step(u, &r, rule);
         if (on <= 0) {
             *cut |= on < 0;

@@ -99,6 +99,7 @@ mod rss_moment;
 mod sampling;
 mod scripts;
 mod signals;
+mod swift_async;
 mod swift_names;
 mod threads;
 mod timeline;

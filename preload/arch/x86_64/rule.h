@@ -73,6 +73,13 @@ enum mallow_saved {
     MALLOW_SAVED_COUNT
 };
 
+/* Where the frame of an async function of Swift has its context, which leads to its caller (walk/context.h). */
+enum mallow_context_kind {
+    MALLOW_CONTEXT_NONE = 0,        /* of any other function */
+    MALLOW_CONTEXT_AT_CFA = 1,      /* *(CFA - 8 * context_at) */
+    MALLOW_CONTEXT_IN_REGISTER = 2, /* register context_at of enum mallow_saved */
+};
+
 /* cfa_reg: an index of enum mallow_saved, or this for rsp. */
 #define MALLOW_CFA_RSP 7u
 
@@ -81,7 +88,8 @@ struct mallow_rule {
     uint8_t cfa_reg;
     uint8_t signal_frame;             /* 1: the frame that this rule leads to was interrupted: its pc is exact */
     uint8_t kind[MALLOW_SAVED_COUNT]; /* enum mallow_saved_kind */
-    uint8_t reserved[2];
+    uint8_t context_kind;             /* enum mallow_context_kind */
+    uint8_t context_at;
     int32_t cfa_offset;
     int32_t cfa_extra;
     int32_t offset[MALLOW_SAVED_COUNT];
@@ -130,6 +138,14 @@ static inline uint64_t rule_fp_saved(uint32_t rule) {
 static inline uint64_t rule_return_slot(uint64_t cfa) {
     return cfa - 8;
 }
+
+/* The caller's frame pointer as the frame of an async function saves it: where Swift marks such frames, by bit 60. */
+static inline uint64_t rule_unmarked_fp(const struct mallow_rule *rule, uint64_t saved) {
+    return rule->context_kind != MALLOW_CONTEXT_NONE ? saved & ~(1ull << 60) : saved;
+}
+
+/* The rule at the first instruction of a function. */
+#define RULE_AT_ENTRY MALLOW_QUICK_OFFSET_SP(8u)
 
 /* Stubs of a procedure linkage table push a word in their middle. */
 static inline uint64_t rule_plt_bytes(const struct mallow_rule *rule, uint64_t pc) {

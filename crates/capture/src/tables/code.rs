@@ -4,6 +4,7 @@
 //! does not determine the caller's frame there is no rule, and a walk ends. What was taken for the beginning of a
 //! function is believed only if its returns find the return address.
 
+use super::context::{self, Context};
 use super::function::{Exit, Function, Outcome};
 use super::layout::Rule;
 use super::machine::State;
@@ -13,7 +14,7 @@ use std::ops::Range;
 
 /// Instructions of one function, and of all together: bounds for hostile files.
 const FUNCTION_LIMIT: usize = 100_000;
-const WORK_LIMIT: usize = 8_000_000;
+pub(super) const WORK_LIMIT: usize = 8_000_000;
 
 /// Bytes at a link-time address.
 #[derive(Clone, Copy)]
@@ -50,6 +51,14 @@ pub(super) struct Starts {
     pub functions: Vec<Range<u64>>,
     /// True where that is all of them.
     pub complete: bool,
+    /// Those of async functions of Swift that begin with their own context, in order.
+    pub asynchronous: Vec<u64>,
+}
+
+impl Starts {
+    fn is_async(&self, address: u64) -> bool {
+        self.asynchronous.binary_search(&address).is_ok()
+    }
 }
 
 /// What holds at an instruction.
@@ -58,16 +67,37 @@ pub(super) struct Known {
     pub rule: Rule,
 }
 
+/// Where the context of an async function is, instruction by instruction.
+pub(super) struct KnownContext {
+    pub range: Range<u64>,
+    pub context: Context,
+}
+
+/// Finds where an async function that begins with its own context in r14 has it.
+pub(super) fn contexts(code: &Bytes<'_>, work_left: &mut usize) -> Vec<KnownContext> {
+    let starts = Starts::default();
+    let mut reader = Reader::new(std::slice::from_ref(code), &starts);
+    reader.work_left = *work_left;
+    let mut function = Function::new(code.start..code.end(), true);
+    reader.follow(&mut function);
+    reader.follow_tables(&mut function);
+    *work_left = reader.work_left;
+    let outcome = function.outcome();
+    if outcome.wrong {
+        return Vec::new();
+    }
+    let sure = function.states.iter().filter(|&(address, &(end, _))| end != *address && outcome.sure.contains(address));
+    let known = sure.filter_map(|(&start, &(end, state))| {
+        state.context().map(|context| KnownContext { range: start..end, context })
+    });
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable_by_key(|known| known.range.start);
+    known
+}
+
 /// Finds the rules of the code in `gaps`, which are in order and do not overlap. They come in order.
 pub(super) fn rules(gaps: &[Bytes<'_>], starts: &Starts) -> Vec<Known> {
-    let mut reader = Reader {
-        gaps,
-        starts,
-        known: FxHashMap::default(),
-        tried: FxHashMap::default(),
-        work_left: WORK_LIMIT,
-        info: InstructionInfoFactory::new(),
-    };
+    let mut reader = Reader::new(gaps, starts);
     for function in &starts.functions {
         if reader.gap(function.start).is_some() && !reader.known.contains_key(&function.start) {
             reader.function(function.clone());
@@ -93,7 +123,23 @@ struct Reader<'a, 'data> {
     info: InstructionInfoFactory,
 }
 
-impl<'data> Reader<'_, 'data> {
+impl<'a, 'data> Reader<'a, 'data> {
+    fn new(gaps: &'a [Bytes<'data>], starts: &'a Starts) -> Self {
+        Self {
+            gaps,
+            starts,
+            known: FxHashMap::default(),
+            tried: FxHashMap::default(),
+            work_left: WORK_LIMIT,
+            info: InstructionInfoFactory::new(),
+        }
+    }
+
+    /// How many bytes from `start` on the frame of a function that begins there holds a context.
+    fn framed_from(&self, start: u64) -> Option<u64> {
+        context::framed_from(self.gap(start)?.from(start))
+    }
+
     fn gap(&self, address: u64) -> Option<Bytes<'data>> {
         let after = self.gaps.partition_point(|gap| gap.start <= address);
         self.gaps[..after].last().copied().filter(|gap| gap.contains(address))
@@ -105,7 +151,8 @@ impl<'data> Reader<'_, 'data> {
 
     /// Follows the function that a symbol names.
     fn function(&mut self, range: Range<u64>) {
-        let mut function = Function::new(range);
+        let is_async = self.framed_from(range.start).is_some() || self.starts.is_async(range.start);
+        let mut function = Function::new(range, is_async);
         self.follow(&mut function);
         self.follow_tables(&mut function);
         let outcome = function.outcome();
@@ -151,7 +198,7 @@ impl<'data> Reader<'_, 'data> {
                 at = end;
                 continue;
             }
-            let mut function = Function::new(at..at);
+            let mut function = Function::new(at..at, self.framed_from(at).is_some());
             self.follow(&mut function);
             let outcome = function.outcome();
             let believed = !outcome.wrong && outcome.strict && outcome.leaves;
@@ -221,7 +268,7 @@ impl<'data> Reader<'_, 'data> {
                     return;
                 }
                 FlowControl::IndirectBranch => {
-                    if state.may_end() {
+                    if function.may_end(&state) {
                         function.exits.insert(address, Exit::Leave);
                     } else {
                         function.jump_inside(&state);
@@ -268,11 +315,19 @@ impl<'data> Reader<'_, 'data> {
     }
 
     fn take(&mut self, function: &Function, outcome: &Outcome, believed: bool) {
+        let start = function.range.start;
+        let framed_from =
+            self.framed_from(start).filter(|_| function.is_async).map(|bytes| start.saturating_add(bytes));
         for (&address, &(end, state)) in &function.states {
             // Where they are equal, there is no instruction.
             if end != address && believed && outcome.sure.contains(&address) {
                 self.tried.insert(address, end);
+                let context = match framed_from {
+                    Some(from) => (address >= from).then_some(Context::Framed),
+                    None => state.context().filter(|_| function.is_async),
+                };
                 if let Some(rule) = state.rule() {
+                    let rule = context.map_or(rule, |context| context.add_to(rule));
                     self.known.insert(address, (end, rule));
                 }
             }

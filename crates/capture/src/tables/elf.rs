@@ -1,11 +1,13 @@
 //! The parts of an ELF file that unwind tables are made of.
 
 use super::code::{Bytes, Starts};
+use super::context;
 use super::error::TableError;
 use gimli::BaseAddresses;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{CompressionFormat, LittleEndian, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -165,7 +167,24 @@ impl<'data> Elf<'data> {
         functions.sort_unstable_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
         functions.dedup_by_key(|function| function.start);
         let complete = self.file.symbols().any(|symbol| is_function(&symbol));
-        Starts { functions, complete }
+        let asynchronous = self.async_functions().into_iter().map(|function| function.start).collect();
+        Starts { functions, complete, asynchronous }
+    }
+
+    /// Where async functions of Swift begin and end that start with their own context, as far as symbols say. In order.
+    pub fn async_functions(&self) -> Vec<Range<u64>> {
+        let symbols = || self.file.symbols().chain(self.file.dynamic_symbols()).filter(|symbol| symbol.is_definition());
+        let names: FxHashSet<&[u8]> =
+            symbols().filter_map(|symbol| context::pointed_to(symbol.name_bytes().ok()?)).collect();
+        let is_async = |name: &[u8]| names.contains(name) || context::continues(name);
+        let mut functions: Vec<Range<u64>> = symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+            .filter(|symbol| symbol.name_bytes().is_ok_and(is_async))
+            .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+            .collect();
+        functions.sort_unstable_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
+        functions.dedup_by_key(|function| function.start);
+        functions
     }
 
     fn loads(&self) -> impl Iterator<Item = (u32, Range<u64>)> + '_ {

@@ -8,6 +8,8 @@ use std::ops::Range;
 pub(super) struct Function {
     /// Its addresses, as its symbol says; empty where none does.
     pub range: Range<u64>,
+    /// It is an async function of Swift: it ends with another context in r14.
+    pub is_async: bool,
     pub states: FxHashMap<u64, (u64, State)>,
     pub waiting: Vec<u64>,
     /// What holds at each target of jumps through tables.
@@ -43,10 +45,11 @@ pub(super) struct Outcome {
 }
 
 impl Function {
-    pub fn new(range: Range<u64>) -> Self {
+    pub fn new(range: Range<u64>, is_async: bool) -> Self {
         let start = range.start;
         let mut function = Self {
             range,
+            is_async,
             states: FxHashMap::default(),
             waiting: Vec::new(),
             inside: None,
@@ -74,6 +77,11 @@ impl Function {
             }
         }
         self.waiting.push(address);
+    }
+
+    /// True where it may return with this state, or go on with another function in its place.
+    pub fn may_end(&self, state: &State) -> bool {
+        if self.is_async { state.may_continue() } else { state.may_end() }
     }
 
     /// Code behind a call is believed within the addresses of a symbol; elsewhere if it leads out of the function: a call
@@ -113,7 +121,7 @@ impl Function {
             match (exit, state(address)) {
                 (Exit::Leave, Some(state)) => {
                     outcome.wrong |= state.return_misses_address();
-                    outcome.strict &= state.may_end();
+                    outcome.strict &= self.may_end(state);
                 }
                 (Exit::Join, _) => {}
                 _ => outcome.wrong = true,

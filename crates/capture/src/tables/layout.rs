@@ -29,7 +29,12 @@ pub(super) const SAVED_IS_CFA: u8 = 3;
 pub(super) const SAVED_UNDEFINED: u8 = 4;
 pub(super) const SAVED_AT_RBP: u8 = 5;
 
+pub(super) const CONTEXT_NONE: u8 = 0;
+pub(super) const CONTEXT_AT_CFA: u8 = 1;
+pub(super) const CONTEXT_IN_REGISTER: u8 = 2;
+
 pub(super) const RBP: usize = 1;
+pub(super) const R14: usize = 4;
 pub(super) const RA: usize = 6;
 pub(super) const SAVED_COUNT: usize = 7;
 pub(super) const CFA_RSP: u8 = 7;
@@ -47,6 +52,10 @@ pub struct Rule {
     pub signal_frame: u8,
     /// `enum mallow_saved_kind`, for rbx, rbp, r12 to r15 and the return address.
     pub kind: [u8; SAVED_COUNT],
+    /// `enum mallow_context_kind`: where an async function of Swift has its context.
+    pub context_kind: u8,
+    /// What `context_kind` refers to.
+    pub context_at: u8,
     /// See `enum mallow_cfa_kind`.
     pub cfa_offset: i32,
     /// See `enum mallow_cfa_kind`.
@@ -62,6 +71,8 @@ impl Rule {
         cfa_reg: 0,
         signal_frame: 0,
         kind: [0; SAVED_COUNT],
+        context_kind: CONTEXT_NONE,
+        context_at: 0,
         cfa_offset: 0,
         cfa_extra: 0,
         offset: [0; SAVED_COUNT],
@@ -73,6 +84,9 @@ impl Rule {
     /// The 16-bit form, where there is one: it stands for the CFA, rbp and the return address alone. `OFFSET_SP`, with
     /// `AND_RESTORE_BP` where rbp was saved, or `OFFSET_BP` with the same.
     pub(super) fn quick(&self) -> Option<u16> {
+        if self.context_kind != CONTEXT_NONE {
+            return None;
+        }
         let base = match (self.cfa_kind, self.cfa_reg) {
             (CFA_OFFSET, CFA_RSP) => 0,
             (CFA_OFFSET, reg) if usize::from(reg) == RBP => QUICK_BASE_RBP,
@@ -115,6 +129,7 @@ impl Rule {
         let mut bytes = [0; RULE_BYTES];
         bytes[..3].copy_from_slice(&[self.cfa_kind, self.cfa_reg, self.signal_frame]);
         bytes[3..10].copy_from_slice(&self.kind);
+        bytes[10..12].copy_from_slice(&[self.context_kind, self.context_at]);
         bytes[12..16].copy_from_slice(&self.cfa_offset.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.cfa_extra.to_le_bytes());
         for (to, offset) in bytes[20..].chunks_exact_mut(4).zip(self.offset) {
@@ -130,6 +145,8 @@ impl Rule {
             cfa_reg: bytes[1],
             signal_frame: bytes[2],
             kind: std::array::from_fn(|i| bytes[3 + i]),
+            context_kind: bytes[10],
+            context_at: bytes[11],
             cfa_offset: word(12),
             cfa_extra: word(16),
             offset: std::array::from_fn(|i| word(20 + 4 * i)),
@@ -138,7 +155,16 @@ impl Rule {
 
     /// True where every field has a value that `preload/arch/x86_64/rule.h` names.
     pub(super) fn is_valid(&self) -> bool {
-        self.cfa_kind <= CFA_PLT && self.cfa_reg <= CFA_RSP && self.kind.iter().all(|&kind| kind <= SAVED_AT_RBP)
+        let context = match self.context_kind {
+            CONTEXT_NONE => self.context_at == 0,
+            CONTEXT_AT_CFA => true,
+            CONTEXT_IN_REGISTER => usize::from(self.context_at) < RA,
+            _ => false,
+        };
+        context
+            && self.cfa_kind <= CFA_PLT
+            && self.cfa_reg <= CFA_RSP
+            && self.kind.iter().all(|&kind| kind <= SAVED_AT_RBP)
     }
 }
 
@@ -195,6 +221,9 @@ mod tests {
             ("SAVED_UNDEFINED", SAVED_UNDEFINED.into()),
             ("SAVED_AT_RBP", SAVED_AT_RBP.into()),
             ("CFA_RSP", u64::from(CFA_RSP)),
+            ("CONTEXT_NONE", CONTEXT_NONE.into()),
+            ("CONTEXT_AT_CFA", CONTEXT_AT_CFA.into()),
+            ("CONTEXT_IN_REGISTER", CONTEXT_IN_REGISTER.into()),
         ];
         for (name, value) in mine {
             assert_eq!(wire.get(&format!("MALLOW_{name}")), Some(&value), "{name}");
@@ -224,6 +253,7 @@ mod tests {
             Rule { cfa_kind: CFA_PLT, ..simple },
             Rule { cfa_reg: 0, ..simple },
             Rule { signal_frame: 1, ..simple },
+            Rule { context_kind: CONTEXT_AT_CFA, context_at: 3, ..simple },
             Rule { kind: [0, SAVED_AT_RBP, 0, 0, 0, 0, SAVED_AT_CFA], ..simple },
             Rule { kind: [0, SAVED_AT_CFA, 0, 0, 0, 0, SAVED_AT_RSP], ..simple },
             Rule { offset: [0, -256, 0, 0, 0, 0, -8], ..simple },

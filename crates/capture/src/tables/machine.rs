@@ -1,5 +1,6 @@
 //! What is known of the registers at an instruction of a function: where its caller's frame and registers are.
 
+use super::context::Context;
 use super::layout::*;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
@@ -10,8 +11,14 @@ const RSP: usize = 4;
 const RBP_NUMBER: usize = 5;
 /// rax, rcx, rdx, rsi, rdi and r8 to r11: a function that is called may change them (System V x86-64 ABI 3.2.1).
 const CHANGED_BY_CALLS: [usize; 9] = [RAX, RCX, RDX, 6, 7, 8, 9, 10, 11];
+/// LLVM marks the rbp that a frame saves with this bit, if the frame holds the context of an async function of Swift.
+const ASYNC_MARK_BIT: i64 = 60;
 /// rbx, rbp and r12 to r15, in the order of [`Rule::kind`].
 const KEPT: [usize; 6] = [3, RBP_NUMBER, 12, 13, 14, 15];
+
+/// Indices in [`KEPT`].
+const KEPT_RBX: usize = 0;
+const R15: usize = 5;
 
 /// What a register or a stack word holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +85,13 @@ impl State {
         kept && self.register[RSP] == Value::Cfa(RETURN_SLOT)
     }
 
+    /// True where an async function of Swift may go on with another: that begins with a context in r14, and with what is
+    /// returned or passed in r13 and r12.
+    pub fn may_continue(&self) -> bool {
+        let kept = [KEPT_RBX, RBP, R15].iter().all(|&i| self.register[KEPT[i]] == Value::Entry(i as u8));
+        kept && self.returns()
+    }
+
     /// True where a return finds the return address.
     pub fn returns(&self) -> bool {
         self.register[RSP] == Value::Cfa(RETURN_SLOT)
@@ -127,6 +141,18 @@ impl State {
         }
         (rule.kind[RA], rule.offset[RA]) = (SAVED_AT_CFA, RETURN_SLOT);
         Some(rule)
+    }
+
+    /// Where what r14 held at the function's entry is: an async function's context.
+    pub fn context(&self) -> Option<Context> {
+        let entry = Value::Entry(R14 as u8);
+        let words = |offset: i32| u8::try_from(-i64::from(offset) / 8).ok().filter(|_| offset % 8 == 0 && offset < 0);
+        let saved = match self.saved[R14] {
+            Value::Cfa(offset) => words(offset).map(Context::AtCfa),
+            _ => None,
+        };
+        let in_register = || KEPT.iter().position(|&number| self.register[number] == entry);
+        saved.or_else(|| in_register().map(|index| Context::InRegister(index as u8)))
     }
 
     /// The CFA as it was saved in the aligned part of the frame: register, offset from it, and what to add.
@@ -261,6 +287,8 @@ impl State {
                 self.set(to, value);
             }
             (Mnemonic::And, Some(RSP)) => self.align(),
+            // Swift's mark of a frame with a context: the register holds the same address, marked or not.
+            (Mnemonic::Bts | Mnemonic::Btr, Some(RBP_NUMBER)) if immediate == Some(ASYNC_MARK_BIT) => {}
             _ => self.forget(instruction, info),
         }
     }

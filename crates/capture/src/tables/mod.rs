@@ -7,6 +7,7 @@
 mod builder;
 mod cache;
 mod code;
+mod context;
 mod elf;
 mod error;
 mod expression;

@@ -1,6 +1,7 @@
 //! All rows of a section of call frame information, in the order of their addresses.
 
 use super::code;
+use super::context::{self, Context};
 use super::elf::Elf;
 use super::error::TableError;
 use super::layout::{RULE_END, RULE_NONE, Rule};
@@ -137,6 +138,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
         self.entry();
         self.sort();
+        self.async_functions(elf);
         self.analyze(elf);
         self.sort();
         let rows = self.merge();
@@ -209,6 +211,56 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         if !self.spans.is_sorted_by_key(|span| span.start) {
             self.spans.sort_by_key(|span| span.start);
         }
+    }
+
+    /// Adds to the rows of Swift's async functions where their context is. Precondition: `spans` are in order.
+    fn async_functions(&mut self, elf: &Elf<'_>) {
+        let base = self.code.base;
+        let by_symbol = elf.async_functions();
+        let mut work_left = code::WORK_LIMIT;
+        for code in elf.code() {
+            let first = self.spans.partition_point(|span| base + u64::from(span.start) < code.start);
+            for number in first..self.spans.len() {
+                let Span { start, end, .. } = self.spans[number];
+                let Some(function) = code.part(base + u64::from(start)..base + u64::from(end)) else { break };
+                let relative = |address: u64| u32::try_from(address - base).unwrap_or(u32::MAX);
+                if let Some(from) = context::framed_from(function.data) {
+                    let from = start.saturating_add(u32::try_from(from).unwrap_or(u32::MAX)).min(end);
+                    self.add_contexts(number, &[(from..end, Context::Framed)]);
+                } else if by_symbol.binary_search_by_key(&function.start, |function| function.start).is_ok() {
+                    let known = code::contexts(&function, &mut work_left);
+                    let known = known
+                        .into_iter()
+                        .map(|known| (relative(known.range.start)..relative(known.range.end).min(end), known.context));
+                    self.add_contexts(number, &known.collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    /// Splits the rows of a span where contexts begin and end. `contexts` are in order, do not overlap and lie in the span.
+    fn add_contexts(&mut self, number: usize, contexts: &[(Range<u32>, Context)]) {
+        let Span { end, ref rows, .. } = self.spans[number];
+        let old = self.rows.get(rows.clone()).unwrap_or_default().to_vec();
+        let first = self.rows.len();
+        for (i, row) in old.iter().enumerate() {
+            let row_end = old.get(i + 1).map_or(end, |next| next.pc);
+            let mut pc = row.pc;
+            let from = contexts.partition_point(|(range, _)| range.end <= row.pc);
+            for (range, context) in contexts[from..].iter().take_while(|(range, _)| range.start < row_end) {
+                let (from, to) = (range.start.max(row.pc), range.end.min(row_end));
+                if pc < from {
+                    self.rows.push(Row { pc, rule: row.rule });
+                }
+                let rule = context.add_to(self.rules.all[row.rule as usize]);
+                self.rows.push(Row { pc: from, rule: self.rules.intern(&rule) });
+                pc = to;
+            }
+            if pc < row_end {
+                self.rows.push(Row { pc, rule: row.rule });
+            }
+        }
+        self.spans[number].rows = first..self.rows.len();
     }
 
     /// Code between the functions of the section.

@@ -81,6 +81,7 @@ impl Workshop {
             "walk/table.c",
             "walk/unwind.c",
             "walk/unwind_full.c",
+            "walk/context.c",
             "walk/stack_bounds.c",
             "arch/x86_64/call.c",
             "walk/modules.c",
