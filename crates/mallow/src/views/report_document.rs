@@ -62,7 +62,8 @@ impl ReportDocument {
         let verdict = verdict(&overview, &LiveBlocks { all: &leaks, lost: lost.as_ref(), unscanned }, &insights);
         Self {
             overview,
-            leaks,
+            // The overview has it, and more of it: JSON has a key once.
+            leaks: LeakCauses { emergency_pool: None, ..leaks },
             leak_states: states,
             lost,
             insights,

@@ -205,7 +205,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };
     row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
-    let pool = document.leaks.emergency_pool.map_or(String::new(), |pool| {
+    let pool = report.emergency_pool.as_ref().filter(|pool| pool.leaked > 0).map_or(String::new(), |pool| {
         format!("{} of it libstdc++'s own, no leak", bytes(pool.leaked_bytes, look.exact))
     });
     let kept = document.leaks.kept.iter();
