@@ -60,6 +60,7 @@ class Evidence:
     rss: dict = field(default_factory=dict)
     highest: dict = field(default_factory=dict)
     failures: list = field(default_factory=list)
+    """Where, what went wrong, and the command that shows it."""
 
     @property
     def is_volatile(self):
@@ -140,11 +141,8 @@ def _run(evidence, limit, *mallow):
     return done
 
 
-def _json(file):
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
+def _read(file):
+    return file.read_text(errors="replace") if file.exists() else ""
 
 
 def stat(evidence, condition, place, limit):
@@ -152,8 +150,9 @@ def stat(evidence, condition, place, limit):
     out = place / f"stat-{condition.split()[0]}"
     options = ["--json"] if condition == QUIET else []
     done = _run(evidence, limit, "stat", *options, "-o", out)
-    text = out.read_text(errors="replace") if out.exists() else ""
-    evidence.stat[condition] = (done, _json(out) if condition == QUIET else text)
+    text = _read(out)
+    command = evidence.command("stat", *options)
+    evidence.stat[condition] = (done, parsed(evidence, text, command) if condition == QUIET else text)
 
 
 def record(evidence, condition, place, limit):
@@ -165,13 +164,13 @@ def record(evidence, condition, place, limit):
         return
     recording.report, recording.leaks, recording.rss = (view(name, file) for name in ("report", "leaks", "rss"))
     recording.report_json, recording.leaks_json, recording.rss_json = (
-        document(name, "--json", file) for name in ("report", "leaks", "rss")
+        document(evidence, name, "--json", file) for name in ("report", "leaks", "rss")
     )
-    recording.lost_json = document("leaks", "--json", "--only", "lost", file)
+    recording.lost_json = document(evidence, "leaks", "--json", "--only", "lost", file)
     if condition == QUIET:
         recording.page = page.text(file)
         pids = sorted({process["pid"] for process in (recording.report_json or {}).get("processes", [])})
-        recording.by_process = {pid: document("leaks", "--json", "--process", pid, file) for pid in pids[:PROCESSES]}
+        recording.by_process = {pid: document(evidence, "leaks", "--json", "--process", pid, file) for pid in pids[:PROCESSES]}
         recording.gates = {only: gate(only, file) for only in ("", "lost")}
 
 
@@ -180,12 +179,12 @@ def watch(evidence, condition, place, limit):
     out = place / f"watch-{condition.split()[0]}"
     options = ["--json"] if condition == QUIET else []
     done = _run(evidence, limit, "watch", *options, "-o", out, "--period", PERIOD)
-    text = out.read_text(errors="replace") if out.exists() else ""
+    text = _read(out)
     if condition != QUIET:
         evidence.watch[condition] = (done, text)
         return
     lines = [line for line in text.splitlines() if line.strip()]
-    evidence.watch[condition] = (done, json.loads(lines[-1]) if lines else None)
+    evidence.watch[condition] = (done, parsed(evidence, lines[-1], evidence.command("watch", *options)) if lines else None)
 
 
 def guard(evidence, condition, place, limit):
@@ -193,8 +192,9 @@ def guard(evidence, condition, place, limit):
     out = place / f"guard-{condition.split()[0]}"
     options = ["--json"] if condition == QUIET else []
     done = _run(evidence, limit, "guard", *options, "-o", out)
-    text = out.read_text(errors="replace") if out.exists() else ""
-    evidence.guard[condition] = (done, _json(out) if condition == QUIET else text)
+    text = _read(out)
+    command = evidence.command("guard", *options)
+    evidence.guard[condition] = (done, parsed(evidence, text, command) if condition == QUIET else text)
 
 
 def rss(evidence, condition, place, limit):
@@ -208,10 +208,10 @@ def rss(evidence, condition, place, limit):
     made = WORK / "waiter.mallow"
     if made.exists():
         shutil.move(made, kept)
-    evidence.rss[condition] = (done, document("rss", "--json", kept) if kept.exists() else None)
+    evidence.rss[condition] = (done, document(evidence, "rss", "--json", kept) if kept.exists() else None)
     if result.exists() and kept.exists():
         kib = int(result.read_text().split()[0])
-        evidence.highest[condition] = (kib * 1024, document("report", "--json", kept))
+        evidence.highest[condition] = (kib * 1024, document(evidence, "report", "--json", kept))
 
 
 def gate(only, file):
@@ -227,9 +227,25 @@ def view(*arguments):
     return done.stdout.decode(errors="replace")
 
 
-def document(*arguments):
-    """A view's JSON, or None."""
+def unique(pairs):
+    """An object of JSON. Of two values of one key readers take either, and neither says so."""
+    keys = [key for key, _ in pairs]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise ValueError(f"keys twice: {', '.join(twice)}")
+    return dict(pairs)
+
+
+def document(evidence, *arguments):
+    """A view's JSON; None where it has nothing to show. Other JSON that cannot be read is a failure."""
+    printed = view(*arguments)
+    return parsed(evidence, printed, f"mallow {shlex.join(map(str, arguments))}") if printed.strip() else None
+
+
+def parsed(evidence, printed, command):
+    """JSON as an object; None, and a failure, where it cannot be read."""
     try:
-        return json.loads(view(*arguments))
-    except ValueError:
+        return json.loads(printed, object_pairs_hook=unique)
+    except ValueError as error:
+        evidence.failures.append(("JSON", str(error), command))
         return None

@@ -88,7 +88,7 @@ def contradictions(document):
                 "no block was lost",
                 f"{lost} lost, {len(document['unscanned'])} reasons for processes that were not scanned",
             )
-        elif kind == "nothing_live" and document["leaked"]:
+        elif kind == "nothing_live" and document["leaked"] > document.get("live_at_exec_blocks", 0):
             yield "nothing was live at the end", f"{document['leaked']:,} blocks"
         elif kind == "nothing_allocated" and document["allocations"]:
             yield "nothing was allocated", f"{document['allocations']:,} allocations"

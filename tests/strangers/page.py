@@ -35,7 +35,7 @@ def words(markup):
 
 
 def text(recording):
-    """The page's text once its script ran, or None where no browser is."""
+    """The page's text once its script ran, with all insights below the summary; None where no browser is."""
     browser = shutil.which("chromium")
     if browser is None:
         return None
@@ -45,7 +45,7 @@ def text(recording):
         if exported.returncode != 0:
             return ""
         command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        command += [f"--user-data-dir={place}/profile", "--virtual-time-budget=8000", "--dump-dom", file.as_uri()]
+        command += [f"--user-data-dir={place}/profile", "--virtual-time-budget=8000", "--dump-dom", file.as_uri() + "#view=insights"]
         try:
             shown = subprocess.run(command, capture_output=True, timeout=120)
         except subprocess.TimeoutExpired:

@@ -64,6 +64,8 @@ def report(document):
     for places in document["largest"]:
         word = MEASURE[places["by"]]
         parts = sum(place[word] for place in places["largest"]) + ((places.get("hidden") or {}).get(word) or 0)
+        # libstdc++'s own block is of no place, and stands beside the list.
+        parts += (document.get("emergency_pool") or {}).get(word) or 0
         if parts != places["total"]:
             yield f"places by {places['by']} have {parts:,}", f"{places['total']:,}"
         values = [place[word] for place in places["largest"]]

@@ -7,6 +7,7 @@ import re
 
 import facts
 import rules
+from amounts import is_written
 from disagreement import Disagreement
 from statements import check as check_sentence
 from statements import read, wrong
@@ -297,24 +298,24 @@ def rss_sentences(recording):
     if not document or "parts" not in document or not recording.rss:
         return
     all_facts = facts.of_rss(document)
-    parts = {part["part"]: part["bytes"] for part in document["parts"]}
     remedies = iter(document["remedies"])
     places = None
-    rest = dict(parts)
+    # Several allocators have parts of one kind.
+    rest = [(part["part"], part["bytes"]) for part in document["parts"]]
     for line in paragraphs(recording.rss):
         remedy = re.match(r"\s+-(\S+ [kMGT]?B)\s+(sure|likely|at most)\s+(.*)", line)
         label = next((label for label in rules.PARTS if re.search(rf"\s\s{re.escape(label)}", line)), None)
         label = label or next(
-            ("allocator" for name in ("headers", "tables") if re.search(rf"\s\s\S+'s {name}$", line)), None
+            ("allocator" for name in (r"\S+'s headers", r"\S+'s tables", "tables of") if re.search(rf"\s\s{name}", line)),
+            None,
         )
         if remedy:
             expected = next(remedies, None)
             said = [("bytes", remedy[1], "expected_bytes")]
             yield line, list(wrong(said, expected or {}))
         elif label:
-            amount = parts.get(rules.PARTS.get(label, label))
-            rest.pop(rules.PARTS.get(label, label), None)
             said = read(rules.PART, line)
+            amount = _take(rest, rules.PARTS.get(label, label), said)
             known = {
                 "amount": amount,
                 "share": facts.share(abs(amount), document["rss"]) if amount is not None else None,
@@ -327,11 +328,23 @@ def rss_sentences(recording):
         elif places is not None and (said := read(rules.RSS_PLACE, line)) is not None:
             yield line, list(wrong(said, next(places, None) or {}))
         elif (said := read(rules.FOLDED, line)) is not None:
-            amount = sum(rest.values())
+            amount = sum(amount for _, amount in rest)
             known = {"amount": abs(amount), "rows": len(rest), "share": facts.share(abs(amount), document["rss"])}
             yield line, list(wrong([(kind, text.lstrip("-"), fact) for kind, text, fact in said], known))
         else:
             yield line, check_sentence(line, rules.RSS, all_facts)
+
+
+def _take(rest, kind, said):
+    """Takes the part of this kind out whose amount stands there, or the first; None where there is none."""
+    written = next((text for name, text, fact in said or [] if fact == "amount"), None)
+    of_kind = [part for part in rest if part[0] == kind]
+    found = next((part for part in of_kind if written and is_written("bytes", written, abs(part[1]))), None)
+    found = found or next(iter(of_kind), None)
+    if found is None:
+        return None
+    rest.remove(found)
+    return found[1]
 
 
 # ---- the page
@@ -364,9 +377,16 @@ def page_sentences(recording):
     everything = flat(recording.page)
     for line in recording.report.splitlines():
         if line.startswith(("Verdict: ", "Incomplete: ")):
-            sentence = line.split(": ", 1)[1]
-            yield line, [] if flat(sentence) in everything else [("not on the page", "the report's sentence")]
-    for sentence in phrases(recording.report_json.get("sentences")):
+            # A narrow terminal has fewer statements of the verdict, in the same order.
+            at, missing = 0, []
+            for statement in line.split(": ", 1)[1].split("; "):
+                at = everything.find(flat(statement), at)
+                if at < 0:
+                    missing, at = [*missing, ("not on the page", f"the report's {statement}")], 0
+            yield line, missing
+    # Hints are about the modules of the rows that a document has, and the page has more rows.
+    compared = {key: said for key, said in (recording.report_json.get("sentences") or {}).items() if key != "hints"}
+    for sentence in phrases(compared):
         yield sentence, [] if flat(sentence) in everything else [("not on the page", "a sentence of the report's JSON")]
 
 
