@@ -217,5 +217,14 @@ mod tests {
         let report = leak_causes(&b.profile, 9);
         assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((2, 146_432)));
         assert_eq!((report.leak_causes_in_all, report.leaked().leaked_bytes), (2, 17));
+        // The program runs initialisers itself; the stack is cut; the other name of the initialiser, cut behind it.
+        b.site(p, &["_GLOBAL__sub_I_eh_alloc.cc!node", "__libc_csu_init!node"], blocks(1, 73_000, 0, 1));
+        b.site(p, &["+0xa7a1a!libstdc++.so.6"], blocks(1, 72_704, 0, 1));
+        b.site(p, &["_GLOBAL__sub_I__ZN9__gnu_cxx9__freeresEv!node"], blocks(1, 72_000, 0, 1));
+        // A named function of the library is not known to be the initialiser.
+        b.site(p, &["std::locale::locale()!libstdc++.so.6"], blocks(1, 50, 0, 1));
+        let report = leak_causes(&b.profile, 9);
+        assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((5, 364_136)));
+        assert_eq!((report.leak_causes_in_all, report.leaked().leaked_bytes), (3, 67));
     }
 }
