@@ -88,12 +88,28 @@ fn lines_of_a_run_become_figures() {
         "{}",
         done.out()
     );
-    let passed = project.run(&[]);
-    assert_eq!(passed.status, 0, "{}", passed.out());
-    // It knows no stacks; the report shows what allocates now.
+    // A failure without a run that passed before has nothing to be compared with; the report shows what allocates now.
+    let figures_alone = project.baseline();
     let regressed = project.run_with(&["steady"], &[("GATE_EXTRA", "1")]);
     assert_eq!(regressed.status, REGRESSED, "{}", regressed.out());
     assert!(regressed.out().contains("The baseline holds no stacks"), "{}", regressed.out());
+    for asked in [&["--bisect"][..], &["--no-explain"]] {
+        assert_eq!(project.run(asked).status, 0);
+    }
+    assert_eq!(project.baseline(), figures_alone);
+    // A run that passes adds the stacks of its cases, once, and a failure names what there is more of.
+    let passed = project.run(&[]);
+    assert_eq!(passed.status, 0, "{}", passed.out());
+    let wrote = "wrote mallow.baseline.json: the stacks of 2 cases, to compare a failure with; the figures stay";
+    assert!(passed.err().contains(wrote), "{}", passed.err());
+    assert_ne!(project.baseline(), figures_alone);
+    let again = project.run(&[]);
+    assert!(again.status == 0 && !again.err().contains("wrote"), "{}", again.err());
+    let regressed = json(&project.run_with(&["steady", "--json"], &[("GATE_EXTRA", "1")]));
+    let explanation = &regressed["cases"][0]["explanation"];
+    assert_eq!(explanation["without_baseline"], false, "{regressed:#}");
+    assert_eq!(explanation["explained"], explanation["change"], "{regressed:#}");
+    assert_eq!(explanation["differences"].as_array().map(Vec::len), Some(1), "{regressed:#}");
     // Those that --update adds stay where the figures do.
     project.update();
     let with_stacks = project.baseline();

@@ -20,6 +20,7 @@ use super::{
     baseline, config, config_file, explanation, import, outputs, rerun, runner, selection, swift_package, text, update,
 };
 use crate::flags::TestFlags;
+use crate::output::text::units::count;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 
@@ -97,6 +98,9 @@ fn status(flags: &TestFlags) -> Result<u8> {
         }
     } else if !flags.no_hook {
         explain_all(&mut cases, &config, &baseline, &platform, flags);
+        if !flags.no_explain && !flags.bisect {
+            keep_stacks(&mut baseline, &path, &platform, &mut cases, &config);
+        }
     }
     let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
     let file = below(&config.root, &flags.file);
@@ -182,6 +186,20 @@ fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Cas
         }
     }
     ran
+}
+
+/// Completes a baseline that was imported, from cases that pass. One that cannot be written is as good a judge as before.
+fn keep_stacks(baseline: &mut Baseline, path: &Path, platform: &str, cases: &mut [JudgedCase], config: &Config) {
+    let kept = update::keep_stacks(baseline, platform, cases, config);
+    let plural = if kept.len() == 1 { "case" } else { "cases" };
+    match if kept.is_empty() { return } else { baseline.write(path) } {
+        Ok(()) => stdio::notify(&format!(
+            "wrote {}: the stacks of {} {plural}, to compare a failure with; the figures stay",
+            path.display(),
+            count(kept.len() as u64)
+        )),
+        Err(error) => stdio::notify(&format!("{error}; a failure has no stacks to be compared with")),
+    }
 }
 
 /// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.

@@ -66,7 +66,9 @@ pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
             baseline.write(&path)?;
         }
         summary += &sentence("figures", values.figures.len(), changed, &path);
-        summary += &format!("They are those of {platform}; mallow test --update adds the stacks behind them\n");
+        summary += &format!(
+            "They are those of {platform}; a run that passes adds the stacks behind them, to compare a failure with\n"
+        );
     }
     if let Some((text, changed)) = limited {
         if changed > 0 {

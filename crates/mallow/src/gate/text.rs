@@ -197,7 +197,10 @@ fn reasons(case: &JudgedCase, report: &Report, verbose: bool, look: &Look, page:
 /// Stacks without others beside them: which of them are too many, nobody knows.
 fn nothing_to_compare_with(case: &JudgedCase, update: &str, page: &mut Page) {
     if case.baseline.is_some() {
-        page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
+        page.line(
+            Line::new()
+                .faint("  The baseline holds no stacks: these are all that allocate now; a run that passes adds them"),
+        );
         return;
     }
     let total = case.checks.iter().find(|check| check.metric == Metric::TotalAllocations);

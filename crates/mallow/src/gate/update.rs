@@ -138,6 +138,41 @@ pub fn update(
     }
 }
 
+/// Adds stacks to entries that have figures alone, as those that were imported, from cases that passed with these very figures.
+/// Returns the names of those cases.
+pub fn keep_stacks(baseline: &mut Baseline, platform: &str, cases: &mut [JudgedCase], config: &Config) -> Vec<String> {
+    let mut kept = Vec::new();
+    for case in cases.iter_mut().filter(|case| case.verdict == Verdict::Passed && !case.unstable) {
+        let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
+        let Some(entry) = baseline.cases(platform).and_then(|cases| cases.get(&case.name)).cloned() else { continue };
+        let sums = |figures: &Figures| (figures.total_allocations, figures.total_allocated_bytes);
+        let (allocations, bytes) = sums(&entry.figures);
+        if !entry.stacks.is_empty()
+            || !entry.rest.is_none()
+            || allocations == 0
+            || sums(&measured.figures) != (allocations, bytes)
+        {
+            continue;
+        }
+        match explanation::stacks(&config.programs[program], &case.name, &config.root) {
+            Ok(found) => {
+                let now: u64 = found.sites.iter().map(|site| site.allocations).sum();
+                if i64::try_from(now) == Ok(allocations) {
+                    baseline.set(platform, &case.name, entry.with_stacks(found.sites));
+                    kept.push(case.name.clone());
+                } else {
+                    let (now, before) = (count(now), signed(allocations));
+                    case.warnings.push(format!(
+                        "run with stacks, it allocates {now} times, not {before}: the baseline has its figures alone"
+                    ));
+                }
+            }
+            Err(why) => case.warnings.push(format!("{why}; the baseline has its figures alone")),
+        }
+    }
+    kept
+}
+
 /// True where an entry says of these runs all that there is to say: an update that changes nothing is nothing to review.
 fn stays(old: &Entry, figures: &Figures, tolerance: &Tolerance) -> bool {
     let covered = !tolerance.is_none()
