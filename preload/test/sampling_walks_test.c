@@ -81,7 +81,7 @@ TEST(a_stack_is_another_one_where_the_frame_pointer_alone_differs) {
 
 /* ---- code of an interpreter that consists of one call ---- */
 
-static void allocate_through_trampoline(void) {
+static void allocate_from_code(void) {
     keep(malloc(3000));
 }
 
@@ -96,7 +96,7 @@ extern const char trampoline_returned[];
 static __attribute__((noinline, noclone)) void call_trampoline(const uint8_t *code) {
     char room[64];
     keep(room);
-    void (*called)(void) = allocate_through_trampoline;
+    void (*called)(void) = allocate_from_code;
     __asm__ volatile("call *%0\n\t.globl trampoline_returned\ntrampoline_returned:"
                      : "+r"(code), "+c"(called)
                      :
@@ -123,6 +123,35 @@ TEST(callers_of_a_trampoline_are_found) {
         CHECK((return_address(stack, 1) & 4095) == 64 + 16 * i + 6);
         CHECK(return_address(stack, 2) == (uint64_t)trampoline_returned);
     }
+}
+
+/* push %rbp; mov %rsp, %rbp; call *%rdi or *%rsi; pop %rbp; ret */
+static const uint8_t calls_first_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+static const uint8_t calls_second_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd6, 0x5d, 0xc3};
+
+#define NEAR_CODE 0x8000000ull
+#define FAR_CODE  (NEAR_CODE + (400ull << 20))
+#define CODE_AT   64
+
+static void *generate(uint64_t at, const void *code, size_t bytes) {
+    void *page = mmap((void *)at, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page == (void *)at);
+    return memcpy((uint8_t *)page + CODE_AT, code, bytes);
+}
+
+/* As far apart as V8's builtins and what it compiles may be. */
+SCENARIO(generated_code_calls_across_its_range) {
+    void *near_code = generate(NEAR_CODE, calls_second_code, sizeof calls_second_code);
+    void *far_code = generate(FAR_CODE, calls_first_code, sizeof calls_first_code);
+    ((void (*)(void *, void (*)(void)))(uint64_t)far_code)(near_code, allocate_from_code);
+}
+
+TEST(callers_in_generated_code_are_found_across_its_range) {
+    const struct image *image = run("generated_code_calls_across_its_range", 1);
+    CHECK(samples_live(image) == 1);
+    const struct mallow_stack *stack = sample_stack(image, sample_live(image, 0)->stack);
+    CHECK(return_address(stack, 1) == NEAR_CODE + CODE_AT + 6);
+    CHECK(return_address(stack, 2) == FAR_CODE + CODE_AT + 6);
 }
 
 /* ---- libraries that take each other's place ---- */

@@ -16,8 +16,9 @@ static uint64_t *rule_cache;
 static uint8_t rule_cache_guessed;
 static uint32_t rule_cache_changes;
 
-/* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. */
-#define JIT_REACH (256ull << 20)
+/* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. V8 puts a copy of
+ * its builtins at the end of the range of its code, which has 512 MB. */
+#define JIT_REACH (512ull << 20)
 
 /* In the place of fp where that was lost: no rule that reads it finds a frame there. */
 #define FP_LOST 1ull
