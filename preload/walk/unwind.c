@@ -155,7 +155,7 @@ static uint64_t saved_slot(const struct walk *w, struct state *s, uint64_t cfa, 
 
 /* Steps by a whole rule: everything that the quick form cannot say. */
 COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state *s, const struct mallow_rule *rule) {
-    uint64_t base, cfa;
+    uint64_t base, cfa, at;
     if (rule->cfa_kind == MALLOW_CFA_END)
         return STEP_END;
     if (rule->context_kind != MALLOW_CONTEXT_NONE && !u->stack_only)
@@ -181,11 +181,21 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         s->flags |= STATE_DEREF;
         s->extra_slot = base & 0xffffffffffffffull;
         break;
+    case MALLOW_CFA_GOROUTINE:
+        at = w->sp + (uint64_t)(int64_t)rule->cfa_extra;
+        if (!can_load(w, base) || !can_load(w, at))
+            return STEP_UNKNOWN;
+        cfa = goroutine_cfa(load_word(base), load_word(at), &w->high);
+        if (cfa == 0)
+            return STEP_UNKNOWN;
+        w->sp = cfa - RULE_FRAME_BYTES;
+        w->foreign = 1;
+        break;
     default:
         return STEP_UNKNOWN;
     }
 
-    uint64_t at = saved_slot(w, s, cfa, rule, MALLOW_RA);
+    at = saved_slot(w, s, cfa, rule, MALLOW_RA);
     if (at == 0 || !can_load(w, at))
         return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_UNKNOWN;
     uint64_t ra_slot = at, pc = load_word(at);

@@ -131,6 +131,10 @@ uint32_t unwind_full(struct unwinder *unwinder, uint64_t sp, uint8_t *cut);
  * at most `most` places, and sets *cut where there are more. Returns their number; -1: this is no context of a task. */
 int64_t context_callers(uint64_t context, struct place *places, uint32_t most, uint8_t *cut);
 
+/* goroutine.c: the CFA of runtime.asmcgocall, which called C code from this goroutine, so deep in its stack. Memory up to *high
+ * can be read there. 0: that is no goroutine, or its stack cannot be read. */
+uint64_t goroutine_cfa(uint64_t goroutine, uint64_t depth, uint64_t *high);
+
 /* Makes [from, to) readable in the eyes of a walk on a stack that is not the thread's own: moves *high up page by page,
  * as far as needed. 0: some page of it cannot be read. */
 int unwind_extend(uint64_t *high, uint64_t to);

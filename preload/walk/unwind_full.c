@@ -60,6 +60,7 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
     if (rule == NULL || (rule->cfa_kind > MALLOW_CFA_END && is_lost(r, rule->cfa_reg)))
         return -1;
     uint64_t cfa = rule->cfa_reg <= RULE_SP ? r->value[rule->cfa_reg] + (uint64_t)(int64_t)rule->cfa_offset : 0;
+    uint64_t depth;
     switch (rule->cfa_kind) {
     case MALLOW_CFA_OFFSET:
         break;
@@ -70,6 +71,16 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
         if (!can_load(r, cfa))
             return -1;
         cfa = load_word(cfa) + (uint64_t)(int64_t)rule->cfa_extra;
+        break;
+    case MALLOW_CFA_GOROUTINE:
+        depth = r->value[RULE_SP] + (uint64_t)(int64_t)rule->cfa_extra;
+        if (!can_load(r, cfa) || !can_load(r, depth))
+            return -1;
+        cfa = goroutine_cfa(load_word(cfa), load_word(depth), &r->high);
+        if (cfa == 0)
+            return -1;
+        r->value[RULE_SP] = cfa - RULE_FRAME_BYTES;
+        r->foreign = 1;
         break;
     case MALLOW_CFA_END:
         return 0;

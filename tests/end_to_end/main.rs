@@ -55,6 +55,7 @@ mod gate_import;
 mod gate_nio;
 mod go_advice;
 mod go_bench;
+mod go_cgo;
 mod go_escape;
 mod go_modules;
 mod go_pprof;

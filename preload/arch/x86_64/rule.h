@@ -50,6 +50,8 @@ enum mallow_cfa_kind {
     MALLOW_CFA_OFFSET = 2, /* reg + offset */
     MALLOW_CFA_DEREF = 3,  /* *(reg + offset) + extra */
     MALLOW_CFA_PLT = 4,    /* reg + offset + ((pc & 15) >= extra ? 8 : 0) */
+    /* Go's runtime.asmcgocall: on the stack of the goroutine *(reg + offset), *(reg + extra) below its top; see walk/goroutine.c */
+    MALLOW_CFA_GOROUTINE = 5,
 };
 
 enum mallow_saved_kind {

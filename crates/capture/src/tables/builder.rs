@@ -3,7 +3,7 @@
 use super::elf::{Elf, FrameSection, Frames};
 use super::error::TableError;
 use super::image::lay_out;
-use super::rows::{Code, Collector};
+use super::rows::{Code, Collector, Functions};
 use super::stats::TableStats;
 use gimli::{BaseAddresses, DebugFrame, EhFrame, LittleEndian};
 use std::fs::OpenOptions;
@@ -34,7 +34,11 @@ pub fn build_with_stats(elf: &[u8]) -> Result<(Vec<u8>, TableStats), TableError>
             let (data, bases) = frames.as_ref().map_or((&[][..], &bases), |found| (&found.data[..], &found.bases));
             let mut section = EhFrame::new(data, LittleEndian);
             section.set_address_size(8);
-            Collector::new(&section, bases, &code, data.len()).collect(&elf)?
+            let mut collector = Collector::new(&section, bases, &code, data.len());
+            if let Some(functions) = go_functions(&elf, &code)? {
+                collector.add_go(&functions);
+            }
+            collector.collect(&elf)?
         }
     };
     if frames.is_none() && stats.analyzed_instructions == 0 {
@@ -42,6 +46,14 @@ pub fn build_with_stats(elf: &[u8]) -> Result<(Vec<u8>, TableStats), TableError>
     }
     let image = lay_out(code.base, &rows, &rules, &mut stats)?;
     Ok((image, stats))
+}
+
+/// Those of Go in a program that has C code as well: the C compiler writes `.eh_frame`, Go's `.debug_frame`.
+fn go_functions(elf: &Elf<'_>, code: &Code) -> Result<Option<Functions>, TableError> {
+    let Some(Frames { data, bases, .. }) = elf.go_frames() else { return Ok(None) };
+    let mut section = DebugFrame::new(&data, LittleEndian);
+    section.set_address_size(8);
+    Collector::new(&section, &bases, code, data.len()).functions().map(Some)
 }
 
 /// Whether there is call frame information for an ELF image, that can be read.

@@ -95,6 +95,17 @@ impl<'data> Elf<'data> {
             let bases = bases.set_eh_frame(address);
             return Ok(Frames { kind: FrameSection::EhFrame, data: data.into(), bases });
         }
+        self.debug_frames(bases)
+    }
+
+    /// `.debug_frame` of a file that has code of Go's.
+    pub fn go_frames(&self) -> Option<Frames<'data>> {
+        let is_table = |name: &[u8]| name.ends_with(b".gopclntab");
+        let is_go = self.file.sections().any(|section| section.name_bytes().is_ok_and(is_table));
+        self.debug_frames(BaseAddresses::default()).ok().filter(|_| is_go)
+    }
+
+    fn debug_frames(&self, bases: BaseAddresses) -> Result<Frames<'data>, TableError> {
         let section = self.file.section_by_name(".debug_frame").ok_or(TableError::NoFrames)?;
         let packed = section.compressed_data()?;
         if packed.format != CompressionFormat::None && packed.uncompressed_size > SECTION_LIMIT {

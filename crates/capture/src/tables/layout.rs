@@ -21,6 +21,7 @@ pub(super) const CFA_END: u8 = 1;
 pub(super) const CFA_OFFSET: u8 = 2;
 pub(super) const CFA_DEREF: u8 = 3;
 pub(super) const CFA_PLT: u8 = 4;
+pub(super) const CFA_GOROUTINE: u8 = 5;
 
 pub(super) const SAVED_SAME: u8 = 0;
 pub(super) const SAVED_AT_CFA: u8 = 1;
@@ -162,7 +163,7 @@ impl Rule {
             _ => false,
         };
         context
-            && self.cfa_kind <= CFA_PLT
+            && self.cfa_kind <= CFA_GOROUTINE
             && self.cfa_reg <= CFA_RSP
             && self.kind.iter().all(|&kind| kind <= SAVED_AT_RBP)
     }
@@ -214,6 +215,7 @@ mod tests {
             ("CFA_OFFSET", CFA_OFFSET.into()),
             ("CFA_DEREF", CFA_DEREF.into()),
             ("CFA_PLT", CFA_PLT.into()),
+            ("CFA_GOROUTINE", CFA_GOROUTINE.into()),
             ("SAVED_SAME", SAVED_SAME.into()),
             ("SAVED_AT_CFA", SAVED_AT_CFA.into()),
             ("SAVED_AT_RSP", SAVED_AT_RSP.into()),
@@ -251,6 +253,7 @@ mod tests {
             Rule { cfa_offset: 12, ..simple },
             Rule { cfa_kind: CFA_DEREF, ..simple },
             Rule { cfa_kind: CFA_PLT, ..simple },
+            Rule { cfa_kind: CFA_GOROUTINE, ..simple },
             Rule { cfa_reg: 0, ..simple },
             Rule { signal_frame: 1, ..simple },
             Rule { context_kind: CONTEXT_AT_CFA, context_at: 3, ..simple },

@@ -12,6 +12,7 @@ mod elf;
 mod error;
 mod expression;
 mod function;
+mod goroutine;
 mod image;
 mod layout;
 mod machine;

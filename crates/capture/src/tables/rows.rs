@@ -4,7 +4,8 @@ use super::code;
 use super::context::{self, Context};
 use super::elf::Elf;
 use super::error::TableError;
-use super::layout::{RULE_END, RULE_NONE, Rule};
+use super::goroutine;
+use super::layout::{CFA_END, RBP, RULE_END, RULE_NONE, Rule, SAVED_UNDEFINED};
 use super::row::{Converter, Reader, Storage};
 use super::stats::TableStats;
 use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, UnwindContext, UnwindSection};
@@ -27,6 +28,13 @@ struct Span {
     start: u32,
     end: u32,
     rows: Range<usize>,
+}
+
+/// What a section says of functions.
+pub(super) struct Functions {
+    spans: Vec<Span>,
+    rows: Vec<Row>,
+    rules: Vec<Rule>,
 }
 
 /// Rules, each held once.
@@ -116,6 +124,43 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
 
     /// Those of the section, and of the code that it leaves out. Sorted rows without overlaps or repetitions, beginning at 0, and their rules.
     pub fn collect(mut self, elf: &Elf<'_>) -> Result<(Vec<Row>, Rules, TableStats), TableError> {
+        self.read()?;
+        self.entry();
+        self.sort();
+        self.async_functions(elf);
+        self.analyze(elf);
+        self.sort();
+        self.goroutines(elf);
+        self.sort();
+        let rows = self.merge();
+        self.stats.rows = rows.len();
+        self.stats.rules = self.rules.all.len();
+        Ok((rows, self.rules, self.stats))
+    }
+
+    /// The functions of the section alone.
+    pub fn functions(mut self) -> Result<Functions, TableError> {
+        self.read()?;
+        Ok(Functions { spans: self.spans, rows: self.rows, rules: self.rules.all })
+    }
+
+    /// Adds functions of Go. Their call frame information leaves out where rbp is: it is lost.
+    pub fn add_go(&mut self, functions: &Functions) {
+        for span in &functions.spans {
+            let first = self.rows.len();
+            for row in functions.rows.get(span.rows.clone()).unwrap_or_default() {
+                let mut rule = functions.rules.get(row.rule as usize).copied().unwrap_or(Rule::NONE);
+                if rule.cfa_kind > CFA_END {
+                    rule.kind[RBP] = SAVED_UNDEFINED;
+                }
+                self.rows.push(Row { pc: row.pc, rule: self.rules.intern(&rule) });
+            }
+            self.spans.push(Span { start: span.start, end: span.end, rows: first..self.rows.len() });
+            self.stats.functions += 1;
+        }
+    }
+
+    fn read(&mut self) -> Result<(), TableError> {
         let mut context = UnwindContext::<usize, Storage>::new_in();
         let mut entries = self.section.entries(self.bases);
         let mut cie: Option<(S::Offset, CommonInformationEntry<Reader<'data>>)> = None;
@@ -136,15 +181,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
                 Err(_) => self.stats.unreadable_functions += 1,
             }
         }
-        self.entry();
-        self.sort();
-        self.async_functions(elf);
-        self.analyze(elf);
-        self.sort();
-        let rows = self.merge();
-        self.stats.rows = rows.len();
-        self.stats.rules = self.rules.all.len();
-        Ok((rows, self.rules, self.stats))
+        Ok(())
     }
 
     fn function(
@@ -299,6 +336,26 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
                 }
             }
             self.rows.push(Row { pc: range.start, rule });
+        }
+    }
+
+    /// Where Go's runtime calls C code. Precondition: `spans` are in order.
+    fn goroutines(&mut self, elf: &Elf<'_>) {
+        for call in elf.code().iter().flat_map(goroutine::calls) {
+            let Some(range) = self.code.relative(call.return_address - 1, call.return_address) else { continue };
+            let rule = self.rules.intern(&call.rule);
+            // What follows the call in its function keeps its rules: a span that begins later counts to its own end.
+            let around = self.spans.iter().rev().find(|span| span.start <= range.start && range.end < span.end);
+            let (end, rows) = around.map_or((range.end, 0..0), |span| (span.end, span.rows.clone()));
+            let first = self.rows.len();
+            self.rows.push(Row { pc: range.start, rule });
+            let later = rows.start + self.rows[rows.clone()].partition_point(|row| row.pc <= range.end);
+            if let Some(behind) = self.rows[rows.start..later].last().copied() {
+                self.rows.push(Row { pc: range.end, ..behind });
+            }
+            self.rows.extend_from_within(later..rows.end);
+            self.spans.push(Span { start: range.start, end, rows: first..self.rows.len() });
+            self.sort();
         }
     }
 

@@ -82,6 +82,7 @@ impl Workshop {
             "walk/unwind.c",
             "walk/unwind_full.c",
             "walk/context.c",
+            "walk/goroutine.c",
             "walk/stack_bounds.c",
             "arch/x86_64/call.c",
             "walk/modules.c",

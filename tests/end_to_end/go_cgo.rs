@@ -1,0 +1,188 @@
+//! C allocations of Go programs: the Go functions that called C are on another stack.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use harness::{Run, directory, mallow, program};
+
+use crate::go_bench::Module;
+use crate::go_pprof::go;
+use crate::other_tools::ran;
+
+/// Each call of C stands on a line with a note of the Go functions that led there, as Go's own runtime has them.
+const CROSSING: &str = r#"package main
+
+/*
+#include <stdlib.h>
+static void *volatile kept[100000];
+static int count;
+static void allocate(size_t size) { kept[count++] = malloc(size); }
+extern void goBack(int);
+static void callBack(int depth) { goBack(depth); allocate(3); }
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+var (
+	lock  sync.Mutex
+	noted = map[string]int{}
+)
+
+//go:noinline
+func note() {
+	pcs := make([]uintptr, 1000)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var names []string
+	for {
+		frame, more := frames.Next()
+		names = append([]string{frame.Function}, names...)
+		if !more {
+			break
+		}
+	}
+	lock.Lock()
+	noted[strings.Join(names, ";")]++
+	lock.Unlock()
+}
+
+func plain() { note(); C.allocate(1) }
+
+func inlined(n int) {
+	for i := 0; i < n; i++ {
+		plain()
+	}
+}
+
+//go:noinline
+func deep(depth int) {
+	var room [5000]byte
+	room[depth] = 1
+	if depth > 0 {
+		deep(depth - 1)
+		if room[depth] != 1 {
+			panic("lost")
+		}
+		return
+	}
+	note(); C.allocate(2)
+}
+
+//go:noinline
+func callsBack(depth int) { note(); C.callBack(C.int(depth)) }
+
+//export goBack
+func goBack(depth C.int) { deep(int(depth)) }
+
+type worker struct{ name string }
+
+func (w *worker) work(n int) { inlined(n) }
+
+func main() {
+	plain()
+	deep(30)
+	callsBack(3)
+	// The stack of the goroutine moves while C waits.
+	callsBack(200)
+	var group sync.WaitGroup
+	for i := 0; i < 4; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			(&worker{"x"}).work(50)
+			deep(i)
+			callsBack(20 * i)
+		}()
+	}
+	group.Wait()
+	for stack, count := range noted {
+		fmt.Println(count, stack)
+	}
+}
+"#;
+
+/// The Go functions of a stack that the program and its runtime agree on. Between a callback and the C code that led to it Go
+/// has functions of its runtime, which differ between its versions.
+fn own(stack: &str) -> String {
+    let is_own = |name: &&str| name.starts_with("main.") && !name.starts_with("main._Cfunc_");
+    let mut runs: Vec<(&str, u32)> = Vec::new();
+    for name in stack.split(';').filter(is_own) {
+        match runs.last_mut() {
+            Some((last, calls)) if *last == name => *calls += 1,
+            _ => runs.push((name, 1)),
+        }
+    }
+    runs.iter().map(|(name, calls)| format!("{name} {calls}")).collect::<Vec<_>>().join("; ")
+}
+
+/// How often C allocated from each stack, as Go's runtime has it, and as Mallow has it.
+fn compare(module: &Module, program: &str) {
+    let recorded = Run::new(mallow(), module.path())
+        .args(["record", "--no-report", "-o", "c.mallow", "--"])
+        .arg(module.path().join(program))
+        .go();
+    assert_eq!(recorded.status, 0, "{}", recorded.err());
+    let mut expected = BTreeMap::new();
+    for line in recorded.out().lines() {
+        let (count, stack) = line.split_once(' ').expect("a count and a stack");
+        assert!(stack.starts_with("runtime.goexit") || stack.starts_with("runtime.main"), "{stack}");
+        *expected.entry(own(stack)).or_insert(0) += count.parse::<u64>().expect("a count");
+    }
+    assert!(expected.len() > 8 && expected.keys().any(|stack| stack.contains("main.deep 201")));
+    let shown = ran(Run::new(mallow(), module.path()).args(["export", "--format", "folded", "-o", "-", "c.mallow"]));
+    let mut found = BTreeMap::new();
+    for line in shown.out().lines().filter(|line| line.contains(";allocate ")) {
+        let (stack, count) = line.rsplit_once(' ').expect("a stack and a count");
+        assert!(stack.starts_with("runtime.goexit;"), "not whole: {stack}");
+        *found.entry(own(stack)).or_insert(0) += count.parse::<u64>().expect("a count");
+    }
+    assert_eq!(found, expected, "{program}");
+}
+
+fn module() -> Module {
+    Module::new(&[("go.mod", "module example.com/crossing\n\ngo 1.22\n"), ("main.go", CROSSING)])
+}
+
+fn build(place: &Path, program: &str, more: &[&str]) -> Run {
+    go(place).env("CGO_ENABLED", Some("1")).args(["build", "-o", program]).args(more).arg(".")
+}
+
+#[test]
+fn c_allocations_of_go_have_the_go_functions_that_go_itself_names() {
+    let module = module();
+    for (program, flags) in [("plain", &[][..]), ("pie", &["-buildmode=pie"]), ("unoptimized", &["-gcflags=-N -l"])] {
+        ran(build(module.path(), program, flags));
+        compare(&module, program);
+    }
+}
+
+#[test]
+fn c_allocations_have_the_go_functions_of_older_toolchains_too() {
+    let module = module();
+    for version in ["go1.22.12", "go1.24.9"] {
+        let with = |run: Run| run.env("GOTOOLCHAIN", Some(version));
+        if with(go(module.path()).arg("version")).go().status != 0 {
+            harness::not_run("c_allocations_have_the_go_functions_of_older_toolchains_too", "no toolchain");
+            continue;
+        }
+        ran(with(build(module.path(), version, &[])));
+        compare(&module, version);
+    }
+}
+
+/// A program with the instructions by which Go's runtime calls C code, and words that lead nowhere.
+#[test]
+fn a_goroutine_that_is_none_is_not_followed() {
+    let place = directory();
+    let record = ["record", "--no-report", "-o", "c.mallow", "--"];
+    let done = Run::new(mallow(), place.path()).args(record).arg(program("goroutines")).go();
+    assert_eq!((done.status, done.out().trim()), (0, "done"), "{}", done.err());
+    let shown = ran(Run::new(mallow(), place.path()).args(["export", "--format", "folded", "-o", "-", "c.mallow"]));
+    let calls = shown.out().lines().filter(|line| line.contains("crosses;allocates ")).count();
+    assert!(calls > 0, "{}", shown.out());
+}
