@@ -4,18 +4,15 @@
  * with Mallow. It has no thread-local storage: another module with some would change the sizes of the C library's tables.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
+#include "../targets/entry_points.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* counter.py reads these words in this order, then the path of the executable. */
 struct counts {
@@ -36,15 +33,6 @@ static struct block *table;
 static size_t slots, used;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *(*real_malloc)(size_t);
-static void *(*real_calloc)(size_t, size_t);
-static void *(*real_realloc)(void *, size_t);
-static void *(*real_aligned_alloc)(size_t, size_t);
-static void *(*real_memalign)(size_t, size_t);
-static int (*real_posix_memalign)(void **, size_t, size_t);
-static void *(*real_valloc)(size_t);
-static void *(*real_pvalloc)(size_t);
-static void (*real_free)(void *);
 static int (*real_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 /* ---- The table: open addressing, linear probing */
@@ -121,7 +109,8 @@ static int ends(void *block, size_t *size) {
     return 1;
 }
 
-static void allocated(void *block, size_t size) {
+static void allocated(enum function by, void *block, size_t size) {
+    (void)by;
     int error = errno;
     pthread_mutex_lock(&lock);
     counts->allocations++;
@@ -176,107 +165,28 @@ static void in_child(void) {
     map_counts();
 }
 
-/* The first call comes from the dynamic linker, in a process of one thread. */
-__attribute__((cold)) static void resolve(void) {
-    real_malloc = dlsym(RTLD_NEXT, "malloc");
-    real_calloc = dlsym(RTLD_NEXT, "calloc");
-    real_realloc = dlsym(RTLD_NEXT, "realloc");
-    real_aligned_alloc = dlsym(RTLD_NEXT, "aligned_alloc");
-    real_memalign = dlsym(RTLD_NEXT, "memalign");
-    real_posix_memalign = dlsym(RTLD_NEXT, "posix_memalign");
-    real_valloc = dlsym(RTLD_NEXT, "valloc");
-    real_pvalloc = dlsym(RTLD_NEXT, "pvalloc");
-    real_pthread_create = dlsym(RTLD_NEXT, "pthread_create");
-    real_free = dlsym(RTLD_NEXT, "free");
-}
-
-static void need(void) {
-    if (__builtin_expect(!real_free, 0))
-        resolve();
-}
-
 __attribute__((constructor(101))) static void start(void) {
     need();
+    real_pthread_create = dlsym(RTLD_NEXT, "pthread_create");
     map_counts();
     pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* ---- The functions */
 
-EXPORT void *malloc(size_t size) {
-    need();
-    void *block = real_malloc(size);
-    if (block)
-        allocated(block, size);
-    return block;
+static void freed(void *block) {
+    int error = errno;
+    size_t size;
+    pthread_mutex_lock(&lock);
+    counts->frees++;
+    if (!ends(block, &size))
+        counts->foreign_frees++;
+    pthread_mutex_unlock(&lock);
+    errno = error;
 }
 
-EXPORT void *calloc(size_t count, size_t size) {
-    need();
-    void *block = real_calloc(count, size);
-    if (block)
-        allocated(block, count * size);
-    return block;
-}
-
-EXPORT void *aligned_alloc(size_t alignment, size_t size) {
-    need();
-    void *block = real_aligned_alloc(alignment, size);
-    if (block)
-        allocated(block, size);
-    return block;
-}
-
-EXPORT void *memalign(size_t alignment, size_t size) {
-    need();
-    void *block = real_memalign(alignment, size);
-    if (block)
-        allocated(block, size);
-    return block;
-}
-
-EXPORT int posix_memalign(void **place, size_t alignment, size_t size) {
-    need();
-    int error = real_posix_memalign(place, alignment, size);
-    if (!error)
-        allocated(*place, size);
-    return error;
-}
-
-EXPORT void *valloc(size_t size) {
-    need();
-    void *block = real_valloc(size);
-    if (block)
-        allocated(block, size);
-    return block;
-}
-
-EXPORT void *pvalloc(size_t size) {
-    need();
-    void *block = real_pvalloc(size);
-    if (block)
-        allocated(block, size);
-    return block;
-}
-
-EXPORT void free(void *block) {
-    need();
-    if (block) {
-        int error = errno;
-        size_t size;
-        /* Before the block is free: then another thread may get the same address. */
-        pthread_mutex_lock(&lock);
-        counts->frees++;
-        if (!ends(block, &size))
-            counts->foreign_frees++;
-        pthread_mutex_unlock(&lock);
-        errno = error;
-    }
-    real_free(block);
-}
-
-static void *reallocated(void *old, size_t size) {
-    need();
+static void *reallocated(enum function by, void *old, size_t size) {
+    (void)by;
     if (!old)
         return malloc(size);
     uintptr_t before = (uintptr_t)old;
@@ -307,21 +217,9 @@ static void *reallocated(void *old, size_t size) {
     return block;
 }
 
-EXPORT void *realloc(void *old, size_t size) {
-    return reallocated(old, size);
-}
-
-EXPORT void *reallocarray(void *old, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return reallocated(old, bytes);
-}
-
 EXPORT int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*work)(void *), void *argument) {
-    need();
+    if (!real_pthread_create) /* a constructor that runs earlier */
+        real_pthread_create = dlsym(RTLD_NEXT, "pthread_create");
     pthread_mutex_lock(&lock);
     counts->threads++;
     pthread_mutex_unlock(&lock);

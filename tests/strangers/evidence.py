@@ -145,14 +145,26 @@ def _read(file):
     return file.read_text(errors="replace") if file.exists() else ""
 
 
-def stat(evidence, condition, place, limit):
-    """JSON on a quiet machine, text beside load: one run cannot print both."""
-    out = place / f"stat-{condition.split()[0]}"
-    options = ["--json"] if condition == QUIET else []
-    done = _run(evidence, limit, "stat", *options, "-o", out)
+def _written(evidence, condition, place, limit, tool, *options, last=str):
+    """What a tool wrote: JSON on a quiet machine, text beside load, as one run cannot print both. `last` finds the document."""
+    out = place / f"{tool}-{condition.split()[0]}"
+    asked = ["--json"] if condition == QUIET else []
+    done = _run(evidence, limit, tool, *asked, "-o", out, *options)
     text = _read(out)
-    command = evidence.command("stat", *options)
-    evidence.stat[condition] = (done, parsed(evidence, text, command) if condition == QUIET else text)
+    if condition == QUIET:
+        text = last(text)
+        return done, None if text is None else parsed(evidence, text, evidence.command(tool, *asked))
+    return done, text
+
+
+def _last_line(text):
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else None
+
+
+def stat(evidence, condition, place, limit):
+    """Under `mallow stat`."""
+    evidence.stat[condition] = _written(evidence, condition, place, limit, "stat")
 
 
 def record(evidence, condition, place, limit):
@@ -175,26 +187,14 @@ def record(evidence, condition, place, limit):
 
 
 def watch(evidence, condition, place, limit):
-    """JSON lines on a quiet machine, text beside load."""
-    out = place / f"watch-{condition.split()[0]}"
-    options = ["--json"] if condition == QUIET else []
-    done = _run(evidence, limit, "watch", *options, "-o", out, "--period", PERIOD)
-    text = _read(out)
-    if condition != QUIET:
-        evidence.watch[condition] = (done, text)
-        return
-    lines = [line for line in text.splitlines() if line.strip()]
-    evidence.watch[condition] = (done, parsed(evidence, lines[-1], evidence.command("watch", *options)) if lines else None)
+    """Under `mallow watch`: the last of its reports counts."""
+    options = ("--period", PERIOD)
+    evidence.watch[condition] = _written(evidence, condition, place, limit, "watch", *options, last=_last_line)
 
 
 def guard(evidence, condition, place, limit):
-    """JSON on a quiet machine, text beside load."""
-    out = place / f"guard-{condition.split()[0]}"
-    options = ["--json"] if condition == QUIET else []
-    done = _run(evidence, limit, "guard", *options, "-o", out)
-    text = _read(out)
-    command = evidence.command("guard", *options)
-    evidence.guard[condition] = (done, parsed(evidence, text, command) if condition == QUIET else text)
+    """Under `mallow guard`."""
+    evidence.guard[condition] = _written(evidence, condition, place, limit, "guard")
 
 
 def rss(evidence, condition, place, limit):
