@@ -304,6 +304,17 @@ mod tests {
         assert_eq!(lines, [Some(vec![20]), Some(vec![30]), Some(vec![]), Some(vec![7, 20]), None]);
     }
 
+    /// `return NewRow(c...)`, where `c` was built by append, and the function that is inlined has a literal of its own.
+    #[test]
+    fn a_slice_that_moves_to_the_heap_is_no_literal_of_the_line() {
+        let line = [place("p.F", "a.go:5")];
+        let literal = || vec![escapes(Kind::SliceLiteral, "[]int{...}", &["a.go:5:9"])];
+        let moves = || allocation(1, &line, Some(call("runtime.moveSlice", Some("q.Matcher"))));
+        assert_eq!(found(literal(), &[moves()]), [None]);
+        let append = escapes(Kind::Append, "append(c, m)", &["a.go:5:3"]);
+        assert_eq!(found([literal(), vec![append]].concat(), &[moves()]), [one(5, 3, "append(c, m)")]);
+    }
+
     #[test]
     fn the_call_limits_what_it_may_be() {
         let line = [place("p.F", "a.go:5")];

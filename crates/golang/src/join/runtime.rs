@@ -138,7 +138,8 @@ impl Family {
             }
             Self::Slice => &[Make, Conversion, Append, Other],
             Self::Grow => &[Append, Other],
-            Self::Move => &[Append, Make, SliceLiteral, Other],
+            // What appended to it: mostly on another line than the one where it escapes.
+            Self::Move => &[Append],
             Self::Concatenation => &[Concatenation],
             Self::Conversion => &[Conversion],
             // A sum of numbers looks like one of strings.
