@@ -100,6 +100,7 @@ mod rss_moment;
 mod sampling;
 mod scripts;
 mod signals;
+mod stripped;
 mod swift_async;
 mod swift_names;
 mod threads;

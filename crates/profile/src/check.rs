@@ -220,8 +220,8 @@ mod tests {
         let function = profile.strings.intern("main");
         profile.modules.push(Module { path: "/bin/a".into(), build_id: Vec::new() });
         let lines = vec![Line { function, file: None, line: 7 }];
-        profile.frames.push(Frame { module: Some(ModuleId(0)), address: 16, exact: false, lines });
-        profile.frames.push(Frame { module: None, address: 32, exact: false, lines: Vec::new() });
+        profile.frames.push(Frame { module: Some(ModuleId(0)), address: 16, exact: false, start: None, lines });
+        profile.frames.push(Frame { module: None, address: 32, exact: false, start: None, lines: Vec::new() });
         let main = profile.stacks.push(crate::Stacks::ROOT, FrameId(0));
         let stack = profile.stacks.push(main, FrameId(1));
         let counts = Counts { allocations: 3, allocated_bytes: 30, ..Counts::default() };

@@ -51,7 +51,7 @@ impl Builder {
         let module = module.map(|module| self.module(module));
         // A made-up address that equal frames share.
         let made_up = || 0x1000 + 16 * text.bytes().fold(7u64, |h, b| (h * 31 + u64::from(b)) % 0xffff);
-        let frame = Frame { module, address: address.unwrap_or_else(made_up), exact: false, lines };
+        let frame = Frame { module, address: address.unwrap_or_else(made_up), exact: false, start: None, lines };
         let at = self.profile.frames.iter().position(|f| *f == frame).unwrap_or_else(|| {
             self.profile.frames.push(frame);
             self.profile.frames.len() - 1

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use addr2line::gimli::{BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, UnwindSection};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use mallow_profile::NameSource;
-use object::{Architecture, Object, ObjectSection, ObjectSegment};
+use object::{Architecture, Object, ObjectSegment};
 
 use crate::demangle::demangle;
 use crate::module::ModuleSymbols;
+use crate::unwind_entries::UnwindEntries;
 
 /// Functions of more bytes than this are not read to their end.
 const LONGEST: u64 = 4 << 20;
@@ -77,7 +77,8 @@ impl Code {
     pub fn function(&self, address: u64) -> Option<Range<u64>> {
         let known = self.known().ok()?;
         let symbol = known.symbols.range(address);
-        match (symbol, unwind_range(known, address)) {
+        let unwind = known.files.image.parse().ok().and_then(|file| UnwindEntries::of(&file)?.range(address));
+        match (symbol, unwind) {
             (Some(symbol), Some(unwind)) => Some(symbol.start.max(unwind.start)..symbol.end.min(unwind.end)),
             (symbol, unwind) => symbol.or(unwind),
         }
@@ -118,31 +119,4 @@ impl Code {
         let name = known.plt.slot(instruction.ip_rel_memory_address())?;
         Some((demangle(name, known.style).into_owned(), 0))
     }
-}
-
-/// The function's extent as the unwind information of its module has it.
-fn unwind_range(known: &ModuleSymbols, address: u64) -> Option<Range<u64>> {
-    let file = known.files.image.parse().ok()?;
-    let section = |name: &str| {
-        let section = file.section_by_name(name)?;
-        Some((section.address(), EndianSlice::new(section.data().ok()?, LittleEndian)))
-    };
-    let (at, data) = section(".eh_frame")?;
-    let mut bases = BaseAddresses::default().set_eh_frame(at);
-    if let Some((at, _)) = section(".text") {
-        bases = bases.set_text(at);
-    }
-    let mut frames = EhFrame::from(data);
-    frames.set_address_size(8);
-    let indexed = || {
-        let (at, header) = section(".eh_frame_hdr")?;
-        let bases = bases.clone().set_eh_frame_hdr(at);
-        let header = EhFrameHdr::from(header).parse(&bases, 8).ok()?;
-        header.table()?.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()
-    };
-    // Without the index, or with one that is wrong, all entries are walked over.
-    let entry = indexed().or_else(|| frames.fde_for_address(&bases, address, EhFrame::cie_from_offset).ok())?;
-    let start = entry.initial_address();
-    let range = start..start.checked_add(entry.len())?;
-    range.contains(&address).then_some(range)
 }

@@ -53,6 +53,7 @@ mod split;
 mod survey;
 mod symbolizer;
 mod symtab;
+mod unwind_entries;
 mod vdso;
 
 pub use adopt::{adopt, rename};

@@ -13,6 +13,7 @@ use crate::options::Options;
 use crate::plt::Plt;
 use crate::sections::{Store, mini_debug_info};
 use crate::symtab::SymbolTable;
+use crate::unwind_entries::UnwindEntries;
 
 /// The function of a place with only file and line known.
 pub const UNKNOWN: &str = "??";
@@ -73,13 +74,20 @@ impl ModuleSymbols {
             None => None,
         };
         let mut batch = Batch { known: self, names: FxHashMap::default(), strings };
+        let file = self.files.image.parse().ok();
+        let unwind = file.as_ref().and_then(UnwindEntries::of);
         let mut last: Option<(u64, FrameId)> = None;
         for (address, id) in probes {
             let lines = match last {
                 Some((same, before)) if same == address => all[before.0 as usize].lines.clone(),
                 _ => batch.lines(address, dwarf.as_mut(), notes),
             };
-            all[id.0 as usize].lines = lines;
+            let frame = &mut all[id.0 as usize];
+            if lines.is_empty() {
+                // Calls of one function are known to be of one, whatever its name is.
+                frame.start = unwind.as_ref().and_then(|unwind| unwind.indexed(address)).map(|range| range.start);
+            }
+            frame.lines = lines;
             last = Some((address, id));
         }
     }

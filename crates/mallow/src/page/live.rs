@@ -15,6 +15,7 @@ use mallow_web::{Request, Response, Server};
 use serde::Serialize;
 
 use super::api::Api;
+use super::live_words::LiveWords;
 use super::subject::Subject;
 use super::{Door, assets};
 use crate::flags::PageFlags;
@@ -98,13 +99,15 @@ struct Newest {
     rss: Vec<(u64, u64)>,
 }
 
-/// What `/api/live` answers: the report of `mallow watch --json`, without its sites, and what the page draws.
+/// What `/api/live` answers: the report of `mallow watch --json`, without its sites, its estimates in words, and what the page
+/// draws.
 #[derive(Serialize)]
 struct LiveDocument<'a> {
     headline: &'a str,
     history: &'a [(u64, u64)],
     rss: &'a [(u64, u64)],
     report: &'a Watched,
+    words: LiveWords,
 }
 
 impl LiveApi {
@@ -155,8 +158,9 @@ impl LiveApi {
         }
         // The flame graph and the tables have them.
         report.sites.clear();
+        let words = LiveWords::of(&report);
         let document =
-            json::line(&LiveDocument { headline: &headline, history: &history, rss: &rss, report: &report })?;
+            json::line(&LiveDocument { headline: &headline, history: &history, rss: &rss, report: &report, words })?;
         let recording = Recording::named(profile, Default::default()).at(Path::new(&format!("process {}", self.pid)));
         let api = Arc::new(Api::of_process(Subject::of_recording(recording), self.pid));
         Ok(Newest { at: Instant::now(), took: began.elapsed(), api, document: document.into(), rss })

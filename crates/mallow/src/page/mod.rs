@@ -9,6 +9,7 @@ mod document_cache;
 mod exported_file;
 mod flame_document;
 pub mod live;
+mod live_words;
 mod ranges;
 mod rss_map_document;
 mod subject;

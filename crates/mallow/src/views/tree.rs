@@ -11,7 +11,7 @@ use super::changes::{self, Pair, RowSums};
 use crate::flags::{By, TreeFlags};
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
-use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
+use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function_in_list, location, measured};
 use crate::output::{exit, json, stdio};
 
 /// Rows below one another, where nothing else is said. Many readers of JSON stop at 128 levels, and a row is two.
@@ -294,7 +294,7 @@ impl<'a, T: Shown> Lines<'a, T> {
 fn functions<T>(report: &Tree<T>, row: &TreeRow<T>, look: &Look, room: Option<usize>) -> Line {
     let callers = report.callers;
     let arrow = || Line::new().faint(if callers { " ← " } else { " → " });
-    let name = |f: &TreeFunction| function(&f.function, look);
+    let name = |f: &TreeFunction| function_in_list(&f.function, f.keeps_arguments, look);
     let mark = |recursive: bool, line: Line| line.faint(if recursive { " ↻" } else { "" });
     let called: Vec<_> = report.called(row).collect();
     let key = if callers { called.split_first() } else { called.split_last() };

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::function_kind::{FunctionKind, classify, measures};
 use super::scripts::Scripts;
 pub(crate) use super::step::{FunctionId, Step};
+use super::tell_apart::{Row, Shown};
 use super::wrappers::{DEPTH, Passage, Request, wrappers};
 use crate::names;
 
@@ -30,7 +31,7 @@ impl Named {
 /// A function in a stack, as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame {
-    /// Demangled name, or `module+0xoffset` where none is known.
+    /// Demangled name, or `module+0xoffset` where none is known: of the function's beginning, if unwind information shows it.
     pub function: String,
     /// Source file.
     pub file: Option<String>,
@@ -55,18 +56,14 @@ pub struct Frame {
     pub keeps_arguments: bool,
 }
 
-/// Marks functions of rows that would read the same, although they are several: instances of one generic function, say.
-pub(crate) fn tell_apart<'f>(rows: impl Iterator<Item = &'f mut Frame>) {
-    /// What a row shows of a function: its short name, file, line and module.
-    type Shown = (String, Option<String>, Option<u32>, Option<String>);
-    let mut known: FxHashMap<Shown, Vec<&'f mut Frame>> = FxHashMap::default();
-    for frame in rows {
-        let key = (names::short(&frame.function), frame.file.clone(), frame.line, frame.module.clone());
-        known.entry(key).or_default().push(frame);
+impl Row for Frame {
+    fn shown(&self) -> Option<Shown<'_>> {
+        let (file, module) = (self.file.as_deref(), self.module.as_deref());
+        Some(Shown { function: &self.function, file, line: self.line, module, by: None })
     }
-    for frames in known.into_values() {
-        let several = frames.windows(2).any(|two| two[0].function != two[1].function);
-        frames.into_iter().for_each(|frame| frame.keeps_arguments = several);
+
+    fn keep_arguments(&mut self) {
+        self.keeps_arguments = true;
     }
 }
 
@@ -189,7 +186,7 @@ impl<'a> Functions<'a> {
                 let key = match (name, file) {
                     (Some(name), Some(file)) => Key::InFile(name, file),
                     (Some(name), None) => Key::InModule(name, raw.module),
-                    (None, _) => Key::Address(raw.module, raw.address),
+                    (None, _) => Key::Address(raw.module, raw.start.unwrap_or(raw.address)),
                 };
                 let (function, kind) = *ids.entry(key).or_insert_with(|| {
                     it.functions.push(Function { name, file, module: raw.module, frame });
@@ -391,7 +388,8 @@ impl<'a> Functions<'a> {
             Some(name) => self.profile.strings.get(name).to_owned(),
             None => {
                 let frame = &self.profile.frames[f.frame.0 as usize];
-                place_named(frame.module.and_then(|module| self.module_path(module)), frame.address)
+                let address = frame.start.unwrap_or(frame.address);
+                place_named(frame.module.and_then(|module| self.module_path(module)), address)
             }
         }
     }

@@ -8,11 +8,12 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::emergency_pool::is_emergency_pool;
-use super::functions::{Frame, FunctionId, Functions, Named, Stack, tell_apart};
+use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::leak_sites::{LeakSite, Leaked, is_zero};
 use super::leak_states::{LeakState, LiveBlocks};
 use super::numbers::LeftOut;
 use super::runtimes::RuleId;
+use super::tell_apart::tell_apart;
 
 /// Leaks by cause.
 #[derive(Clone, Debug, Default, Serialize)]

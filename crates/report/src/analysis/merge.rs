@@ -188,6 +188,7 @@ impl Merger {
             module: frame.module.and_then(|module| modules.get(module.0 as usize).copied()),
             address: frame.address,
             exact: frame.exact,
+            start: frame.start,
             lines: lines.collect(),
         };
         if let Some(&id) = self.frames.get(&moved) {

@@ -36,6 +36,7 @@ mod scripts;
 mod stat;
 mod step;
 mod suppressions;
+mod tell_apart;
 mod timeline;
 mod top;
 mod tree;

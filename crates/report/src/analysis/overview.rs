@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
 use super::emergency_pool::is_emergency_pool;
-use super::functions::{Frame, FunctionId, Functions, Named, Stack, tell_apart};
+use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::intervals::{PrecisionTable, TotalEstimates, total_estimates};
 use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
 use super::resident::{HighestRss, highest_rss};
 use super::sampled::Estimate;
+use super::tell_apart::tell_apart;
 
 /// The overview of a recording.
 #[derive(Clone, Debug, Serialize)]

@@ -7,6 +7,7 @@ use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
 use super::functions::FunctionId;
 use super::numbers::{LeftOut, Measure, Totals};
 use super::sampled::Estimate;
+use super::tell_apart::{self, Row, tell_apart};
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,9 @@ pub struct TopFunction<T = Totals> {
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
+    /// Another row's function has the same name without its arguments.
+    #[serde(skip)]
+    pub keeps_arguments: bool,
     /// By this function itself.
     #[serde(rename = "self")]
     pub self_sums: T,
@@ -77,6 +81,17 @@ pub struct TopFunction<T = Totals> {
     /// The same of `cum`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cum_estimate: Option<Estimate>,
+}
+
+impl<T> Row for TopFunction<T> {
+    fn shown(&self) -> Option<tell_apart::Shown<'_>> {
+        let (file, module) = (self.file.as_deref(), self.module.as_deref());
+        Some(tell_apart::Shown { function: &self.function, file, line: None, module, by: None })
+    }
+
+    fn keep_arguments(&mut self) {
+        self.keeps_arguments = true;
+    }
 }
 
 /// The functions of a recording. Costs a walk over each stack.
@@ -149,9 +164,12 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         function: functions.name(id),
         file: functions.file(id),
         module: functions.module(id),
+        keeps_arguments: false,
         self_sums: sums[id.0 as usize].0.shown(by),
         cum: sums[id.0 as usize].1.shown(by),
     };
+    let mut rows: Vec<TopFunction<A::Shown>> = ranked.iter().map(|&(_, _, id)| row(id)).collect();
+    tell_apart(rows.iter_mut());
     Top {
         command: source.profile.command.clone(),
         by,
@@ -159,7 +177,7 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         raw: options.raw,
         totals: source.totals.shown(by),
         functions_in_all,
-        functions: ranked.iter().map(|&(_, _, id)| row(id)).collect(),
+        functions: rows,
         hidden,
     }
 }

@@ -11,6 +11,7 @@ use super::calls::{Call, CallId, Callee, Calls};
 use super::changes::{Amount, Both, Changed, Source, of_one};
 use super::functions::Functions;
 use super::numbers::{Measure, Totals};
+use super::tell_apart::{Row, Shown, tell_apart};
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,20 @@ pub struct TreeFunction {
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
+    /// Another function of the tree has the same name without its arguments.
+    #[serde(skip)]
+    pub keeps_arguments: bool,
+}
+
+impl Row for TreeFunction {
+    fn shown(&self) -> Option<Shown<'_>> {
+        let (file, module) = (self.file.as_deref(), self.module.as_deref());
+        Some(Shown { function: &self.function, file, line: None, module, by: None })
+    }
+
+    fn keep_arguments(&mut self) {
+        self.keeps_arguments = true;
+    }
 }
 
 impl<T> Tree<T> {
@@ -379,6 +394,7 @@ impl<'a, A: Amount> Selection<'a, A> {
                 names.len() as u32 - 1
             });
         }
+        tell_apart(names.iter_mut());
         let by = self.options.by;
         let mut rows: Vec<Option<TreeRow<A::Shown>>> = Vec::new();
         rows.resize_with(self.nodes.len(), || None);
@@ -420,10 +436,12 @@ impl<'a, A: Amount> Selection<'a, A> {
 type Rows<T> = (Vec<TreeFunction>, Vec<TreeRow<T>>, Option<Hidden<T>>);
 
 fn function(functions: &Functions<'_>, callee: Callee) -> TreeFunction {
-    let words = |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None };
+    let words =
+        |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None, keeps_arguments: false };
     match callee {
         Callee::Function(id) => {
-            TreeFunction { function: functions.name(id), file: functions.file(id), module: functions.module(id) }
+            let (file, module) = (functions.file(id), functions.module(id));
+            TreeFunction { function: functions.name(id), file, module, keeps_arguments: false }
         }
         Callee::Missing => words("(outer frames are missing)"),
         Callee::Unknown | Callee::Program => words("(no stack is known)"),

@@ -13,11 +13,12 @@ pub fn function(name: &str, look: &Look) -> String {
 
 /// The name of a row's function: with its arguments where another row's would read the same.
 pub fn function_of(frame: &Frame, look: &Look) -> String {
-    if frame.keeps_arguments && !look.full_names {
-        names::with_arguments(&frame.function)
-    } else {
-        function(&frame.function, look)
-    }
+    function_in_list(&frame.function, frame.keeps_arguments, look)
+}
+
+/// The same of a name.
+pub fn function_in_list(name: &str, keeps_arguments: bool, look: &Look) -> String {
+    if keeps_arguments && !look.full_names { names::with_arguments(name) } else { function(name, look) }
 }
 
 /// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording has several

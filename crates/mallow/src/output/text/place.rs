@@ -124,3 +124,39 @@ fn part(frames: &[&Frame], limit: usize, look: &Look, page: &mut Page) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::{Measure, overview};
+    use mallow_report::testing::{Builder, blocks};
+
+    use super::described;
+    use crate::output::text::Look;
+
+    /// The first place of a profile with one stack.
+    fn place(frames: &[&str]) -> String {
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, frames, blocks(5, 10, 0, 0));
+        let report = overview(&b.profile, 3);
+        let list = report.largest.iter().find(|list| list.by == Measure::Allocations).expect("a list");
+        let first = &list.largest[0];
+        described(
+            first.frame.as_ref(),
+            first.sites,
+            first.through.as_deref(),
+            &first.largest_site.stack,
+            &Look::default(),
+        )
+        .text()
+    }
+
+    #[test]
+    fn what_hands_out_memory_is_no_place_where_its_caller_is_unknown() {
+        let new = "operator new(unsigned long)!libstdc++.so.6";
+        assert_eq!(place(&[new]), "(no caller is known) via operator new");
+        assert_eq!(place(&[new, "load@a.cc:7"]), "load a.cc:7");
+        // A function without a name is a caller.
+        assert_eq!(place(&[new, "+0x40!a"]), "a+0x40");
+    }
+}

@@ -5,7 +5,7 @@ import { byId, element, fill, hideTip, message, showTip } from "./dom.js";
 import { onColours } from "./palette.js";
 import { changeState } from "./state.js";
 import { drawSeries } from "./time_chart.js";
-import { formatBytes, formatCount, formatEstimate, formatTime, printable } from "./units.js";
+import { formatBytes, formatCount, formatTime, printable } from "./units.js";
 
 const EVERY_MS = 2000;
 
@@ -73,7 +73,7 @@ export function togglePause() {
 }
 
 function paint(answer) {
-  const { report, headline } = answer;
+  const { report, headline, words } = answer;
   const memory = report.memory;
   const grows = report.growing_places + report.places_growing_so_far;
   const tile = (id, title, value, more, to) => element("div", { class: "tile", id: `tile-${id}` },
@@ -84,7 +84,7 @@ function paint(answer) {
   const of = (part) => part.part.replaceAll("_", " ");
   const grown = memory?.parts.find((part) => part.part === memory.grows);
   const tiles = [
-    tile("live", "Live now", formatEstimate(report.live_bytes, formatBytes), [`${formatEstimate(report.live, formatCount)} blocks`, `${formatCount(report.samples)} samples`], { view: "flame", by: "leaked" }),
+    tile("live", "Live now", words.live_bytes, [words.live, `${formatCount(report.samples)} samples`], { view: "flame", by: "leaked" }),
     tile("growing", "Places that grow", formatCount(grows), [sure], { view: "places", sort: "" }),
     memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${formatBytes(memory.gap)} of it is not live heap`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
     tile("sampled", "Watched for", formatTime(report.watched_ms), [report.period_bytes === null ? "nothing is sampled" : `one sample in ${formatBytes(report.period_bytes)}`], { view: "flame", by: "bytes" }),

@@ -5,7 +5,7 @@ import { latestLook } from "./live_panel.js";
 import { onColours, partColour } from "./palette.js";
 import { SINCE } from "./rss_words.js";
 import { Table } from "./table.js";
-import { formatBytes, formatCount, formatEstimate, formatShare, formatTime, placeOf } from "./units.js";
+import { formatBytes, formatCount, formatShare, formatTime, placeOf, printable } from "./units.js";
 
 const VERDICTS = {
   growing: "grows significantly", so_far: "grows so far", slowing: "slowing down", uneven: "uneven", undecided: "undecided", shrinking: "shrinking", steady: "steady", unknown: "too early",
@@ -17,10 +17,10 @@ export class LivePlaceView {
     const rank = (row) => -RANK.indexOf(row.growth.verdict);
     const rate = (row) => (["growing", "so_far"].includes(row.growth.verdict) ? row.growth.bytes_per_hour : null);
     this.table = new Table({ id: "places-table", label: "Places", sort: { column: "live", down: true }, open: (row) => row.function && context.openFunction(row, row.largest_site?.frames), columns: [
-      { id: "function", title: "Call site", wide: 260, value: (row) => row.function ?? "", node: (row) => element("span", { class: "over" }, nameText(row.function ?? "(no stack is known)"), " ", element("span", { class: "name quiet" }, row.function ? placeOf(row) : "")) },
-      { id: "live", title: "Live", numeric: true, width: 176, help: "Bytes that are live now, with the interval that holds the truth 95 times in 100", value: (row) => row.live_bytes.value, share: (row) => row.live_bytes.value / (this.total || 1), node: (row) => element("span", { class: "over" }, formatEstimate(row.live_bytes, formatBytes)) },
+      { id: "function", title: "Call site", wide: 260, value: (row) => row.function ?? "", node: (row) => element("span", { class: "over" }, nameText(row.function ?? "(no stack is known)"), " ", element("span", { class: "name quiet" }, row.function ? placeOf(row) + (row.by ? `, by ${printable(row.by)}` : "") : "")) },
+      { id: "live", title: "Live", numeric: true, width: 176, help: "Bytes that are live now, with the interval that holds the truth 95 times in 100", value: (row) => row.live_bytes.value, share: (row) => row.live_bytes.value / (this.total || 1), node: (row) => element("span", { class: "over" }, row.words.live_bytes) },
       { id: "growth", title: "Growth", width: 150, help: "What is said of its growth so far", value: rank, text: (row) => VERDICTS[row.growth.verdict] ?? row.growth.verdict },
-      { id: "rate", title: "An hour", numeric: true, width: 176, value: (row) => rate(row)?.value ?? null, text: (row) => (rate(row) ? formatEstimate(rate(row), formatBytes) : "") },
+      { id: "rate", title: "An hour", numeric: true, width: 176, value: (row) => rate(row)?.value ?? null, text: (row) => row.words.bytes_per_hour ?? "" },
       { id: "oldest", title: "Oldest", numeric: true, width: 96, help: "Age of the oldest sample", value: (row) => row.oldest_ms, text: (row) => formatTime(row.oldest_ms) },
       { id: "samples", title: "Samples", numeric: true, width: 84, value: (row) => row.samples, text: (row) => formatCount(row.samples) },
     ] });
@@ -30,12 +30,12 @@ export class LivePlaceView {
   async update() {
     const look = latestLook();
     if (!look) return;
-    const { report } = look;
+    const { report, words } = look;
     this.total = report.live_bytes.value;
     if (report.places.length === 0) fill(this.node, message("No sample is live yet."));
     else {
       if (this.table.node.parentNode !== this.node) fill(this.node, this.table.node);
-      this.table.set(report.places);
+      this.table.set(report.places.map((place, at) => ({ ...place, words: words.places[at] })));
     }
   }
 }

@@ -41,18 +41,6 @@ export function formatTime(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
-// An estimate with its interval, as mallow watch writes it: 1.20 GB ±8 %, 400 kB to 2.60 MB.
-export function formatEstimate(estimate, format) {
-  const { value, low, high } = estimate;
-  if (low === null || high === null) return "not enough samples";
-  const [below, above] = [value - low, high - value];
-  if (below + above <= Number.EPSILON * Math.abs(value)) return format(value);
-  const deviation = (below + above) / 2 / Math.abs(value);
-  // An uneven interval is written as its ends, and so is one of what may be twice as much or next to nothing.
-  if (Math.abs(above - below) <= 0.2 * (above + below) && deviation < 0.5) return `${format(value)} ±${Math.max(1, 100 * deviation).toFixed(0)} %`;
-  return `${format(low)} to ${format(high)}`;
-}
-
 // Of each measure: its name, its keys in the documents, and how its numbers are written.
 export const MEASURES = {
   bytes: { title: "Allocated bytes", key: "allocated_bytes", count: "allocations", format: formatBytes },

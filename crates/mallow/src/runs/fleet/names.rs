@@ -93,7 +93,7 @@ impl Names {
             lines.push(Line { function, file, line: line.line });
         }
         if let Some(frame) = profile.frames.get_mut(to) {
-            frame.lines = lines;
+            (frame.lines, frame.start) = (lines, known.start);
         }
     }
 }
@@ -112,8 +112,13 @@ mod tests {
 
     fn profile(build_id: &[u8], addresses: &[u64]) -> Profile {
         let module = Module { path: "/none/such".to_owned(), build_id: build_id.to_vec() };
-        let frame =
-            |address: &u64| Frame { module: Some(ModuleId(0)), address: *address, exact: false, lines: Vec::new() };
+        let frame = |address: &u64| Frame {
+            module: Some(ModuleId(0)),
+            address: *address,
+            exact: false,
+            start: None,
+            lines: Vec::new(),
+        };
         Profile { modules: vec![module], frames: addresses.iter().map(frame).collect(), ..Profile::default() }
     }
 

@@ -13,7 +13,7 @@ use super::fit::{faint, fit, strong, warning};
 use super::state::State;
 use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, estimated_count, growth_in_full, verdict};
 use crate::output::text::units::{count, of, share};
-use crate::output::text::{Look, clean, elided, function, location};
+use crate::output::text::{Look, clean, elided, function, function_of, location};
 use crate::runs::watch::headline::seconds;
 
 /// Columns between two columns of the table.
@@ -101,7 +101,7 @@ fn named(place: &WatchedPlace, report: &Watched, width: usize, look: &Look) -> V
     let at = location(&first.function, first.file.as_deref(), first.line, first.module.as_deref(), look);
     let arrow = if look.ascii { " <- " } else { " ← " };
     let at = if at.is_empty() { at } else { format!(" {}", clean(&at)) };
-    let name = elided(&text(&first.function), width.saturating_sub(at.width()).max(NAME));
+    let name = elided(&clean(&function_of(first, look)), width.saturating_sub(at.width()).max(NAME));
     let mut spans = vec![Span::styled(name, strong()), Span::raw(at)];
     if let Some(by) = &place.by {
         spans.push(Span::raw(format!(", by {}", text(by))));

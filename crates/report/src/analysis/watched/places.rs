@@ -10,6 +10,7 @@ use crate::analysis::callers::caller;
 use crate::analysis::functions::Functions;
 use crate::analysis::numbers::LeftOut;
 use crate::analysis::sampled::{Book, CallPath, Estimate, Growth, SiteFigures, Standings, Sum, Verdict, growing_paths};
+use crate::analysis::tell_apart::{Row, Shown, tell_apart};
 
 /// The fewest sampled frees for a meaningful share of them.
 const LEAST_FREES: u64 = 8;
@@ -177,8 +178,19 @@ pub(super) fn watched_places(
             ..place
         }
     };
-    let places = rows.into_iter().map(name).collect();
+    let mut places: Vec<WatchedPlace> = rows.into_iter().map(name).collect();
+    tell_apart(places.iter_mut());
     WatchedPlaces { growing_places, places_growing_so_far, places_in_all, places, places_hidden: hidden }
+}
+
+impl Row for WatchedPlace {
+    fn shown(&self) -> Option<Shown<'_>> {
+        Some(Shown { by: self.by.as_deref(), ..self.frame.as_ref()?.shown()? })
+    }
+
+    fn keep_arguments(&mut self) {
+        self.frame.iter_mut().for_each(Row::keep_arguments);
+    }
 }
 
 /// What grows most surely first, then what holds most; of sites and of places.

@@ -236,7 +236,8 @@ impl Reader {
             None => (None, address),
         };
         // heaptrack has gone back into the call already.
-        let frame = self.builder.frame(Frame { module, address: address_in, exact: true, lines: Vec::new() });
+        let frame =
+            self.builder.frame(Frame { module, address: address_in, exact: true, start: None, lines: Vec::new() });
         self.by_address.insert(address, frame);
         frame
     }
@@ -258,7 +259,7 @@ impl Reader {
         };
         // Its own writer's go back to what they were.
         let (address, exact) = if self.calls { (address.wrapping_add(1), false) } else { (address, true) };
-        self.frames.push(self.builder.add_frame(Frame { module, address, exact, lines }));
+        self.frames.push(self.builder.add_frame(Frame { module, address, exact, start: None, lines }));
         Ok(())
     }
 
