@@ -10,7 +10,7 @@ use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::input::names::MissingNames;
 use crate::output::text::units::{bytes, count, of, percent};
-use crate::output::text::{Align, Line, Look, Page, Table, described, heading};
+use crate::output::text::{Align, Line, Look, Page, Table, described_by, heading};
 
 /// Places of each list, at the most.
 pub const PLACES: usize = 10;
@@ -161,14 +161,15 @@ fn leaked(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page)
     ));
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Left]);
     for cause in shown {
-        let LeakCause { frame, through, leaked, heads, sites, largest_site, .. } = cause;
+        let LeakCause { frame, by, through, leaked, heads, sites, largest_site, .. } = cause;
+        let called = (by.as_deref(), through.as_deref());
         let leaks = if *heads > 0 { *heads } else { leaked.leaked };
         let times = if has(report, Quantity::Leaked) { times(leaks) } else { String::new() };
         table.row([
             Line::new().plain(percent(leaked.leaked_bytes, all.leaked_bytes)),
             Line::new().plain(bytes(leaked.leaked_bytes, look.exact)),
             Line::new().plain(times),
-            described(frame.as_ref(), *sites, through.as_deref(), largest_site, look),
+            described_by(frame.as_ref(), *sites, called, largest_site, look),
         ]);
     }
     table.onto(page);

@@ -1,16 +1,19 @@
-//! Leaks by cause: the line of the program that the blocks of one leak come from, whatever called it.
+//! Leaks by cause: the line of the program that the blocks of one leak come from, whatever called it. Of lost blocks, the caller of the
+//! line that tells them from blocks that others do not lose.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use mallow_profile::{Profile, StackId, StringId};
+use mallow_profile::{Profile, Site, StackId, StringId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::callers::{Callers, caller};
 use super::emergency_pool::is_emergency_pool;
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::leak_sites::{LeakSite, Leaked, is_zero};
 use super::leak_states::{LeakState, LiveBlocks};
+use super::losing_paths::losing_paths;
 use super::numbers::LeftOut;
 use super::runtimes::RuleId;
 use super::tell_apart::tell_apart;
@@ -77,6 +80,8 @@ pub struct LeakCause {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
+    /// The function by which that one allocates, where others use it too and lose nothing; None: the line itself allocates.
+    pub by: Option<String>,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
     /// How much.
@@ -118,39 +123,74 @@ pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: 
         }
         None
     });
-    let causes = causes(&functions, sites, limit);
+    let requests = (state == Some(LeakState::Lost)).then_some(&profile.sites[..]);
+    let causes = causes(&functions, sites, requests, limit);
     LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes }
 }
 
 struct Cause {
     named: Option<Named>,
+    /// The caller of the line that loses them, by its place among the callers.
+    caller: Option<usize>,
     lives: LeakSite,
     sites: u64,
     largest: (u64, StackId),
 }
 
-/// The causes of the leaks of some sites.
+impl Cause {
+    /// Precondition: there are sites.
+    fn of<'s>(
+        named: Option<Named>,
+        caller: Option<usize>,
+        sites: impl Iterator<Item = &'s (StackId, LeakSite)>,
+    ) -> Self {
+        let lives = LeakSite { youngest_ms: u64::MAX, ..LeakSite::default() };
+        let mut cause = Self { named, caller, lives, sites: 0, largest: (0, StackId::default()) };
+        for (stack, site) in sites {
+            cause.lives.add(site);
+            if cause.sites == 0 || site.leaked_bytes > cause.largest.0 {
+                cause.largest = (site.leaked_bytes, *stack);
+            }
+            cause.sites += 1;
+        }
+        cause
+    }
+}
+
+type Key = Option<(FunctionId, Option<StringId>, u32)>;
+
+/// The causes of the leaks of some sites. `requests`: all sites of the profile, where the blocks are lost ones.
 pub(super) fn causes(
     functions: &Functions<'_>,
     sites: impl Iterator<Item = (StackId, LeakSite)>,
+    requests: Option<&[Site]>,
     limit: usize,
 ) -> LeakCauses {
-    let mut causes: FxHashMap<Option<(FunctionId, Option<StringId>, u32)>, Cause> = FxHashMap::default();
+    type Line = (Option<Named>, Vec<(StackId, LeakSite)>);
+    let mut lines: FxHashMap<Key, Line> = FxHashMap::default();
     for (stack, site) in sites {
         let named = functions.named(stack);
-        let cause = causes.entry(named.map(|named| named.key())).or_insert_with(|| Cause {
-            named,
-            lives: LeakSite { youngest_ms: u64::MAX, ..LeakSite::default() },
-            sites: 0,
-            largest: (0, stack),
-        });
-        cause.lives.add(&site);
-        cause.sites += 1;
-        if site.leaked_bytes > cause.largest.0 {
-            cause.largest = (site.leaked_bytes, stack);
+        lines.entry(named.map(|named| named.key())).or_insert_with(|| (named, Vec::new())).1.push((stack, site));
+    }
+    let mut requested: FxHashMap<Key, BTreeMap<StackId, u64>> = FxHashMap::default();
+    for site in requests.unwrap_or_default() {
+        let key = functions.named(site.stack).map(|named| named.key());
+        if lines.contains_key(&key) {
+            *requested.entry(key).or_default().entry(site.stack).or_default() += site.counts.allocations;
         }
     }
-    let mut causes: Vec<Cause> = causes.into_values().collect();
+    let mut callers = Callers::new(functions);
+    let mut causes: Vec<Cause> = Vec::with_capacity(lines.len());
+    for (key, (named, sites)) in lines {
+        let losing =
+            requested.get(&key).map(|requests| losing_paths(requests, &sites, &mut callers)).unwrap_or_default();
+        match losing.iter().any(|paths| paths.caller.is_some()) {
+            false => causes.push(Cause::of(named, None, sites.iter())),
+            true => causes.extend(losing.iter().map(|paths| {
+                Cause::of(named, paths.caller, sites.iter().filter(|(stack, _)| paths.stacks.contains(stack)))
+            })),
+        }
+    }
     causes.sort_by_key(|c| (Reverse(c.lives.leaked_bytes), Reverse(c.lives.leaked), c.largest.1));
     let leak_causes_in_all = causes.len() as u64;
     let leak_causes_hidden = LeftOut::after(limit, causes.iter().map(|cause| Leaked::of(&cause.lives)));
@@ -158,8 +198,11 @@ pub(super) fn causes(
     let cause = |cause: Cause| {
         let (_, stack) = cause.largest;
         let through = functions.named(stack).and_then(|named| named.through);
+        let line = cause.named.map(|named| named.step);
+        let caller = cause.caller.and_then(|at| caller(functions, stack, at)).copied();
         LeakCause {
-            frame: cause.named.map(|named| functions.frame(&named.step)),
+            frame: caller.or(line).map(|step| functions.frame(&step)),
+            by: line.filter(|_| caller.is_some()).map(|line| functions.name(line.function)),
             through: through.map(|step| functions.name(step.function)),
             leaked: Leaked::of(&cause.lives),
             heads: cause.lives.heads,
@@ -177,7 +220,9 @@ pub(super) fn causes(
 
 #[cfg(test)]
 mod tests {
-    use super::leak_causes;
+    use mallow_profile::{LostBlocks, ProcessId, Scan, ScanOutcome};
+
+    use super::{LeakState, leak_causes, leak_causes_in_state};
     use crate::testing::{Builder, blocks};
 
     #[test]
@@ -198,6 +243,48 @@ mod tests {
         assert_eq!((cause.leaked.leaked, cause.leaked.leaked_bytes, cause.sites), (2858, 285_800, 2));
         assert_eq!((cause.oldest_ms, cause.youngest_ms, cause.pids.as_slice()), (99, 10, &[1][..]));
         assert_eq!((report.leaked().leaked, report.leak_causes_hidden.map(|h| h.rows)), (2859, Some(1)));
+    }
+
+    #[test]
+    fn of_a_helper_the_caller_that_loses_its_blocks_is_the_cause() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 100);
+        let helper = "make_payload@srv.c:5";
+        let all = [
+            ("cache_put@srv.c:7", "serve@srv.c:30", 0),
+            ("note@srv.c:21", "serve@srv.c:31", 900),
+            ("note@srv.c:21", "retry@srv.c:60", 80),
+        ];
+        for (caller, outer, lost) in all {
+            b.site(p, &[helper, caller, outer, "main@srv.c:90"], blocks(1000, 10, 0, lost));
+        }
+        b.profile.scans.push(scan_of(&b.profile));
+        let by = |report: &super::LeakCauses| {
+            let row = |cause: &super::LeakCause| {
+                let function = cause.frame.as_ref().map(|frame| frame.function.clone()).unwrap_or_default();
+                (function, cause.by.clone(), cause.leaked.leaked, cause.sites)
+            };
+            report.leak_causes.iter().map(row).collect::<Vec<_>>()
+        };
+        let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
+        assert_eq!(by(&lost), [("note".to_owned(), Some("make_payload".to_owned()), 980, 2)]);
+        // All that is live, whoever holds it, is the line's.
+        assert_eq!(by(&leak_causes(&b.profile, 9)), [("make_payload".to_owned(), None, 980, 2)]);
+        // Most who call it lose what they get: it is the line, whoever called it.
+        b.profile.sites[0].counts = blocks(100, 10, 0, 0);
+        let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
+        assert_eq!(by(&lost), [("make_payload".to_owned(), None, 980, 2)]);
+    }
+
+    /// All that is live is lost.
+    fn scan_of(profile: &mallow_profile::Profile) -> Scan {
+        let lost = profile.sites.iter().filter(|site| site.counts.leaked > 0).map(|site| LostBlocks {
+            stack: site.stack,
+            head: None,
+            blocks: site.counts.leaked,
+            bytes: site.counts.leaked_bytes,
+        });
+        Scan { process: ProcessId(0), outcome: ScanOutcome::Scanned, lost: lost.collect(), cycles: Vec::new() }
     }
 
     #[test]

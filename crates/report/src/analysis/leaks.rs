@@ -158,7 +158,8 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     }
     let sites_in_all = shown.len() as u64;
     shown.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
-    let causes = causes(&functions, shown.iter().cloned(), limit);
+    let requests = (state == Some(LeakState::Lost) && !of_suppressed).then_some(&profile.sites[..]);
+    let causes = causes(&functions, shown.iter().cloned(), requests, limit);
     let causes = LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes };
     let hidden = LeftOut::after(limit, shown.iter().map(|(_, site)| Leaked::of(site)));
     shown.truncate(limit);

@@ -21,6 +21,7 @@ mod leak_states;
 mod leaks;
 mod list;
 mod lives;
+mod losing_paths;
 mod merge;
 mod moments;
 mod narrow;
