@@ -37,6 +37,8 @@ async function look(refresh) {
     ended(error);
     return false;
   }
+  // It was asked for before the pause: what is shown stays.
+  if (live.paused && live.latest) return true;
   // What was asked before is of an older look.
   forget();
   live.latest = answer;
