@@ -244,12 +244,23 @@ static uint32_t patches_apply(const char *name, int is_start) {
     return patches_write(patches, is_start);
 }
 
+/* An executable at a fixed address that takes malloc's address has a call of its own there, and the symbol, which stays undefined, has the
+ * address of that call: it goes on to whoever comes first. False where the C library cannot say. */
+static int is_call_stub(void *function) {
+    int (*symbol_at)(const void *, Dl_info *, void **, int);
+    *(void **)&symbol_at = dlsym(RTLD_DEFAULT, "dladdr1");
+    Dl_info info;
+    void *symbol = NULL;
+    return symbol_at != NULL && symbol_at(function, &info, &symbol, 1 /* RTLD_DL_SYMENT */) != 0 && symbol != NULL &&
+           ((const ElfW(Sym) *)symbol)->st_shndx == SHN_UNDEF;
+}
+
 /* Whether the program's malloc is another one than this library's: the executable's own comes first. */
 static int is_shadowed(void) {
     Dl_info theirs, ours;
     void *found = dlsym(RTLD_DEFAULT, "malloc");
     return found != NULL && dladdr(found, &theirs) != 0 && dladdr((void *)stubs_list, &ours) != 0 &&
-           theirs.dli_fbase != ours.dli_fbase;
+           theirs.dli_fbase != ours.dli_fbase && !is_call_stub(found);
 }
 
 static void ask(const struct look *look) {

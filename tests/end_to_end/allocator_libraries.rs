@@ -85,3 +85,20 @@ fn functions_of_the_allocators_own_are_counted() {
     }
     assert_eq!(three.record.losses(), (0, 0));
 }
+
+/// An executable at a fixed address that takes malloc's address has a symbol of that name with an address of its own, and defines no malloc:
+/// its calls come to Mallow as any other's, whatever allocator is behind.
+#[test]
+fn an_executable_that_takes_mallocs_address_defines_none() {
+    for (library, maker) in LIBRARIES {
+        let flags = ["-fno-pie", "-no-pie", "-Wl,--no-as-needed", library];
+        let program = program_as("fixed_address", &format!("fixed-address-with-{maker}"), "cc", &flags);
+        let count = |rounds: &str| {
+            let record = Case::new(&program).arg(rounds).may_say("allocated nothing; ").prints_addresses().record();
+            let counts = record.counts();
+            (counts.sums().allocations, counts.sums().frees)
+        };
+        let (none, many) = (count("0"), count("700"));
+        assert_eq!((many.0 - none.0, many.1 - none.1), (700, 700), "{maker}: {none:?} {many:?}");
+    }
+}

@@ -97,6 +97,7 @@ mod programs;
 mod reconcile;
 mod rss;
 mod rss_moment;
+mod rss_remedies;
 mod sampling;
 mod scripts;
 mod signals;

@@ -110,7 +110,8 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let line = Line::new().strong("Cause: ");
     let Some(place) = &cause.place else {
         let of_mapping = cause.mapping.as_deref().map(|name| format!("; the largest is {name}")).unwrap_or_default();
-        return line.plain(format!("{size}: {}{of_mapping}", meaning(cause.part, allocator)));
+        let what = if cause.part == PartKind::Mappings { mapped(account) } else { meaning(cause.part, allocator) };
+        return line.plain(format!("{size}: {what}{of_mapping}"));
     };
     let much = bytes(place.bytes, look.exact);
     let line = line.then(framed(&place.frame, look)).plain(" ");
@@ -150,6 +151,9 @@ fn title_of(part: &Part, account: &RssAccount) -> String {
     if let Some(whose) = whose.as_ref().filter(|name| part.part == PartKind::Allocator && name.contains(' ')) {
         return format!("tables of {whose}");
     }
+    if part.part == PartKind::Mappings {
+        return mapped(account);
+    }
     let words = meaning(part.part, whose.as_deref().unwrap_or("allocator"));
     let is_only = account.parts.iter().filter(|one| one.part == part.part).count() == 1;
     let is_main = part.allocator == account.allocator && is_only && part.part != PartKind::FreePages;
@@ -157,6 +161,16 @@ fn title_of(part: &Part, account: &RssAccount) -> String {
     match whose.filter(|_| is_one_of_several && !is_main) {
         Some(whose) => format!("{words}, {whose}"),
         None => words,
+    }
+}
+
+/// Mappings without a live block. What glibc frees in one it unmaps; other allocators keep it, and nothing in it says whose it is.
+fn mapped(account: &RssAccount) -> String {
+    let program = meaning(PartKind::Mappings, "");
+    let keeps = |name: &&str| *name != "glibc";
+    match account.allocators.iter().find_map(|row| row.allocator.filter(keeps)) {
+        Some(name) => format!("{program}, or free in {name}"),
+        None => program,
     }
 }
 
@@ -237,7 +251,15 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             Line::new().strong(setting).plain(format!("{whose} free pages back"))
         }
         RemedyKind::MmapThreshold => Line::new().strong(setting).plain(": gives large blocks back when they are freed"),
-        RemedyKind::BackgroundThread => Line::new().strong(setting).plain(": gives free pages back after some seconds"),
+        RemedyKind::BackgroundThread => {
+            Line::new().strong(setting).plain(": gives them back over 10 s, of an idle program as well")
+        }
+        RemedyKind::ThreadStacks => {
+            let name = if setting.is_empty() { "stacks of 256 kB" } else { setting };
+            let stacks = account.thread_stacks.map_or(0, |stacks| stacks.stacks);
+            let whose = format!(": {} of threads are locked in memory as a whole", of(stacks, "stack"));
+            Line::new().strong(name).plain(whose)
+        }
         RemedyKind::NumpyHugePages => Line::new().strong(setting).plain(": arrays take the pages that are touched"),
         RemedyKind::OtherAllocator => {
             Line::new().strong("another allocator").plain(": jemalloc, say, keeps equal sizes together")
@@ -295,6 +317,18 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
     match (&part.largest, part.part) {
         (Some(place), _) => named(place),
         (None, PartKind::FreePages) => Line::new().faint(free(part, account, look)),
+        (None, PartKind::Pymalloc) => {
+            let used = part.used_bytes.map(|used| format!("{} of it in use", bytes(used, look.exact)));
+            Line::new().faint(used.unwrap_or_default())
+        }
+        (None, PartKind::Stacks) => {
+            let stacks = account.thread_stacks.filter(|stacks| stacks.stacks > 0).map(|stacks| {
+                let (resident, reserved) =
+                    (bytes(stacks.resident_bytes, look.exact), bytes(stacks.reserved_bytes, look.exact));
+                format!("{} beside the first thread's: {resident} of {reserved}", of(stacks.stacks, "stack"))
+            });
+            Line::new().faint(stacks.unwrap_or_default())
+        }
         (None, PartKind::Mappings | PartKind::Undivided) => {
             Line::new().faint(part.mapping.as_deref().unwrap_or_default())
         }

@@ -122,13 +122,18 @@ pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Opt
     let values = times.map(|ms| sum_at(profile, ms)).collect();
     let sums = sums(profile, MOMENTS).map(|(ms, sum)| (sum, ms));
     let (highest, highest_ms) = sums.max_by_key(|&(sum, ms)| (sum, Reverse(ms)))?;
-    let peak = match &*profile.rss {
-        [only] => KernelPeak::of(profile, only.process),
-        _ => None,
-    };
+    let peak = rss_peak(profile);
     let process = |series: &RssSeries| profile.processes.get(series.process.0 as usize);
     let attached = profile.rss.iter().filter_map(process).any(|process| process.attached);
     Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64, peak, attached })
+}
+
+/// Of a recording of one process, the kernel's own maximum. Maxima of several are of different moments, and have no sum.
+pub(super) fn rss_peak(profile: &Profile) -> Option<KernelPeak> {
+    match &*profile.rss {
+        [only] => KernelPeak::of(profile, only.process),
+        _ => None,
+    }
 }
 
 /// Moments at which the sum of all processes is looked at.

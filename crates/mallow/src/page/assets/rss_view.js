@@ -5,7 +5,7 @@ import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { onColours, partColour } from "./palette.js";
 import { RssMap } from "./rss_map.js";
-import { causeWords, limitWords, momentWords, partTitle, remedyWords } from "./rss_words.js";
+import { causeWords, limitWords, momentWords, partTitle, remedyWords, usedWords } from "./rss_words.js";
 import { hasRange, sharedChoices } from "./state.js";
 import { Table } from "./table.js";
 import { baseName, formatBytes, formatCount, formatShare, placeOf, printable } from "./units.js";
@@ -50,7 +50,7 @@ export class RssView {
       element("td", {}, element("i", { class: "swatch", style: { background: colours.get(part.part) ?? "transparent" } })),
       element("th", { scope: "row" }, partTitle(part, answer)), element("td", { class: "number right" }, formatBytes(part.bytes)),
       element("td", { class: "number right quiet" }, formatShare(part.bytes, answer.rss)),
-      element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping ? nameText(baseName(part.mapping)) : "")));
+      element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping && part.part !== "stacks" ? nameText(baseName(part.mapping)) : usedWords(part, answer))));
     return [this.cause(answer),
       element("p", { id: "rss-moment" }, element("b", {}, element("span", { class: "name" }, baseName(answer.executable)), ` (${answer.pid}), ${moment.peak}`), element("br"),
         `${moment.divided}. Allocator: ${printable(answer.allocator ?? "unknown")}.`),
@@ -75,7 +75,7 @@ export class RssView {
   remedies(answer) {
     if (!answer.remedies?.length) return null;
     return [element("h3", {}, "What would help"), element("ul", { class: "plain-list", id: "rss-remedies" }, answer.remedies.map((one) => {
-      const { setting, text } = remedyWords(one);
+      const { setting, text } = remedyWords(one, answer);
       const least = one.least_bytes > 0 && one.least_bytes < 0.9 * one.expected_bytes && `, at least ${formatBytes(one.least_bytes)}`;
       return element("li", {}, element("span", { class: "number strong" }, `-${formatBytes(one.expected_bytes)}`), element("span", { class: "quiet" }, ` ${words(one.certainty)}${least || ""} `),
         setting && element("code", {}, printable(setting)), text);

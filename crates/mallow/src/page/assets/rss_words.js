@@ -10,7 +10,7 @@ const PARTS = {
 };
 const REMEDIES = {
   malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back", decay: ": gives free pages back",
-  mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives free pages back after some seconds",
+  mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives them back over 10 s, of an idle program as well",
   numpy_huge_pages: ": arrays take the pages that are touched",
 };
 
@@ -25,10 +25,25 @@ export function ownerWords({ allocator, module }, answer) {
 export function partTitle(part, answer) {
   const owner = ownerWords(part, answer);
   if (part.part === "allocator" && owner?.includes(" ")) return `tables of ${owner}`;
+  if (part.part === "mappings") return mappedWords(answer);
   const words = partWords(part.part, owner);
   const isOnly = answer.parts.filter((one) => one.part === part.part).length === 1;
   const isMain = part.allocator === answer.allocator && isOnly && part.part !== "free_pages";
   return owner && part.part !== "allocator" && (answer.allocators ?? []).length > 1 && !isMain ? `${words}, ${owner}` : words;
+}
+
+// Of CPython's pools, what is in use; of stacks, how many there are.
+export function usedWords(part, answer) {
+  if (part.part === "pymalloc" && part.used_bytes !== null) return `${formatBytes(part.used_bytes)} of it in use`;
+  const { stacks = 0, resident_bytes: resident, reserved_bytes: reserved } = answer.thread_stacks ?? {};
+  if (part.part !== "stacks" || stacks === 0) return "";
+  return `${stacks} stack${stacks === 1 ? "" : "s"} beside the first thread's: ${formatBytes(resident)} of ${formatBytes(reserved)}`;
+}
+
+// Mappings without a live block: allocators other than glibc keep what is freed there.
+function mappedWords(answer) {
+  const keeps = (answer.allocators ?? []).map((row) => row.allocator).find((name) => name && name !== "glibc");
+  return keeps ? `${PARTS.mappings}, or free in ${printable(keeps)}` : PARTS.mappings;
 }
 
 export function partWords(part, allocator) {
@@ -43,6 +58,11 @@ function reachedWords({ peak_is_older: isOlder, peak_after_ms: after, peak_by_ms
   if (isOlder) return ", reached before mallow attached";
   if (after === null || by === null || after === undefined || by === undefined) return "";
   return formatTime(after) === formatTime(by) ? `, reached at ${formatTime(by)}` : `, reached between ${formatTime(after)} and ${formatTime(by)}`;
+}
+
+// The same as a line of a chart.
+export function peakWords(peak) {
+  return `RSS, the kernel's maximum: ${formatBytes(peak.peak_rss)}${reachedWords(peak)}`;
 }
 
 // How far a size that was read is below the kernel's maximum; null: the two are the same to the reader.
@@ -82,7 +102,7 @@ export function causeWords(answer) {
   const isPart = cause.bytes <= rss;
   const size = isPart ? `${formatBytes(cause.bytes)}, ${formatShare(cause.bytes, rss)}` : formatBytes(cause.bytes);
   const { place } = cause;
-  if (!place) return { place: null, text: `${size}: ${partWords(cause.part, allocator)}${cause.mapping ? `; the largest is ${printable(cause.mapping)}` : ""}` };
+  if (!place) return { place: null, text: `${size}: ${cause.part === "mappings" ? mappedWords(answer) : partWords(cause.part, allocator)}${cause.mapping ? `; the largest is ${printable(cause.mapping)}` : ""}` };
   const much = formatBytes(place.bytes);
   const text = {
     live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
@@ -92,7 +112,11 @@ export function causeWords(answer) {
 }
 
 // `setting` is typed as it stands; the rest explains.
-export function remedyWords(one) {
+export function remedyWords(one, answer) {
+  if (one.remedy === "thread_stacks") {
+    const stacks = answer?.thread_stacks?.stacks ?? 0;
+    return { setting: one.setting, text: `${one.setting ? "" : "stacks of 256 kB"}: ${stacks} stack${stacks === 1 ? "" : "s"} of threads are locked in memory as a whole` };
+  }
   if (one.remedy === "other_allocator") return { setting: null, text: "another allocator: jemalloc, say, keeps equal sizes together" };
   if (one.remedy === "pool") {
     const [first, ...others] = one.places ?? [];

@@ -90,6 +90,19 @@ function drawRss(context, series, scale, y) {
   context.setLineDash([]);
 }
 
+// The kernel's own maximum has no moment: a line over the whole time, above what readings met.
+function drawRssPeak(context, scale, bytes, y, width) {
+  const at = Math.round(y(bytes)) + 0.5;
+  context.strokeStyle = styleColour("--rss");
+  context.lineWidth = 1;
+  context.setLineDash([2, 4]);
+  context.beginPath();
+  context.moveTo(CHART.left, at);
+  context.lineTo(width - CHART.right, at);
+  context.stroke();
+  context.setLineDash([]);
+}
+
 function drawRate(context, series, scale) {
   if (series.allocations.length === 0) return;
   const highest = Math.max(1, ...series.allocations);
@@ -122,7 +135,8 @@ export function drawSeries(canvas, series, withRss, width) {
   const context = sizeCanvas(canvas, width, CHART.height);
   const scale = new TimeScale(series, width);
   const rss = withRss ? series.rss : [];
-  const highest = Math.max(1, ...series.live, ...rss.map((point) => point[1]));
+  const peak = withRss ? (series.rss_peak?.peak_rss ?? 0) : 0;
+  const highest = Math.max(1, peak, ...series.live, ...rss.map((point) => point[1]));
   // A watched process has no rates: memory takes their room.
   const bottom = series.allocations.length > 0 ? CHART.rateTop - 8 : CHART.axis - 4;
   const y = (bytes) => bottom - (bytes / highest) * (bottom - CHART.top);
@@ -130,6 +144,7 @@ export function drawSeries(canvas, series, withRss, width) {
   drawAxes(context, scale, highest, width, y);
   drawLive(context, series, scale, y);
   drawRss(context, { ...series, rss }, scale, y);
+  if (peak > 0) drawRssPeak(context, scale, peak, y, width);
   drawRate(context, series, scale);
   return scale;
 }

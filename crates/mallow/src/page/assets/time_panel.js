@@ -6,6 +6,7 @@ import { onColours } from "./palette.js";
 import { changeState, hasRange, onState, state } from "./state.js";
 import { CHART, drawMarks, drawSelection, drawSeries } from "./time_chart.js";
 import { generations, marksOf, nameOf, regionRuns, toggleMark } from "./time_marks.js";
+import { peakWords } from "./rss_words.js";
 import { formatBytes, formatCount, formatTime } from "./units.js";
 
 const WHAT = [
@@ -69,7 +70,9 @@ function legend() {
     element("input", { type: "checkbox", id: "time-rss", checked: panel.withRss, onchange: (event) => { panel.withRss = event.target.checked; draw(); } }),
     element("i", { class: "swatch dashed", style: { background: "var(--rss)" } }), "RSS");
   const points = [["--live", Math.max(...panel.series.live), "Live bytes"]];
-  return element("div", { class: "legend" }, rss, points.map(([colour, , text]) => entry(colour, text)), entry("--rate", "Allocations per second"));
+  const peak = panel.series.rss_peak && element("span", { class: "key", id: "time-rss-peak" },
+    element("i", { class: "swatch dashed", style: { background: "var(--rss)" } }), peakWords(panel.series.rss_peak));
+  return element("div", { class: "legend" }, rss, peak, points.map(([colour, , text]) => entry(colour, text)), entry("--rate", "Allocations per second"));
 }
 
 // Ranges begin and end where the grid of lives has an edge.

@@ -3,7 +3,7 @@
 use mallow_profile::{Block, Call, Event, Moment, Profile};
 use rustc_hash::FxHashMap;
 
-use super::super::resident::rss_points;
+use super::super::resident::{rss_peak, rss_points};
 use super::cells::{Cells, Fate, Key, Sums};
 use super::grid::{LifeGrid, LifeSeries, RegionSpan};
 use super::{BUCKETS_MAX, CELLS_MAX};
@@ -93,6 +93,7 @@ impl LifeGridBuilder {
                 allocated_bytes: zeros(),
                 freed_bytes: zeros(),
                 rss: rss_points(profile, 2 * buckets_max),
+                rss_peak: rss_peak(profile),
                 regions: Vec::new(),
             },
             begun: profile.regions.iter().map(|region| (region.number, None)).collect(),

@@ -3,6 +3,7 @@
 use mallow_profile::{Counts, Origin, Profile, Quantities, Quantity, Site};
 use serde::Serialize;
 
+use super::super::rss::KernelPeak;
 use super::cells::{Cell, Fate, Key};
 
 /// Which blocks of a range of time are chosen.
@@ -47,6 +48,8 @@ pub struct LifeSeries {
     pub freed_bytes: Vec<u64>,
     /// Milliseconds since the recording began, and RSS, added up over the processes that ran. Empty where no memory was read.
     pub rss: Vec<(u64, u64)>,
+    /// Of a single process, the kernel's own maximum of its RSS, which no reading needs to have met; null of several.
+    pub rss_peak: Option<KernelPeak>,
     /// Runs of measured regions that began and ended, by number.
     pub regions: Vec<RegionSpan>,
 }

@@ -110,6 +110,8 @@ pub struct ArenaSums {
     pub beside_cached: u64,
     /// What `malloc_trim` would give back: whole pages of the gaps between blocks.
     pub trim_between: u64,
+    /// That of gaps in which a block that the program calls large may have lain.
+    pub trim_large: u64,
     /// And at its end.
     pub trim_top: u64,
 }
@@ -134,6 +136,10 @@ pub struct Ledger<'a> {
     pub managed_stacks: u64,
     /// Resident bytes of heaps of runtimes, but for what an allocator manages.
     pub runtimes: Vec<(HeapKind, u64)>,
+    /// Bytes in use in CPython's pools, as these say.
+    pub pymalloc_used: u64,
+    /// Mappings of threads' stacks that no allocator manages, by index.
+    pub stacks: Vec<usize>,
     /// An estimate of the bytes of zeros in huge pages that the process asked for.
     pub huge_zeros: u64,
     /// What sites whose blocks are large had at the peak of live bytes, and have no more.
@@ -184,6 +190,8 @@ impl<'a> Ledger<'a> {
             arenas: Vec::new(),
             managed_stacks: 0,
             runtimes: Vec::new(),
+            pymalloc_used: pymalloc_used(heap),
+            stacks: Vec::new(),
             huge_zeros: heap.huge_zeros,
             large_given_up: large_given_up(profile, footprint, heap, &owners),
             others: Vec::new(),
@@ -227,6 +235,7 @@ impl<'a> Ledger<'a> {
             unused: 0,
             beside_cached: 0,
             trim_between: 0,
+            trim_large: 0,
             trim_top: 0,
         };
         sweep.territory(territory, &mut |found| match found {
@@ -259,7 +268,9 @@ impl<'a> Ledger<'a> {
             }
             Found::Gap { start, end, is_top: false } => {
                 if let Some((from, to)) = trimmed(start, end) {
-                    arena.trim_between += sweep.residency.resident(from, to);
+                    let resident = sweep.residency.resident(from, to);
+                    arena.trim_between += resident;
+                    arena.trim_large += if end - start >= LARGE { resident } else { 0 };
                 }
             }
             Found::Gap { start, end, is_top: true } => {
@@ -339,6 +350,7 @@ impl<'a> Ledger<'a> {
             let managed = managed(residency, all, mapping.start, mapping.end) + in_heaps;
             if mapping.kind == MappingKind::ThreadStack {
                 self.managed_stacks += managed;
+                self.stacks.extend((managed == 0).then_some(index));
                 continue;
             }
             let other = residency.resident(mapping.start, mapping.end).saturating_sub(managed);
@@ -419,6 +431,7 @@ impl ArenaSums {
         self.unused += other.unused;
         self.beside_cached += other.beside_cached;
         self.trim_between += other.trim_between;
+        self.trim_large += other.trim_large;
         self.trim_top += other.trim_top;
     }
 }
@@ -455,6 +468,11 @@ fn runtime_heaps(
         }
     }
     found
+}
+
+fn pymalloc_used(heap: &HeapMap) -> u64 {
+    let pools = heap.heaps.iter().flatten().filter(|heap| heap.kind == HeapKind::Pymalloc);
+    pools.fold(0, |sum, heap| sum.saturating_add(heap.used))
 }
 
 /// Blocks of this size have mappings of their own in glibc, until the first of them is freed.

@@ -77,6 +77,8 @@ pub struct Part {
     pub largest: Option<CausePlace>,
     /// The name of its largest mapping, where it consists of mappings.
     pub mapping: Option<String>,
+    /// Bytes of it in use, as its own heads say; null of all but CPython's pools. The rest is free, or pinned by what is in use.
+    pub used_bytes: Option<u64>,
 }
 
 /// A place, and what it has of a part.
@@ -182,6 +184,7 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
             owner,
             largest: largest.get(&part).cloned().flatten().filter(|_| is_only(part)),
             mapping: largest_mapping(footprint, ledger, part),
+            used_bytes: ledger.filter(|_| part == PartKind::Pymalloc).map(|ledger| ledger.pymalloc_used),
         }
     };
     bytes.iter().map(part).collect()

@@ -1,6 +1,6 @@
 //! What would make RSS smaller, by how much, and how sure that is.
 
-use mallow_profile::{Footprint, MappingKind, Process};
+use mallow_profile::{Footprint, Mapping, MappingFlags, MappingKind, Process};
 use serde::Serialize;
 
 use super::super::functions::Frame;
@@ -27,6 +27,8 @@ pub enum RemedyKind {
     BackgroundThread,
     /// numpy does not ask for huge pages.
     NumpyHugePages,
+    /// Smaller stacks of threads, where these are locked in memory as a whole.
+    ThreadStacks,
     /// A memory pool of their own for the blocks of some places.
     Pool,
     /// An allocator that keeps blocks of one size together.
@@ -80,8 +82,11 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -
         return Vec::new();
     }
     let mut all = if ledger.owners.has_glibc() { of_glibc(footprint, process, ledger) } else { Vec::new() };
-    all.extend(ledger.owners.all.iter().zip(&ledger.by_owner).flat_map(|(owner, own)| of_others(owner, own)));
+    let unowned = unowned(footprint, process, ledger);
+    let owners = ledger.owners.all.iter().zip(&ledger.by_owner);
+    all.extend(owners.flat_map(|(owner, own)| of_others(owner, own, unowned)));
     all.extend(of_python(footprint, ledger));
+    all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
     if footprint.is_at_exit && footprint.fell_from().is_some() {
         bound(&mut all);
@@ -135,10 +140,10 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
     all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
 
-    // A threshold that is set does not grow with what is freed, nor does that for the heap's end.
-    let large = ledger.large_given_up.min(expected);
-    if large > 0 {
-        let expected = large.max(kept);
+    // A threshold that is set does not grow with what is freed, nor does that for the heap's end. What is free in smaller gaps was no large
+    // block, whatever the program had of these.
+    let expected = ledger.large_given_up.min(sum(|arena| arena.trim_large).saturating_add(kept));
+    if expected > 0 {
         all.push(remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, Certainty::Likely));
     }
 
@@ -160,8 +165,43 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     all
 }
 
-/// Settings with which another allocator gives free pages back, where this copy of it reads any.
-fn of_others(owner: &Owner, own: &OwnerSums) -> Vec<Remedy> {
+/// Mappings without a live block may be free memory of an allocator, as far as the program has freed that much: twice the requested
+/// bytes, for what these took beside.
+fn unowned(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> u64 {
+    let is_unnamed = |index: usize| footprint.mappings.get(index).is_some_and(|mapping| mapping.name.is_empty());
+    let unnamed = ledger.others.iter().filter(|(index, _)| is_unnamed(*index)).map(|(_, bytes)| bytes).sum::<u64>();
+    let freed = process.own_peak_bytes.saturating_sub(ledger.sums.live_bytes);
+    unnamed.min(freed.saturating_mul(2))
+}
+
+/// What a thread needs of its stack, unless it is known to need more.
+const ENOUGH_STACK: u64 = 256 << 10;
+/// The stack of a thread where neither the program nor the user sets another size.
+const USUAL_STACK: u64 = 8 << 20;
+
+/// Locked memory is in memory whether it is used or not, so a smaller stack is less RSS. Elsewhere, pages of a stack are those that a thread
+/// has touched, and it would touch as many of a smaller one.
+fn of_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> Remedy {
+    let stacks = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
+    let is_whole = |mapping: &&Mapping| {
+        let size = mapping.end - mapping.start;
+        mapping.flags.has(MappingFlags::LOCKED) && mapping.sizes.rss >= size / 10 * 9
+    };
+    let locked: Vec<&Mapping> = stacks.filter(is_whole).collect();
+    let saved = locked.iter().fold(0u64, |sum, m| sum.saturating_add(m.sizes.rss.saturating_sub(ENOUGH_STACK)));
+    // glibc keeps the guard in it or beside it.
+    let is_usual = |mapping: &&&Mapping| (mapping.end - mapping.start).abs_diff(USUAL_STACK) <= 16 * PAGE;
+    let is_java = footprint.mappings.iter().any(|mapping| mapping.name.ends_with("/libjvm.so"));
+    let setting = match locked.iter().filter(is_usual).count() * 2 > locked.len() {
+        _ if is_java => "-Xss256k",
+        true => "ulimit -s 256",
+        false => "",
+    };
+    Remedy { allocator: None, ..remedy(RemedyKind::ThreadStacks, setting, 0, saved, Certainty::Likely) }
+}
+
+/// Settings with which another allocator gives free pages back, where this copy of it reads any. `unowned`: memory that may be its.
+fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
     let Some(variable) = owner.environment.as_deref() else { return Vec::new() };
     let settings: &[(RemedyKind, &str)] = match owner.allocator {
         Allocator::Jemalloc => &[
@@ -173,9 +213,10 @@ fn of_others(owner: &Owner, own: &OwnerSums) -> Vec<Remedy> {
         Allocator::Glibc | Allocator::Unknown => &[],
     };
     // Among them are caches of threads, and what the allocator needs for itself.
+    let most = own.sums.free_bytes.saturating_add(unowned);
     let of_setting = |&(kind, value): &(RemedyKind, &str)| {
         let setting = format!("{variable}={value}");
-        let found = remedy(kind, &setting, 0, own.sums.free_bytes, Certainty::AtMost);
+        let found = remedy(kind, &setting, 0, most, Certainty::AtMost);
         Remedy { allocator: owner.allocator.name(), module: owner.module.clone(), ..found }
     };
     settings.iter().map(of_setting).collect()

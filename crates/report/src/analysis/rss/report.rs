@@ -126,6 +126,8 @@ pub struct RssAccount {
     pub free_pages: Vec<FreeRow>,
     /// The largest mappings that no allocator of the program manages.
     pub mappings: Vec<MappingRow>,
+    /// Stacks of threads beside the first one; null where pages were not read.
+    pub thread_stacks: Option<ThreadStacks>,
     /// What is in RSS, and of a kind of its own.
     pub kept_apart: KeptApart,
     /// What the account does not know.
@@ -257,6 +259,19 @@ pub struct MappingRow {
     pub size: u64,
     /// What of it is in memory and managed by no allocator of the program.
     pub rss: u64,
+}
+
+/// Stacks of threads beside the first one, those of threads that ended and that the C library keeps among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadStacks {
+    /// How many.
+    pub stacks: u64,
+    /// What of them is in memory.
+    pub resident_bytes: u64,
+    /// What of that is locked there.
+    pub locked_bytes: u64,
+    /// Their addresses, in memory or not.
+    pub reserved_bytes: u64,
 }
 
 /// What is in RSS, and of a kind of its own.
@@ -408,6 +423,7 @@ fn account(
         size_classes: ledger.map(|ledger| size_classes(ledger, limit)).unwrap_or_default(),
         free_pages: ledger.map(free_rows).unwrap_or_default(),
         mappings: mappings(footprint, ledger, limit),
+        thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
         kept_apart: kept_apart(footprint),
         limits: limits(footprint, ledger, &peak),
         no_pages: footprint.gap.clone(),
@@ -511,6 +527,20 @@ fn mappings(footprint: &Footprint, ledger: Option<&Ledger<'_>>, limit: usize) ->
         MappingRow { name: mapping.name.clone(), start, size: mapping.end - mapping.start, rss }
     };
     rows.into_iter().map(row).collect()
+}
+
+fn thread_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> ThreadStacks {
+    let own = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
+    own.fold(ThreadStacks::default(), |sums, mapping| {
+        let rss = mapping.sizes.rss;
+        let is_locked = mapping.flags.has(MappingFlags::LOCKED);
+        ThreadStacks {
+            stacks: sums.stacks + 1,
+            resident_bytes: sums.resident_bytes.saturating_add(rss),
+            locked_bytes: sums.locked_bytes.saturating_add(if is_locked { rss } else { 0 }),
+            reserved_bytes: sums.reserved_bytes.saturating_add(mapping.end - mapping.start),
+        }
+    })
 }
 
 fn kept_apart(footprint: &Footprint) -> KeptApart {
