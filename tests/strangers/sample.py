@@ -244,7 +244,8 @@ def evidence(**changes):
     found.stat = {"quiet": (BARE, {"allocations": 10, "allocated_bytes": 12_340, "frees": 7, "remaining": 3})}
     found.guard = {"quiet": (BARE, {"errors": [], "guarded": 10, "unguarded": 0, "unfit": 0})}
     interval = {"value": 10_000, "low": 9_000, "high": 11_000}
-    found.watch = {"quiet": (BARE, {"growing": 0, "growing_places": 0, "period_bytes": 100, "live_bytes": interval})}
+    found.watch = {"quiet": (BARE, {"growing": 0, "growing_places": 0, "period_bytes": 100, "live_bytes": interval,
+                              "processes": [{"executable": "/bin/leak"}]})}
     found.rss = {"quiet": (a_run(stdout=b"out\nleak (7), highest"), copy.deepcopy(RSS))}
     found.highest = {"quiet": (4_000_000, copy.deepcopy(REPORT))}
     for name, value in changes.items():

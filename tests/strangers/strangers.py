@@ -18,7 +18,7 @@ import report
 import table
 from disagreement import Disagreement
 from counter import build, build_waiter
-from evidence import LIMIT, Evidence, NotUsable, bare, count, gather
+from evidence import LIMIT, Evidence, NotUsable, bare, count, count_elsewhere, gather
 from memcheck import Memcheck
 from oracles import errors, filters, highest, lost, names, output, parts, samples, static, text, totals
 from pick import pick
@@ -30,6 +30,8 @@ ORACLES = (output, totals, parts, filters, lost, highest, names, text, errors, s
 MORE_COUNTS = 22
 """Of a row whose totals or guarded allocations disagree: chance and addresses may decide a block once in several runs. What
 happens in one run of five shows in 24 counts, but for one row in 200."""
+COUNTING_S = 60.0
+"""All of them take so long at the most: a slow program has fewer."""
 
 
 def judge(evidence):
@@ -118,7 +120,8 @@ def main():
         here = judge(evidence)
         if any(one.oracle in (totals.NAME, errors.NAME) for one in here):
             # What happens once in several runs, two counts do not show.
-            count(evidence, shape, MORE_COUNTS, LIMIT)
+            count(evidence, shape, MORE_COUNTS, LIMIT, COUNTING_S)
+            count_elsewhere(evidence, shape, LIMIT)
             here = judge(evidence)
         judged += 1
         found += here

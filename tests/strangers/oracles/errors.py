@@ -2,7 +2,7 @@
 
 import re
 
-from counter import Range
+from counter import Range, total
 from disagreement import Disagreement
 from memcheck import Memcheck
 
@@ -49,6 +49,9 @@ def compare(document, evidence):
     if evidence.counts and "inside" not in evidence.row.flags:
         everything = document["guarded"] + document["unguarded"] + document["unfit"]
         counted = evidence.range("allocations")
+        elsewhere = [total(images, "allocations") for images in evidence.elsewhere]
+        if elsewhere:
+            counted = Range(min(counted.low, *elsewhere), max(counted.high, *elsewhere))
         # Blocks lie elsewhere under guard. A program whose counts differ by itself may order by addresses.
         slack = int(ADDRESSES * counted.high) if counted.low < counted.high else 0
         if everything not in Range(counted.low - slack, counted.high + slack):

@@ -2,6 +2,7 @@
 
 import re
 
+import counter
 from amounts import PATTERNS, limits
 from disagreement import Disagreement
 
@@ -63,6 +64,17 @@ def live_limits(text):
     return low - (high - low) / 2, high + (high - low) / 2
 
 
+def live(evidence, executables):
+    """Bytes live at the end of the images of these programs, a path for each; None where others of their name ended before."""
+    sums = []
+    for images in evidence.counts:
+        chosen = [image for image in images if image.executable in executables]
+        if len(chosen) != len(executables):
+            return None
+        sums.append(counter.total(chosen, "live_bytes"))
+    return counter.Range.of(sums) if sums else None
+
+
 def compare(document, evidence):
     """Pairs of what was said and what is right."""
     if document is None:
@@ -71,8 +83,9 @@ def compare(document, evidence):
     if document["growing"] or document["growing_places"]:
         yield f"{document['growing_places']} places grow", f"nothing can be significant before {WARM_UP_MS // 1000} s"
     interval = widened(document["live_bytes"], document["period_bytes"])
-    if interval and evidence.counts and "inside" not in evidence.row.flags:
-        truth = evidence.range("live_bytes")
+    # Of a command with several processes the last report is about those that had not ended before.
+    truth = live(evidence, [process["executable"] for process in document["processes"]])
+    if interval and truth and "inside" not in evidence.row.flags:
         if truth.high < interval[0] or truth.low > interval[1]:
             estimate = document["live_bytes"]
             yield f"live {estimate['low']:,.0f} to {estimate['high']:,.0f} B at the end", f"{truth} B"
@@ -85,8 +98,10 @@ def sentences(text, evidence):
         return
     interval = live_limits(text)
     if interval and evidence.counts and "inside" not in evidence.row.flags:
-        truth = evidence.range("live_bytes")
-        if truth.high < interval[0] or truth.low > interval[1]:
+        images = {image.executable for images in evidence.counts for image in images}
+        # The text does not say of which programs: where there are several, JSON does.
+        truth = live(evidence, list(images)) if len(images) == 1 else None
+        if truth and (truth.high < interval[0] or truth.low > interval[1]):
             line = next(line for line in text.splitlines() if re.match(r"\s+live ", line))
             yield " ".join(line.split())[:80], f"{truth} B"
     status = evidence.bare[0].status

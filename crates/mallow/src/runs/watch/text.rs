@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mallow_report::analysis::sampled::{Estimate, Verdict};
-use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, WatchedPlace, Which};
+use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, WatchedPlace, WatchedProcess, Which};
 
 use super::super::guard::errors::ErrorDocument;
 use super::super::guard::text::one as one_error;
@@ -91,19 +91,26 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
 /// `2026-11-21 17:48:03 UTC  redis-server --port 0, pid 4711, watched for 10 min 00 s`
 fn title(report: &Watched) -> Line {
     let line = Line::new().plain(moment(report.at_unix_ms)).plain("  ").strong(report.command.join(" "));
-    let pids: Vec<String> = report
-        .processes
-        .iter()
-        .map(|process| match process.running {
-            true => process.pid.to_string(),
-            false => format!("{} (ended)", process.pid),
-        })
-        .collect();
+    let command = report.command.first().map_or("", |program| base(program));
+    let pids: Vec<String> = report.processes.iter().map(|process| named(process, command)).collect();
     const SOME: usize = 6;
     let more = if pids.len() > SOME { format!(" and {} more", pids.len() - SOME) } else { String::new() };
     let pids = pids.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", ");
     let who = if pids.is_empty() { "ended".to_owned() } else { format!("pid {pids}{more}") };
     line.plain(format!(", {who}, watched for {}", span(report.watched_ms)))
+}
+
+/// `4711`; of another program than the command: `4712 as (ended)`.
+fn named(process: &WatchedProcess, command: &str) -> String {
+    // Executed by another name, as gcc, which is x86_64-linux-gnu-gcc-12, it is still the command.
+    let program = base(&process.executable);
+    let name = if program.is_empty() || program.contains(command) { String::new() } else { format!(" {program}") };
+    let ended = if process.running { "" } else { " (ended)" };
+    format!("{}{name}{ended}", process.pid)
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Whether something in the report grows, which is reported however young it is, and comes first.
@@ -308,4 +315,18 @@ pub fn recent(all: &[Recent], look: &Look, stacks: bool) -> String {
     }
     page.gap();
     page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_program_is_named() {
+        let shown = |executable: &str, running: bool| {
+            named(&WatchedProcess { pid: 7, executable: executable.to_owned(), running }, "gcc")
+        };
+        assert_eq!(shown("/usr/bin/x86_64-linux-gnu-gcc-12", true), "7");
+        assert_eq!(shown("/usr/bin/x86_64-linux-gnu-as", false), "7 x86_64-linux-gnu-as (ended)");
+    }
 }
