@@ -75,17 +75,17 @@ def report(document):
 
 
 def states(document):
-    """Lost, reachable and unscanned blocks are all that was live at the end."""
+    """Lost, reachable and unscanned blocks, and those given back by exec, are all that was live at the end."""
     if "lost_blocks" not in document:
         return
-    for word, (lost, reachable) in {
-        "leaked": ("lost_blocks", "reachable_blocks"),
-        "leaked_bytes": ("lost_bytes", "reachable_bytes"),
+    for word, (lost, reachable, at_exec) in {
+        "leaked": ("lost_blocks", "reachable_blocks", "live_at_exec_blocks"),
+        "leaked_bytes": ("lost_bytes", "reachable_bytes", "live_at_exec_bytes"),
     }.items():
         unscanned = sum(part[word] for part in document["unscanned"])
-        parts = document[lost] + document[reachable] + unscanned
+        parts = document[lost] + document[reachable] + document[at_exec] + unscanned
         if parts != document[word]:
-            yield f"{lost} + {reachable} + unscanned = {parts:,}", f"{document[word]:,} {word}"
+            yield f"{lost} + {reachable} + {at_exec} + unscanned = {parts:,}", f"{document[word]:,} {word}"
 
 
 def leaks(document):
@@ -95,8 +95,10 @@ def leaks(document):
     for word in ("leaked", "leaked_bytes"):
         reported = document["reported" if word == "leaked" else "reported_bytes"]
         suppressed = document["suppressed" if word == "leaked" else "suppressed_bytes"]
-        if reported + suppressed != document[word]:
-            yield f"reported + suppressed {word} = {reported + suppressed:,}", f"{document[word]:,}"
+        # What exec gave back is in no list.
+        at_exec = document.get("live_at_exec_blocks" if word == "leaked" else "live_at_exec_bytes") or 0
+        if reported + suppressed + at_exec != document[word]:
+            yield f"reported + suppressed + at exec {word} = {reported + suppressed + at_exec:,}", f"{document[word]:,}"
         for key, hidden in (("sites", "hidden"), ("leak_causes", "leak_causes_hidden")):
             parts = sum(site[word] for site in document[key]) + ((document.get(hidden) or {}).get(word) or 0)
             if parts != reported:
