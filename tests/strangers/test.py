@@ -176,6 +176,15 @@ class Falsehoods(unittest.TestCase):
         many = memcheck.Memcheck(processes=1, lost=40, lost_bytes=4_000)
         self.assertEqual(len(found_by(lost, memcheck=many)), 1)
 
+    def test_the_line_of_programs(self):
+        processes = [("/usr/lib/cc1", 9_000), ("/usr/lib/cc1", 12_000), ("/bin/as", 800)]
+        document = {"processes": [{"executable": path, "own_peak_bytes": peak} for path, peak in processes]}
+        right = "Programs by peak: cc1 (2 processes, 12.0 kB), as (800 B)"
+        self.assertEqual(text._programs(right, document), [])
+        self.assertEqual(text._programs(right.replace(", as (800 B)", ", 1 more"), document), [])
+        for false in ("12.0>13.0", "2 processes>3 processes", "800>801", ", as (800 B)>", "as>ld"):
+            self.assertNotEqual(text._programs(right.replace(*false.split(">")), document), [], false)
+
     def test_json_with_a_key_twice(self):
         judged = SimpleNamespace(failures=[])
         self.assertEqual(gathering.parsed(judged, '{"a": 1, "b": {"a": 2}}', "x"), {"a": 1, "b": {"a": 2}})

@@ -109,9 +109,28 @@ def report_sentences(recording):
             )
             row += 1
             continue
+        if line.startswith("Programs by peak: "):
+            yield line, _programs(line, document)
+            continue
         found = check_sentence(line, rules.REPORT, all_facts)
         if found is not None or not _is_free_text(line, section):
             yield line, found
+
+
+def _programs(line, document):
+    """What is wrong in `Programs by peak: cc1 (2 processes, 4.27 MB), as (172 kB), 3 more`."""
+    peaks = {}
+    for process in document["processes"]:
+        peaks.setdefault(process["executable"].rsplit("/", 1)[-1], []).append(process["own_peak_bytes"])
+    said = re.findall(r"([^\s,()][^,()]*) \((?:([0-9,]+) processes, )?([^,()]+)\)", line.split(": ", 1)[1])
+    found = []
+    for name, processes, peak in said:
+        own = peaks.pop(name, [])
+        known = {"processes": len(own), "peak": max(own, default=None)}
+        found += wrong([("count", processes or "1", "processes"), ("bytes", peak, "peak")], known)
+    more = re.search(r", ([0-9,]+) more$", line)
+    left = int(more[1].replace(",", "")) if more else 0
+    return found + ([(f"{left} more", f"{len(peaks)} more programs")] if left != len(peaks) else [])
 
 
 def _lengths(report):
