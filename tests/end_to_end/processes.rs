@@ -94,3 +94,19 @@ fn processes_add_up() {
         assert_eq!(sum, number(json, "allocations"));
     }
 }
+
+/// Blocks of a process that has ended are not live beside those of one that began later, however it ended.
+#[test]
+fn processes_in_turn_are_not_live_together() {
+    for (how, peak) in [
+        ("exit", 5_000_000),
+        ("_exit", 5_000_000),
+        ("kill", 5_000_000),
+        ("program", 5_000_000),
+        ("together", 10_000_000),
+    ] {
+        let record = Case::target("in_turn").arg(how).record();
+        assert_eq!(record.outcome.status, 0, "{how}: {}", record.outcome.err());
+        assert_eq!(number(&record.json, "peak_bytes"), peak, "{how}");
+    }
+}

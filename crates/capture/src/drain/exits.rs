@@ -125,6 +125,51 @@ impl WaitBudget {
     }
 }
 
+/// When the drain asks which processes have ended. An end that is noticed late adds the blocks of a process that is gone to
+/// those of its successor.
+#[derive(Clone, Copy, Debug)]
+pub struct EndChecks {
+    last: Instant,
+    cost: Duration,
+    is_asked: bool,
+}
+
+impl Default for EndChecks {
+    fn default() -> Self {
+        Self { last: Instant::now(), cost: Duration::ZERO, is_asked: false }
+    }
+}
+
+/// How often at the least.
+const END_CHECK_LONGEST: Duration = Duration::from_millis(50);
+/// Checks take one of so many parts of the drain's time at the most while processes only run, and while many processes appear.
+const END_CHECK_PARTS: [u32; 2] = [20, 4];
+/// Up to so many running processes, each that appears is checked for: 20 us for each of them.
+const END_CHECK_ALWAYS: usize = 64;
+
+impl EndChecks {
+    /// A process appeared: those that ended before must end in the spool before its first event.
+    pub fn ask(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// Whether to ask now. `running`: how many processes; `has_words`: one of them wrote events.
+    pub fn is_due(&self, running: usize, has_words: bool) -> bool {
+        let least = match (self.is_asked, has_words) {
+            (true, _) if running <= END_CHECK_ALWAYS => return true,
+            (true, _) => self.cost * END_CHECK_PARTS[1],
+            (false, true) => self.cost * END_CHECK_PARTS[0],
+            (false, false) => END_CHECK_LONGEST,
+        };
+        self.last.elapsed() >= least.min(END_CHECK_LONGEST)
+    }
+
+    /// It was asked, which took so long.
+    pub fn took(&mut self, cost: Duration) {
+        *self = Self { last: Instant::now(), cost, is_asked: false };
+    }
+}
+
 /// What the end of an image shows of its exit; None: it was scanned, or came to no exit.
 pub fn unscanned(source: &ProcessFile) -> Option<ExitKind> {
     match source.exit_state() {
@@ -155,6 +200,17 @@ pub fn is_replaced<'a>(source: &ProcessFile, mut others: impl Iterator<Item = &'
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_appears_is_checked_for_at_once() {
+        let mut checks = EndChecks { last: Instant::now(), cost: Duration::from_secs(60), is_asked: false };
+        assert!(!checks.is_due(1, false) && !checks.is_due(END_CHECK_ALWAYS, true));
+        checks.ask();
+        assert!(checks.is_due(END_CHECK_ALWAYS, false) && checks.is_due(1, true));
+        assert!(!checks.is_due(END_CHECK_ALWAYS + 1, true), "a check costs too much to be made for each of a crowd");
+        checks.took(Duration::from_secs(60));
+        assert!(!checks.is_due(1, true));
+    }
 
     #[test]
     fn waits_take_a_tenth_of_the_run_and_a_second() {

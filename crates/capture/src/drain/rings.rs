@@ -1,7 +1,7 @@
 //! The drain: empties the rings of all processes into the spool, keeps the clock that they read, and notices processes
 //! and modules that come and go. It must never be slow: threads wait for it.
 
-use super::exits::{self, ExitStage, Exits, WaitBudget};
+use super::exits::{self, EndChecks, ExitStage, Exits, WaitBudget};
 use super::memory::{Finding, MemoryQueue};
 use super::requests::{self, Request};
 use super::spool::SpoolWriter;
@@ -56,7 +56,7 @@ const IDLE_SLEEP: Duration = Duration::from_millis(5);
 const BUSY_PERCENT: u64 = 20;
 /// Words of a reading that one chunk takes.
 const READING_PART: usize = 1 << 19;
-/// How often it looks which processes and threads have ended.
+/// How often it looks which threads have ended.
 const CENSUS: Duration = Duration::from_millis(50);
 
 struct Image {
@@ -73,6 +73,21 @@ struct Image {
     names: ThreadNames,
 }
 
+impl Image {
+    /// Reads how far each ring is written. True if any has words that were not spooled.
+    fn look(&mut self) -> bool {
+        if self.exit == ExitStage::Not && self.source.exit_state() == ExitState::Waits {
+            self.exit = ExitStage::Rounds(2, Instant::now());
+        }
+        self.heads.clear();
+        self.heads.extend((0..self.source.threads()).map(|index| self.source.head(index)));
+        while self.tails.len() < self.heads.len() {
+            self.tails.push(self.source.tail(self.tails.len() as u32));
+        }
+        self.heads.iter().zip(&self.tails).any(|(head, tail)| head != tail)
+    }
+}
+
 /// See the module.
 pub struct Drain<'a> {
     run: &'a RunDirectory,
@@ -86,6 +101,7 @@ pub struct Drain<'a> {
     bases: Bases,
     /// Rounds that have to follow the last pass that found something.
     unsettled: u32,
+    end_checks: EndChecks,
     /// What exits may cost: the command's own, and those of all others.
     budgets: [WaitBudget; 2],
     /// Processes that wait at their exit are scanned.
@@ -114,6 +130,7 @@ impl<'a> Drain<'a> {
             numbers: 0,
             bases: Bases::default(),
             unsettled: 0,
+            end_checks: EndChecks::default(),
             budgets: [WaitBudget::new(is_limited); 2],
             is_scanning: flags & wire::SCAN != 0,
         }
@@ -193,6 +210,7 @@ impl<'a> Drain<'a> {
             if attached_ns != 0 && process.pid == self.run.control().get32(control::ROOT_PID) {
                 process.start_ms = process.start_ms.min(attached_ns.saturating_sub(self.began_ns) / 1_000_000);
             }
+            self.end_checks.ask();
             // A spool that takes no more shows at the next pass, with the words that it lacks.
             if self.append(&Chunk::Process(process)).is_err() {
                 continue;
@@ -215,8 +233,26 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Ends the images whose process is gone or has become another image.
+    /// Frees thread blocks of threads that are gone, and reads threads' names.
     fn census(&mut self) -> io::Result<()> {
+        for image in &mut self.images {
+            if image.source.threads() > 4 {
+                image.reclaimed = image.source.reclaim(image.reclaimed);
+            }
+        }
+        let mut named = Vec::new();
+        for image in &mut self.images {
+            let names = image.names.census(&image.source, image.source.threads());
+            named.extend(names.into_iter().map(|(tid, name)| (image.number, tid, name)));
+        }
+        for (process, tid, name) in named {
+            self.append(&Chunk::ThreadName { process, tid, name })?;
+        }
+        Ok(())
+    }
+
+    /// Takes out the images whose process is gone or has become another image.
+    fn take_ended(&mut self) -> Vec<Image> {
         let (alive, mut over): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.images).into_iter().partition(|image| image.source.alive());
         // By their starts: a serial number is free again once its image is done with. And by process: a pid may be that of
@@ -232,27 +268,7 @@ impl<'a> Drain<'a> {
             let replaced = newest.is_some_and(|&newest| newest > image.source.start_ns());
             if replaced { &mut over } else { &mut self.images }.push(image);
         }
-        for image in &mut self.images {
-            if image.source.threads() > 4 {
-                image.reclaimed = image.source.reclaim(image.reclaimed);
-            }
-        }
-        let mut named = Vec::new();
-        for image in &mut self.images {
-            let names = image.names.census(&image.source, image.source.threads());
-            named.extend(names.into_iter().map(|(tid, name)| (image.number, tid, name)));
-        }
-        for (process, tid, name) in named {
-            self.append(&Chunk::ThreadName { process, tid, name })?;
-        }
-        let ms = self.run.elapsed_ms();
-        let replaced = self.replaced(&over);
-        for (mut image, replaced) in over.into_iter().zip(replaced) {
-            // Nobody writes it any more: what it holds now is all.
-            self.read(&mut image)?;
-            self.end(image, ms, replaced)?;
-        }
-        Ok(())
+        over
     }
 
     /// Which of the images that are over ended by exec.
@@ -285,23 +301,36 @@ impl<'a> Drain<'a> {
     }
 
     /// Reads every ring once. Returns how full the fullest was, in percent, 1 at least where there was anything.
+    ///
+    /// Whether a process has ended is asked between the heads and the words: what another process did after that end, and
+    /// this pass reads, then comes after the end in the spool; what earlier passes read was before it, and is replayed before it.
     fn pass(&mut self) -> io::Result<u64> {
-        let mut fullest = 0;
-        let mut images = std::mem::take(&mut self.images);
-        let mut result = Ok(());
-        for image in &mut images {
-            match self.read(image) {
-                Ok(percent) => fullest = fullest.max(percent),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
+        let mut has_words = false;
+        for image in &mut self.images {
+            has_words |= image.look();
         }
+        let mut ended = Vec::new();
+        if self.end_checks.is_due(self.images.len(), has_words) {
+            let began = Instant::now();
+            ended = self.take_ended();
+            self.end_checks.took(began.elapsed());
+        }
+        let replaced = self.replaced(&ended);
+        // Nobody writes it any more: what it holds now is all.
+        ended.iter_mut().for_each(|image| _ = image.look());
+        let mut images = std::mem::take(&mut self.images);
+        let spooled = images
+            .iter_mut()
+            .chain(&mut ended)
+            .try_fold(0, |fullest: u64, image| self.spool_image(image).map(|percent| fullest.max(percent)));
         self.images = images;
-        result?;
+        let fullest = spooled?;
         if fullest > 0 || self.unsettled > 0 || self.images.iter().any(|image| image.exit.has_rounds()) {
             self.append(&Chunk::Round { ms: self.run.elapsed_ms() })?;
+        }
+        let ms = self.run.elapsed_ms();
+        for (image, replaced) in ended.into_iter().zip(replaced) {
+            self.end(image, ms, replaced)?;
         }
         self.exits()?;
         self.unsettled = if fullest > 0 { 2 } else { self.unsettled.saturating_sub(1) };
@@ -391,21 +420,11 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
-    /// Spools what one image has written. Heads are read before modules, and modules before words: a module that a
-    /// word refers to is always known.
-    fn read(&mut self, image: &mut Image) -> io::Result<u64> {
+    /// Spools what one image had written when it was looked at. Heads are read before modules, and modules before words: a
+    /// module that a word refers to is always known.
+    fn spool_image(&mut self, image: &mut Image) -> io::Result<u64> {
         let source = Arc::clone(&image.source);
-        if image.exit == ExitStage::Not && source.exit_state() == ExitState::Waits {
-            image.exit = ExitStage::Rounds(2, Instant::now());
-        }
-        let threads = source.threads();
-        image.heads.clear();
-        for index in 0..threads {
-            image.heads.push(source.head(index));
-        }
-        while image.tails.len() < threads as usize {
-            image.tails.push(source.tail(image.tails.len() as u32));
-        }
+        let threads = image.heads.len() as u32;
         self.modules(image)?;
         for (tid, name) in image.names.appeared(&source, threads) {
             self.append(&Chunk::ThreadName { process: image.number, tid, name })?;
