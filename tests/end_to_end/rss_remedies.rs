@@ -55,6 +55,43 @@ fn gaps_of_small_blocks_are_none_of_large_ones() {
     assert!(before.abs_diff(after) < 2 * MIB, "{before} {after}");
 }
 
+/// glibc begins with the thresholds that the setting fixes. They have not risen where no block with a mapping of its own was freed.
+#[test]
+fn thresholds_that_have_not_risen_are_not_advised() {
+    let target = program("rss_remedies");
+    let (_, json) = account(target.clone(), &["fast"]);
+    let trim = remedy(&json, "malloc_trim").unwrap_or_else(|| panic!("{json:#}"));
+    assert!(number(trim, "expected_bytes") > 8 * MIB, "{trim}");
+    assert!(remedy(&json, "trim_threshold").is_none() && remedy(&json, "mmap_threshold").is_none(), "{json:#}");
+    let run = |set| resident(&target, &["fast"], set);
+    let (before, after) = (run(None), run(Some(("MALLOC_TRIM_THRESHOLD_", "131072"))));
+    assert!(before.abs_diff(after) < MIB, "{before} {after}");
+
+    // They have risen; what is free at the heap's end goes back to the kernel under the setting.
+    let (_, json) = account(target.clone(), &["top"]);
+    let offered = remedy(&json, "trim_threshold").unwrap_or_else(|| panic!("{json:#}"));
+    let run = |set| resident(&target, &["top"], set);
+    let released = run(None).saturating_sub(run(Some(("MALLOC_TRIM_THRESHOLD_", "131072"))));
+    let expected = number(offered, "expected_bytes");
+    assert!(released > 8 * MIB && expected.abs_diff(released) <= released / 10, "{released}: {offered}");
+}
+
+/// A setting is not advised to a process that has it, in either form.
+#[test]
+fn a_setting_that_is_in_force_is_not_advised() {
+    for (name, value) in [
+        ("MALLOC_TRIM_THRESHOLD_", "131072"),
+        ("MALLOC_MMAP_THRESHOLD_", "131072"),
+        ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072"),
+    ] {
+        let case = Case::new(program("rss_remedies")).arg("fast-high").env(name, value).prints_addresses();
+        let json = case.record().view_json(&["rss", "--at", "end"]);
+        assert!(remedy(&json, "malloc_trim").is_some(), "{json:#}");
+        assert!(remedy(&json, "trim_threshold").is_none(), "{name}: {json:#}");
+        assert!(remedy(&json, "mmap_threshold").is_none(), "{name}: {json:#}");
+    }
+}
+
 /// A thread of jemalloc's own gives back what an idle program has freed, and no more than was said.
 #[test]
 fn a_background_thread_gives_back_what_an_idle_program_freed() {

@@ -3,9 +3,13 @@
  *
  *   large     blocks of a megabyte, among small ones that stay, are freed after glibc's threshold has grown above their size
  *   small     blocks of a megabyte went back to the kernel; every other small block behind them is freed
+ *   fast      small blocks at the heap's end are freed, and wait in glibc's fast bins
+ *   fast-high the same, after glibc's thresholds have grown
+ *   top       blocks at the heap's end are freed after glibc's thresholds have grown
  *   stacks    threads whose stacks are locked in memory
  *   idle MS   most of 64 MB of small blocks are freed, and nothing happens until RSS is half of it, MS milliseconds at the most
  */
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,9 +18,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MIB = 1 << 20, LARGE = 40, SMALL = 2000, BLOCK = 4000, MANY = 16384, THREADS = 6 };
+enum { MIB = 1 << 20, LARGE = 40, SMALL = 2000, BLOCK = 4000, MANY = 16384, FAST = 100, THREADS = 6 };
 
-static char *large[LARGE], *small[MANY];
+static char *large[LARGE], *small[MANY], *ends[6 * MANY];
 static pthread_barrier_t all;
 
 static char *filled(size_t size) {
@@ -27,12 +31,14 @@ static char *filled(size_t size) {
     return block;
 }
 
+/* Allocates nothing: a request of some kilobytes would empty the fast bins. */
 static unsigned long resident(void) {
+    char text[128] = "";
     unsigned long size = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%lu %lu", &size, &pages) != 2)
+    int file = open("/proc/self/statm", O_RDONLY);
+    if (file < 0 || read(file, text, sizeof(text) - 1) < 1 || sscanf(text, "%lu %lu", &size, &pages) != 2)
         exit(1);
-    fclose(file);
+    close(file);
     return pages * 4096;
 }
 
@@ -57,6 +63,14 @@ static void holes_of_small_blocks(void) {
         small[i] = filled(9 * SMALL);
     for (int i = 0; i < MANY / 4; i += 2)
         free(small[i]);
+}
+
+/* Blocks of fast bins do not join the end of the heap. */
+static void free_at_the_end(size_t size) {
+    for (int i = 0; i < 6 * MANY; i++)
+        ends[i] = filled(size);
+    for (int i = 1; i < 6 * MANY; i++)
+        free(ends[i]);
 }
 
 static void *wait_for_all(void *unused) {
@@ -93,10 +107,18 @@ static void be_idle(int ms) {
 
 int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "";
+    static char buffer[256];
+    setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
     if (strcmp(mode, "large") == 0)
         grow_threshold();
     else if (strcmp(mode, "small") == 0)
         holes_of_small_blocks();
+    else if (strcmp(mode, "fast") == 0)
+        free_at_the_end(FAST);
+    else if (strcmp(mode, "fast-high") == 0)
+        free(filled(24 * MIB)), free_at_the_end(FAST);
+    else if (strcmp(mode, "top") == 0)
+        free(filled(24 * MIB)), free_at_the_end(2 * FAST);
     else if (strcmp(mode, "stacks") == 0)
         lock_stacks();
     else if (strcmp(mode, "idle") == 0)

@@ -157,6 +157,8 @@ pub struct Footprint {
     pub live_bytes: u64,
     /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording does not say.
     pub recent_live: Option<RecentLive>,
+    /// The process's environment fixes glibc's thresholds: they do not rise with what it frees.
+    pub fixes_thresholds: bool,
     /// Why the recording has no [`HeapMap`] of it, as what follows "no pages:"; None: it has one.
     pub gap: Option<String>,
 }

@@ -21,8 +21,9 @@ const LAST: u64 = 2;
 const AT_EXIT: u64 = 4;
 const WITHOUT_MAP: u64 = 8;
 const RECENT: u64 = 16;
+const FIXED_THRESHOLDS: u64 = 32;
 /// All flags of a footprint.
-const FLAGS: u64 = 31;
+const FLAGS: u64 = 63;
 
 /// Flags of the kernel's maximum.
 const PEAK: u64 = 1;
@@ -37,7 +38,8 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
         | flag(footprint.is_last, LAST)
         | flag(footprint.is_at_exit, AT_EXIT)
         | flag(footprint.gap.is_some(), WITHOUT_MAP)
-        | flag(footprint.recent_live.is_some(), RECENT);
+        | flag(footprint.recent_live.is_some(), RECENT)
+        | flag(footprint.fixes_thresholds, FIXED_THRESHOLDS);
     put(&mut head, footprint.process.0.into());
     put(&mut head, footprint.ms);
     put(&mut head, flags);
@@ -106,6 +108,7 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         live_blocks,
         live_bytes,
         recent_live,
+        fixes_thresholds: flags & FIXED_THRESHOLDS != 0,
         gap,
         ..Footprint::default()
     };
@@ -459,7 +462,14 @@ mod tests {
         let recent = Some(RecentLive { ms: 77, bytes: 1 << 41 });
         let gaps = [(None, None), (Some("too many".to_owned()), recent), (None, recent)];
         for (gap, recent_live) in gaps {
-            let footprint = Footprint { gap, recent_live, is_highest: true, is_at_exit: true, ..footprint() };
+            let footprint = Footprint {
+                gap,
+                recent_live,
+                is_highest: true,
+                is_at_exit: true,
+                fixes_thresholds: true,
+                ..footprint()
+            };
             let columns = write_footprint(&footprint);
             assert_eq!(read_footprint(&mut cursors(&columns), 2), Ok(footprint.clone()));
             assert!(read_footprint(&mut cursors(&columns), 1).is_err());

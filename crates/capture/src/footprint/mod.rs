@@ -6,6 +6,7 @@
 //! | `pagemap.rs` | pages that exist |
 //! | `stacks.rs` | mappings that are stacks of threads |
 //! | `caches.rs` | freed blocks that glibc's threads keep |
+//! | `environment.rs` | whether the environment fixes glibc's thresholds |
 //! | `tables.rs` | where jemalloc keeps its own tables |
 //! | `heaps.rs` | heaps that their contents name: arenas of glibc, and those of runtimes |
 //! | `zeros.rs` | what of huge pages nobody wrote |
@@ -19,6 +20,7 @@
 
 mod caches;
 pub mod columns;
+mod environment;
 mod heaps;
 mod pagemap;
 mod peak;

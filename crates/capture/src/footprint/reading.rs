@@ -1,7 +1,7 @@
 //! One reading of a process's memory.
 
 use super::pagemap::{PAGE, Pagemap};
-use super::{Failure, caches, heaps, smaps, stacks, tables, zeros};
+use super::{Failure, caches, environment, heaps, smaps, stacks, tables, zeros};
 use mallow_profile::{AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
 use std::fs;
 
@@ -70,6 +70,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     Ok(Footprint {
         process: ProcessId(process),
         is_at_exit,
+        fixes_thresholds: environment::fixes_thresholds(pid),
         peak_rss: resident(pid).map(|now| now.peak).unwrap_or_default(),
         page_bytes: PAGE as u32,
         totals: smaps::totals(&mappings),

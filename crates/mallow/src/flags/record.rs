@@ -68,7 +68,7 @@ pub struct RecordFlags {
     pub fail_on_write_error: bool,
     /// Print no report at the end
     ///
-    /// For scripts that read the recording later. Default: the report goes to standard output when the command ends.
+    /// For scripts that read the recording later. Default: the report goes to standard error when the command ends.
     #[arg(long)]
     pub no_report: bool,
     /// Record until all processes have ended

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::super::functions::{FunctionId, Functions, Named};
 use super::geometry::{Allocator, PAGE, page_after, page_of};
+use super::large::{LARGE, LargeBlocks};
 use super::owners::{Owner, Owners, Reach, may_be_managed};
 use super::residency::Residency;
 use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached};
@@ -144,6 +145,8 @@ pub struct Ledger<'a> {
     pub huge_zeros: u64,
     /// What sites whose blocks are large had at the peak of live bytes, and have no more.
     pub large_given_up: u64,
+    /// glibc's thresholds for mappings of their own and for the heap's end have risen: a block with a mapping of its own was freed.
+    pub thresholds_rose: bool,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
     /// Data of files that is in no file: their `.bss`.
@@ -180,6 +183,7 @@ impl<'a> Ledger<'a> {
             let is_asked = classes.is_some() && owner.reach == Reach::Everywhere;
             OwnerSums { knows_classes: owner.allocator != Allocator::Unknown || is_asked, ..OwnerSums::default() }
         };
+        let large = LargeBlocks::of(profile, footprint, heap, &owners);
         let mut it = Self {
             functions,
             by_owner: owners.all.iter().map(of_owner).collect(),
@@ -193,7 +197,8 @@ impl<'a> Ledger<'a> {
             pymalloc_used: pymalloc_used(heap),
             stacks: Vec::new(),
             huge_zeros: heap.huge_zeros,
-            large_given_up: large_given_up(profile, footprint, heap, &owners),
+            large_given_up: large.given_up,
+            thresholds_rose: large.rose && !footprint.fixes_thresholds,
             others: Vec::new(),
             bss: 0,
             elsewhere: ClassSums::default(),
@@ -473,28 +478,6 @@ fn runtime_heaps(
 fn pymalloc_used(heap: &HeapMap) -> u64 {
     let pools = heap.heaps.iter().flatten().filter(|heap| heap.kind == HeapKind::Pymalloc);
     pools.fold(0, |sum, heap| sum.saturating_add(heap.used))
-}
-
-/// Blocks of this size have mappings of their own in glibc, until the first of them is freed.
-const LARGE: u64 = 128 << 10;
-
-/// What sites whose blocks are [`LARGE`] on average had at the peak of live bytes, and have no more: of glibc's.
-fn large_given_up(profile: &Profile, footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> u64 {
-    if profile.peak_ms > footprint.ms {
-        return 0;
-    }
-    let mut live = vec![0u64; profile.sites.len()];
-    for block in &heap.blocks {
-        if let Some(sum) = live.get_mut(block.site as usize) {
-            *sum = sum.saturating_add(block.size);
-        }
-    }
-    let is_its = |at: usize| owners.inside(at as u32).is_empty() && !owners.has_foremost();
-    let sites = profile.sites.iter().zip(live).enumerate();
-    let own = sites.filter(|(at, (site, _))| site.process == footprint.process && is_its(*at)).map(|(_, own)| own);
-    own.filter(|(site, _)| site.counts.peak_bytes / site.counts.peak.max(1) >= LARGE)
-        .map(|(site, live)| site.counts.peak_bytes.saturating_sub(live))
-        .fold(0, u64::saturating_add)
 }
 
 /// Of each site its place, where it has a live block, and the places.

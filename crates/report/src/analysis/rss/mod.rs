@@ -16,6 +16,7 @@
 //! | `map.rs` | pages in order, for a picture |
 
 mod geometry;
+mod large;
 mod ledger;
 mod map;
 mod owners;

@@ -136,14 +136,14 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     let certainty = if cached <= expected / 10 { Certainty::Sure } else { Certainty::Likely };
     all.push(remedy(RemedyKind::MallocTrim, "malloc_trim(0)", expected - cached, expected, certainty));
 
-    let tops = arenas.iter().map(|arena| arena.trim_top);
-    let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
-    all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
-
-    // A threshold that is set does not grow with what is freed, nor does that for the heap's end. What is free in smaller gaps was no large
-    // block, whatever the program had of these.
-    let expected = ledger.large_given_up.min(sum(|arena| arena.trim_large).saturating_add(kept));
-    if expected > 0 {
+    // Both settings are what glibc begins with, and fix it. Where its thresholds have not risen, or the environment fixes them, either one
+    // changes nothing.
+    if ledger.thresholds_rose {
+        let tops = arenas.iter().map(|arena| arena.trim_top);
+        let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
+        all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
+        // What is free in smaller gaps was no large block, whatever the program had of these.
+        let expected = ledger.large_given_up.min(sum(|arena| arena.trim_large).saturating_add(kept));
         all.push(remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, Certainty::Likely));
     }
 
