@@ -57,6 +57,7 @@ mod go_advice;
 mod go_bench;
 mod go_cgo;
 mod go_escape;
+mod go_figures;
 mod go_modules;
 mod go_pprof;
 mod go_profile;

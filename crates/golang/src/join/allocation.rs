@@ -87,6 +87,9 @@ pub struct Allocation {
     pub allocations: f64,
     /// By operation.
     pub bytes: f64,
+    /// Blocks of 16 bytes among them, by operation, where the profile distinguishes sizes: those that small objects may share.
+    #[serde(skip)]
+    pub small: f64,
     /// What of a benchmark it is.
     #[serde(skip_serializing_if = "Part::is_operation")]
     pub part: Part,

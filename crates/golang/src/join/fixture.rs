@@ -27,6 +27,7 @@ pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocati
         symbol: None,
         allocations: 1.0,
         bytes: 8.0,
+        small: 0.0,
         part: Part::Operation,
         callers: Vec::new(),
     }

@@ -100,6 +100,7 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
         }
         sum.allocations += line.allocation.allocations;
         sum.bytes += line.allocation.bytes;
+        sum.small += line.allocation.small;
         for caller in line.allocation.callers {
             match sum.callers.iter_mut().find(|known| known.place == caller.place) {
                 Some(known) => known.allocations += caller.allocations,

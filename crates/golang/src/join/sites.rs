@@ -1,6 +1,8 @@
 //! From two heap profiles of one program to what each instruction allocates by operation.
 
-use mallow_profile::{FrameId, Profile, Quantities, Quantity, StackId};
+use std::collections::hash_map::Entry;
+
+use mallow_profile::{FrameId, Profile, Quantities, Quantity, Site, StackId};
 use rustc_hash::FxHashMap;
 
 use super::{Allocation, Call, Caller, Part, Place};
@@ -35,7 +37,46 @@ impl Sums {
     }
 }
 
-type Counts = (u64, u64);
+/// Bytes of the blocks that Go's runtime lets small objects share.
+const SMALL: u64 = 16;
+
+/// What a stack allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counts {
+    allocations: u64,
+    bytes: u64,
+    /// Blocks of [`SMALL`] bytes among them.
+    small: u64,
+}
+
+impl Counts {
+    /// Of a site whose blocks all have one size; of others no small blocks are known.
+    fn of(counts: &mallow_profile::Counts) -> Self {
+        let (allocations, bytes) = (counts.allocations, counts.allocated_bytes);
+        let small = allocations.checked_mul(SMALL).is_some_and(|all| all == bytes);
+        Self { allocations, bytes, small: if small { allocations } else { 0 } }
+    }
+
+    fn each(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            allocations: of(self.allocations, other.allocations),
+            bytes: of(self.bytes, other.bytes),
+            small: of(self.small, other.small),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.each(other, u64::saturating_add)
+    }
+
+    fn less(self, other: Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
+    fn scaled(self, by: f64) -> Self {
+        self.each(self, |n, _| (n as f64 * by).round() as u64)
+    }
+}
 
 /// What was allocated.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +116,7 @@ impl Listed {
         for allocation in &mut self.allocations {
             by(&mut allocation.allocations);
             by(&mut allocation.bytes);
+            by(&mut allocation.small);
             allocation.callers.iter_mut().for_each(|caller| by(&mut caller.allocations));
         }
     }
@@ -90,7 +132,7 @@ pub fn each(few: &Profile, many: &Profile, operations: u64, seen: &dyn Seen) -> 
     let before = stacks(few);
     let of_benchmark = stacks(many).into_iter().filter(|(stack, _)| in_benchmark(stack));
     let more = of_benchmark.map(|(stack, counts)| {
-        let more = less(counts, before.get(&stack).copied().unwrap_or_default());
+        let more = counts.less(before.get(&stack).copied().unwrap_or_default());
         (stack, more)
     });
     by_instruction(more, operations, seen)
@@ -132,25 +174,23 @@ impl Runs<'_> {
         let all = many.keys().chain(few.keys().filter(|stack| !many.contains_key(*stack)));
         for stack in all.filter(|stack| in_benchmark(stack)) {
             let of = |run: &FxHashMap<Vec<FrameKey>, Counts>| run.get(stack).copied().unwrap_or_default();
-            let (few, many) = (less(of(&few), of(&before)), less(of(&many), of(&before)));
-            let mut growth = less(many, few);
+            let (few, many) = (of(&few).less(of(&before)), of(&many).less(of(&before)));
+            let mut growth = many.less(few);
             // What grows with operations is in the run with few as well.
-            let expected = growth.0 as f64 / more as f64 * self.few.1 as f64;
-            if expected >= SURE && (few.0 as f64) < expected / 2.0 {
-                growth = (0, 0);
+            let expected = growth.allocations as f64 / more as f64 * self.few.1 as f64;
+            if expected >= SURE && (few.allocations as f64) < expected / 2.0 {
+                growth = Counts::default();
             }
             // The collector ran at another moment of the set-up: that does not grow.
-            let set_up = few.0 as f64 - expected;
-            if (growth.0 as f64) < SURE && set_up >= SURE.max(SET_UP * growth.0 as f64) {
-                growth = (0, 0);
+            let set_up = few.allocations as f64 - expected;
+            let grows = growth.allocations as f64;
+            if grows < SURE && set_up >= SURE.max(SET_UP * grows) {
+                growth = Counts::default();
             }
-            let grown = |operations: u64| {
-                let part = operations as f64 / more as f64;
-                ((growth.0 as f64 * part).round() as u64, (growth.1 as f64 * part).round() as u64)
-            };
+            let grown = |operations: u64| growth.scaled(operations as f64 / more as f64);
             growing.push((stack.clone(), growth));
-            in_few.push((stack.clone(), less(few, grown(self.few.1))));
-            in_many.push((stack.clone(), less(many, grown(self.many.1))));
+            in_few.push((stack.clone(), few.less(grown(self.few.1))));
+            in_many.push((stack.clone(), many.less(grown(self.many.1))));
         }
         let once = |stacks: Vec<(Vec<FrameKey>, Counts)>| {
             let mut listed = by_instruction(stacks.into_iter(), 1, seen);
@@ -164,10 +204,6 @@ impl Runs<'_> {
             once_in_many: once(in_many),
         }
     }
-}
-
-fn less(of: Counts, by: Counts) -> Counts {
-    (of.0.saturating_sub(by.0), of.1.saturating_sub(by.1))
 }
 
 /// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that. A benchmark that runs
@@ -194,7 +230,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
     let mut found: FxHashMap<(Option<FrameKey>, Part), Found> = FxHashMap::default();
     let mut parts: FxHashMap<Place, Part> = FxHashMap::default();
     for (stack, counts) in stacks {
-        if counts.0 == 0 {
+        if counts.allocations == 0 {
             continue;
         }
         let leaf = stack.iter().position(|frame| frame.places.iter().any(|place| !seen.is_runtime(place)));
@@ -203,9 +239,9 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
             None => *parts.entry(place.clone()).or_insert_with(|| seen.part(place)),
         });
         let key = (leaf.map(|at| stack[at].clone()), part);
-        let new = || (Allocation { part, ..allocation(&stack, leaf, seen) }, FxHashMap::default(), (0, 0));
+        let new = || (Allocation { part, ..allocation(&stack, leaf, seen) }, FxHashMap::default(), Counts::default());
         let entry = found.entry(key).or_insert_with(new);
-        entry.2 = (entry.2.0.saturating_add(counts.0), entry.2.1.saturating_add(counts.1));
+        entry.2 = entry.2.plus(counts);
         let Some(leaf) = leaf else { continue };
         if entry.0.chain.iter().any(|place| seen.is_own(place)) {
             continue;
@@ -213,21 +249,22 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
         let mut outer = stack[leaf + 1..].iter().flat_map(|frame| &frame.places);
         if let Some(own) = outer.find(|place| seen.is_own(place)) {
             let sum = entry.1.entry(own.clone()).or_default();
-            *sum = (sum.0.saturating_add(counts.0), sum.1.saturating_add(counts.1));
+            *sum = sum.plus(counts);
         }
     }
     let per = |n: u64| n as f64 / operations.max(1) as f64;
     let mut nowhere = Sums::default();
     let mut all = Vec::new();
     for (key, (mut allocation, callers, counts)) in found {
-        (allocation.allocations, allocation.bytes) = (per(counts.0), per(counts.1));
+        (allocation.allocations, allocation.bytes) = (per(counts.allocations), per(counts.bytes));
+        allocation.small = per(counts.small);
         if key.0.is_none() {
             nowhere.allocations += allocation.allocations;
             nowhere.bytes += allocation.bytes;
             continue;
         }
         let mut callers: Vec<_> =
-            callers.into_iter().map(|(place, counts)| Caller { place, allocations: per(counts.0) }).collect();
+            callers.into_iter().map(|(place, counts)| Caller { place, allocations: per(counts.allocations) }).collect();
         callers.sort_by(|a, b| b.allocations.total_cmp(&a.allocations).then_with(|| a.place.cmp(&b.place)));
         allocation.callers = callers;
         all.push(allocation);
@@ -243,6 +280,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
 pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) {
     let before = stacks(few);
     let mut keys = FxHashMap::default();
+    merge(&mut many.sites);
     let scaled = |n: u64| (n as f64 * per as f64 / operations.max(1) as f64).round() as u64;
     let Profile { sites, .. } = many;
     let mut sites = std::mem::take(sites);
@@ -255,8 +293,8 @@ pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) 
         }
         let less = before.get(&stack).copied().unwrap_or_default();
         site.counts = mallow_profile::Counts {
-            allocations: scaled(site.counts.allocations.saturating_sub(less.0)),
-            allocated_bytes: scaled(site.counts.allocated_bytes.saturating_sub(less.1)),
+            allocations: scaled(site.counts.allocations.saturating_sub(less.allocations)),
+            allocated_bytes: scaled(site.counts.allocated_bytes.saturating_sub(less.bytes)),
             ..mallow_profile::Counts::default()
         };
         totals += site.counts;
@@ -273,6 +311,26 @@ pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) 
         origin.quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes]);
         origin.sampled_bytes = None;
     }
+}
+
+/// Leaves one site of each process and stack: a profile may have one for each size of blocks.
+fn merge(sites: &mut Vec<Site>) {
+    let mut at: FxHashMap<(u32, StackId), usize> = FxHashMap::default();
+    let mut merged: Vec<Site> = Vec::new();
+    for site in sites.drain(..) {
+        match at.entry((site.process.0, site.stack)) {
+            Entry::Occupied(known) => {
+                if let Some(known) = merged.get_mut(*known.get()) {
+                    known.counts += site.counts;
+                }
+            }
+            Entry::Vacant(new) => {
+                new.insert(merged.len());
+                merged.push(site);
+            }
+        }
+    }
+    *sites = merged;
 }
 
 /// A frame with its inlined functions, the innermost first.
@@ -302,6 +360,7 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         symbol,
         allocations: 0.0,
         bytes: 0.0,
+        small: 0.0,
         part: Part::Operation,
         callers: Vec::new(),
     }
@@ -313,8 +372,7 @@ fn stacks(profile: &Profile) -> FxHashMap<Vec<FrameKey>, Counts> {
     for site in &profile.sites {
         let stack = stack_of(profile, site.stack, &mut keys);
         let sum = sums.entry(stack).or_default();
-        sum.0 = sum.0.saturating_add(site.counts.allocations);
-        sum.1 = sum.1.saturating_add(site.counts.allocated_bytes);
+        *sum = sum.plus(Counts::of(&site.counts));
     }
     sums
 }

@@ -192,7 +192,6 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
 fn reconciled(measured: &Measured) -> Vec<String> {
     let sums = &measured.sums;
     let mut remarks = Vec::new();
-    let off = sums.counted - measured.allocs_per_op;
     let nowhere = sums.counted - sums.on_lines;
     let mut sum = format!("{} allocs/op on these lines", number(sums.on_lines));
     if nowhere >= LEAST {
@@ -200,15 +199,8 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     }
     if sums.unseen >= LEAST {
         sum += &format!(", {} in blocks that small objects share, which no profile sees", number(sums.unseen));
-    } else if off.abs() >= 1.0 && off.abs() > 0.01 * measured.allocs_per_op {
-        sum += &format!(
-            "; the benchmark says {}: {}",
-            number(measured.allocs_per_op),
-            match off > 0.0 {
-                true => "the rest happens while its timer is stopped, or less often in longer runs",
-                false => "the rest happens once in many operations, or in other runs",
-            }
-        );
+    } else {
+        sum += &difference(sums.counted, measured.allocs_per_op, (1.0, 0.01));
     }
     if sums.setup > 0.0 {
         sum += &format!(
@@ -228,6 +220,7 @@ fn reconciled(measured: &Measured) -> Vec<String> {
         remarks
             .push(format!("{untimed} allocs/op more while its timer is stopped, or before it is reset: no figure of the benchmark has them"));
     }
+    remarks.extend(bytes(measured));
     if sums.shared_bytes >= 1.0 {
         remarks.push(format!(
             "{} B/op less than the blocks have: objects below 16 bytes without pointers share blocks",
@@ -237,6 +230,55 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     remarks
 }
 
+/// How the bytes of lines differ from what the benchmark says. The runtime's own, as stacks of goroutines, differ from run to
+/// run: a figure between both sums is explained.
+fn bytes(measured: &Measured) -> Option<String> {
+    let in_figures = measured.lines.iter().filter(|line| line.allocation.part != Part::Untimed);
+    let on_lines: f64 = in_figures.map(|line| line.allocation.bytes).sum();
+    let (all, figure) = (measured.sums.counted_bytes, measured.bytes_per_op);
+    let differs = difference(figure.clamp(on_lines.min(all), all), figure, (2.0, 0.02));
+    let nowhere = match all - on_lines {
+        more if more >= 1.0 => format!(", {} by the runtime for itself, on no line", size(more)),
+        _ => String::new(),
+    };
+    (!differs.is_empty()).then(|| format!("{} B/op on these lines{nowhere}{differs}", size(on_lines)))
+}
+
+/// How the figure of a benchmark differs from what was counted. Empty where that is less than `least`, or than this part of
+/// the figure.
+fn difference(counted: f64, figure: f64, (least, part): (f64, f64)) -> String {
+    /// What the runs that are counted may have more than the timed one, by chance.
+    const CHANCE: f64 = 0.05;
+    let off = counted - figure;
+    if off.abs() < least || off.abs() <= part * figure {
+        return String::new();
+    }
+    let why = match off > 0.0 && off < 1.0 + CHANCE {
+        true => format!("Go rounds down, all below {} to {}", number(figure + 1.0), number(figure)),
+        false => "the difference is not explained".to_owned(),
+    };
+    format!("; the benchmark says {}: {why}", number(figure))
+}
+
 fn at(file: &str, line: u32) -> String {
     format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn go_rounds_down_and_no_more_than_that_is_known() {
+        let allocations = |counted, figure| difference(counted, figure, (1.0, 0.01));
+        for agrees in [(13.0, 13.0), (13.99, 13.0), (12.5, 13.0), (1009.0, 1000.0)] {
+            assert_eq!(allocations(agrees.0, agrees.1), "");
+        }
+        for rounded in [14.0, 14.01] {
+            assert_eq!(allocations(rounded, 13.0), "; the benchmark says 13: Go rounds down, all below 14 to 13");
+        }
+        for other in [14.5, 15.0, 11.0] {
+            assert_eq!(allocations(other, 13.0), "; the benchmark says 13: the difference is not explained");
+        }
+    }
 }

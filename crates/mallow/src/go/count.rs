@@ -91,22 +91,22 @@ fn share(
     let (few, many) = (profile(&run.few)?, profile(&run.many)?);
     let blocks = join::each(&few, &many, run.many.operations - run.few.operations, own);
     let key = |allocation: &Allocation| (allocation.address, allocation.part);
-    let mut bytes: HashMap<_, f64> = HashMap::new();
+    let mut small: HashMap<_, f64> = HashMap::new();
     for allocation in &blocks.allocations {
-        *bytes.entry(key(allocation)).or_default() += allocation.bytes;
+        *small.entry(key(allocation)).or_default() += allocation.small;
     }
-    let saved = |line: &Allocation| line.bytes - bytes.get(&key(line)).copied().unwrap_or_default();
-    Ok(take_off(lines, saved))
+    let saved = |line: &Allocation| line.small - small.get(&key(line)).copied().unwrap_or_default();
+    Ok(take_off(lines, |line| TINY as f64 * saved(line)))
 }
 
-/// It may share a block with others: it has no pointers, and fills a block of the size that is shared. An object of that
-/// size fills it alone.
+/// Some of its objects may share blocks with others: they have no pointers, and blocks of the size that is shared. An object of
+/// that size fills its block alone.
 fn may_share(line: &Allocation) -> bool {
     let Some(call) = &line.call else { return false };
     let plain = call.of.as_ref().is_none_or(|of| !of.pointers) && call.callee != "runtime.convTstring";
     let object = ["runtime.newobject", "runtime.mallocgc"].iter().any(|name| call.callee.starts_with(name));
     let whole = object && call.of.as_ref().is_some_and(|of| of.size >= TINY);
-    plain && !whole && (line.bytes / line.allocations - TINY as f64).abs() < 1e-6
+    plain && !whole && line.small > 0.0
 }
 
 /// Takes what is saved in all off the lines that may share blocks. `saved` is by line: a block counts where its first object
@@ -116,17 +116,18 @@ fn take_off(lines: &mut [Allocation], saved: impl Fn(&Allocation) -> f64) -> f64
     let known =
         |line: &Allocation| line.call.as_ref().is_some_and(|call| call.of.as_ref().is_some_and(|of| of.size < TINY));
     // One whose size is not known and that saves nothing may be as large as a block, if the others can have saved it all.
-    let sure = |line: &Allocation| known(line) || saved(line) > 1e-6 * line.bytes;
+    let sure = |line: &Allocation| known(line) || saved(line) > 1e-6 * TINY as f64 * line.small;
     let most = |lines: &[Allocation]| {
         let sharing = lines.iter().filter(|line| may_share(line) && sure(line));
-        sharing.map(|line| line.allocations * (TINY - 1) as f64).sum::<f64>()
+        sharing.map(|line| line.small * (TINY - 1) as f64).sum::<f64>()
     };
     let enough = most(lines) >= all;
     let taking: Vec<bool> = lines.iter().map(|line| may_share(line) && (!enough || sure(line))).collect();
-    let whole: f64 = lines.iter().zip(&taking).filter(|(_, taking)| **taking).map(|(line, _)| line.bytes).sum();
+    let blocks = |line: &Allocation| TINY as f64 * line.small;
+    let whole: f64 = lines.iter().zip(&taking).filter(|(_, taking)| **taking).map(|(line, _)| blocks(line)).sum();
     let part = if whole > 0.0 { (all / whole).min(1.0) } else { 0.0 };
     for (line, _) in lines.iter_mut().zip(taking).filter(|(_, taking)| *taking) {
-        line.bytes *= 1.0 - part;
+        line.bytes -= part * blocks(line);
     }
     all
 }
@@ -225,7 +226,7 @@ fn with_setup(
 fn profile(run: &Profiled) -> Result<Profile> {
     let file = File::open(&run.path)?;
     let length = file.metadata().ok().map(|metadata| metadata.len());
-    let foreign = formats::read(file, length, &mut |_| {}).context("cannot read the profile of a benchmark")?;
+    let foreign = formats::read_samples(file, length).context("cannot read the profile of a benchmark")?;
     Ok(foreign.profile)
 }
 
@@ -245,6 +246,7 @@ mod tests {
             symbol: None,
             allocations: 1.0,
             bytes: 16.0,
+            small: 1.0,
             part: Part::Operation,
             callers: Vec::new(),
         }
@@ -268,6 +270,15 @@ mod tests {
         let mut pointers = number(1);
         pointers.call.as_mut().and_then(|call| call.of.as_mut()).expect("a type").pointers = true;
         assert_eq!(left(&[(pointers, 8.0)]), (0.0, vec![16.0]));
+    }
+
+    /// `s += w` makes a short string and longer ones.
+    #[test]
+    fn a_line_with_larger_blocks_shares_its_small_ones() {
+        let grows = Allocation { allocations: 4.0, bytes: 128.0, ..line(1, "runtime.concatstring2", None) };
+        assert_eq!(left(&[(grows.clone(), 8.0)]), (8.0, vec![120.0]));
+        let large = Allocation { small: 0.0, ..grows };
+        assert_eq!(left(&[(large, 8.0)]), (0.0, vec![128.0]));
     }
 
     #[test]

@@ -19,7 +19,17 @@ fn allocation(
 ) -> Allocation {
     let of = of.map(|(name, size)| Type { name: name.to_owned(), size, pointers: true });
     let call = Some(Call { callee: callee.to_owned(), of, next: None });
-    Allocation { chain, address: 0, call, symbol: None, allocations, bytes, part: Part::Operation, callers: Vec::new() }
+    Allocation {
+        chain,
+        address: 0,
+        call,
+        symbol: None,
+        allocations,
+        bytes,
+        small: 0.0,
+        part: Part::Operation,
+        callers: Vec::new(),
+    }
 }
 
 /// One by the compiler's reason, inlined; one by the runtime's, in a library; set-up; and one that nobody explains.

@@ -60,7 +60,9 @@ pub struct Reconciliation {
     pub on_lines: f64,
     /// Of these, with a reason.
     pub with_reason: f64,
-    /// Bytes that blocks would have if small objects shared none.
+    /// Bytes that were counted, on lines and beside them.
+    pub counted_bytes: f64,
+    /// Bytes that blocks would have if small objects shared none: `shared_bytes` more.
     pub block_bytes: f64,
     /// Bytes that small objects without pointers save by sharing blocks: lines have that much less than their blocks.
     pub shared_bytes: f64,
@@ -233,7 +235,7 @@ fn measured(
         _ => line.allocation.allocations,
     };
     it.sums.with_reason = sum(&reason);
-    it.sums.block_bytes = sum(&|line| line.allocation.bytes) + counted.nowhere.bytes;
+    it.sums.counted_bytes = sum(&|line| line.allocation.bytes) + counted.nowhere.bytes;
     let timed = it.operations as f64 / it.runs.max(1) as f64;
     let of = |part: Part| {
         let lines = lines.iter().filter(|line| line.allocation.part == part);
@@ -245,6 +247,7 @@ fn measured(
         Some(saved) => it.sums.shared_bytes = saved,
         None => it.sums.unseen = (it.allocs_per_op - it.sums.counted).max(0.0),
     }
+    it.sums.block_bytes = it.sums.counted_bytes + it.sums.shared_bytes;
     it.lines = lines;
     it
 }

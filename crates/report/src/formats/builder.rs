@@ -150,22 +150,28 @@ impl Builder {
 
     /// Index of the site of this stack, in this process.
     pub fn site_in(&mut self, process: ProcessId, stack: StackId) -> usize {
-        let sites = &mut self.profile.sites;
-        let at = *self.sites.entry((process, stack)).or_insert_with(|| {
-            let (counts, patterns) = Default::default();
-            sites.push(Site {
-                process,
-                stack,
-                counts,
-                patterns,
-                leaked_oldest_ms: 0,
-                leaked_youngest_ms: 0,
-                precisions: None,
-            });
-            // Stacks have numbers of this size, and each has a site of each process at the most.
-            sites.len() as u32 - 1
+        if let Some(&at) = self.sites.get(&(process, stack)) {
+            return at as usize;
+        }
+        let at = self.new_site(process, stack);
+        // Stacks have numbers of this size, and each has a site of each process at the most.
+        self.sites.insert((process, stack), at as u32);
+        at
+    }
+
+    /// Index of a new site of this stack, beside those that it may have.
+    pub fn new_site(&mut self, process: ProcessId, stack: StackId) -> usize {
+        let (counts, patterns) = Default::default();
+        self.profile.sites.push(Site {
+            process,
+            stack,
+            counts,
+            patterns,
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+            precisions: None,
         });
-        at as usize
+        self.profile.sites.len() - 1
     }
 
     /// The profile, with its sums. Frees follow from allocations and what was live at the end, where both are known.

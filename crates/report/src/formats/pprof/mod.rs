@@ -10,5 +10,5 @@ mod read;
 mod tables;
 mod write;
 
-pub use read::{looks_like, read};
+pub use read::{looks_like, read, read_samples};
 pub use write::{Options, carries, write, write_as};

@@ -2,7 +2,7 @@
 //! functions and mappings, the second makes frames of locations, the third adds samples up.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Line, ModuleId, ProcessId, Quantities, Quantity, Stacks, StringId, add_precisions,
+    Counts, Frame, FrameId, Line, ModuleId, ProcessId, Quantities, Quantity, StackId, Stacks, StringId, add_precisions,
 };
 use prost::Message;
 use rustc_hash::FxHashMap;
@@ -54,6 +54,19 @@ fn is_value_type(bytes: &[u8]) -> bool {
 
 /// Reads a profile.
 pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
+    read_into(input, Builder::site_in)
+}
+
+/// Reads a profile, with a site for each sample.
+pub fn read_samples(input: &mut Input) -> Result<Foreign, FormatError> {
+    read_into(input, Builder::new_site)
+}
+
+/// Reads a profile; `site` finds or makes the site of a sample.
+fn read_into(
+    input: &mut Input,
+    site: impl Fn(&mut Builder, ProcessId, StackId) -> usize,
+) -> Result<Foreign, FormatError> {
     let bytes = input.whole(InputFormat::Pprof)?;
     let tables = Tables::read(&bytes)?;
     let kinds = tables.kinds()?;
@@ -85,7 +98,7 @@ pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
                 Some(labels) => labels.read(value.bytes()?, &tables, &mut builder)?,
             };
             let stack = builder.stack_on(root, ids)?;
-            let site = builder.site_in(process, stack);
+            let site = site(&mut builder, process, stack);
             builder.profile.sites[site].counts += counts;
             add_precisions(&mut builder.profile.sites[site].precisions, precisions.as_ref());
         }
