@@ -496,7 +496,11 @@ def lines(recording, block):
         frame += column.number()
         known(frame, recording.frames)
         recording.lines[frame] = []
-        for _ in range(column.number()):
+        count = column.number()
+        if count == 0:
+            # How far before it its function begins.
+            column.number()
+        for _ in range(count):
             function, file, line = (column.number() for _ in range(3))
             file = recording.strings[file - 1] if file else None
             recording.lines[frame].append((recording.strings[function], file, line))

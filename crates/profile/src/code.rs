@@ -25,7 +25,7 @@ pub struct Frame {
     /// `address` is the very instruction, not the one after a call: look names up at `address`, not `address - 1`.
     pub exact: bool,
     /// The link-time address at which its function begins, where `symbols` found no name for it and the module's unwind information has
-    /// it. Recordings do not keep it.
+    /// it. Recordings that carry their names keep it.
     pub start: Option<u64>,
     /// What `symbols` found, the innermost inlined function first. Empty: not looked up yet, or nothing is known.
     pub lines: Vec<Line>,

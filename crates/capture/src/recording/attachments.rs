@@ -3,7 +3,7 @@
 //!
 //! | block | columns |
 //! | --- | --- |
-//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line |
+//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line; where there are none, how far its function begins before it |
 //! | names | 0: frames in no module, those with a name; for each module its number, what was found as a number and words, debug file, notes, frames, named, located, remedy |
 //! | sources | 0: how many pieces; 1: for each piece 1 if it goes on with the one before, else 0, name, path, when written; 2: bytes |
 //!
@@ -12,7 +12,7 @@
 use super::block::COLUMN;
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use crate::accounts::Ledger;
-use mallow_profile::{Line, ModuleId, ModuleSummary, NameSource, Note, Profile, StringId, Strings, Summary};
+use mallow_profile::{Frame, Line, ModuleId, ModuleSummary, NameSource, Note, Profile, StringId, Strings, Summary};
 use std::path::{Path, PathBuf};
 
 /// Frames of one block of lines.
@@ -23,13 +23,14 @@ const FULL: usize = COLUMN / 2;
 /// Writes one block; see [`super::block::Kind`].
 pub type Put<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> std::io::Result<()>;
 
-/// Writes blocks of the lines of those frames that have any. Strings are numbered as they first appear in these blocks.
+/// Writes blocks of the lines of those frames that have any, or whose function's beginning is known. Strings are numbered as they first appear in these blocks.
 pub fn write_lines(profile: &Profile, write: Put) -> std::io::Result<()> {
     let mut numbers = rustc_hash::FxHashMap::default();
     let mut columns = vec![Vec::new(); 3];
     let (mut frames, mut before) = (0, 0);
     let mut entry = Vec::new();
-    for (number, frame) in profile.frames.iter().enumerate().filter(|(_, frame)| !frame.lines.is_empty()) {
+    let is_known = |frame: &Frame| !frame.lines.is_empty() || frame.start.is_some();
+    for (number, frame) in profile.frames.iter().enumerate().filter(|(_, frame)| is_known(frame)) {
         let mut reference = |id: StringId, columns: &mut Vec<Vec<u8>>, frames: &mut u64| {
             let next = numbers.len() as u64;
             if let Some(&known) = numbers.get(&id) {
@@ -52,6 +53,9 @@ pub fn write_lines(profile: &Profile, write: Put) -> std::io::Result<()> {
             let file = line.file.map(|file| reference(file, &mut columns, &mut frames)).transpose()?;
             put(&mut entry, file.map_or(0, |file| file + 1));
             put(&mut entry, line.line.into());
+        }
+        if frame.lines.is_empty() {
+            put(&mut entry, frame.address.wrapping_sub(frame.start.unwrap_or_default()));
         }
         columns[2].extend_from_slice(&entry);
         frames += 1;
@@ -92,7 +96,11 @@ impl Lines {
             self.frame = self.frame.checked_add(frames.number()?).ok_or(Nonsense("no such frame"))?;
             let frame = usize::try_from(self.frame).ok().and_then(|frame| ledger.catalog.frames.get_mut(frame));
             let frame = frame.ok_or(Nonsense("no such frame"))?;
-            for _ in 0..frames.number()? {
+            let lines = frames.number()?;
+            if lines == 0 {
+                frame.start = Some(frame.address.wrapping_sub(frames.number()?));
+            }
+            for _ in 0..lines {
                 let function = known(frames.number()?)?;
                 let file = match frames.number()? {
                     0 => None,

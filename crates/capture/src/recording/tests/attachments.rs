@@ -71,6 +71,21 @@ fn sources_of_any_size_come_back() {
     assert!(blocks(&bytes).iter().filter(|block| block.1 == Kind::Sources).count() > 2);
 }
 
+/// Of a function without a name its beginning is known, whatever it is.
+#[test]
+fn beginnings_of_functions_come_back() {
+    let (mut profile, writer) = run(Writer::new(Vec::new(), &options()).unwrap(), 300);
+    for (at, frame) in profile.frames.iter_mut().enumerate() {
+        frame.lines.clear();
+        frame.start = [Some(frame.address), None, Some(frame.address.wrapping_sub(77)), Some(u64::MAX)][at % 4];
+    }
+    assert!(profile.frames.len() >= 4);
+    let expected: Vec<_> = profile.frames.iter().map(|frame| frame.start).collect();
+    let bytes = writer.unwrap().finish(&profile).unwrap();
+    let read = read_bytes(&bytes).unwrap();
+    assert_eq!(read.frames.iter().map(|frame| frame.start).collect::<Vec<_>>(), expected);
+}
+
 /// Names of templates have kilobytes, and a column has its limit.
 #[test]
 fn names_of_any_length_come_back() {
