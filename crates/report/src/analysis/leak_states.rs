@@ -231,9 +231,11 @@ impl<'a> LiveBlocks<'a> {
     /// What is live of a site, in one part or two: what a runtime keeps by a rule, and what none does.
     pub fn of(&self, site: &Site) -> impl Iterator<Item = (LeakSite, Option<RuleId>)> + use<> {
         let Some(all) = self.chosen(site) else { return [None, None].into_iter().flatten() };
-        let rule = self.runtimes.as_ref().and_then(|runtimes| runtimes.rule_of(site.stack));
+        let runtimes = self.runtimes.as_ref();
+        let rule = runtimes.and_then(|runtimes| runtimes.rule_of(site.stack));
+        let takes_lost = |rule| runtimes.is_some_and(|runtimes| runtimes.takes_lost(rule, site.stack));
         let lost = match (rule, self.state) {
-            (Some(rule), _) if rule.takes_lost() => Leaked::default(),
+            (Some(rule), _) if takes_lost(rule) => Leaked::default(),
             (Some(_), Some(LeakState::Lost)) => Leaked::of(&all),
             (Some(_), None) => self.states.as_ref().map(|s| s.own(site, LeakState::Lost)).unwrap_or_default(),
             _ => Leaked::default(),

@@ -3,7 +3,8 @@
 //! CPython, perl and the like free at their exit what they must and leave the rest to the kernel. A rule takes a block only if all code
 //! between its allocation and the entry of the interpreter, or the outermost frame, is the interpreter's own: an extension module, a
 //! library that it calls, or a program with functions of the same names in a module of its own is never taken. Where an interpreter
-//! loses no block in an empty program, as valgrind sees it too, lost blocks are reported whatever their stacks are.
+//! loses no block in an empty program, as valgrind sees it too, lost blocks are reported whatever their stacks are; where it loses
+//! blocks of one kind, all others are.
 
 use mallow_profile::{ModuleId, Profile, StackId};
 
@@ -25,9 +26,39 @@ struct Rule {
     entries: &'static [&'static str],
     /// Whether a stack without entries counts, all of whose frames are its own.
     is_program: bool,
-    /// Whether it loses blocks in an empty program.
-    loses: bool,
+    /// What it loses in an empty program.
+    loses: Loses,
 }
+
+/// Lost blocks that are no leak of the program.
+#[derive(Debug)]
+enum Loses {
+    /// There are none.
+    Nothing,
+    /// All that its rule takes.
+    All,
+    /// What `made` allocated for one of `within`, written as [`Rule::entries`] are. The module of `made` has no version before `since`
+    /// in its name.
+    Some { made: &'static [&'static str], within: &'static [&'static str], since: (u32, u32) },
+}
+
+/// Since 3.12, names in code are immortal, and nobody frees them at the end: the interpreter makes a string of the name of a constant or
+/// an attribute, and interns it. It frees strings that Python code computes.
+const NAMES: Loses = Loses::Some {
+    made: &["PyUnicode_New*", "resize_compact*"],
+    within: &[
+        "r_object*",
+        "PyDict_SetItemString*",
+        "PyUnicode_Intern*",
+        "_PyUnicode_Intern*",
+        "_PyUnicode_FromId*",
+        "_PyPegen_*",
+        "type_module*",
+    ],
+    since: (3, 12),
+};
+/// So many functions of the interpreter are between such a string and what it is for, inlined ones among them.
+const NEAR: usize = 6;
 
 const RULES: [Rule; 8] = [
     Rule {
@@ -37,7 +68,7 @@ const RULES: [Rule; 8] = [
         marks: &["Py", "_Py"],
         entries: &["Py_BytesMain", "Py_Main", "Py_RunMain", "Py_Initialize*", "Py_Finalize*"],
         is_program: true,
-        loses: false,
+        loses: NAMES,
     },
     Rule {
         keeper: "perl",
@@ -46,7 +77,7 @@ const RULES: [Rule; 8] = [
         marks: &["perl_", "Perl_", "PerlIO", "boot_"],
         entries: &["perl_construct", "perl_parse", "perl_run", "perl_alloc"],
         is_program: true,
-        loses: true,
+        loses: Loses::All,
     },
     Rule {
         keeper: "ruby",
@@ -55,7 +86,7 @@ const RULES: [Rule; 8] = [
         marks: &["ruby", "rb_", "Init_", "libruby"],
         entries: &["ruby_setup", "ruby_init", "ruby_options", "ruby_process_options", "ruby_run_node", "ruby_sysinit"],
         is_program: true,
-        loses: true,
+        loses: Loses::All,
     },
     Rule {
         keeper: "Node.js",
@@ -64,7 +95,7 @@ const RULES: [Rule; 8] = [
         marks: &["node::", "v8::", "uv_"],
         entries: &["node::Start*"],
         is_program: true,
-        loses: false,
+        loses: Loses::Nothing,
     },
     Rule {
         keeper: "the JVM",
@@ -73,7 +104,7 @@ const RULES: [Rule; 8] = [
         marks: &[],
         entries: &["JNI_CreateJavaVM*", "JLI_Launch*"],
         is_program: true,
-        loses: true,
+        loses: Loses::All,
     },
     Rule {
         keeper: "bash",
@@ -94,7 +125,7 @@ const RULES: [Rule; 8] = [
         ],
         entries: &[],
         is_program: true,
-        loses: false,
+        loses: Loses::Nothing,
     },
     Rule {
         keeper: "GLib",
@@ -122,7 +153,7 @@ const RULES: [Rule; 8] = [
             "g_get_filename_charsets",
         ],
         is_program: false,
-        loses: false,
+        loses: Loses::Nothing,
     },
     Rule {
         keeper: "fontconfig",
@@ -131,7 +162,7 @@ const RULES: [Rule; 8] = [
         marks: &[],
         entries: &["FcInit*", "FcConfigGetCurrent", "FcConfigReference"],
         is_program: false,
-        loses: false,
+        loses: Loses::Nothing,
     },
 ];
 
@@ -166,11 +197,6 @@ impl RuleId {
     /// What they are.
     pub fn what(self) -> &'static str {
         self.rule().what
-    }
-
-    /// Whether it takes lost blocks, too.
-    pub fn takes_lost(self) -> bool {
-        self.rule().loses
     }
 }
 
@@ -227,6 +253,39 @@ impl<'a> Runtimes<'a> {
         let left = possible & own & marked & whole;
         (left != 0).then(|| RuleId(left.trailing_zeros() as u8))
     }
+}
+
+impl Runtimes<'_> {
+    /// Whether the rule that takes what was allocated with a stack takes it where it is lost, too.
+    pub fn takes_lost(&self, rule: RuleId, stack: StackId) -> bool {
+        let (made, within, since) = match rule.rule().loses {
+            Loses::Nothing => return false,
+            Loses::All => return true,
+            Loses::Some { made, within, since } => (made, within, since),
+        };
+        let is_own = |module: Option<ModuleId>| {
+            let known = module.and_then(|ModuleId(module)| self.modules.get(module as usize));
+            known.is_some_and(|(_, own)| own & (1 << rule.0) != 0)
+        };
+        let mut own = self.functions.steps(stack).skip_while(|step| !is_own(step.module)).take(NEAR).peekable();
+        let is_since = |module| {
+            let path = self.functions.module_path(module).unwrap_or_default();
+            version(path).is_none_or(|version| version >= since)
+        };
+        let calls = |functions: &[&str], name: &str| functions.iter().any(|function| is_called(function, name));
+        let is_made = own.peek().is_some_and(|first| {
+            first.module.is_some_and(is_since) && calls(made, &self.functions.name(first.function))
+        });
+        is_made && own.any(|step| is_own(step.module) && calls(within, &self.functions.name(step.function)))
+    }
+}
+
+/// The first two numbers with a point between them in the name of a file.
+fn version(path: &str) -> Option<(u32, u32)> {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let mut numbers = file.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|part| !part.is_empty());
+    let mut numbers = numbers.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn is_called(entry: &str, name: &str) -> bool {
@@ -312,6 +371,53 @@ mod tests {
         ] {
             assert_eq!(keeper(program, &frames), expected, "{program}: {frames:?}");
         }
+    }
+
+    /// Whether a lost block with this stack is taken, in a process of python at this path.
+    fn takes_lost(program: &str, frames: &[&str]) -> bool {
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, frames, blocks(1, 8, 0, 1));
+        for module in &mut b.profile.modules {
+            if module.path == "/usr/bin/program" {
+                module.path = program.to_owned();
+            }
+        }
+        let functions = Functions::new(&b.profile);
+        let runtimes = Runtimes::of(&b.profile, &functions).expect("an interpreter");
+        let stack = b.profile.sites[0].stack;
+        runtimes.rule_of(stack).is_some_and(|rule| runtimes.takes_lost(rule, stack))
+    }
+
+    #[test]
+    fn an_interpreter_loses_what_it_does_not_free_by_design() {
+        let name =
+            ["PyUnicode_New", "_PyUnicode_FromUCS1", "r_object", "PyMarshal_ReadObjectFromString", "Py_BytesMain"];
+        let attribute =
+            ["malloc!libc.so.6", "PyUnicode_New", "unicode_decode_utf8", "PyDict_SetItemString", "f", "Py_BytesMain"];
+        let parsed =
+            ["PyUnicode_New", "unicode_decode_utf8", "_PyPegen_constant_from_string", "string_rule", "Py_BytesMain"];
+        let computed = ["PyUnicode_New", "unicode_split", "_PyEval_EvalFrameDefault", "Py_BytesMain"];
+        let list = ["PyList_New", "r_object", "Py_BytesMain"];
+        let of_extension = ["PyUnicode_New", "PyUnicode_InternFromString", "load!ext.so", "Py_BytesMain"];
+        for (program, frames, expected) in [
+            ("/usr/bin/python3.13", &name[..], true),
+            ("/usr/bin/python3.12", &attribute, true),
+            ("/usr/bin/python3.12", &parsed, true),
+            ("/usr/bin/python3", &name, true),
+            ("/usr/bin/python3.11", &name, false),
+            ("/usr/bin/python2.7", &name, false),
+            ("/usr/bin/python3.13", &computed, false),
+            ("/usr/bin/python3.13", &list, false),
+            ("/usr/bin/python3.13", &of_extension, false),
+            ("/usr/bin/perl", &["Perl_safesysmalloc", "perl_parse", "main"], true),
+            ("/usr/bin/node", &["f", "node::Start(int, char**)", "main"], false),
+        ] {
+            assert_eq!(takes_lost(program, frames), expected, "{program}: {frames:?}");
+        }
+        let libpython =
+            ["PyUnicode_New!libpython3.13.so.1.0", "r_object!libpython3.13.so.1.0", "Py_RunMain!libpython3.13.so.1.0"];
+        assert!(takes_lost("/usr/bin/python", &libpython));
     }
 
     #[test]
