@@ -133,7 +133,7 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     for hint in missing_names.iter().take(parts.hints) {
         page.hanging(Line::new(), &hint.line());
     }
-    verdict::show(document, look, &mut page);
+    verdict::show_line(document, look, &mut page);
     page.into_text()
 }
 

@@ -7,9 +7,6 @@ use super::report_document::ReportDocument;
 use crate::output::text::units::{bytes, of, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
-/// Columns where nobody says how many there are.
-const WIDTH: usize = 120;
-
 /// The verdict: what comes before it, and its statements, what matters most first. Printed, they are one sentence.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct VerdictSentence {
@@ -26,22 +23,39 @@ pub fn words(document: &ReportDocument, look: &Look, lines: bool) -> VerdictSent
     VerdictSentence { lead, statements: statements.collect() }
 }
 
-/// Adds to the page as much of it as has room in a line.
+/// Adds all of it to the page: a terminal breaks it between words.
 pub fn show(document: &ReportDocument, look: &Look, page: &mut Page) {
-    let mut said = String::new();
-    let mut all = words(document, look, true);
-    let room = look.width.unwrap_or(WIDTH).saturating_sub(all.lead.len());
-    if all.statements.first().is_some_and(|statement| statement.chars().count() > room) {
-        // The name says more than its line, which is in the lists.
-        all = words(document, look, false);
-    }
-    for statement in all.statements {
-        let more = if said.is_empty() { statement } else { format!("{said}; {statement}") };
-        if said.is_empty() || more.chars().count() <= room {
-            said = more;
+    let VerdictSentence { lead, statements } = words(document, look, true);
+    page.sentence(Line::new().strong(lead).plain(statements.join("; ")));
+}
+
+/// Adds to the page as much of it as has room in a line of the terminal, and how many statements have none.
+pub fn show_line(document: &ReportDocument, look: &Look, page: &mut Page) {
+    let Some(width) = look.width else { return show(document, look, page) };
+    let said = |lines: bool| {
+        let all = words(document, look, lines);
+        let room = width.saturating_sub(all.lead.len());
+        let said = fitting(&all.statements, room);
+        (said.chars().count() <= room, all.lead, said)
+    };
+    // The name says more than its line, which is in the lists.
+    let (_, lead, said) = Some(said(true)).filter(|(fits, ..)| *fits).unwrap_or_else(|| said(false));
+    page.sentence(Line::new().strong(lead).plain(said));
+}
+
+/// The statements that fit into so many columns, and how many do not. The first one is there in any case, the others are left out from
+/// the first on that does not fit: they are in the order of what they matter.
+fn fitting(statements: &[String], room: usize) -> String {
+    let with = |shown: usize| {
+        let said = statements[..shown].join("; ");
+        match statements.len() - shown {
+            0 => said,
+            left => format!("{said}; {left} more: --all"),
         }
-    }
-    page.sentence(Line::new().strong(all.lead).plain(said));
+    };
+    let fits = |said: &String| said.chars().count() <= room;
+    let best = (1..=statements.len()).rev().map(with).find(fits);
+    best.unwrap_or_else(|| with(statements.len().min(1)))
 }
 
 fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines: bool) -> String {
@@ -136,7 +150,25 @@ fn place(frame: Option<&Frame>, look: &Look, lines: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::malloc_time;
+    use super::{fitting, malloc_time};
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let statements =
+            ["1 kB lost, all from f", "2 MB at the peak, 9 % from g", "up to 5 % can be saved in h"].map(str::to_owned);
+        for (room, expected) in [
+            (200, "1 kB lost, all from f; 2 MB at the peak, 9 % from g; up to 5 % can be saved in h"),
+            (80, "1 kB lost, all from f; 2 MB at the peak, 9 % from g; up to 5 % can be saved in h"),
+            (79, "1 kB lost, all from f; 2 MB at the peak, 9 % from g; 1 more: --all"),
+            (66, "1 kB lost, all from f; 2 MB at the peak, 9 % from g; 1 more: --all"),
+            (65, "1 kB lost, all from f; 2 more: --all"),
+            (5, "1 kB lost, all from f; 2 more: --all"),
+        ] {
+            assert_eq!(fitting(&statements, room), expected);
+        }
+        assert_eq!(fitting(&statements[..1], 5), "1 kB lost, all from f");
+        assert_eq!(fitting(&[], 5), "");
+    }
 
     #[test]
     fn what_malloc_takes_is_between_two_bounds() {
