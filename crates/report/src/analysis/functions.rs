@@ -386,11 +386,7 @@ impl<'a> Functions<'a> {
         let f = &self.functions[id.0 as usize];
         match f.name {
             Some(name) => self.profile.strings.get(name).to_owned(),
-            None => {
-                let frame = &self.profile.frames[f.frame.0 as usize];
-                let address = frame.start.unwrap_or(frame.address);
-                place_named(frame.module.and_then(|module| self.module_path(module)), address)
-            }
+            None => place_name(self.profile, &self.profile.frames[f.frame.0 as usize]),
         }
     }
 
@@ -459,8 +455,9 @@ fn executed(profile: &Profile) -> Vec<(ModuleId, &str)> {
     named.filter(|(_, name)| !name.is_empty()).map(|(number, name)| (ModuleId(number as u32), name)).collect()
 }
 
+/// What a frame without a name is called, in views, filters and exports: by where its function begins, if that is known.
 pub(crate) fn place_name(profile: &Profile, frame: &Raw) -> String {
-    place_named(module_path(profile, frame.module), frame.address)
+    place_named(module_path(profile, frame.module), frame.start.unwrap_or(frame.address))
 }
 
 fn place_named(path: Option<&str>, address: u64) -> String {
