@@ -15,8 +15,8 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 COMPLETIONS := bash-completion/completions/mallow zsh/site-functions/_mallow fish/vendor_completions.d/mallow.fish
 shell_of = $(firstword $(subst -, ,$(subst /, ,$(1))))
 
-# Names of the standard library's generic functions: 2.7 MB that a backtrace of mallow itself does without.
-GENERIC := _ZN4core* _ZN5alloc* _ZN9hashbrown* _ZN*_$$LT$$core..* _ZN*_$$LT$$alloc..*
+# Names that a backtrace of mallow itself does without, 3.4 MB: of the standard library's generic functions, of tables of exceptions.
+GENERIC := _ZN4core* _ZN5alloc* _ZN9hashbrown* _ZN*_$$LT$$core..* _ZN*_$$LT$$alloc..* GCC_except_table*
 
 EXAMPLES := leak allocations stacks words
 BENCH_HELPERS := timed pair libempty_hook.so libatomic_count.so libresident_at_exit.so

@@ -127,7 +127,9 @@ def top(recording, sites):
 def named(recording, frame):
     module, address, _ = recording.frames[frame]
     path = path_of(recording, module)
-    for function, file, line in recording.lines.get(frame) or [(f"{Path(path or '?').name}+{address:#x}", None, 0)]:
+    # Without a name, a function is called by where it begins, if the file says that.
+    nameless = f"{Path(path or '?').name}+{recording.begins.get(frame, address):#x}"
+    for function, file, line in recording.lines.get(frame) or [(nameless, None, 0)]:
         yield function, file, line or None, path
 
 

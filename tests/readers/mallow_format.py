@@ -225,6 +225,8 @@ class Recording:
     strings: list = field(default_factory=list)
     lines: dict = field(default_factory=dict)
     """Frame → its lines, the innermost inlined function first."""
+    begins: dict = field(default_factory=dict)
+    """Frame without lines → where its function begins."""
     names: dict = field(default_factory=dict)
     no_module: tuple | None = None
     sources: list = field(default_factory=list)
@@ -498,8 +500,7 @@ def lines(recording, block):
         recording.lines[frame] = []
         count = column.number()
         if count == 0:
-            # How far before it its function begins.
-            column.number()
+            recording.begins[frame] = recording.frames[frame][1] - column.number()
         for _ in range(count):
             function, file, line = (column.number() for _ in range(3))
             file = recording.strings[file - 1] if file else None

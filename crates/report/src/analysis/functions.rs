@@ -386,7 +386,10 @@ impl<'a> Functions<'a> {
         let f = &self.functions[id.0 as usize];
         match f.name {
             Some(name) => self.profile.strings.get(name).to_owned(),
-            None => place_name(self.profile, &self.profile.frames[f.frame.0 as usize]),
+            None => {
+                let frame = &self.profile.frames[f.frame.0 as usize];
+                place_named(frame.module.and_then(|module| self.module_path(module)), beginning(frame))
+            }
         }
     }
 
@@ -455,9 +458,14 @@ fn executed(profile: &Profile) -> Vec<(ModuleId, &str)> {
     named.filter(|(_, name)| !name.is_empty()).map(|(number, name)| (ModuleId(number as u32), name)).collect()
 }
 
-/// What a frame without a name is called, in views, filters and exports: by where its function begins, if that is known.
+/// What a frame without a name is called in filters and exports.
 pub(crate) fn place_name(profile: &Profile, frame: &Raw) -> String {
-    place_named(module_path(profile, frame.module), frame.start.unwrap_or(frame.address))
+    place_named(module_path(profile, frame.module), beginning(frame))
+}
+
+/// Where the function of a frame without a name begins, if that is known; else where the call is.
+fn beginning(frame: &Raw) -> u64 {
+    frame.start.unwrap_or(frame.address)
 }
 
 fn place_named(path: Option<&str>, address: u64) -> String {
