@@ -24,3 +24,11 @@ pub struct Site {
     /// How precise its counts are, where they are estimates and that is known. Boxed: recordings have millions of sites and none of this.
     pub precisions: Option<Box<Precisions>>,
 }
+
+impl Site {
+    /// One of which nothing else is known: no patterns, no ages of leaks, and counts that are exact or of unknown precision.
+    pub fn of(process: ProcessId, stack: StackId, counts: Counts) -> Self {
+        let (patterns, leaked_oldest_ms, leaked_youngest_ms, precisions) = Default::default();
+        Self { process, stack, counts, patterns, leaked_oldest_ms, leaked_youngest_ms, precisions }
+    }
+}

@@ -89,15 +89,7 @@ impl Builder {
             p.families += families;
         }
         let sites = &mut self.profile.sites;
-        sites.push(Site {
-            process,
-            stack,
-            counts,
-            patterns: Default::default(),
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
-            precisions: None,
-        });
+        sites.push(Site::of(process, stack, counts));
         let last = sites.len() - 1;
         &mut sites[last]
     }

@@ -10,7 +10,9 @@
 use super::catalog::Catalog;
 use super::patterns::{Release, Tracker};
 use crate::prefetch::prefetch;
-use mallow_profile::{Block, Call, Ending, Moment, Process, ProcessId, Profile, Site, StackId, Strings, Thread};
+use mallow_profile::{
+    Block, Call, Counts, Ending, Moment, Process, ProcessId, Profile, Site, StackId, Strings, Thread,
+};
 
 /// What else is kept of a process while it is counted.
 #[derive(Clone, Debug, Default)]
@@ -90,15 +92,7 @@ impl Ledger {
     /// Adds a site that is not there yet and returns its index. Precondition: the process exists.
     pub fn add_site(&mut self, process: u32, stack: StackId) -> u32 {
         let site = self.sites.len() as u32;
-        self.sites.push(Site {
-            process: ProcessId(process),
-            stack,
-            counts: Default::default(),
-            patterns: Default::default(),
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
-            precisions: None,
-        });
+        self.sites.push(Site::of(ProcessId(process), stack, Counts::default()));
         self.snapshots.push(self.peak_generation);
         self.running[process as usize].sites.push(site);
         site

@@ -1,6 +1,6 @@
 //! Allocations, diagnostics and profiles for the tests of this room.
 
-use mallow_profile::{Counts, Frame, Habits, Line, Process, ProcessId, Profile, Site, Stacks};
+use mallow_profile::{Counts, Frame, Line, Process, ProcessId, Profile, Site, Stacks};
 
 use super::{Allocation, Call, Part, Place, Seen, Type};
 use crate::model::{Diagnostic, Kind, Position, Reason, Verdict};
@@ -108,16 +108,7 @@ pub fn profile(stacks: &[(Stack, u64, u64)]) -> Profile {
             stack = profile.stacks.push(stack, mallow_profile::FrameId(at as u32));
         }
         let counts = Counts { allocations, allocated_bytes, ..Counts::default() };
-        let (process, patterns) = (ProcessId(0), Habits::default());
-        profile.sites.push(Site {
-            process,
-            stack,
-            counts,
-            patterns,
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
-            precisions: None,
-        });
+        profile.sites.push(Site::of(ProcessId(0), stack, counts));
     }
     profile
 }

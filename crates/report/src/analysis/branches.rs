@@ -105,9 +105,14 @@ impl<'a> Branches<'a> {
     /// Names a branch by its callers up to this one.
     fn id(&self, paths: &[usize], depth: usize, ends: bool) -> u64 {
         let callers = paths.first().and_then(|at| self.paths.get(*at)).copied().unwrap_or_default();
-        let mut hasher = FxHasher::default();
-        (self.line, &callers[..callers.len().min(depth + 1)], ends).hash(&mut hasher);
-        // The hasher's low bits carry little information.
-        hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        number_of((self.line, &callers[..callers.len().min(depth + 1)], ends))
     }
+}
+
+/// A number that names something, the same in each run.
+pub fn number_of(what: impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    what.hash(&mut hasher);
+    // The hasher's low bits carry little information.
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,11 +1,9 @@
 //! Who called the line that a site is named by, each by what it reads as.
 
-use std::hash::{Hash, Hasher};
-
 use mallow_profile::{StackId, StringId};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 
-use super::branches::CALLERS;
+use super::branches::{CALLERS, number_of};
 use super::functions::{FunctionId, Functions, Step};
 
 /// Names of functions with their lines, as numbers that are the same in several processes and from report to report.
@@ -29,11 +27,8 @@ impl<'f, 'p> Callers<'f, 'p> {
     pub fn name(&mut self, step: &Step) -> u64 {
         let functions = self.functions;
         *self.known.entry((step.function, step.file(), step.line)).or_insert_with(|| {
-            let mut hasher = FxHasher::default();
             let frame = functions.frame(step);
-            (frame.function, frame.file, frame.line).hash(&mut hasher);
-            // The hasher's low bits carry little information.
-            hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            number_of((frame.function, frame.file, frame.line))
         })
     }
 }

@@ -108,16 +108,7 @@ impl Merger {
                 std::collections::hash_map::Entry::Vacant(new) => {
                     new.insert(sites.len());
                     // A merged profile has neither patterns nor ages.
-                    let patterns = Default::default();
-                    sites.push(Site {
-                        process,
-                        stack,
-                        counts,
-                        patterns,
-                        leaked_oldest_ms: 0,
-                        leaked_youngest_ms: 0,
-                        precisions,
-                    });
+                    sites.push(Site { precisions, ..Site::of(process, stack, counts) });
                 }
             }
         }

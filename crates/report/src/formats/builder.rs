@@ -161,16 +161,7 @@ impl Builder {
 
     /// Index of a new site of this stack, beside those that it may have.
     pub fn new_site(&mut self, process: ProcessId, stack: StackId) -> usize {
-        let (counts, patterns) = Default::default();
-        self.profile.sites.push(Site {
-            process,
-            stack,
-            counts,
-            patterns,
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
-            precisions: None,
-        });
+        self.profile.sites.push(Site::of(process, stack, Counts::default()));
         self.profile.sites.len() - 1
     }
 

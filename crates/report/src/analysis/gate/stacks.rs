@@ -303,18 +303,8 @@ fn named(sites: &[SiteCount]) -> (Profile, BTreeMap<StackId, Vec<usize>>) {
         places.entry(stack).or_default().push(at);
         let counts =
             Counts { allocations: site.allocations, allocated_bytes: site.allocated_bytes, ..Counts::default() };
-        let patterns = Default::default();
-        let process = ProcessId(0);
         profile.totals += counts;
-        profile.sites.push(Site {
-            process,
-            stack,
-            counts,
-            patterns,
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
-            precisions: None,
-        });
+        profile.sites.push(Site::of(ProcessId(0), stack, counts));
     }
     (profile, places)
 }

@@ -160,16 +160,7 @@ impl LifeGrid {
         profile.processes.iter_mut().for_each(|process| process.totals = Counts::default());
         for (site, counts) in self.counts(range, choice) {
             let Some(&Site { process, stack, .. }) = sites.get(site as usize) else { continue };
-            let patterns = Default::default();
-            profile.sites.push(Site {
-                process,
-                stack,
-                counts,
-                patterns,
-                leaked_oldest_ms: 0,
-                leaked_youngest_ms: 0,
-                precisions: None,
-            });
+            profile.sites.push(Site::of(process, stack, counts));
             profile.totals += counts;
             if let Some(process) = profile.processes.get_mut(process.0 as usize) {
                 process.totals += counts;
