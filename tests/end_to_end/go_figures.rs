@@ -61,7 +61,29 @@ func BenchmarkTogether(b *testing.B) {
 }
 "#;
 
-/// Oracle: what Go itself prints for B/op and allocs/op.
+/// How often Go prints the oracle's figures.
+const RUNS: usize = 5;
+
+/// What Go itself prints for B/op, by benchmark. Go's figure has what the runtime allocates for itself while the timer
+/// runs: a thread that it starts has 5,200 B (`runtime.allocm`), 2.6 B/op of 2000 operations, in each tenth run on a
+/// busy machine. That only adds, and happens a few times in a run, however long: of 100,000 operations it is 0.05 B/op,
+/// and the minimum of several runs has the fewest.
+fn printed(module: &Module, name: &str) -> f64 {
+    let (count, time) = (format!("-count={RUNS}"), "-benchtime=100000x");
+    let bench = format!("-bench=^{name}$");
+    let done = go(module.path()).args(["test", "-run=^$", &bench, "-benchmem", time, &count]).go();
+    assert_eq!(done.status, 0, "{}", done.err());
+    let figure = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let unit = words.iter().position(|&word| word == "B/op").expect("bytes");
+        words[unit - 1].parse::<f64>().expect("a number")
+    };
+    let figures: Vec<f64> = done.out().lines().filter(|line| line.starts_with(name)).map(figure).collect();
+    assert_eq!(figures.len(), RUNS, "{}", done.out());
+    figures.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// Oracle: what Go itself prints for B/op.
 #[test]
 fn bytes_of_lines_add_up_to_what_go_prints() {
     let module = Module::new(&[("go.mod", "module example.com/sharing\n\ngo 1.22\n"), ("sharing_test.go", SHARING)]);
@@ -70,21 +92,12 @@ fn bytes_of_lines_add_up_to_what_go_prints() {
     let report = json(&done);
     let benchmarks = report["packages"][0]["benchmarks"].as_array().expect("benchmarks");
     assert_eq!(benchmarks.len(), 4);
-    let test = ["test", "-run=^$", "-bench=.", "-benchmem", "-benchtime=2000x"];
-    let printed = go(module.path()).args(test).go();
-    assert_eq!(printed.status, 0, "{}", printed.err());
-    let printed = |name: &str| {
-        let line = printed.out().lines().find(|line| line.starts_with(name)).map(str::to_owned);
-        let words: Vec<String> = line.iter().flat_map(|line| line.split_whitespace()).map(str::to_owned).collect();
-        let unit = words.iter().position(|word| word == "B/op").expect("bytes");
-        words[unit - 1].parse::<f64>().expect("a number")
-    };
     for one in benchmarks {
         let number = |value: &Value| value.as_f64().expect("a number");
         let lines = one["lines"].as_array().expect("lines");
         let bytes: f64 = lines.iter().map(|line| number(&line["bytes"])).sum();
         let sums = &one["sums"];
-        let printed = printed(one["name"].as_str().expect("a name"));
+        let printed = printed(&module, one["name"].as_str().expect("a name"));
         let shared = number(&sums["shared_bytes"]);
         assert!((bytes - printed).abs() < 2.0, "{}: {bytes} B/op on lines, {printed} printed", one["name"]);
         assert!(shared >= 4.0 && sums["exact"] == true, "{sums}");
