@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use mallow_capture::recording::Progress;
 use mallow_profile::Profile;
+use mallow_report::analysis::name_emergency_pool;
 use mallow_report::formats::{self, Addresses, Foreign, InputFormat};
 use mallow_symbols::{Options, Summary, Symbolizer, adopt, rename};
 
@@ -37,6 +38,7 @@ pub fn read(path: &Path) -> Result<(Profile, Summary)> {
     // Go's names are whole, and Go's profiles are pprof's.
     let pprof = profile.origin.as_ref().is_some_and(|origin| origin.format == InputFormat::Pprof.name());
     rename(&mut profile, pprof);
+    name_emergency_pool(&mut profile);
     formats::trim(&mut profile);
     Ok((profile, names))
 }

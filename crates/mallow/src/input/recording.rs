@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{Choice, PackError, Progress, ReadError, Reader, Source};
 use mallow_profile::{Event, HeapMap, Module, Moment, Profile, Quantity};
-use mallow_report::analysis::{LifeGrid, LifeGridBuilder, Measure, Narrowed, custom_allocators, narrow};
+use mallow_report::analysis::{
+    LifeGrid, LifeGridBuilder, Measure, Narrowed, custom_allocators, name_emergency_pool, narrow,
+};
 use mallow_symbols::{
     ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
     symbolize_jit_all,
@@ -105,6 +107,7 @@ impl Recording {
             symbolize_jit_all(&mut profile);
             names
         });
+        name_emergency_pool(&mut profile);
         Self { embedded, ..Self::named(profile, names) }
     }
 

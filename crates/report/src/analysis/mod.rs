@@ -50,6 +50,7 @@ pub use blocks::{
 };
 pub use changes::{Both, Changed, Shown, difference};
 pub use custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
+pub use emergency_pool::{EMERGENCY_POOL, name_emergency_pool};
 pub use flame::{
     Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label, flame, flame_changes,
     flame_changes_fitting, flame_fitting,

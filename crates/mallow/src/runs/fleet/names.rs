@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use mallow_profile::{Frame, FrameId, Line, Module, ModuleId, Profile};
+use mallow_report::analysis::name_emergency_pool;
 use mallow_symbols::{Options, Symbolizer};
 
 /// Frames that are kept with their names: some hundred bytes each. Above that all are looked up anew.
@@ -52,6 +53,7 @@ impl Names {
             if !rest.is_empty() {
                 Symbolizer::new(Options::default()).symbolize(profile, &mut rest.into_iter());
             }
+            name_emergency_pool(profile);
         }
     }
 

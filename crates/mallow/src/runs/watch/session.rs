@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
 use mallow_report::analysis::sampled::{Book, Ended, Standings};
-use mallow_report::analysis::{Recent, WatchOptions, WatchState, Watched, Which, stack_of, watched};
+use mallow_report::analysis::{
+    Recent, WatchOptions, WatchState, Watched, Which, name_emergency_pool, stack_of, watched,
+};
 use mallow_symbols::{Options, Symbolizer};
 
 use super::super::guard::errors::Known;
@@ -121,6 +123,7 @@ impl Session {
         if self.named < all {
             let new = self.named as u32..all as u32;
             self.symbolizer.symbolize(profile, &mut new.map(FrameId));
+            name_emergency_pool(profile);
             self.named = all;
         }
     }
