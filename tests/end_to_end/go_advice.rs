@@ -47,3 +47,143 @@ fn each_suggestion_is_given_and_works() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+/// Allocations whose reason has a suggestion that cannot be followed here.
+const NOT_ADVISED: &str = r#"package fixed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+type Record struct{ Name string }
+
+type Tree struct {
+	left *Tree
+	key  int
+}
+
+type Renderer struct{ calls [256]func() int }
+
+var (
+	current atomic.Pointer[Record]
+	base    = errors.New("base")
+	failure error
+	total   int
+	letters []rune
+	letter  string
+	kept    []any
+	root    *Renderer
+)
+
+func (tree *Tree) push(key int) { tree.left = &Tree{key: key} }
+
+func (renderer *Renderer) one() int { return 1 }
+
+//go:noinline
+func gather(n int) int {
+	var group sync.WaitGroup
+	results := make([]int, n)
+	for i := range n {
+		group.Add(1)
+		go func() { defer group.Done(); results[i] = i }()
+	}
+	group.Wait()
+	return results[n-1]
+}
+
+//go:noinline
+func publish(n int) { current.Store(&Record{Name: "x"}) }
+
+//go:noinline
+func wrap(n int) { failure = fmt.Errorf("number %d: %w", n, base) }
+
+//go:noinline
+func decode(text []byte) (record Record) { _ = json.Unmarshal(text, &record); return }
+
+//go:noinline
+func split(text string) { letters = []rune(text) }
+
+//go:noinline
+func join(r rune) { letter = string(r) }
+
+func keep(values ...any) { kept = values }
+
+func renderer() *Renderer {
+	var made Renderer
+	for i := range made.calls {
+		made.calls[i] = made.one
+	}
+	return &made
+}
+
+//go:noinline
+func temporary(text []byte) int { return len(string(text) + "!") }
+
+func BenchmarkAll(b *testing.B) {
+	text := []byte(`{"Name": "a name that is longer than what the stack has for it"}`)
+	var tree Tree
+	for i := 0; i < b.N; i++ {
+		total += gather(2)
+		publish(i)
+		wrap(i + 1000)
+		total += len(decode(text).Name)
+		split("a text of more than thirty-two letters, for sure")
+		join('ä' + rune(i%2))
+		keep(i+1000, "x", 2.5)
+		root = renderer()
+		tree.push(i)
+		total += temporary(text)
+	}
+}
+"#;
+
+#[test]
+fn what_cannot_be_followed_is_not_suggested() {
+    let module = Module::new(&[("go.mod", "module example.com/fixed\n\ngo 1.22\n"), ("fixed_test.go", NOT_ADVISED)]);
+    let done = module.mallow(&["bench", "--json", "--benchtime", "200x"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+    let lines = report["packages"][0]["benchmarks"][0]["lines"].as_array().expect("lines");
+    let at = |text: &str| NOT_ADVISED.lines().position(|line| line.contains(text)).expect("a line") + 1;
+    let on = |text: &str| -> Vec<&Value> {
+        let number = at(text);
+        let places = |line: &Value| ["chain", "callers"].map(|key| line[key].clone());
+        let is = |place: &Value| {
+            place["line"] == number && place["file"].as_str().is_some_and(|file| file.ends_with("fixed_test.go"))
+        };
+        let here = |line: &&Value| places(line).iter().filter_map(Value::as_array).flatten().any(is);
+        let found: Vec<&Value> = lines.iter().filter(here).collect();
+        assert!(!found.is_empty(), "nothing allocates at {text}");
+        found
+    };
+    for text in ["var group", "results := make", "current.Store", "&Tree{", "letter = string(r)", "letters = []rune"] {
+        for line in on(text) {
+            assert_eq!(line["remedy"], Value::Null, "{line}");
+        }
+    }
+    for line in on("fmt.Errorf(") {
+        assert_eq!(line["remedy"], Value::Null, "{line}");
+    }
+    // What package reflect makes has advice of its own.
+    let record = on("func decode").into_iter().find(|line| line["what"].to_string().contains("variable record"));
+    assert_eq!(record.expect("the variable")["remedy"], Value::Null);
+    // One array of arguments, and one number; constants are no allocations.
+    let mut values: Vec<_> = on("keep(i+1000")
+        .iter()
+        .map(|line| (line["what"].as_str().expect("a text").to_owned(), line["one_of"].as_u64()))
+        .collect();
+    values.sort();
+    let arguments = "the slice of ...arguments ([3]interface {})".to_owned();
+    assert_eq!(values, [("i + 1000 in an interface".to_owned(), Some(1)), (arguments, Some(1))]);
+    let method = on("made.calls[i] = made.one")[0];
+    assert_eq!((&method["source"], &method["what"]), (&"compiler".into(), &"method value made.one".into()), "{method}");
+    let steps = method["steps"].to_string();
+    assert!(steps.contains("assigned to made") && !steps.contains("interface"), "{method}");
+    let temporary = on("len(string(text)").iter().map(|line| line["reason"].to_string()).collect::<String>();
+    assert!(!temporary.contains("string do not"), "{temporary}");
+}

@@ -2,6 +2,7 @@
 //! allocation, and counts.
 
 use crate::model::{Kind, Reason, Scope};
+use crate::names::formats;
 
 /// A suggestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,7 +184,7 @@ impl Advice {
             (Kind::MakeMap | Kind::MapLiteral, _) => return Some(Self::KeptMap),
             (Kind::MakeChan, _) => return Some(Self::KeptChannel),
             (Kind::Boxed | Kind::Variadic, Reason::Passed { callee, .. }) if callee.starts_with("fmt.") => {
-                return Some(Self::Format);
+                return formats(callee).then_some(Self::Format);
             }
             (Kind::Variadic, _) => return Some(Self::KeptArguments),
             (Kind::Closure, Reason::Passed { .. } | Reason::PassedToUnknown { .. }) => {

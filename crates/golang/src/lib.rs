@@ -17,6 +17,7 @@
 )]
 
 mod advice;
+mod applies;
 mod chain;
 pub mod escape;
 pub mod join;

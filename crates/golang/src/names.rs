@@ -28,6 +28,12 @@ pub fn written(name: &str) -> String {
     name[..end].to_owned()
 }
 
+/// Package fmt formats: it neither reads, nor makes an error that wraps others.
+pub fn formats(function: &str) -> bool {
+    let name = function.strip_prefix("fmt.").unwrap_or_default().to_ascii_lowercase();
+    !name.is_empty() && !["errorf", "scan", "(*ss)", "readrune"].iter().any(|other| name.contains(other))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +46,11 @@ mod tests {
         assert_eq!(written("glob..func3"), "glob.");
         assert_eq!(written("NewG[go.shape.struct { x func1 }].func1"), "NewG");
         assert_eq!(written("(*T).funcs.func12.gowrap1"), "(*T).funcs");
+    }
+
+    #[test]
+    fn package_fmt_formats_but_for_errors_and_what_it_reads() {
+        let names = ["fmt.Sprintf", "fmt.(*pp).doPrintf", "fmt.errorf", "fmt.Errorf", "fmt.Sscanf", "fmt.(*ss).doScan"];
+        assert_eq!(names.map(formats), [true, true, false, false, false, false]);
     }
 }

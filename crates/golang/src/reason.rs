@@ -1,6 +1,7 @@
 //! Why something is in the heap, in a word.
 
 use crate::advice::Advice;
+use crate::applies::Occasion;
 use crate::chain;
 use crate::model::{Diagnostic, Kind, Reason, Scope, Step, Verdict};
 
@@ -42,7 +43,12 @@ impl Reason {
                     Some(place) => Self::Stored { place: place.to_owned() },
                     None => Self::Unknown,
                 },
-                None if to.is_empty() || to == "{temp}" => Self::Unknown,
+                // What refers to the variable is in the heap: why, the compiler says of that.
+                None if to == "{temp}" => match from.strip_prefix('&').filter(|from| !from.contains(['.', '{', '['])) {
+                    Some(variable) => Self::Outlived { variable: variable.to_owned(), scope: Scope::Unknown },
+                    None => Self::Unknown,
+                },
+                None if to.is_empty() => Self::Unknown,
                 // Code of another package names its variables with the package.
                 None if to.rsplit('.').next().is_some_and(|name| name.starts_with("~r")) => Self::Returned,
                 None => Self::Outlived { variable: to.to_owned(), scope: Scope::Unknown },
@@ -109,6 +115,9 @@ impl Reason {
             }
             Self::Stored { place } => format!("stored in {}", chain::plain(place)),
             Self::InInterface => "in an interface that is in the heap".to_owned(),
+            Self::PartOf { whole } if whole == "... argument" => {
+                "one of the ...arguments, whose slice is in the heap".to_owned()
+            }
             Self::PartOf { whole } => format!("part of {}, which is in the heap", chain::plain(whole)),
             Self::Outlived { variable, scope } => {
                 let variable = chain::plain(variable);
@@ -148,7 +157,17 @@ impl Diagnostic {
         match self.kind {
             // An array in the place of what is a constant in read-only data has nothing to advise on.
             _ if !self.allocates() => None,
-            kind => Advice::of(kind, &self.reason),
+            kind => {
+                let occasion = Occasion {
+                    kind,
+                    what: &self.what,
+                    reason: &self.reason,
+                    of: None,
+                    allocator: None,
+                    function: self.function.as_deref(),
+                };
+                Advice::of(kind, &self.reason).filter(|advice| occasion.takes(*advice))
+            }
         }
     }
 }
@@ -195,6 +214,8 @@ mod tests {
                 Reason::PassedToUnknown { callee: ".autotmp_4".into() },
             ),
             (of("{heap} ← p", "a new way", "p"), Reason::Unknown),
+            (of("{temp} ← &r", "address-of", "&r"), Reason::Outlived { variable: "r".into(), scope: Scope::Unknown }),
+            (of("{temp} ← &r.f", "address-of", "&r.f"), Reason::Unknown),
             (Reason::of(Kind::Composite, &[]), Reason::Unknown),
         ] {
             assert_eq!(reason, expected);

@@ -16,7 +16,9 @@ pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc
                 let place = one.flow.last().and_then(chain::assigned).unwrap_or(variable).to_owned();
                 one.reason = Reason::InItself { place };
             }
-            Reason::Outlived { variable, .. } => {
+            Reason::Outlived { variable, .. }
+                if !one.flow.last().is_some_and(|last| last.flow.starts_with("{temp}")) =>
+            {
                 if let Some(reason) = one.flow.last().and_then(|last| declared(one, last, variable, source)) {
                     one.reason = reason;
                 }

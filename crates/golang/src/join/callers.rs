@@ -2,6 +2,7 @@
 
 use super::Allocation;
 use crate::advice::Advice;
+use crate::names::formats;
 
 /// Functions of the standard library whose callers have another way to do the same.
 const OTHER_WAYS: [(&str, Advice); 6] = [
@@ -25,5 +26,6 @@ pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<
         return if grows { Some(Advice::Grow) } else { advice };
     }
     let compiled = of_chain(allocation.chain.last());
-    OTHER_WAYS.iter().find(|(name, _)| compiled.starts_with(name)).map(|(_, advice)| *advice)
+    let other_way = OTHER_WAYS.iter().find(|(name, _)| compiled.starts_with(name)).map(|(_, advice)| *advice);
+    other_way.filter(|advice| *advice != Advice::Format || formats(&compiled))
 }

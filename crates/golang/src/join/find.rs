@@ -93,7 +93,8 @@ impl Compiled {
         for &index in here {
             let diagnostic = &self.list[index];
             let may = kinds.map_or(diagnostic.allocates(), |kinds| kinds.contains(&diagnostic.kind));
-            if !may {
+            // Nothing is allocated for a constant in an interface.
+            if !may || diagnostic.verdict != Verdict::DoesNotEscape && !diagnostic.allocates() {
                 continue;
             }
             let Some(this) = alike(diagnostic, allocation, call) else { continue };
@@ -216,6 +217,10 @@ fn same(position: &Position, place: &Place) -> bool {
 /// Can what the compiler names be of this type? None where it does not name a type.
 fn fits(diagnostic: &Diagnostic, name: &str) -> Option<bool> {
     let what = diagnostic.what.as_str();
+    if diagnostic.kind == Kind::Variadic {
+        // The array below the slice of arguments.
+        return Some(name.starts_with('['));
+    }
     let written = match diagnostic.kind {
         Kind::Composite => what.strip_prefix('&')?.split('{').next()?,
         Kind::New => what.strip_prefix("new(")?.strip_suffix(')')?,
@@ -313,6 +318,25 @@ mod tests {
         assert_eq!(found(literal(), &[moves()]), [None]);
         let append = escapes(Kind::Append, "append(c, m)", &["a.go:5:3"]);
         assert_eq!(found([literal(), vec![append]].concat(), &[moves()]), [one(5, 3, "append(c, m)")]);
+    }
+
+    /// `keep(i, "x", 2.5)` with `func keep(args ...any)`: one array, and one number.
+    #[test]
+    fn a_variadic_call_has_its_slice_and_no_constants() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                escapes(Kind::Variadic, "... argument", &["a.go:5:6"]),
+                escapes(Kind::Boxed, "i", &["a.go:5:7"]),
+                escapes(Kind::Boxed, "\"x\"", &["a.go:5:10"]),
+                escapes(Kind::Boxed, "2.5", &["a.go:5:15"]),
+            ]
+        };
+        let array = object(1, &line, "[3]interface {}");
+        let number = allocation(2, &line, Some(call("runtime.convT64", None)));
+        assert_eq!(found(list(), &[array, number]), [one(5, 6, "... argument"), one(5, 7, "i")]);
+        let value = object(1, &line, "p.T");
+        assert_eq!(found(list(), &[value]), [one(5, 7, "i")], "no array is the slice of arguments");
     }
 
     #[test]

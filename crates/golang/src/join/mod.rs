@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::advice::Advice;
+use crate::applies::Occasion;
 use crate::model::{Diagnostic, Kind, Reason, Verdict};
 
 use runtime::Family;
@@ -133,9 +134,25 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
         (None, Some(cause)) => cause.what.clone(),
         (None, None) => "not known".to_owned(),
     };
-    let remedy = |advice: Option<Advice>| callers::advice(allocation, advice).map(|advice| advice.text().to_owned());
+    let call = allocation.call.as_ref();
+    let remedy = |advice: Option<Advice>, reason: &Reason| {
+        let occasion = Occasion {
+            kind,
+            what: diagnostic.map_or("", |diagnostic| diagnostic.what.as_str()),
+            reason,
+            of: call.and_then(|call| call.of.as_ref()).map(|of| of.name.as_str()),
+            allocator: call.map(|call| call.callee.as_str()),
+            function: allocation.chain.first().map(|place| place.function.as_str()),
+        };
+        let possible = advice.filter(|advice| occasion.takes(*advice));
+        callers::advice(allocation, possible).map(|advice| advice.text().to_owned())
+    };
     let escapes = diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != Reason::Unknown);
-    let kept = diagnostic.map(|diagnostic| decided(diagnostic, allocation));
+    let kept = diagnostic.map(|diagnostic| {
+        let decided = decided(diagnostic, allocation);
+        // Its path begins with no conversion to an interface.
+        if kind == Kind::MethodValue { Diagnostic { kind, ..decided } } else { decided }
+    });
     let escapes = escapes.and(kept.as_ref());
     let steps = kept.as_ref().map(Diagnostic::chain).unwrap_or_default();
     match (escapes, cause) {
@@ -145,7 +162,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             reason: cause.reason,
             source: Source::Runtime,
             steps,
-            remedy: remedy(cause.remedy),
+            remedy: remedy(cause.remedy, &Reason::Unknown),
             one_of,
             diagnostic: kept,
         },
@@ -154,7 +171,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             reason: diagnostic.reason.words(),
             source: Source::Compiler,
             steps,
-            remedy: remedy(Advice::of(kind, &diagnostic.reason)),
+            remedy: remedy(Advice::of(kind, &diagnostic.reason), &diagnostic.reason),
             one_of,
             diagnostic: kept,
         },

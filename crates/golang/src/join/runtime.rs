@@ -158,6 +158,11 @@ pub(super) fn is_method_value(call: &Call) -> bool {
     call.of.as_ref().is_some_and(|of| of.name.starts_with("struct { F uintptr; R "))
 }
 
+/// Of bytes, runes and strings that the stack has no room for. Each has a buffer of 32 elements there.
+const LARGE_BYTES: &str = "the bytes do not escape, but there are more than the 32 that the stack has room for";
+const LARGE_RUNES: &str = "the runes do not escape, but there are more than the 32 that the stack has room for";
+const LARGE_STRING: &str = "the string does not escape, but is longer than the 32 bytes that the stack has for it";
+
 /// What a call of the runtime allocates, and why, where that does not depend on the compiler alone.
 pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<RuntimeCause> {
     let family = Family::of(&call.callee)?;
@@ -206,19 +211,15 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Ru
         ),
         Family::Conversion => {
             let (what, from) = match name {
-                "stringtoslicebyte" | "rawbyteslice" => ("[]byte(string)", "bytes"),
-                "stringtoslicerune" | "rawruneslice" => ("[]rune(string)", "runes"),
-                "slicerunetostring" => ("string([]rune)", "string"),
-                "intstring" => ("string(rune)", "string"),
-                _ => ("string([]byte)", "string"),
+                "stringtoslicebyte" | "rawbyteslice" => ("[]byte(string)", LARGE_BYTES),
+                "stringtoslicerune" | "rawruneslice" => ("[]rune(string)", LARGE_RUNES),
+                "slicerunetostring" => ("string([]rune)", LARGE_STRING),
+                "intstring" => ("string(rune)", LARGE_STRING),
+                _ => ("string([]byte)", LARGE_STRING),
             };
-            let reason = match stays {
-                true => {
-                    format!("the {from} do not escape, but need more than the 32 bytes that the stack has for them")
-                }
-                false => "the conversion copies".to_owned(),
-            };
-            explains(what.to_owned(), &reason, Some(Advice::OneOfBoth))
+            let reason = if stays { from } else { "the conversion copies" };
+            let bytes = matches!(name, "stringtoslicebyte" | "rawbyteslice" | "slicebytetostring");
+            explains(what.to_owned(), reason, bytes.then_some(Advice::OneOfBoth))
         }
         Family::Box => explains(
             format!("a {} in an interface", boxed(name, of)),

@@ -152,9 +152,10 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
     let explanation = &line.explanation;
     let before = || Line::new().plain(" ".repeat(indent));
     match explanation.source {
-        Source::None => {
-            page.line(before().warning("no reason is known: neither the compiler nor the runtime's call explains it"))
-        }
+        Source::None => page.line(before().warning(match explanation.steps.is_empty() {
+            true => "no reason is known: neither the compiler nor the runtime's call explains it",
+            false => "no reason is known; the compiler gives this path:",
+        })),
         _ => {
             let sure = if explanation.one_of > 1 {
                 format!(" (the likeliest of {} on this line)", explanation.one_of)
@@ -164,8 +165,8 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
             page.hanging(before(), &format!("{}{sure}", explanation.reason));
         }
     }
-    // One step alone is the reason again.
-    if explanation.steps.len() > 1 || explanation.source == Source::Runtime && !explanation.steps.is_empty() {
+    // One step alone is the compiler's reason again.
+    if explanation.steps.len() > 1 || explanation.source != Source::Compiler && !explanation.steps.is_empty() {
         page.hanging(before(), &explanation.steps.join(" → "));
     }
     let callers: Vec<String> = line

@@ -1,0 +1,175 @@
+//! Where a suggestion can be followed: it follows from the reason, but not for each value, and not into code of others.
+
+use crate::advice::Advice;
+use crate::model::{Kind, Reason};
+
+/// What a suggestion is about.
+pub struct Occasion<'a> {
+    /// What is allocated.
+    pub kind: Kind,
+    /// The compiler's expression.
+    pub what: &'a str,
+    /// Why it is in the heap.
+    pub reason: &'a Reason,
+    /// The runtime's name of its type, where that is known.
+    pub of: Option<&'a str>,
+    /// The function of the runtime that allocates it, where that is known.
+    pub allocator: Option<&'a str>,
+    /// The function of its source: `(*T).m`, or `example.com/p.(*T).m`.
+    pub function: Option<&'a str>,
+}
+
+impl Occasion<'_> {
+    /// The suggestion can be followed here.
+    pub fn takes(&self, advice: Advice) -> bool {
+        let callee = match self.reason {
+            Reason::Passed { callee, .. } => Some(callee.as_str()),
+            _ => None,
+        };
+        match advice {
+            Advice::OneOfBoth => !self.converts_runes(),
+            // A variable is captured by reference, all else by value already.
+            Advice::CapturedCopy => self.kind == Kind::Variable && !self.must_not_be_copied(),
+            // A parameter of type any has no methods to call; those of other packages are mostly that.
+            Advice::OwnMethods => callee.is_none_or(|callee| !of_another_package(callee) || reads_or_writes(callee)),
+            Advice::Concrete => callee.is_none_or(|callee| !of_another_package(callee)),
+            Advice::PassedValue => {
+                let possible = |callee| !of_another_package(callee) && !self.is_of(receiver(callee));
+                callee.is_none_or(possible) && !self.is_linked() && !self.must_not_be_copied()
+            }
+            Advice::StoredValue | Advice::PartByValue => !self.is_linked() && !self.must_not_be_copied(),
+            Advice::ByValue | Advice::SentValue | Advice::MapOfValues | Advice::SliceOfValues => {
+                !self.must_not_be_copied()
+            }
+            _ => true,
+        }
+    }
+
+    fn converts_runes(&self) -> bool {
+        const RUNES: [&str; 4] = ["stringtoslicerune", "rawruneslice", "slicerunetostring", "intstring"];
+        let name = self.allocator.and_then(|allocator| allocator.strip_prefix("runtime."));
+        self.what.starts_with("([]rune)(")
+            || self.what.starts_with("string(rune(")
+            || name.is_some_and(|name| RUNES.contains(&name))
+    }
+
+    /// The name of its type, as the runtime or the expression has it.
+    fn type_name(&self) -> Option<&str> {
+        let new = || self.what.strip_prefix("new(").and_then(|rest| rest.strip_suffix(')'));
+        let literal = || self.what.strip_prefix('&').and_then(|rest| rest.split('{').next());
+        self.of.or_else(new).or_else(literal)
+    }
+
+    /// Locks, and what `go vet` takes for such.
+    fn must_not_be_copied(&self) -> bool {
+        self.type_name().is_some_and(|name| name.starts_with("sync.") || name.starts_with("atomic."))
+    }
+
+    fn is_of(&self, name: Option<&str>) -> bool {
+        name.is_some() && self.type_name().map(last) == name
+    }
+
+    /// A method makes a value of its own type: nodes of a list or a tree refer to each other.
+    fn is_linked(&self) -> bool {
+        self.is_of(self.function.and_then(receiver))
+    }
+}
+
+/// `T` of `(*T).m`, and of `example.com/p.(*T).m`.
+fn receiver(function: &str) -> Option<&str> {
+    let (_, rest) = function.split_once("(*")?;
+    rest.split_once(").").map(|(name, _)| last(name))
+}
+
+/// `T` of `p.T[int]`.
+fn last(name: &str) -> &str {
+    let plain = name.split('[').next().unwrap_or(name);
+    plain.rsplit('.').next().unwrap_or(plain)
+}
+
+/// The compiler names functions and types of the package that it compiles without the package.
+fn of_another_package(callee: &str) -> bool {
+    let callee = callee.split('[').next().unwrap_or(callee);
+    match callee.strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
+        Some((receiver, _)) => receiver.contains('.'),
+        None => callee.contains('.'),
+    }
+}
+
+/// Functions of packages whose interfaces have methods.
+fn reads_or_writes(callee: &str) -> bool {
+    ["io.", "bufio."].iter().any(|package| callee.trim_start_matches("(*").starts_with(package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(callee: &str, interface: bool) -> Reason {
+        Reason::Passed { callee: callee.to_owned(), interface }
+    }
+
+    fn occasion<'a>(kind: Kind, what: &'a str, reason: &'a Reason, of: Option<&'a str>) -> Occasion<'a> {
+        Occasion { kind, what, reason, of, allocator: None, function: Some("example.com/p.F") }
+    }
+
+    fn suggestion(one: &Occasion) -> Option<Advice> {
+        Advice::of(one.kind, one.reason).filter(|advice| one.takes(*advice))
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_not_suggested() {
+        let stored = Reason::Stored { place: "n.l".to_owned() };
+        let (add, append) = (passed("(*sync.WaitGroup).Add", false), passed("(*Node).AppendChild", false));
+        let (store, keep) = (passed("atomic.StorePointer", false), passed("keep", false));
+        let (json, slice) = (passed("json.Unmarshal", true), passed("sort.Slice", true));
+        let (error, scan) = (passed("fmt.Errorf", true), passed("fmt.Sscan", true));
+        for one in [
+            occasion(Kind::Variable, "wg", &add, Some("sync.WaitGroup")),
+            occasion(Kind::Variable, "mu", &keep, Some("sync.Mutex")),
+            occasion(Kind::Variable, "n", &Reason::Captured, Some("atomic.Int64")),
+            occasion(Kind::Composite, "&sync.Mutex{...}", &Reason::Returned, None),
+            occasion(Kind::New, "new(sync.Mutex)", &Reason::Sent, None),
+            occasion(Kind::Make, "make([]int, n)", &Reason::Captured, Some("int")),
+            occasion(Kind::Composite, "&Rec{...}", &store, Some("p.Rec")),
+            occasion(Kind::Composite, "&Node{...}", &append, Some("p.Node")),
+            occasion(Kind::Composite, "&Node{...}", &append, None),
+            occasion(Kind::Variable, "r", &json, Some("p.Rec")),
+            occasion(Kind::Boxed, "keys", &slice, None),
+            occasion(Kind::Boxed, "n", &error, None),
+            occasion(Kind::Variadic, "... argument", &error, None),
+            occasion(Kind::Boxed, "&n", &scan, None),
+            occasion(Kind::Conversion, "([]rune)(s)", &stored, None),
+            Occasion {
+                allocator: Some("runtime.intstring"),
+                ..occasion(Kind::Conversion, "string(r)", &Reason::Returned, None)
+            },
+            Occasion {
+                function: Some("example.com/p.(*node).insert"),
+                ..occasion(Kind::Composite, "&node{...}", &stored, Some("p.node"))
+            },
+        ] {
+            assert_eq!(suggestion(&one), None, "{} {:?}", one.what, one.reason);
+        }
+    }
+
+    #[test]
+    fn what_can_be_followed_is_suggested() {
+        let (stored, keep) = (Reason::Stored { place: "h.p".to_owned() }, passed("keep", false));
+        let (read, any) = (passed("io.ReadAtLeast", true), passed("readAll", true));
+        let (sprint, put) = (passed("fmt.Sprint", true), passed("(*List).Put", false));
+        for (one, expected) in [
+            (occasion(Kind::Composite, "&Rec{...}", &stored, Some("p.Rec")), Advice::StoredValue),
+            (occasion(Kind::Variable, "p", &keep, Some("p.Point")), Advice::PassedValue),
+            (occasion(Kind::Composite, "&Item{...}", &put, Some("p.Item")), Advice::PassedValue),
+            (occasion(Kind::Composite, "&bytes.Buffer{...}", &read, None), Advice::OwnMethods),
+            (occasion(Kind::Composite, "&Reader{...}", &any, None), Advice::OwnMethods),
+            (occasion(Kind::Boxed, "n", &any, None), Advice::Concrete),
+            (occasion(Kind::Boxed, "n", &sprint, None), Advice::Format),
+            (occasion(Kind::Variable, "n", &Reason::Captured, Some("int")), Advice::CapturedCopy),
+            (occasion(Kind::Conversion, "([]byte)(s)", &stored, None), Advice::OneOfBoth),
+        ] {
+            assert_eq!(suggestion(&one), Some(expected), "{} {:?}", one.what, one.reason);
+        }
+    }
+}
