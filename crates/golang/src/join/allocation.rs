@@ -67,6 +67,9 @@ pub struct Caller {
     pub place: Place,
     /// Allocations by operation that come from there.
     pub allocations: f64,
+    /// The functions of libraries that it calls on the way there, in the order of their names.
+    #[serde(skip)]
+    pub callees: Vec<String>,
 }
 
 /// What one instruction allocates.

@@ -26,6 +26,17 @@ pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<
         return if grows { Some(Advice::Grow) } else { advice };
     }
     let compiled = of_chain(allocation.chain.last());
-    let other_way = OTHER_WAYS.iter().find(|(name, _)| compiled.starts_with(name)).map(|(_, advice)| *advice);
-    other_way.filter(|advice| *advice != Advice::Format || formats(&compiled))
+    let (_, advice) = OTHER_WAYS.into_iter().find(|(name, _)| compiled.starts_with(name))?;
+    let mut callees = allocation.callers.iter().flat_map(|caller| &caller.callees);
+    callees.all(|callee| replaceable(advice, callee)).then_some(advice)
+}
+
+/// A line that calls this function can do without it: one that another library calls (`log.Printf` calls package fmt) is
+/// out of its reach.
+fn replaceable(advice: Advice, callee: &str) -> bool {
+    match advice {
+        Advice::Format => formats(callee),
+        Advice::KeptTimer => callee.starts_with("time."),
+        _ => true,
+    }
 }

@@ -95,6 +95,9 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
             merged.push(line);
             continue;
         };
+        // What only one of the places can follow is no advice on both.
+        let remedy = &mut merged[at].explanation.remedy;
+        *remedy = remedy.take().filter(|remedy| line.explanation.remedy.as_ref() == Some(remedy));
         let sum = &mut merged[at].allocation;
         if sum.symbol != line.allocation.symbol {
             sum.symbol = None;
@@ -104,7 +107,10 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
         sum.small += line.allocation.small;
         for caller in line.allocation.callers {
             match sum.callers.iter_mut().find(|known| known.place == caller.place) {
-                Some(known) => known.allocations += caller.allocations,
+                Some(known) => {
+                    known.allocations += caller.allocations;
+                    known.callees.extend(caller.callees);
+                }
                 None => sum.callers.push(caller),
             }
         }
@@ -302,17 +308,42 @@ mod tests {
             let list = || Compiled::new(vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
             let own = explain(vec![here.clone()], &list()).remove(0).explanation;
             assert_eq!(own.remedy.as_deref(), Some(Advice::ByValue.text()));
-            here.callers = vec![Caller { place: place("own.G", "b.go:1"), allocations: 1.0 }];
+            let callees = vec![function.to_owned()];
+            here.callers = vec![Caller { place: place("own.G", "b.go:1"), allocations: 1.0, callees }];
             let explained = explain(vec![here], &list()).remove(0).explanation;
             assert_eq!((explained.remedy.as_deref(), explained.reason.as_str()), (expected, "returned"), "{function}");
         }
+    }
+
+    /// One function of a library serves several of it: the one that the program's own line calls decides.
+    #[test]
+    fn a_line_is_advised_on_what_it_calls_itself() {
+        let advised = |inner: &str, calls: &[&[&str]]| {
+            let mut here = allocation(1, &[place(inner, "a.go:5")], Some(call("runtime.growslice", Some("uint8"))));
+            let caller = |(line, callees): (usize, &&[&str])| Caller {
+                place: place("own.G", &format!("b.go:{line}")),
+                allocations: 1.0,
+                callees: callees.iter().map(|&name| name.to_owned()).collect(),
+            };
+            here.callers = calls.iter().enumerate().map(caller).collect();
+            explain(vec![here], &Compiled::new(Vec::new())).remove(0).explanation.remedy
+        };
+        let print = "fmt.(*buffer).writeString";
+        assert_eq!(advised(print, &[&["fmt.Sprintf"]]).as_deref(), Some(Advice::Format.text()));
+        for calls in [&[&["fmt.Errorf"][..]][..], &[&["log.Printf"]], &[&["fmt.Errorf", "fmt.Sprint"]]] {
+            assert_eq!(advised(print, calls), None, "{calls:?}");
+        }
+        assert_eq!(advised(print, &[&["fmt.Sprint"], &["fmt.Errorf"]]), None, "of two lines one cannot");
+        assert_eq!(advised("time.NewTimer", &[&["time.After"]]).as_deref(), Some(Advice::KeptTimer.text()));
+        assert_eq!(advised("time.NewTimer", &[&["net/http.(*Client).Do"]]), None);
+        assert_eq!(advised("reflect.New", &[&["json.Unmarshal"]]).as_deref(), Some(Advice::NoReflection.text()));
     }
 
     #[test]
     fn the_same_allocation_of_the_source_is_one_line() {
         let explained = |address, line: &str, callee: &str, column: &str| {
             let mut here = allocation(address, &[place("p.F", line)], Some(call(callee, Some("p.T"))));
-            let caller = |at: &str| Caller { place: place("own.G", at), allocations: 1.0 };
+            let caller = |at: &str| Caller { place: place("own.G", at), allocations: 1.0, callees: Vec::new() };
             here.callers = vec![caller("b.go:1"), caller(if address == 1 { "b.go:2" } else { "b.go:3" })];
             let list = vec![escapes(Kind::New, "new(T)", &[&format!("{line}:{column}")])];
             explain(vec![here], &Compiled::new(list)).remove(0)

@@ -1,5 +1,6 @@
 //! From two heap profiles of one program to what each instruction allocates by operation.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
 use mallow_profile::{FrameId, Profile, Quantities, Quantity, Site, StackId};
@@ -226,7 +227,8 @@ fn benchmark(stack: &[FrameKey]) -> Option<&Place> {
 }
 
 fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operations: u64, seen: &dyn Seen) -> Listed {
-    type Found = (Allocation, FxHashMap<Place, Counts>, Counts);
+    type Callers = FxHashMap<Place, (Counts, BTreeSet<String>)>;
+    type Found = (Allocation, Callers, Counts);
     let mut found: FxHashMap<(Option<FrameKey>, Part), Found> = FxHashMap::default();
     let mut parts: FxHashMap<Place, Part> = FxHashMap::default();
     for (stack, counts) in stacks {
@@ -246,10 +248,12 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
         if entry.0.chain.iter().any(|place| seen.is_own(place)) {
             continue;
         }
-        let mut outer = stack[leaf + 1..].iter().flat_map(|frame| &frame.places);
-        if let Some(own) = outer.find(|place| seen.is_own(place)) {
-            let sum = entry.1.entry(own.clone()).or_default();
+        let places = || stack[leaf..].iter().flat_map(|frame| &frame.places);
+        let calls = places().zip(places().skip(1));
+        if let Some((callee, own)) = calls.into_iter().find(|(_, place)| seen.is_own(place)) {
+            let (sum, callees) = entry.1.entry(own.clone()).or_default();
             *sum = sum.plus(counts);
+            callees.insert(callee.function.clone());
         }
     }
     let per = |n: u64| n as f64 / operations.max(1) as f64;
@@ -263,8 +267,11 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
             nowhere.bytes += allocation.bytes;
             continue;
         }
-        let mut callers: Vec<_> =
-            callers.into_iter().map(|(place, counts)| Caller { place, allocations: per(counts.allocations) }).collect();
+        let caller = |(place, (counts, callees)): (Place, (Counts, BTreeSet<String>))| {
+            let callees = callees.into_iter().collect();
+            Caller { place, allocations: per(counts.allocations), callees }
+        };
+        let mut callers: Vec<_> = callers.into_iter().map(caller).collect();
         callers.sort_by(|a, b| b.allocations.total_cmp(&a.allocations).then_with(|| a.place.cmp(&b.place)));
         allocation.callers = callers;
         all.push(allocation);
@@ -426,8 +433,10 @@ mod tests {
         let chain: Vec<_> = new.chain.iter().map(|place| place.function.as_str()).collect();
         assert_eq!((chain, new.address, new.allocations), (vec!["lib.New", "own.F"], 1002, 7.0));
         assert!(new.callers.is_empty(), "the line itself is the program's own");
-        let callers: Vec<_> = get.callers.iter().map(|c| (c.place.function.as_str(), c.allocations)).collect();
-        assert_eq!((get.chain[0].function.as_str(), callers), ("lib.Get", vec![("own.F", 1.0)]));
+        let [caller] = &get.callers[..] else { panic!("{get:?}") };
+        assert_eq!((get.chain[0].function.as_str(), get.chain.len()), ("lib.Get", 1));
+        assert_eq!((caller.place.function.as_str(), caller.allocations), ("own.F", 1.0));
+        assert_eq!(caller.callees, ["lib.More"], "what the program's own line calls");
     }
 
     #[test]

@@ -43,8 +43,11 @@ pub fn lines() -> Vec<Explained> {
         Some(("*lib.Node", 8)),
         (250.0, 16_000.0),
     );
-    let caller =
-        |line, allocations| Caller { place: place("example.com/a/stream.Copy", "stream.go", line), allocations };
+    let caller = |line, allocations| Caller {
+        place: place("example.com/a/stream.Copy", "stream.go", line),
+        allocations,
+        callees: Vec::new(),
+    };
     grown.callers = vec![caller(12, 200.0), caller(14, 40.0), caller(20, 10.0)];
     let mut once =
         allocation(vec![place("example.com/a/stream.init", "stream.go", 3)], "runtime.makechan", None, (1.0, 96.0));
