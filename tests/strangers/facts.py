@@ -209,6 +209,10 @@ def of_rss(document):
     if freed:
         facts["freed_ms"] = max(1, document["ms"] - freed["ms"])
         facts |= {"freed_bytes": freed["freed_bytes"], "freed_of_bytes": freed["live_bytes"]}
+    busier = document.get("busier")
+    if busier:
+        facts |= {"busier_ms": busier["ms"], "busier_rss": busier["rss"], "busier_bytes": busier["live_bytes"]}
+        facts["busier_more"] = busier["live_bytes"] - document["live_bytes"]
     cause = document.get("cause")
     if cause:
         facts["cause_bytes"] = cause["bytes"]

@@ -111,6 +111,8 @@ RSS = [
     r"(?:, older ones are not known)?",
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
     r"(?:, as at a program's exit: no remedy lowers the RSS from before that)?\.",
+    r"At {span:busier_ms}, RSS was {bytes:busier_rss} and {bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
+    r" that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all\.",
     r"The process did not wait for mallow at its end: the kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before\.",
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",

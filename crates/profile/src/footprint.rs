@@ -136,7 +136,8 @@ pub struct Footprint {
     pub process: ProcessId,
     /// When, in milliseconds since the recording began.
     pub ms: u64,
-    /// It stands for the highest RSS of the process: the highest that was read, or the first one up to a fiftieth below it. Where the
+    /// It stands for the highest RSS of the process: the highest that was read, or of those up to a fiftieth below it the
+    /// first one, or one with markedly more live bytes. Where the
     /// process freed most of its blocks just before its exit, it is the highest one before that.
     pub is_highest: bool,
     /// It is the last one that was read of the process.

@@ -11,6 +11,9 @@ const WORDS: usize = 16 << 20;
 const RECENT_MS: u64 = 1000;
 /// A footprint from before a program's end stands for the highest RSS only if its RSS is this part of it at the least.
 const STANDS_IN: u64 = 2;
+/// RSS is as high as the highest up to this part of it below; live bytes are markedly more by this part of RSS.
+const AS_HIGH: u64 = 50;
+const MARKED: u64 = 10;
 
 /// A footprint that the process may yet replace by another one: blocks are sorted and packed once it is kept for good.
 #[derive(Clone, Debug, Default)]
@@ -27,11 +30,20 @@ fn takes_its_place(footprint: &Footprint, highest: &Footprint) -> bool {
     is_higher(&footprint.totals, &highest.totals) && !(is_after_the_end && stands_in)
 }
 
+/// A moment of the same RSS in which markedly more is live says why RSS is that high: what is free in the other one had been in use, or was
+/// used again. `most_rss`: the highest that was read.
+fn explains_more(footprint: &Footprint, highest: &Footprint, most_rss: u64) -> bool {
+    let is_as_high = footprint.totals.rss >= most_rss - most_rss / AS_HIGH;
+    is_as_high && footprint.live_bytes.saturating_sub(highest.live_bytes) > footprint.totals.rss / MARKED
+}
+
 /// Of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     words: Vec<u64>,
     highest: Option<Kept>,
+    /// The highest RSS of those that were `highest`.
+    most_rss: u64,
     /// None: the highest one is also the last.
     last: Option<Kept>,
     series: Series,
@@ -64,7 +76,11 @@ impl Memory {
         self.look_of(&footprint, footprint.live_bytes);
         let kept = Kept { footprint, map };
         let highest = self.highest.as_ref().map(|highest| &highest.footprint);
-        if highest.is_none_or(|highest| takes_its_place(&kept.footprint, highest)) {
+        let is_better = |highest: &Footprint| {
+            takes_its_place(&kept.footprint, highest) || explains_more(&kept.footprint, highest, self.most_rss)
+        };
+        if highest.is_none_or(is_better) {
+            self.most_rss = self.most_rss.max(kept.footprint.totals.rss);
             (self.highest, self.last) = (Some(kept), None);
         } else {
             self.last = Some(kept);
@@ -129,5 +145,35 @@ impl Memory {
             Packed::new(footprint, &map)
         };
         (highest.into_iter().chain(last).map(close).collect(), self.series.into_points())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mallow_profile::{Mapping, MappingFlags, MappingKind, MemorySizes};
+
+    /// A reading of so many pages at a time, and the footprint that stands for the highest RSS after all of them: its time.
+    fn highest_of(readings: &[(u64, u64, u64)]) -> u64 {
+        let mut memory = Memory::default();
+        for &(ms, rss, live_bytes) in readings {
+            let sizes = MemorySizes { rss, ..MemorySizes::default() };
+            let (kind, flags) = (MappingKind::Heap, MappingFlags::default());
+            let mapping =
+                Mapping { start: 4096, end: 1 << 40, kind, flags, name: String::new(), sizes, has_pages: true };
+            let footprint = Footprint { ms, totals: sizes, mappings: vec![mapping], ..Footprint::default() };
+            let block = Block { sequence: 0, site: 0, size: live_bytes, ms, thread: 0 };
+            memory.read(Reading { footprint, ..Reading::default() }, std::iter::once((4096, block)));
+        }
+        memory.highest.expect("one was read").footprint.ms
+    }
+
+    #[test]
+    fn of_equal_maxima_the_one_with_more_live_bytes_is_kept() {
+        assert_eq!(highest_of(&[(1, 1000, 300), (2, 990, 600), (3, 1000, 300)]), 2);
+        // As much, or nearly, is no reason.
+        assert_eq!(highest_of(&[(1, 1000, 500), (2, 1000, 560)]), 1);
+        // Each is nearly as high as the one before, and they get lower and lower.
+        assert_eq!(highest_of(&[(1, 1000, 100), (2, 985, 300), (3, 970, 600)]), 2);
     }
 }

@@ -1,8 +1,8 @@
 //! The parts of RSS as text: the cause first, then what would help, then the parts.
 
 use mallow_report::analysis::{
-    Cause, CausePlace, Certainty, FreeRow, FreedBefore, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote,
-    RssPlace, TerritoryKind,
+    BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, Part, PartKind, Remedy, RemedyKind, Rss,
+    RssAccount, RssNote, RssPlace, TerritoryKind,
 };
 
 use super::peak_text::{below, reached, since, unread};
@@ -405,6 +405,10 @@ fn notes(account: &RssAccount, page: &mut Page) {
                 Some(before) => freed(before, account),
                 None => continue,
             },
+            RssNote::Busier => match &account.busier {
+                Some(moment) => busier(moment, account),
+                None => continue,
+            },
             RssNote::PeakUnread => match unread(&account.peak) {
                 Some(words) => words,
                 None => continue,
@@ -414,6 +418,19 @@ fn notes(account: &RssAccount, page: &mut Page) {
         };
         page.sentence(Line::new().faint(words));
     }
+}
+
+/// What is free at the account's moment was in use at another one.
+fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
+    let more = moment.live_bytes.saturating_sub(account.live_bytes);
+    format!(
+        "At {}, RSS was {} and {} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
+         lowers the highest RSS by less, or not at all.",
+        span(moment.ms),
+        bytes(moment.rss, false),
+        bytes(moment.live_bytes, false),
+        bytes(more, false)
+    )
 }
 
 /// What the program freed just before, and what that means for remedies.

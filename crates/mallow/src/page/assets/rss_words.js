@@ -82,11 +82,15 @@ export function momentWords(answer) {
 }
 
 // What held before the moment of the account, and what was not read.
-export function limitWords({ freed_before: freed, is_at_exit: isAtExit, ms, peak_unread_ms: unread }) {
+export function limitWords({ freed_before: freed, busier, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread }) {
   const all = [];
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
     all.push(isAtExit ? `${what}, as at a program's exit: no remedy lowers the RSS from before that.` : `${what}.`);
+  }
+  if (busier) {
+    const more = `${formatBytes(busier.live_bytes)} were live, ${formatBytes(busier.live_bytes - live)} more than at this moment`;
+    all.push(`At ${formatTime(busier.ms)}, RSS was ${formatBytes(busier.rss)} and ${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
   }
   if (unread !== null && unread !== undefined) {
     all.push(`The process did not wait for mallow at its end: the kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before.`);

@@ -30,12 +30,14 @@ mod tcmalloc;
 mod territory;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trough_tests;
 
 pub use geometry::Allocator;
 pub use ledger::HeapSums;
 pub use map::{HeapCell, HeapRow, PageMap, page_map};
 pub use parts::{Cause, CausePlace, Part, PartKind};
-pub use peak::{KernelPeak, OlderBlocks};
+pub use peak::{BusierMoment, KernelPeak, OlderBlocks};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
     AllocatorRow, FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess,

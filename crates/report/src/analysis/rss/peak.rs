@@ -1,6 +1,6 @@
 //! The kernel's own maximum of a process's RSS, beside what was read of its memory; and what of its blocks a recording cannot know.
 
-use mallow_profile::{PeakRss, Process, ProcessId, Profile};
+use mallow_profile::{Footprint, PeakRss, Process, ProcessId, Profile, RssPoint};
 use serde::Serialize;
 
 /// The highest RSS of a process as the kernel counts it (`VmHWM`). It is no figure of any moment that was read: those are beside it.
@@ -18,6 +18,40 @@ pub struct KernelPeak {
     pub peak_unread_ms: Option<u64>,
     /// The process reached it before mallow attached to it.
     pub peak_is_older: bool,
+}
+
+/// A moment at which RSS was that of the account, and markedly more was live: what is free at the account's moment was in use then, so giving
+/// it back lowers the highest RSS by less, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BusierMoment {
+    /// In milliseconds since the recording began.
+    pub ms: u64,
+    /// RSS then.
+    pub rss: u64,
+    /// Requested bytes of live blocks then.
+    pub live_bytes: u64,
+}
+
+/// RSS is the same within this part of it.
+const SAME: u64 = 50;
+/// Live bytes are markedly more by this part of RSS.
+const MARKED: u64 = 10;
+/// So long before the account's moment, in milliseconds, is shortly before. What is live at any time after it needs its memory again.
+const SHORTLY: u64 = 1000;
+
+impl BusierMoment {
+    /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such moment.
+    pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
+        let &Footprint { ms, live_bytes, totals, .. } = footprint;
+        let series = profile.rss.iter().find(|series| series.process == footprint.process && footprint.is_highest)?;
+        let is_busier = |point: &&RssPoint| {
+            point.ms.saturating_add(SHORTLY) >= ms
+                && point.rss.abs_diff(totals.rss) <= totals.rss / SAME
+                && point.live_bytes.saturating_sub(live_bytes) > totals.rss / MARKED
+        };
+        let busiest = series.points.iter().filter(is_busier).max_by_key(|point| point.live_bytes)?;
+        Some(Self { ms: busiest.ms, rss: busiest.rss, live_bytes: busiest.live_bytes })
+    }
 }
 
 impl KernelPeak {

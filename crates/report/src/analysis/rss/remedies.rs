@@ -77,7 +77,8 @@ const TOP_PAD: u64 = 128 << 10;
 const CACHED: u64 = 7 * 64;
 
 /// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
-pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Vec<Remedy> {
+/// `is_trough`: at another moment of this RSS, markedly more was live.
+pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, is_trough: bool) -> Vec<Remedy> {
     if ledger.older_blocks {
         return Vec::new();
     }
@@ -88,7 +89,7 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -
     all.extend(of_python(footprint, ledger));
     all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
-    if footprint.is_at_exit && footprint.fell_from().is_some() {
+    if is_trough || footprint.is_at_exit && footprint.fell_from().is_some() {
         bound(&mut all);
     }
     let least = LEAST.max(footprint.totals.rss / LEAST_SHARE);
@@ -97,7 +98,8 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -
     all
 }
 
-/// What was in use until the program's end is free after it, when nobody has a use for it: the estimates are bounds, and may be 0.
+/// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is in use before or after
+/// it. The estimates are bounds, and may be 0.
 fn bound(all: &mut [Remedy]) {
     for remedy in all {
         (remedy.certainty, remedy.least_bytes) = (Certainty::AtMost, 0);

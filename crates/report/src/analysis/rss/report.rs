@@ -11,7 +11,7 @@ use super::geometry::Allocator;
 use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
 use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
-use super::peak::{KernelPeak, OlderBlocks};
+use super::peak::{BusierMoment, KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 
@@ -106,6 +106,9 @@ pub struct RssAccount {
     pub older_blocks: Option<OlderBlocks>,
     /// Where most live bytes were freed in the second before this moment, what they had been.
     pub freed_before: Option<FreedBefore>,
+    /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the account is not that of
+    /// the highest RSS.
+    pub busier: Option<BusierMoment>,
     /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
     pub elsewhere_bytes: u64,
     /// What RSS consists of.
@@ -311,6 +314,8 @@ pub enum RssNote {
     HigherBefore,
     /// Most live bytes were freed just before, as at a program's exit.
     FreedBefore,
+    /// RSS was the same at another moment, with markedly more live bytes.
+    Busier,
     /// The kernel's maximum was not read at the very end of the process.
     PeakUnread,
     /// Pages.
@@ -389,6 +394,7 @@ fn account(
     limit: usize,
 ) -> Option<RssAccount> {
     let peak = KernelPeak::of(profile, footprint.process)?;
+    let busier = BusierMoment::of(profile, footprint);
     let parts = parts(footprint, ledger);
     let mut entries: Vec<&PlaceEntry> = ledger.map(|ledger| ledger.places.iter().collect()).unwrap_or_default();
     let weight =
@@ -414,9 +420,10 @@ fn account(
         live_bytes: footprint.live_bytes,
         older_blocks: OlderBlocks::of(process),
         freed_before: FreedBefore::of(footprint),
+        busier,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         cause: cause(profile, footprint, ledger, &parts),
-        remedies: ledger.map(|ledger| remedies(footprint, process, ledger)).unwrap_or_default(),
+        remedies: ledger.map(|ledger| remedies(footprint, process, ledger, busier.is_some())).unwrap_or_default(),
         places_in_all,
         places: ledger.map(|ledger| shown.map(|entry| place(ledger, entry)).collect()).unwrap_or_default(),
         hidden,
@@ -425,7 +432,7 @@ fn account(
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
         kept_apart: kept_apart(footprint),
-        limits: limits(footprint, ledger, &peak),
+        limits: limits(footprint, ledger, &peak, busier.is_some()),
         no_pages: footprint.gap.clone(),
         parts,
     })
@@ -563,7 +570,7 @@ fn kept_apart(footprint: &Footprint) -> KeptApart {
     }
 }
 
-fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak) -> Vec<RssNote> {
+fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak, is_trough: bool) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
@@ -586,6 +593,7 @@ fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak)
     }
     add(footprint.is_highest && peak.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);
     add(footprint.fell_from().is_some(), RssNote::FreedBefore);
+    add(is_trough, RssNote::Busier);
     add(peak.peak_unread_ms.is_some(), RssNote::PeakUnread);
     all
 }

@@ -10,13 +10,13 @@ use super::{Certainty, PartKind, RemedyKind, Rss, RssMoment, RssNote, TerritoryK
 use crate::testing::{Builder, blocks};
 
 const PAGE: u64 = 4096;
-const HEAP: u64 = 0x5555_0000_0000;
+pub(super) const HEAP: u64 = 0x5555_0000_0000;
 const WRITABLE: MappingFlags = MappingFlags(MappingFlags::READ | MappingFlags::WRITE);
 
 /// Of mappings: kind, first page, pages, name; whose pages of these runs are in memory.
 #[derive(Debug)]
-struct Made {
-    profile: Profile,
+pub(super) struct Made {
+    pub(super) profile: Profile,
     heap: HeapMap,
 }
 
@@ -28,7 +28,7 @@ fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> M
 
 impl Made {
     /// A process with these mappings, so many pages of them in memory from their beginning, and blocks of sites 0 to 2.
-    fn new(mappings: Vec<Mapping>, blocks_at: &[(u64, u64, u32)]) -> Self {
+    pub(super) fn new(mappings: Vec<Mapping>, blocks_at: &[(u64, u64, u32)]) -> Self {
         let mut b = Builder::default();
         let process = b.process(7, &["a"], 100);
         for function in ["first@a.c:1", "second@a.c:2", "third@a.c:3"] {
@@ -66,7 +66,7 @@ impl Made {
         Self { profile: b.profile, heap }
     }
 
-    fn report(&self) -> Rss {
+    pub(super) fn report(&self) -> Rss {
         rss(&self.profile, 0, Some(&self.heap), usize::MAX).expect("a report")
     }
 }
@@ -81,7 +81,7 @@ fn by_allocator(report: &Rss, part: PartKind) -> Vec<(&'static str, Option<&str>
     own.map(|one| (one.allocator.unwrap_or_default(), one.module.as_deref(), one.bytes)).collect()
 }
 
-fn glibc(heap_pages: u64, resident: u64) -> Vec<Mapping> {
+pub(super) fn glibc(heap_pages: u64, resident: u64) -> Vec<Mapping> {
     let libc = 0x7f00_0000_0000;
     vec![
         mapping(MappingKind::Heap, HEAP, heap_pages, resident, "[heap]"),
