@@ -29,6 +29,7 @@ mod doctor;
 mod doctor_process;
 mod documents;
 mod ended_runs;
+mod ended_threads;
 mod endings;
 mod exact;
 mod explanations;

@@ -3,7 +3,7 @@
 use super::index::Index;
 use super::mappings::mappings;
 use super::memory::Memory;
-use super::roots::{Root, roots};
+use super::roots::{Roots, roots};
 use super::threads::{stood_still, threads};
 use super::{Exit, Failure, LiveBlock};
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Graph {
     fn mark(
         &mut self,
         index: &Index,
-        roots: &[Root],
+        roots: &Roots,
         registers: &[u64],
         memory: &mut Memory<'_>,
     ) -> Result<(), Failure> {
@@ -102,7 +102,7 @@ impl Graph {
                 waiting.push(to);
             }
         }
-        for root in roots {
+        for root in &roots.parts {
             let mut mark = |word: u64| {
                 let Some(to) = index.find(word) else { return };
                 let block = &index.blocks[to as usize];
@@ -129,6 +129,11 @@ impl Graph {
                     waiting.push(to);
                 }
             }
+        }
+        // The table, and what it leads to, but nothing behind these.
+        for table in roots.tables.iter().filter_map(|&table| index.find(table)) {
+            marked[table as usize] = true;
+            self.pointers(table).iter().for_each(|&storage| marked[storage as usize] = true);
         }
         for (reached, marked) in self.reached.iter_mut().zip(marked) {
             *reached |= marked;

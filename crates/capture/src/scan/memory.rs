@@ -82,6 +82,19 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
+    /// The words from this address on; 0 where there are none.
+    pub fn array<const N: usize>(&mut self, at: u64) -> Result<[u64; N], Failure> {
+        let mut words = [0; N];
+        let end = at.saturating_add(8 * N as u64);
+        self.words(at, end, end, |from, read| {
+            for (word, read) in words.iter_mut().skip((from.saturating_sub(at) / 8) as usize).zip(read) {
+                *word = *read;
+            }
+            Ok(())
+        })?;
+        Ok(words)
+    }
+
     /// Reads what exists from this address on, up to `end` at the most. Some: nothing is there, up to that address.
     fn fill(&mut self, at: u64, end: u64) -> Result<Option<u64>, Failure> {
         if (self.enough)() || Instant::now() > self.until {

@@ -8,6 +8,7 @@
 //! | `memory.rs` | reading its memory, page by page that exists |
 //! | `pages.rs` | the kernel's lists of pages that exist |
 //! | `index.rs` | from an address to the live block that has it |
+//! | `stacks.rs` | what of its threads' stacks nobody uses |
 //! | `roots.rs` | what of its memory is no heap |
 //! | `graph.rs` | which block points to which |
 //! | `lost.rs` | lost blocks, what they hold, and cycles |
@@ -19,6 +20,7 @@ mod mappings;
 mod memory;
 pub mod pages;
 mod roots;
+mod stacks;
 mod threads;
 
 pub use graph::{Graph, read};

@@ -9,6 +9,7 @@ use super::index::Index;
 use super::mappings::Mapping;
 use super::memory::Memory;
 use super::pages::PAGE;
+use super::stacks;
 use super::threads::Thread;
 use std::ops::Range;
 
@@ -18,8 +19,6 @@ const ARENA: u64 = 64 << 20;
 const STACK: u64 = 1 << 30;
 /// Around a thread pointer: thread-local storage below it, the C library's own of the thread above.
 const STORAGE: u64 = 16 << 10;
-/// The stack pointer's red zone.
-const RED_ZONE: u64 = 128;
 
 /// A part of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,15 +31,25 @@ pub struct Root {
     pub code: bool,
 }
 
-/// The roots of a process, by address.
+/// The roots of a process.
+#[derive(Debug, Default)]
+pub struct Roots {
+    /// By address.
+    pub parts: Vec<Root>,
+    /// Tables of thread-local storage (`dtv`) that glibc keeps for the next thread on a stack: they are in use with the storage that
+    /// they lead to, and what is in that storage is nobody's.
+    pub tables: Vec<u64>,
+}
+
+/// Those of a process.
 pub fn roots(
     exit: &Exit<'_>,
     mappings: &[Mapping],
     index: &Index,
     threads: &[Thread],
     memory: &mut Memory<'_>,
-) -> Result<Vec<Root>, Failure> {
-    let mut roots = Vec::new();
+) -> Result<Roots, Failure> {
+    let mut roots = Roots::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let code = mapping.executable && mapping.is_anonymous();
         if !(mapping.writable || code) || is_mallows(mapping, exit.directory) {
@@ -73,15 +82,17 @@ pub fn roots(
             }
         }
         if mapping.is_anonymous() && before.is_some_and(|m| m.closed) && mapping.end - mapping.start <= STACK {
-            for dead in unused_stacks(mapping, threads, exit, memory)? {
+            let unused = stacks::unused(mapping, threads, exit, memory)?;
+            for dead in unused.parts {
                 cut(&mut parts, dead);
             }
+            roots.tables.extend(unused.tables);
         }
         if mapping.name == "[stack]" && (mapping.start..mapping.end).contains(&exit.sp) {
             cut(&mut parts, mapping.start..exit.sp);
         } else if mapping.name == "[stack]" {
             for sp in threads.iter().filter_map(|t| t.sp).filter(|sp| (mapping.start..mapping.end).contains(sp)) {
-                cut(&mut parts, mapping.start..sp - RED_ZONE);
+                cut(&mut parts, mapping.start..sp - stacks::RED_ZONE);
             }
         }
         // The kernel joins neighbours: what is a thread's may lie in the mapping of a block.
@@ -91,7 +102,7 @@ pub fn roots(
                 parts.push(own);
             }
         }
-        roots.extend(parts.into_iter().map(|range| Root { range, libc, code }));
+        roots.parts.extend(parts.into_iter().map(|range| Root { range, libc, code }));
     }
     Ok(roots)
 }
@@ -128,19 +139,8 @@ fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>)
     if !mapping.start.is_multiple_of(ARENA) || !reserved {
         return Ok(false);
     }
-    let [arena, _, size] = words(memory, mapping.start)?;
+    let [arena, _, size] = memory.array(mapping.start)?;
     Ok(arena != 0 && arena % 16 == 0 && size >= PAGE && size <= length.min(ARENA) && size.is_multiple_of(PAGE))
-}
-
-fn words<const N: usize>(memory: &mut Memory<'_>, at: u64) -> Result<[u64; N], Failure> {
-    let mut words = [0; N];
-    let end = at + 8 * N as u64;
-    memory.words(at, end, end, |from, read| {
-        let skip = ((from - at) / 8) as usize;
-        words[skip..skip + read.len()].copy_from_slice(read);
-        Ok(())
-    })?;
-    Ok(words)
 }
 
 /// What of a mapping the allocator has: each block that glibc mapped for itself; under any other allocator, or in an arena,
@@ -149,7 +149,7 @@ fn heap_in(index: &Index, within: Range<usize>, memory: &mut Memory<'_>) -> Resu
     let blocks = &index.blocks[within];
     let mut mapped = Vec::new();
     for block in blocks {
-        let [head] = words(memory, block.address - 8)?;
+        let [head] = memory.array(block.address - 8)?;
         let (size, is_mapped) = (head & !7, head & 2 != 0);
         let start = block.address - 16;
         let fits = start.is_multiple_of(PAGE) && size.is_multiple_of(PAGE) && size >= block.size + 16;
@@ -162,45 +162,6 @@ fn heap_in(index: &Index, within: Range<usize>, memory: &mut Memory<'_>) -> Resu
         mapped.push(start..start + size);
     }
     Ok(mapped)
-}
-
-/// Of a mapping that may be a thread's stack, what is not in use: all that is below the stack pointer, and the whole stack of
-/// a thread that has ended, which the C library keeps for the next one.
-fn unused_stacks(
-    mapping: &Mapping,
-    threads: &[Thread],
-    exit: &Exit<'_>,
-    memory: &mut Memory<'_>,
-) -> Result<Vec<Range<u64>>, Failure> {
-    let mut blocks = Vec::new();
-    // A thread's control block names itself at its start, and again 16 bytes further. Its thread's id is in it until it ends.
-    let mut last = [0u64; 2];
-    memory.words(mapping.start, mapping.end, mapping.end, |from, words| {
-        for (at, &word) in (from..).step_by(8).zip(words) {
-            if word == at.wrapping_sub(16) && last[0] == word && word % 64 == 0 {
-                blocks.push(word);
-            }
-            last = [last[1], word];
-        }
-        Ok(())
-    })?;
-    let mut from = mapping.start;
-    let mut unused = Vec::new();
-    for block in blocks {
-        // `tid` of glibc's struct pthread.
-        let [tid] = words(memory, block + 0x2d0)?;
-        let tid = tid as u32;
-        let here = |sp: &u64| (from..block).contains(sp);
-        let sp = threads.iter().filter_map(|thread| thread.sp).chain([exit.sp]).filter(here).min();
-        match sp {
-            Some(sp) => unused.push(from..(sp - RED_ZONE).max(from)),
-            // The pointer to its table of storage (`dtv`) is behind the one to itself: the next thread on this stack has that table.
-            None if tid == 0 => unused.extend([from..block + 8, block + 16..block + PAGE / 2]),
-            None => {}
-        }
-        from = block;
-    }
-    Ok(unused)
 }
 
 #[cfg(test)]
