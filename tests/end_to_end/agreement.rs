@@ -44,7 +44,7 @@ fn two_runs_give_the_same_counts() {
         assert_eq!(comparable(case.stat().counts()), comparable(case.stat().counts()), "{case:?}");
         let (one, other) = (case.record(), case.record());
         assert_eq!(comparable(one.counts()), comparable(other.counts()), "{case:?}");
-        for key in ["leaked", "leaked_bytes", "freed_bytes"] {
+        for key in ["live", "live_bytes", "freed_bytes"] {
             assert_eq!(number(&one.json, key), number(&other.json, key), "{key}: {case:?}");
         }
     }
@@ -62,9 +62,9 @@ fn sums_hang_together() {
     for case in programs() {
         let json = case.record().json;
         let n = |key: &str| number(&json, key);
-        assert_eq!(n("allocations") - n("frees"), n("leaked"), "{case:?}");
-        assert_eq!(n("allocated_bytes") - n("freed_bytes"), n("leaked_bytes"), "{case:?}");
-        assert!(n("peak_bytes") >= n("leaked_bytes") && n("temporary") <= n("frees"), "{case:?}");
+        assert_eq!(n("allocations") - n("frees"), n("live"), "{case:?}");
+        assert_eq!(n("allocated_bytes") - n("freed_bytes"), n("live_bytes"), "{case:?}");
+        assert!(n("peak_bytes") >= n("live_bytes") && n("temporary") <= n("frees"), "{case:?}");
     }
 }
 
@@ -83,5 +83,5 @@ fn totals_equal_heaptracks() {
     };
     let record = Case::sqlite(20_000).record();
     assert_eq!(number(&record.json, "allocations") + 1, figure("allocations:"));
-    assert_eq!(number(&record.json, "leaked"), figure("leaked allocations:"));
+    assert_eq!(number(&record.json, "live"), figure("leaked allocations:"));
 }

@@ -64,7 +64,7 @@ fn a_change_is_at_the_top_of_every_view_and_renamed_functions_are_no_noise() {
     let place = directory.path();
     cpp(place);
     let [before, after] = RECORDINGS;
-    for by in ["allocations", "bytes", "peak", "leaked", "temporary"] {
+    for by in ["allocations", "bytes", "peak", "live", "temporary"] {
         agrees(place, before, after, &["--by", by]);
     }
     agrees(place, before, after, &["--focus", "build_index"]);
@@ -142,7 +142,7 @@ fn either_side_may_be_of_any_format() {
     let top = json(place, &["top", "--json", "--base", "before.folded", "after.mallow"]);
     assert_eq!(top["formats"], serde_json::json!(["folded", null]));
     let flat = &top["functions"][0]["self"];
-    assert!(flat["before"].get("leaked").is_none() && flat["after"]["leaked"].is_u64(), "{top:#}");
+    assert!(flat["before"].get("live").is_none() && flat["after"]["live"].is_u64(), "{top:#}");
     let wrong = Run::new(mallow(), place).args(["top", "--by", "peak", "--base", "before.folded", "after.mallow"]).go();
     assert!(wrong.status == 2 && wrong.err().contains("has no bytes live at the peak"), "{}", wrong.err());
 }
@@ -161,14 +161,14 @@ fn the_newest_recording_here_is_compared_where_none_is_named() {
 fn a_measure_that_one_side_lacks_is_a_usage_error_in_every_view() {
     let directory = harness::directory();
     let place = directory.path();
-    std::fs::write(place.join("leaked"), "# mallow: leaked_bytes\nmain;f 64\n").expect("a file");
+    std::fs::write(place.join("live"), "# mallow: live_bytes\nmain;f 64\n").expect("a file");
     std::fs::write(place.join("counted"), "@[\n    f+18\n    main+9\n]: 3\n").expect("a file");
-    for by in [&["--by", "leaked"][..], &[]] {
-        let expected = if by.is_empty() { "both have no measure in common" } else { "has no leaked bytes" };
+    for by in [&["--by", "live"][..], &[]] {
+        let expected = if by.is_empty() { "both have no measure in common" } else { "has no live bytes" };
         for view in
             [&["diff"][..], &["top", "--base"], &["tree", "--base"], &["list", ".", "--base"], &["flame", "--base"]]
         {
-            let refused = Run::new(mallow(), place).args(view).args(["leaked", "counted"]).args(by).go();
+            let refused = Run::new(mallow(), place).args(view).args(["live", "counted"]).args(by).go();
             assert_eq!((refused.status, refused.out().as_str()), (2, ""), "{view:?}: {}", refused.err());
             let error = refused.err();
             assert!(error.contains(expected) && error.lines().count() == 1, "{view:?}: {error}");

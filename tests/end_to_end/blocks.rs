@@ -101,11 +101,11 @@ fn lifetimes_are_those_of_all_events() {
             }
             assert_eq!(buckets(&json["by_ms"]), by_ms, "{case:?} {filters:?}");
             assert_eq!(buckets(&json["by_allocations"]), by_allocations, "{case:?} {filters:?}");
-            assert_eq!((number(&json, "frees"), number(&json, "leaked")), (frees, chosen.len() as u64 - frees));
+            assert_eq!((number(&json, "frees"), number(&json, "live")), (frees, chosen.len() as u64 - frees));
         }
         let whole = record.view_json(&["lifetimes"]);
-        assert_eq!(number(&whole, "leaked"), number(&record.json, "leaked"));
-        assert_eq!(number(&whole, "leaked_bytes"), number(&record.json, "leaked_bytes"));
+        assert_eq!(number(&whole, "live"), number(&record.json, "live"));
+        assert_eq!(number(&whole, "live_bytes"), number(&record.json, "live_bytes"));
     }
 }
 

@@ -37,7 +37,7 @@ fn adds_up(report: &Value) {
 #[test]
 fn two_runs_of_one_program_differ_by_their_arguments() {
     let [before, after] = ["300", "500"].map(|rounds| Case::target("busy").args(["1", rounds]).record());
-    for by in ["allocations", "bytes", "leaked", "peak", "temporary"] {
+    for by in ["allocations", "bytes", "live", "peak", "temporary"] {
         let report = json(&before, &["--by", by, path(&before), path(&after)]);
         adds_up(&report);
         adds_up(&json(&before, &["--by", by, "--limit", "1", path(&before), path(&after)]));
@@ -154,8 +154,8 @@ fn a_measure_that_one_side_lacks_is_named() {
     nio(record.directory.path());
     for (arguments, expected) in [
         (
-            &["--by", "leaked", path(&record), "after.txt"][..],
-            "AFTER, after.txt, is a dtrace profile and has no leaked bytes; both have --by allocations",
+            &["--by", "live", path(&record), "after.txt"][..],
+            "AFTER, after.txt, is a dtrace profile and has no live bytes; both have --by allocations",
         ),
         (&["--by", "weight", path(&record), "after.txt"], "invalid value 'weight'"),
         (&["--no-rule", "names", path(&record), "after.txt"], "the rules are addresses, clones"),
@@ -170,7 +170,7 @@ fn a_measure_that_one_side_lacks_is_named() {
     let mixed = json(&record, &[path(&record), "after.txt"]);
     adds_up(&mixed);
     assert_eq!((&mixed["before"]["format"], &mixed["after"]["format"]), (&Value::Null, &"dtrace".into()));
-    assert!(mixed["after"].get("leaked_bytes").is_none() && mixed["before"]["leaked_bytes"].is_u64());
+    assert!(mixed["after"].get("live_bytes").is_none() && mixed["before"]["live_bytes"].is_u64());
     let lost = diff(&record, &["--focus", "nobody", "before.txt", "after.txt"]);
     assert_eq!(lost.status, 1);
     assert!(lost.err().contains("--focus nobody: no function, file or module is called so"), "{}", lost.err());

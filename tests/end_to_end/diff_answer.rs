@@ -83,7 +83,7 @@ fn scripts_read_the_answer() {
     assert_eq!((&named["function"], &named["line"]), (&"build_index(int)".into(), &20.into()));
     assert_eq!((&named["state"], &named["before"], &named["after"]), (&"more".into(), &500.into(), &5500.into()));
     let words: Vec<_> = report["totals"].as_array().expect("totals").iter().map(|total| &total["by"]).collect();
-    assert_eq!(words, ["allocations", "bytes", "peak", "leaked", "temporary"]);
+    assert_eq!(words, ["allocations", "bytes", "peak", "live", "temporary"]);
     assert_eq!(report["places"]["largest"].as_array().map(Vec::len), Some(2));
     assert_eq!((&report["renamed"][0]["from"], &report["renamed"][0]["file"]), (&"rows.h".into(), &true.into()));
     for key in ["only_before", "only_after", "different", "recognised", "equal_stacks", "shown", "hidden", "elsewhere"]
@@ -127,7 +127,7 @@ fn a_verdict_says_what_changed_and_what_did_not() {
         block + "\nMAPPED_LIBRARIES:\n"
     };
     assert!(
-        first(&heap(1), &heap(40), &[]).starts_with("+3.90 kB leaked (+3900.0 %): "),
+        first(&heap(1), &heap(40), &[]).starts_with("+3.90 kB live (+3900.0 %): "),
         "{}",
         first(&heap(1), &heap(40), &[])
     );

@@ -14,8 +14,8 @@ fn ends(how: &str, status: i32) {
         assert_eq!(json["exit_status"].as_i64(), Some(i64::from(status)), "{way}");
     }
     // Nothing but the target's own blocks and a page or two of libc's is leaked: all of them were seen.
-    let leaked = number(&three.record.json, "leaked_bytes");
-    assert!((BLOCKS * 1000..BLOCKS * 1000 + 200_000).contains(&leaked), "{how}: {leaked}");
+    let live = number(&three.record.json, "live_bytes");
+    assert!((BLOCKS * 1000..BLOCKS * 1000 + 200_000).contains(&live), "{how}: {live}");
     assert_eq!(three.record.losses(), (0, 0), "{how}");
 }
 

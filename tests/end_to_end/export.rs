@@ -21,8 +21,8 @@ const SUMS: [&str; 12] = [
     "temporary_bytes",
     "peak",
     "peak_bytes",
-    "leaked",
-    "leaked_bytes",
+    "live",
+    "live_bytes",
     "reallocs_in_place",
     "reallocs_moved",
 ];
@@ -65,7 +65,7 @@ fn innermost(place: &Path, file: &Path, by: &str) -> BTreeMap<String, u64> {
     let run = Run::new(mallow(), place).args(["top", "--raw", "--json", "--limit", "0", "--by", by]).arg(file);
     let key = match by {
         "bytes" => "allocated_bytes",
-        "leaked" => "leaked_bytes",
+        "live" => "live_bytes",
         "peak" => "peak_bytes",
         by => by,
     };
@@ -93,8 +93,8 @@ fn pprof_says_what_go_reads() {
     for (theirs, ours) in [
         ("alloc_objects", "allocations"),
         ("alloc_space", "allocated_bytes"),
-        ("inuse_objects", "leaked"),
-        ("inuse_space", "leaked_bytes"),
+        ("inuse_objects", "live"),
+        ("inuse_space", "live_bytes"),
         ("peak_objects", "peak"),
         ("peak_space", "peak_bytes"),
         ("temporary_objects", "temporary"),
@@ -147,7 +147,7 @@ fn pprof_lists_lines() {
 fn folded_stacks_make_a_flame_graph() {
     let recorded = sqlite();
     let (place, file) = (recorded.directory.path(), recorded.file.as_path());
-    for (by, key) in [("allocations", "allocations"), ("bytes", "allocated_bytes"), ("leaked", "leaked_bytes")] {
+    for (by, key) in [("allocations", "allocations"), ("bytes", "allocated_bytes"), ("live", "live_bytes")] {
         let text = export(place, file, &["--format", "folded", "--by", by]).out();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(lines.len() + usize::from(by != "allocations"), text.lines().count());
@@ -183,12 +183,10 @@ fn dhats_viewer_reads_it() {
     let n = |key| number(&recorded.json, key);
     assert_eq!(seen["total"], json!([n("allocated_bytes"), n("allocations")]));
     assert_eq!(seen["peak"], json!([n("peak_bytes"), n("peak")]));
-    assert_eq!(seen["end"], json!([n("leaked_bytes"), n("leaked")]));
+    assert_eq!(seen["end"], json!([n("live_bytes"), n("live")]));
     assert!(number(&seen, "nodes") > 100 && number(&seen, "lifetimes") > 0, "{seen}");
     let back = report(place, "out.dhat");
-    for key in
-        ["allocations", "allocated_bytes", "frees", "freed_bytes", "peak", "peak_bytes", "leaked", "leaked_bytes"]
-    {
+    for key in ["allocations", "allocated_bytes", "frees", "freed_bytes", "peak", "peak_bytes", "live", "live_bytes"] {
         assert_eq!(number(&back, key), n(key), "{key}");
     }
 
@@ -226,7 +224,7 @@ fn speedscopes_schema_holds() {
         ("allocated bytes", "allocated_bytes", "bytes"),
         ("allocations", "allocations", "none"),
         ("bytes live at the peak", "peak_bytes", "bytes"),
-        ("leaked bytes", "leaked_bytes", "bytes"),
+        ("live bytes", "live_bytes", "bytes"),
         ("temporary allocations", "temporary", "none"),
     ] {
         let expected = number(&recorded.json, key);
@@ -248,7 +246,7 @@ fn the_firefox_profiler_reads_it() {
         ("allocations", "allocations", "samples"),
         ("allocated bytes", "bytes", "bytes"),
         ("bytes live at the peak", "peak", "bytes"),
-        ("leaked bytes", "leaked", "bytes"),
+        ("live bytes", "live", "bytes"),
         ("temporary allocations", "temporary", "samples"),
     ] {
         assert_eq!(seen[name]["unit"], unit, "{name}");
@@ -284,7 +282,7 @@ fn heaptrack_print_reads_it() {
         let temporary: u64 = figure("temporary memory allocations:").parse().expect("a number");
         assert!(temporary <= n("temporary") && temporary > n("temporary") * 9 / 10, "{temporary}");
         assert_eq!(figure("peak heap memory consumption:"), shown(n("peak_bytes")));
-        assert_eq!(figure("total memory leaked:"), shown(n("leaked_bytes")));
+        assert_eq!(figure("total memory leaked:"), shown(n("live_bytes")));
         // By stacks, too: those of its flame graph, and ours.
         let stacks = fs::read_to_string(place.join("stacks")).expect("stacks");
         let mut theirs: Vec<u64> = stacks.lines().filter_map(|l| l.rsplit(' ').next()?.parse().ok()).collect();
@@ -320,7 +318,7 @@ fn duckdb_reads_tables() {
         for key in ["allocations", "allocated_bytes", "frees", "freed_bytes", "reallocs_in_place", "reallocs_moved"] {
             assert_eq!(number(&seen["of_events"], key), n(key), "{format} {key}");
         }
-        assert_eq!((number(&seen, "leaked_by_site"), number(&seen, "allocated_by_site")), (0, 0), "{format}");
+        assert_eq!((number(&seen, "live_by_site"), number(&seen, "allocated_by_site")), (0, 0), "{format}");
         assert_eq!(number(&seen, "peak"), n("peak_bytes"), "{format}");
         let flat: BTreeMap<String, u64> = serde_json::from_value(seen["stacks"].clone()).expect("sums");
         assert_eq!(flat, innermost(place, file, "allocations"), "{format}");

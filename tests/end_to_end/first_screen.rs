@@ -92,8 +92,8 @@ fn a_wrapper_is_no_place_and_a_leak_is_one_leak() {
     let leaks = json(place, &["leaks", "--json", "server.mallow"]);
     let causes = &leaks["leak_causes"];
     assert_eq!(causes.as_array().map(Vec::len), Some(1), "{causes:#}");
-    assert_eq!((causes[0]["function"].as_str(), causes[0]["leaked"].as_u64()), (Some("open_session"), Some(2858)));
-    let sites = leaks["sites"].as_array().into_iter().flatten().filter_map(|site| site["leaked"].as_u64());
+    assert_eq!((causes[0]["function"].as_str(), causes[0]["live"].as_u64()), (Some("open_session"), Some(2858)));
+    let sites = leaks["sites"].as_array().into_iter().flatten().filter_map(|site| site["live"].as_u64());
     assert_eq!(sites.sum::<u64>(), 2858, "JSON keeps the sites");
     let text = shown(place, &["leaks", "server.mallow"]);
     assert!(text.contains(": one leak, 2,858 times;") && text.contains("    open_session server.c:7"), "{text}");
@@ -175,9 +175,9 @@ fn the_pool_of_libstdcxx_is_no_leak() {
                 catch (const std::exception &) { return 0; } return 1; }\n";
     recorded(place, "c++", "tidy", &["-O1"], text);
     let report = json(place, &["leaks", "--json", "tidy.mallow"]);
-    assert!(report["leaked"].as_u64().is_some_and(|blocks| blocks >= 1), "nothing to test here: {report:#}");
-    assert!(report["emergency_pool"]["leaked_bytes"].as_u64().is_some_and(|bytes| bytes > 60_000), "{report:#}");
-    assert_eq!(report["leaked"], report["suppressed"], "{report:#}");
+    assert!(report["live"].as_u64().is_some_and(|blocks| blocks >= 1), "nothing to test here: {report:#}");
+    assert!(report["emergency_pool"]["live_bytes"].as_u64().is_some_and(|bytes| bytes > 60_000), "{report:#}");
+    assert_eq!(report["live"], report["suppressed"], "{report:#}");
     let text = shown(place, &["leaks", "--fail-on-leak", "tidy.mallow"]);
     assert!(
         text.starts_with(
@@ -186,7 +186,7 @@ fn the_pool_of_libstdcxx_is_no_leak() {
         "{text}"
     );
     let text = shown(place, &["report", "tidy.mallow"]);
-    assert!(text.contains("of it libstdc++'s own, no leak") && !text.contains("Leaked, by cause"), "{text}");
+    assert!(text.contains("of it libstdc++'s own, no leak") && !text.contains("Live, by cause"), "{text}");
 }
 
 const ROWS: &str = r#"#[derive(Clone)]

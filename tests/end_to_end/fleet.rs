@@ -146,7 +146,7 @@ fn scrapers_get_what_the_reports_say() {
     let mut diff = Command::new(mallow());
     let same = diff.args(["diff", &url("heap"), &url("heap")]).output().expect("mallow");
     let said = String::from_utf8_lossy(&same.stdout).into_owned();
-    assert!(same.status.success() && said.contains("leaked bytes"), "{said}");
+    assert!(same.status.success() && said.contains("live bytes"), "{said}");
 
     watched.mallow.signal("TERM");
     assert_eq!(watched.mallow.end(), 0);

@@ -23,7 +23,7 @@ fn hoard(place: &Path, blocks: u64) -> Watched {
     let arguments = arguments.each_ref().map(String::as_str);
     let watched = Watched::of(place, &["--listen", "127.0.0.1:0"], &program("hoard"), &arguments, Stdio::piped());
     // The large ones come last, and each of them is picked.
-    let all_there = || (row(&top(place, &heap(&watched)), "keep_large")?["self"]["leaked"] == 10).then_some(());
+    let all_there = || (row(&top(place, &heap(&watched)), "keep_large")?["self"]["live"] == 10).then_some(());
     until_or(all_there, || panic!("not all blocks: {}", watched.text("/debug/pprof/heap?debug=1")));
     watched
 }
@@ -33,7 +33,7 @@ fn heap(watched: &Watched) -> String {
 }
 
 fn top(place: &Path, file: &str) -> Value {
-    json(&ran(Run::new(mallow(), place).args(["top", "--by", "leaked", "--json", file])))
+    json(&ran(Run::new(mallow(), place).args(["top", "--by", "live", "--json", file])))
 }
 
 fn row<'a>(top: &'a Value, function: &str) -> Option<&'a Value> {
@@ -83,14 +83,14 @@ fn live_bytes_of_several_processes_have_an_interval_with_the_truth() {
     // What was seen whole is exact.
     let large = row(&all, "keep_large").expect("the site");
     assert_eq!(limits(&large["self_estimate"])[..2], [4.0 * LARGE as f64; 2], "{large}");
-    let text = ran(Run::new(mallow(), place).args(["top", "--by", "leaked", "all.pb.gz"])).out();
+    let text = ran(Run::new(mallow(), place).args(["top", "--by", "live", "all.pb.gz"])).out();
     assert!(text.contains("95 %") && text.contains("±"), "{text}");
     let report = json(&ran(Run::new(mallow(), place).args(["report", "--json", "all.pb.gz"])));
-    near(&report["estimates"]["leaked_bytes"], truth + 4.0 * LARGE as f64);
+    near(&report["estimates"]["live_bytes"], truth + 4.0 * LARGE as f64);
     near(&report["estimates"]["allocations"], (blocks.iter().sum::<u64>() + 40) as f64);
 
     // Two hosts, by their addresses.
-    let diff = Run::new(mallow(), place).args(["diff", "--by", "leaked", "--json"]).args([&urls[0], &urls[3]]);
+    let diff = Run::new(mallow(), place).args(["diff", "--by", "live", "--json"]).args([&urls[0], &urls[3]]);
     let diff = json(&ran(diff));
     let change = &diff["places"]["largest"][0];
     assert_eq!(change["function"], "keep_small", "{change}");
@@ -119,7 +119,7 @@ fn other_readers_pass_over_what_intervals_are_made_of() {
     let number = |key: &str| counted[key].as_u64().expect("a number");
     let raw = Raw::of(place, "a.pb.gz");
     assert_eq!(raw.samples.len(), 2, "a sample for each site: {raw:?}");
-    assert_eq!(raw.sum("inuse_space"), number("leaked_bytes"));
+    assert_eq!(raw.sum("inuse_space"), number("live_bytes"));
     assert_eq!(raw.sum("alloc_objects"), number("allocations"));
     let text = pprof(place, &["-raw", "a.pb.gz"]);
     assert!(text.contains("mallow.inuse_space:["), "{text}");

@@ -73,7 +73,7 @@ fn same_leaks(what: &str, reader: &Value, mallow: &Value, pool: u64, named: bool
     for (stack, leak) in ours {
         let found = theirs.get(&stack).unwrap_or_else(|| panic!("{what}: nobody else knows of {stack}"));
         // Mallow adds up calls of one line, which have several addresses.
-        for key in ["leaked", "leaked_bytes"] {
+        for key in ["live", "live_bytes"] {
             let (reported, found) = (number(&leak, key), number(found, key));
             assert!(
                 reported == found || !named && reported > found,
@@ -81,8 +81,7 @@ fn same_leaks(what: &str, reader: &Value, mallow: &Value, pool: u64, named: bool
             );
         }
     }
-    let all =
-        |rows: &Value| rows.as_array().map_or(0, |rows| rows.iter().map(|row| number(row, "leaked")).sum::<u64>());
+    let all = |rows: &Value| rows.as_array().map_or(0, |rows| rows.iter().map(|row| number(row, "live")).sum::<u64>());
     assert_eq!(all(reader), all(mallow) + pool, "{what}");
 }
 
@@ -101,7 +100,7 @@ fn agree(case: &Case, record: &Recorded, regions: bool) {
         same(&what, &found["report"], &json(place, &["report", "--json"], file));
         let leaks = json(place, &["leaks", "--json", "--no-built-in"], file);
         if !regions {
-            let pool = leaks["emergency_pool"]["leaked"].as_u64().unwrap_or(0);
+            let pool = leaks["emergency_pool"]["live"].as_u64().unwrap_or(0);
             same_leaks(&what, &found["leaks"], &leaks["sites"], pool, *file != record.file);
         }
     }

@@ -293,9 +293,9 @@ fn views_show_what_a_region_allocated() {
         |region: &str| Run::new(mallow(), dir.path()).args(["report", "--json", "--region", region, "r.mallow"]).go();
     // Two measured runs each, without the warm-ups.
     let leak = json(&show("leak"));
-    assert_eq!((&leak["allocations"], &leak["allocated_bytes"], &leak["leaked"]), (&2.into(), &200.into(), &2.into()));
+    assert_eq!((&leak["allocations"], &leak["allocated_bytes"], &leak["live"]), (&2.into(), &200.into(), &2.into()));
     let steady = json(&show("steady"));
-    assert_eq!((&steady["allocations"], &steady["leaked"]), (&16_000.into(), &0.into()));
+    assert_eq!((&steady["allocations"], &steady["live"]), (&16_000.into(), &0.into()));
     // The threads' own blocks, and what the C library needs for threads.
     let threads = json(&show("threads"));
     assert!(

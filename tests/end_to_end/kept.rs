@@ -36,13 +36,13 @@ fn an_empty_program_of_an_interpreter_passes_the_gate() {
         assert_eq!(all["reported"], 0, "{keeper}: {:#}", all["leak_causes"]);
         let kept = all["kept"].as_array().expect("keepers").iter().find(|kept| kept["keeper"] == keeper);
         let kept = kept.unwrap_or_else(|| panic!("{keeper}: {:#}", all["kept"]));
-        assert!(kept["leaked"].as_u64() > Some(0), "{kept}");
+        assert!(kept["live"].as_u64() > Some(0), "{kept}");
         assert_eq!((gate(place.path(), &[]), gate(place.path(), &["--no-built-in"])), (0, 3), "{keeper}");
         let shown = Run::new(mallow(), place.path()).args(["leaks", "--suppressed", "l.mallow"]).go().out();
         assert!(shown.contains(&format!("  {keeper}: ")) && shown.contains(": one cause, "), "{shown}");
         // All of it is there, by causes.
         let suppressed = leaks(place.path(), &["--suppressed"]);
-        let sum: u64 = suppressed["sites"].as_array().expect("sites").iter().filter_map(|s| s["leaked"].as_u64()).sum();
+        let sum: u64 = suppressed["sites"].as_array().expect("sites").iter().filter_map(|s| s["live"].as_u64()).sum();
         assert_eq!(Some(sum), all["suppressed"].as_u64(), "{keeper}");
         let report = Run::new(mallow(), place.path()).args(["report", "l.mallow"]).go().out();
         assert!(report.contains(&format!(" of it {keeper}'s own, no leak")), "{report}");
@@ -52,7 +52,7 @@ fn an_empty_program_of_an_interpreter_passes_the_gate() {
         let statements = document["verdict"]["statements"].as_array().expect("statements");
         let said = statements.iter().find(|statement| statement["kind"] == "kept");
         let said = said.unwrap_or_else(|| panic!("{keeper}: {statements:#?}"));
-        assert_eq!(said["kept_bytes"], kept["leaked_bytes"], "{said}");
+        assert_eq!(said["kept_bytes"], kept["live_bytes"], "{said}");
         assert_eq!(said["keepers"], serde_json::json!([keeper]), "{said}");
         assert!(!report.contains(", by cause: "), "{report}");
     }

@@ -218,7 +218,7 @@ fn what_is_not_there_is_said_in_one_line() {
     let record = Case::target("calls").record();
     for (arguments, status, expected) in [
         (&["list", "nobody"][..], 1, "no function of the recording matches \"nobody\""),
-        (&["list", "--by", "leaked", "shared"], 1, "there are no leaked bytes in shared"),
+        (&["list", "--by", "live", "shared"], 1, "there are no live bytes in shared"),
         (&["list", "("], 2, "unclosed group"),
         (&["list", "a", "--source-map", "b"], 2, "FROM=TO"),
     ] {

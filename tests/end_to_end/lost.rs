@@ -36,7 +36,7 @@ fn found(place: &Path, state: &str) -> BTreeMap<String, u64> {
         let Some(name) = names.into_iter().find(|name| name.starts_with("lost_") || name.starts_with("kept_")) else {
             continue;
         };
-        *found.entry(name.to_owned()).or_default() += site["leaked"].as_u64().expect("a number");
+        *found.entry(name.to_owned()).or_default() += site["live"].as_u64().expect("a number");
     }
     found
 }
@@ -71,7 +71,7 @@ fn blocks_are_lost_where_nothing_points_to_them() {
     assert_eq!((all["lost_blocks"].as_u64(), all["lost_bytes"].as_u64()), (Some(26), Some(5 * 100 + 20 * 48 + 310)));
     assert_eq!(
         all["lost_blocks"].as_u64().zip(all["reachable_blocks"].as_u64()).map(|(a, b)| a + b),
-        all["leaked"].as_u64()
+        all["live"].as_u64()
     );
 }
 
@@ -132,7 +132,7 @@ fn a_process_without_an_exit_is_not_scanned_and_says_why() {
         let all = leaks(place.path(), &[]);
         // Nobody knows of any block whether it is lost.
         assert!(all["lost_blocks"].is_null() && all["reachable_blocks"].is_null(), "{all:#}");
-        assert_eq!(all["unscanned"][0]["leaked"], all["leaked"]);
+        assert_eq!(all["unscanned"][0]["live"], all["live"]);
         let reason = all["unscanned"][0]["reason"].as_str().unwrap_or_default();
         assert!(reason.contains("no exit: "), "{reason}");
         let text = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
@@ -232,7 +232,7 @@ fn scanning_can_be_left_out() {
     assert_eq!(record(place.path(), &["--no-scan"], &["lose"]).status, 7);
     let all = leaks(place.path(), &[]);
     assert!(all["lost_blocks"].is_null(), "{all}");
-    assert_eq!(all["unscanned"][0]["leaked"], all["leaked"]);
+    assert_eq!(all["unscanned"][0]["live"], all["live"]);
     assert_eq!(reasons(place.path()), ["recorded without a scan (--no-scan)"]);
     let text =
         |options: &[&str]| Run::new(mallow(), place.path()).args(["leaks"]).args(options).arg("l.mallow").go().out();
@@ -311,8 +311,8 @@ fn a_spent_budget_of_waits_lets_all_processes_go_on() {
     let reasons = all["unscanned"].as_array().expect("reasons").iter();
     let let_go =
         reasons.filter(|one| one["reason"].as_str().is_some_and(|reason| reason.contains("would have taken too long")));
-    let leaked: u64 = let_go.map(|one| one["leaked"].as_u64().expect("a number")).sum();
-    assert!(leaked >= 3 * (26 + 9), "{leaked}: {all:#}");
+    let live: u64 = let_go.map(|one| one["live"].as_u64().expect("a number")).sum();
+    assert!(live >= 3 * (26 + 9), "{live}: {all:#}");
     let unscanned = found(place.path(), "unscanned");
     assert_eq!((unscanned["lost_alone"], unscanned["lost_list"]), (3 * 5, 3 * 20), "{unscanned:?}");
 }

@@ -31,12 +31,12 @@ fn sums(place: &Path, filters: &[&str]) -> Sums {
         number("lost_bytes"),
         number("reachable_blocks"),
         number("reachable_bytes"),
-        unscanned("leaked"),
-        unscanned("leaked_bytes"),
+        unscanned("live"),
+        unscanned("live_bytes"),
         number("live_at_exec_blocks"),
         number("live_at_exec_bytes"),
-        number("leaked"),
-        number("leaked_bytes"),
+        number("live"),
+        number("live_bytes"),
     ];
     let of = |first: usize| (0..4).map(|state| sums[2 * state + first]).sum::<u64>();
     assert_eq!([of(0), of(1)], [sums[8], sums[9]], "{filters:?}: {all:#}");

@@ -16,8 +16,8 @@ const ADDED: [&str; 10] = [
     "freed_bytes",
     "temporary",
     "temporary_bytes",
-    "leaked",
-    "leaked_bytes",
+    "live",
+    "live_bytes",
     "reallocs_in_place",
     "reallocs_moved",
 ];
@@ -53,7 +53,7 @@ fn two_recordings() {
         let processes = sum["processes"].as_array().expect("processes");
         let its = processes.iter().find(|p| p["source"] == path(recorded)).expect("its process");
         let (theirs, ours) = (&recorded.json["processes"][0], its);
-        for key in ["pid", "allocations", "leaked_bytes"] {
+        for key in ["pid", "allocations", "live_bytes"] {
             assert_eq!(number(ours, key), number(theirs, key), "{key}");
         }
         assert!(its.get("own_peak_bytes").is_none(), "nobody knows it: {its}");
@@ -61,7 +61,7 @@ fn two_recordings() {
     // Go agrees.
     let raw = Raw::of(place, "sum.pb.gz");
     assert_eq!(raw.sum("alloc_space"), number(&sum, "allocated_bytes"));
-    assert_eq!(raw.sum("inuse_objects"), number(&sum, "leaked"));
+    assert_eq!(raw.sum("inuse_objects"), number(&sum, "live"));
 
     // One more onto it: the same stacks are the same rows, with more.
     let said = merge(place, &["sum.pb.gz", path(&one), "-o", "sum.pb.gz"]).err();
@@ -90,7 +90,7 @@ fn any_mixture_of_formats() {
     let one = Case::target("busy").args(["2", "50"]).record();
     let place = one.directory.path();
     fs::write(place.join("stacks"), "# mallow: allocations\nmain;f 30\nmain;g 12\n").expect("a file");
-    fs::write(place.join("leaked"), "# mallow: leaked_bytes\nmain;f 30\n").expect("a file");
+    fs::write(place.join("live"), "# mallow: live_bytes\nmain;f 30\n").expect("a file");
     ran(Run::new(tool("heaptrack"), place).args(["-o", "data", "sqlite3", ":memory:", SQL]));
     let said = merge(place, &[path(&one), "stacks", "data.zst", "-o", "sum.pb.gz"]).err();
     assert!(said.contains("left out: allocated bytes, ") && said.contains("(missing in stacks)"), "{said}");
@@ -98,13 +98,13 @@ fn any_mixture_of_formats() {
     let sum = report(place, "sum.pb.gz");
     let theirs = number(&report(place, "data.zst"), "allocations");
     assert_eq!(number(&sum, "allocations"), number(&one.json, "allocations") + 42 + theirs);
-    for key in ["allocated_bytes", "leaked", "peak_bytes", "temporary"] {
+    for key in ["allocated_bytes", "live", "peak_bytes", "temporary"] {
         assert!(sum.get(key).is_none(), "{key}: {sum:#}");
     }
     let sources: Vec<&Value> = sum["processes"].as_array().expect("processes").iter().map(|p| &p["source"]).collect();
     assert_eq!(sources.len(), 3, "{sources:?}");
     for (arguments, expected) in [
-        (&["stacks", "leaked", "-o", "x"][..], "no measure is in all of these files"),
+        (&["stacks", "live", "-o", "x"][..], "no measure is in all of these files"),
         (&["stacks", "stacks", "-o", "x"], "stacks is named twice"),
         (&["stacks", "-o", "x.mallow"], "is the name of a recording"),
         (&["stacks", "nothing", "-o", "x"], "cannot read nothing"),

@@ -8,7 +8,7 @@ use harness::{Case, Outcome, Run, mallow, workspace};
 use serde_json::Value;
 
 /// Values of `--by`, in the order in which one is chosen where none is named.
-const MEASURES: [&str; 5] = ["allocations", "bytes", "peak", "leaked", "temporary"];
+const MEASURES: [&str; 5] = ["allocations", "bytes", "peak", "live", "temporary"];
 
 /// A file, its format's name, and which of [`MEASURES`] it has.
 type File = (&'static str, &'static str, [bool; 5]);
@@ -40,7 +40,7 @@ const DTRACE: &str = "\
            9
 ";
 const BPFTRACE: &str = "Attaching 1 probe...\n\n@bytes[\n    malloc+0\n    scratch+18\n    main+9\n]: 32000\n";
-const FOLDED: &str = "# mallow: leaked_bytes\nmain;scratch 64\nmain;grow 128\n";
+const FOLDED: &str = "# mallow: live_bytes\nmain;scratch 64\nmain;grow 128\n";
 
 fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
@@ -137,7 +137,6 @@ fn every_format_is_compared_or_it_is_said_why_not() {
         assert!(picture.status == 0 && picture.out().contains("Before: "), "{before} {after}: {}", picture.err());
     }
     // A file without stacks of the measure is compared by its totals, which are in no stack.
-    let (_, report) =
-        change(&compared(place, &["diff", "--json", "--by", "leaked"], "leak.massif", "leak.jemalloc"), "");
+    let (_, report) = change(&compared(place, &["diff", "--json", "--by", "live"], "leak.massif", "leak.jemalloc"), "");
     assert_eq!(number(&report["before"]["value"]), 224);
 }

@@ -63,8 +63,8 @@ fn heaptracks_files() {
     // heaptrack_print leaves out leaks that it knows.
     let (printed, error) = rounded(&figure(&print, "total memory leaked:"));
     let (suppressed, more) = rounded(&figure(&print, "suppressed leaks:"));
-    assert!((number(&json, "leaked_bytes") as f64 - printed - suppressed).abs() <= error + more, "{json:#}");
-    assert_eq!(number(&json, "leaked").to_string(), figure(&said, "leaked allocations:"));
+    assert!((number(&json, "live_bytes") as f64 - printed - suppressed).abs() <= error + more, "{json:#}");
+    assert_eq!(number(&json, "live").to_string(), figure(&said, "leaked allocations:"));
     // heaptrack_print takes a free that follows a free for that of the first kind of block.
     let temporary = figure(&print, "temporary memory allocations:").parse::<u64>().expect("a number");
     assert!(number(&json, "temporary").abs_diff(temporary) <= 3, "{json:#}");
@@ -88,7 +88,7 @@ fn heaptracks_files() {
 
     heaptrack(&["--raw", "-o", "raw"]);
     let raw = report(place.path(), "raw.raw.zst");
-    for key in ["allocations", "allocated_bytes", "frees", "leaked", "leaked_bytes", "peak_bytes"] {
+    for key in ["allocations", "allocated_bytes", "frees", "live", "live_bytes", "peak_bytes"] {
         assert_eq!(number(&raw, key), number(&json, key), "{key}");
     }
     assert_eq!(places(&raw, "allocations")[0].0, places(&json, "allocations")[0].0);
@@ -116,7 +116,7 @@ fn dhats_files() {
     for (label, bytes, blocks) in [
         ("Total:", "allocated_bytes", "allocations"),
         ("At t-gmax:", "peak_bytes", "peak"),
-        ("At t-end:", "leaked_bytes", "leaked"),
+        ("At t-end:", "live_bytes", "live"),
     ] {
         let line = said.lines().find(|l| l.contains(label)).unwrap_or_else(|| panic!("no {label} in {said}"));
         let numbers: Vec<u64> = line
@@ -151,7 +151,7 @@ fn massifs_files() {
         .filter_map(|words| words[3].clone().ok())
         .collect();
     assert_eq!(rows.iter().max(), Some(&number(&json, "peak_bytes")), "{print}");
-    assert_eq!(rows.last(), Some(&number(&json, "leaked_bytes")), "{print}");
+    assert_eq!(rows.last(), Some(&number(&json, "live_bytes")), "{print}");
 }
 
 /// As gperftools' own reader and Go's add it up.
@@ -163,16 +163,16 @@ fn heap_profiles_of_gperftools() {
     ran(run.env("LD_PRELOAD", Some(&library)).env("HEAPPROFILE", Some("heap")));
     let sqlite = tool("sqlite3");
     let json = report(place.path(), "heap.0001.heap");
-    for (option, key) in [("--alloc_objects", "allocations"), ("--inuse_objects", "leaked")] {
+    for (option, key) in [("--alloc_objects", "allocations"), ("--inuse_objects", "live")] {
         let run =
             Run::new(tool("google-pprof"), place.path()).args(["--text", option]).arg(&sqlite).arg("heap.0001.heap");
         assert_eq!(figure(&ran(run).out(), "Total:"), number(&json, key).to_string(), "{option}");
     }
-    assert_eq!(number(&json, "frees"), number(&json, "allocations") - number(&json, "leaked"));
+    assert_eq!(number(&json, "frees"), number(&json, "allocations") - number(&json, "live"));
     let raw = Raw::of(place.path(), "heap.0001.heap");
     assert_eq!(raw.sum("alloc_objects"), number(&json, "allocations"));
     assert_eq!(raw.sum("alloc_space"), number(&json, "allocated_bytes"));
-    assert_eq!(raw.sum("inuse_space"), number(&json, "leaked_bytes"));
+    assert_eq!(raw.sum("inuse_space"), number(&json, "live_bytes"));
     assert!(places(&json, "allocations").iter().any(|(f, _)| f.starts_with("sqlite3")), "names are looked up");
 }
 
@@ -189,11 +189,9 @@ fn heap_profiles_of_jemalloc() {
         let files = fs::read_dir(place.path()).expect("the place").flatten().map(|e| e.file_name());
         let file = files.map(|n| n.to_string_lossy().into_owned()).find(|n| n.starts_with(sample)).expect("a profile");
         let json = report(place.path(), &file);
-        for (option, key) in [
-            ("--alloc_objects", "allocations"),
-            ("--alloc_space", "allocated_bytes"),
-            ("--inuse_space", "leaked_bytes"),
-        ] {
+        for (option, key) in
+            [("--alloc_objects", "allocations"), ("--alloc_space", "allocated_bytes"), ("--inuse_space", "live_bytes")]
+        {
             let run =
                 Run::new(tool("jeprof"), place.path()).args(["--text", "--show_bytes", option]).arg(&sqlite).arg(&file);
             let theirs: u64 = figure(&ran(run).out(), "Total:").parse().expect("a number");
@@ -228,8 +226,8 @@ fn gos_profiles() {
     for (theirs, ours) in [
         ("alloc_objects", "allocations"),
         ("alloc_space", "allocated_bytes"),
-        ("inuse_objects", "leaked"),
-        ("inuse_space", "leaked_bytes"),
+        ("inuse_objects", "live"),
+        ("inuse_space", "live_bytes"),
     ] {
         assert_eq!(raw.sum(theirs), number(&json, ours), "{theirs}");
     }

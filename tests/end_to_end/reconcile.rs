@@ -10,7 +10,7 @@ const MEASURES: [(&str, &str); 5] = [
     ("allocations", "allocations"),
     ("bytes", "allocated_bytes"),
     ("peak", "peak_bytes"),
-    ("leaked", "leaked_bytes"),
+    ("live", "live_bytes"),
     ("temporary", "temporary"),
 ];
 
@@ -22,8 +22,8 @@ const KEYS: [&str; 12] = [
     "freed_bytes",
     "temporary",
     "temporary_bytes",
-    "leaked",
-    "leaked_bytes",
+    "live",
+    "live_bytes",
     "peak",
     "peak_bytes",
     "reallocs_in_place",
@@ -126,7 +126,7 @@ impl Views<'_> {
 
     fn leaks(&self, report: &Value) {
         let leaks = self.json(&["leaks"]);
-        for (all, each) in [("reported", "leaked"), ("reported_bytes", "leaked_bytes")] {
+        for (all, each) in [("reported", "live"), ("reported_bytes", "live_bytes")] {
             let sites = sum(&leaks["sites"], |site| number(site, each));
             let causes = sum(&leaks["leak_causes"], |cause| number(cause, each));
             // What libstdc++ keeps for itself is live, and not reported.
@@ -139,7 +139,7 @@ impl Views<'_> {
     fn timeline(&self, report: &Value) {
         // Of stacks that are chosen, the peak of the report is their share of the whole's; that of the chart is their own.
         let own_peak = self.filter.iter().any(|f| ["--focus", "--ignore"].contains(f));
-        for (by, peak, end) in [("live-bytes", "peak_bytes", "leaked_bytes"), ("live", "", "leaked")] {
+        for (by, peak, end) in [("live-bytes", "peak_bytes", "live_bytes"), ("live", "", "live")] {
             let chart = self.json(&["timeline", "--by", by]);
             let points = sum(&chart["points"], |p| number(p, "value"));
             let highest = number(&chart["points"][number(&chart, "highest_point") as usize], "value");
@@ -157,8 +157,8 @@ impl Views<'_> {
         let chart = self.json(&["timeline", "--by", "allocations"]);
         assert_eq!(sum(&chart["points"], |p| number(p, "value")), number(report, "allocations"), "{:?}", self.filter);
         let at = self.json(&["timeline", "--at", "end"]);
-        self.at_the_end(number(&at, "live"), number(report, "leaked"), report);
-        self.at_the_end(number(&at, "live_bytes"), number(report, "leaked_bytes"), report);
+        self.at_the_end(number(&at, "live"), number(report, "live"), report);
+        self.at_the_end(number(&at, "live_bytes"), number(report, "live_bytes"), report);
         if !own_peak {
             let at = self.json(&["timeline", "--at", "peak"]);
             let peak = ["peak", "peak_bytes"].map(|key| number(report, key));
@@ -166,10 +166,14 @@ impl Views<'_> {
         }
     }
 
-    /// What is live at the end leaked. What leaked in a process that ended before is not live any more.
-    fn at_the_end(&self, live: u64, leaked: u64, report: &Value) {
+    /// A report counts what was live when its process ended; what a process that ended before held is not live any more.
+    fn at_the_end(&self, live: u64, of_processes: u64, report: &Value) {
         let one = report["processes"].as_array().is_some_and(|all| all.len() == 1);
-        assert!(live == leaked || !one && live < leaked, "{live} of {leaked} are live at the end: {:?}", self.filter);
+        assert!(
+            live == of_processes || !one && live < of_processes,
+            "{live} of {of_processes} are live at the end: {:?}",
+            self.filter
+        );
     }
 }
 
@@ -290,11 +294,11 @@ fn live_blocks_are_those_allocated_and_not_yet_freed() {
         let (before, after) = (format!("..{at}ms"), format!("{at}ms.."));
         let freed = |time: &str| count(&["--time", time, "--when", "freed"], "allocations");
         assert_eq!(freed(&before) + freed(&after), number(report, "frees"), "{at}");
-        assert_eq!(count(&["--time", &before, "--when", "freed"], "leaked"), 0);
+        assert_eq!(count(&["--time", &before, "--when", "freed"], "live"), 0);
         let allocated = count(&["--time", &after], "allocations");
         let live = count(&["--time", &after, "--when", "live"], "allocations");
         // Those allocated before and live then are not freed before, nor left by a process that ended before.
-        let left_before = |p: &Value| if number(p, "end_ms") < at { number(p, "leaked") } else { 0 };
+        let left_before = |p: &Value| if number(p, "end_ms") < at { number(p, "live") } else { 0 };
         let gone = freed(&before) + sum(&report["processes"], left_before);
         assert_eq!(live, number(report, "allocations") - gone, "{at}");
         assert!(live >= allocated);

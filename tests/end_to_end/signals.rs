@@ -9,7 +9,7 @@ fn storm(how: &str) {
     for json in [&three.stat.json, &three.record.json] {
         assert!(number(json, "allocated_bytes") >= 5000 * 77777, "{how}: {json:#}");
     }
-    assert!(number(&three.record.json, "leaked_bytes") >= 5000 * 77777, "{how}");
+    assert!(number(&three.record.json, "live_bytes") >= 5000 * 77777, "{how}");
     assert_eq!(three.record.losses().1, 0, "{how}: damaged");
 }
 

@@ -32,14 +32,14 @@ fn the_highest_point_is_the_peak_at_any_resolution() {
             assert_eq!(points[number(&json, "highest_point") as usize], number(report, "peak_bytes"), "{count}");
             assert_eq!(number(&json, "total"), number(report, "peak_bytes"), "{count}");
             assert_eq!(number(&json, "highest_ms"), number(report, "peak_ms"), "{count}");
-            assert_eq!(number(&json, "at_end"), number(report, "leaked_bytes"), "{count}");
+            assert_eq!(number(&json, "at_end"), number(report, "live_bytes"), "{count}");
             assert!(points.len() <= count.parse().expect("a number"), "{}", points.len());
             adds_up(&json);
         }
     }
     let live = record.view_json(&["timeline", "--by", "live"]);
     assert!(number(&live, "total") >= number(report, "peak"));
-    assert_eq!(number(&live, "at_end"), number(report, "leaked"));
+    assert_eq!(number(&live, "at_end"), number(report, "live"));
     let allocations = record.view_json(&["timeline", "--by", "allocations", "--limit", "0"]);
     assert_eq!(points(&allocations).iter().sum::<u64>(), number(report, "allocations"));
     adds_up(&allocations);
@@ -91,8 +91,8 @@ fn the_heap_at_a_moment_has_the_reports_blocks() {
         }
     }
     let end = record.view_json(&["timeline", "--at", "end"]);
-    assert_eq!(number(&end, "live"), number(report, "leaked"));
-    assert_eq!(number(&end, "live_bytes"), number(report, "leaked_bytes"));
+    assert_eq!(number(&end, "live"), number(report, "live"));
+    assert_eq!(number(&end, "live_bytes"), number(report, "live_bytes"));
     assert_eq!(number(&record.view_json(&["timeline", "--at", "0"]), "live"), 0);
     let text = record.shown(&["timeline", "--at", "peak"]);
     assert!(text.starts_with("Live at ") && text.contains("sqlite3BtreeInsert"), "{text}");

@@ -97,7 +97,7 @@ fn trees_of_real_programs_add_up() {
         ] {
             let tree = record.view_json(&[&["tree"], arguments].concat());
             functions_are_known(&tree);
-            for key in ["allocations", "allocated_bytes", "frees", "leaked_bytes"] {
+            for key in ["allocations", "allocated_bytes", "frees", "live_bytes"] {
                 let sum = add_up(&tree["rows"], &tree["hidden"], key);
                 // Blocks of 0 bytes count as allocations, too.
                 assert_eq!(sum, number(&record.json, key) - foreign(&record, key), "{key} of {arguments:?}: {case:?}");

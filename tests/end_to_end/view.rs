@@ -19,7 +19,7 @@ impl Chance {
     }
 }
 
-const MEASURES: [&str; 6] = ["allocations", "bytes", "peak", "leaked", "temporary", "most"];
+const MEASURES: [&str; 6] = ["allocations", "bytes", "peak", "live", "temporary", "most"];
 const PATTERNS: [&str; 8] = ["main", "^left$", "shared|fresh", "calls.c", "no such", "(", "a b&c=d%+#", ""];
 
 /// Choices of a view, as names and values; None for a value of a flag that has none.
@@ -159,7 +159,7 @@ fn a_range_of_all_time_has_what_the_whole_has() {
     assert_eq!(own(&of("allocated"), "allocated_bytes"), own(&whole, "allocated_bytes"));
     assert_eq!(number(&of("freed"), "allocations"), number(&whole, "frees"));
     for choice in ["left", "live"] {
-        assert_eq!(number(&of(choice), "allocations"), number(&whole, "leaked"), "{choice}");
+        assert_eq!(number(&of(choice), "allocations"), number(&whole, "live"), "{choice}");
     }
     let flame = viewer.get(&format!("/api/flame?by=bytes&from={first}&to={last}")).json();
     assert_eq!(number(&flame, "total"), number(&whole, "allocated_bytes"));

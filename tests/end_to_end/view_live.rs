@@ -117,14 +117,14 @@ fn the_views_of_a_look_are_of_its_numbers() {
     assert!(filled["report"]["sites"].as_array().is_some_and(Vec::is_empty));
     // Of the same look as long as nobody asks for another one; rounded by site.
     let report = look(&viewer)["report"].clone();
-    let [top, flame] = ["/api/top?by=leaked", "/api/flame?by=leaked"].map(|path| viewer.get(path).json());
+    let [top, flame] = ["/api/top?by=live", "/api/flame?by=live"].map(|path| viewer.get(path).json());
     let live = report["live_bytes"]["value"].as_f64().expect("bytes");
-    for shown in [top["leaked_bytes"].as_f64(), flame["total"].as_f64()] {
+    for shown in [top["live_bytes"].as_f64(), flame["total"].as_f64()] {
         assert!(shown.is_some_and(|shown| (shown - live).abs() < 10.0), "{shown:?} of {live}");
     }
     let about = viewer.get("/api/about").json();
     assert_eq!((&about["live"], &about["format"]), (&target.pid().into(), &"mallow watch".into()));
-    assert_eq!(about["measures"], json!(["allocations", "bytes", "leaked"]));
+    assert_eq!(about["measures"], json!(["allocations", "bytes", "live"]));
     assert_eq!(viewer.get_with("/api/live", &[]).status, 401);
     for (path, status) in [("/api/rss", 422), ("/api/top?from=0&to=1", 422), ("/api/record", 404)] {
         assert_eq!(viewer.get(path).status, status, "{path}");

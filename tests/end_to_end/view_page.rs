@@ -125,8 +125,7 @@ fn the_answer_is_there_before_anything_is_clicked() {
     for (size, scheme) in SIZES.into_iter().zip(["light", "dark", "light"]) {
         let mut page = Page::of(&record, size);
         page.browser.prefer(scheme);
-        for (key, how) in [("peak_bytes", "formatBytes"), ("leaked_bytes", "formatBytes"), ("temporary", "formatCount")]
-        {
+        for (key, how) in [("peak_bytes", "formatBytes"), ("live_bytes", "formatBytes"), ("temporary", "formatCount")] {
             let written = page.written(how, number(&record.json, key));
             page.wait_for_text("#summary", &written);
         }

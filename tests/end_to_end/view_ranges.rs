@@ -6,16 +6,8 @@ use harness::{Case, Recorded, Run, Viewer, directory, mallow, number, program, s
 use serde_json::Value;
 
 /// What a range has of each count; the other counts are no sums over blocks.
-const COUNTS: [&str; 8] = [
-    "allocations",
-    "allocated_bytes",
-    "frees",
-    "freed_bytes",
-    "temporary",
-    "temporary_bytes",
-    "leaked",
-    "leaked_bytes",
-];
+const COUNTS: [&str; 8] =
+    ["allocations", "allocated_bytes", "frees", "freed_bytes", "temporary", "temporary_bytes", "live", "live_bytes"];
 
 type Rows = BTreeMap<String, Vec<(u64, u64)>>;
 

@@ -245,7 +245,7 @@ fn snapshots_are_read_by_views_and_by_go() {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let diff = shown(&["diff", "--by", "leaked", "--json"], &[first, last]);
+    let diff = shown(&["diff", "--by", "live", "--json"], &[first, last]);
     let diff: Value = serde_json::from_str(&diff).expect("JSON");
     assert!(diff["change"].as_i64().expect("a change") > 0, "{diff:#}");
     assert!(shown(&["leaks"], &[last]).contains("keep_request"));

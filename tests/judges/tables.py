@@ -20,7 +20,7 @@ def main():
         "columns": {name: columns(db, name) for name in ("sites", "events")},
         "sums": one(db, f"select {', '.join(f'sum({c})::bigint as {c}' for c in COUNTS)} from sites"),
         "of_events": one(db, OF_EVENTS),
-        "leaked_by_site": agrees(db, LEAKED, "leaked, leaked_bytes"),
+        "live_by_site": agrees(db, LEAKED, "live, live_bytes"),
         "allocated_by_site": agrees(db, ALLOCATED, "allocations, allocated_bytes"),
         "peak": one(db, PEAK)["peak"],
         "stacks": stacks(db),
@@ -28,7 +28,7 @@ def main():
 
 
 COUNTS = ["allocations", "allocated_bytes", "frees", "freed_bytes", "temporary", "temporary_bytes", "peak", "peak_bytes",
-          "leaked", "leaked_bytes", "reallocs_in_place", "reallocs_moved"]
+          "live", "live_bytes", "reallocs_in_place", "reallocs_moved"]
 
 OF_EVENTS = """
     select count(block) as allocations, sum(size)::bigint as allocated_bytes, count(freed_block) as frees,
@@ -39,7 +39,7 @@ OF_EVENTS = """
 
 # What was allocated and never freed, by site: the table of sites has to say the same.
 LEAKED = """
-    select site, count(*) as leaked, sum(size)::bigint as leaked_bytes
+    select site, count(*) as live, sum(size)::bigint as live_bytes
     from events where block is not null and block not in (select freed_block from events where freed_block is not null)
     group by site
 """

@@ -82,11 +82,11 @@ def leaks(recording, sites):
     found = {}
     gone = {scan["process"] for scan in recording.scans if scan["exec"]}
     for site, (process, stack) in zip(sites, recording.sites):
-        if site["leaked"] and process not in gone:
+        if site["live"] and process not in gone:
             frames = tuple(text for frame in recording.stack(stack)[0] for text in texts(recording, frame))
-            row = found.setdefault(frames, {"leaked": 0, "leaked_bytes": 0, "frames": frames})
-            row["leaked"] += site["leaked"]
-            row["leaked_bytes"] += site["leaked_bytes"]
+            row = found.setdefault(frames, {"live": 0, "live_bytes": 0, "frames": frames})
+            row["live"] += site["live"]
+            row["live_bytes"] += site["live_bytes"]
     return list(found.values())
 
 

@@ -248,14 +248,14 @@ class Decoder:
         for number in sorted(self.of_process.get(process, ())):
             block, counts = self.release(recording, number)
             self.give_up(recording, number, block)
-            first = counts["leaked"] == 0
-            counts["leaked"] += 1
-            counts["leaked_bytes"] += block.size
-            counts["oldest_leaked_ms"] = block.ms if first else min(counts["oldest_leaked_ms"], block.ms)
-            counts["youngest_leaked_ms"] = max(counts["youngest_leaked_ms"], block.ms)
+            first = counts["live"] == 0
+            counts["live"] += 1
+            counts["live_bytes"] += block.size
+            counts["oldest_live_ms"] = block.ms if first else min(counts["oldest_live_ms"], block.ms)
+            counts["youngest_live_ms"] = max(counts["youngest_live_ms"], block.ms)
 
     def finish(self, recording):
-        """What is live at the end of the file leaked. Then sites know what they held at the peak."""
+        """What is live at the end of the file is live at its end. Then sites know what they held at the peak."""
         for process in list(self.of_process):
             self.end(recording, process)
         for held, counts in zip(self.held, self.sums.sites):

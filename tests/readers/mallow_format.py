@@ -351,8 +351,8 @@ def known(number, things):
 
 
 COUNT_NAMES = (
-    "allocations allocated_bytes frees freed_bytes temporary temporary_bytes leaked leaked_bytes peak peak_bytes "
-    "reallocs_in_place reallocs_moved oldest_leaked_ms youngest_leaked_ms"
+    "allocations allocated_bytes frees freed_bytes temporary temporary_bytes live live_bytes peak peak_bytes "
+    "reallocs_in_place reallocs_moved oldest_live_ms youngest_live_ms"
 ).split()
 
 

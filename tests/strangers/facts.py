@@ -48,10 +48,10 @@ def of_statement(statement, document):
     kind = statement["kind"]
     lists = {places["by"]: places for places in document["largest"]}
     causes = document.get("leak_causes") or []
-    live = sum(cause["leaked_bytes"] for cause in causes)
-    live += (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
-    kept = sum(part["leaked_bytes"] for part in document.get("kept", []))
-    kept += (document.get("emergency_pool") or {}).get("leaked_bytes", 0)
+    live = sum(cause["live_bytes"] for cause in causes)
+    live += (document.get("leak_causes_hidden") or {}).get("live_bytes") or 0
+    kept = sum(part["live_bytes"] for part in document.get("kept", []))
+    kept += (document.get("emergency_pool") or {}).get("live_bytes", 0)
     if kind in ("kept", "reachable", "live_last"):
         found["kept_bytes"] = kept
     elif statement.get("kept"):
@@ -65,9 +65,9 @@ def of_statement(statement, document):
     elif kind == "lost":
         found["bytes"] = document["lost_bytes"]
     elif kind in ("reachable", "live_last") and causes:
-        found["bytes"], found["place_bytes"] = live, causes[0]["leaked_bytes"]
+        found["bytes"], found["place_bytes"] = live, causes[0]["live_bytes"]
     elif kind == "not_scanned":
-        found["bytes"] = sum(part["leaked_bytes"] for part in document["unscanned"])
+        found["bytes"] = sum(part["live_bytes"] for part in document["unscanned"])
     if "place_bytes" in found:
         found["place_share"] = share(found["place_bytes"], found["bytes"])
     elif "place_total" in found:
@@ -88,8 +88,8 @@ def contradictions(document):
                 "no block was lost",
                 f"{lost} lost, {len(document['unscanned'])} reasons for processes that were not scanned",
             )
-        elif kind == "nothing_live" and document["leaked"] > document.get("live_at_exec_blocks", 0):
-            yield "nothing was live at the end", f"{document['leaked']:,} blocks"
+        elif kind == "nothing_live" and document["live"] > document.get("live_at_exec_blocks", 0):
+            yield "nothing was live at the end", f"{document['live']:,} blocks"
         elif kind == "nothing_allocated" and document["allocations"]:
             yield "nothing was allocated", f"{document['allocations']:,} allocations"
         elif kind == "reachable" and lost:
@@ -121,13 +121,13 @@ def of_report(document):
         "families": families(document["families"]),
         "temporary_share": share(document["temporary"], document["allocations"]),
         "peak_when": share(document["peak_ms"], document["duration_ms"]),
-        "unscanned_bytes": sum(part["leaked_bytes"] for part in document.get("unscanned", [])),
+        "unscanned_bytes": sum(part["live_bytes"] for part in document.get("unscanned", [])),
         "small_suggestions": sum(not matters(insight) for insight in document.get("insights") or []),
         "zero": 0,
     }
-    facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
-    facts["kept_bytes"] = [kept["leaked_bytes"] for kept in document.get("kept", [])]
-    facts["kept_blocks"] = [kept["leaked"] for kept in document.get("kept", [])]
+    facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("live_bytes")
+    facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
+    facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
     highest = document.get("highest_rss")
     if highest:
         facts |= {
@@ -148,7 +148,7 @@ MEASURE = {
     "allocations": "allocations",
     "bytes": "allocated_bytes",
     "peak": "peak_bytes",
-    "leaked": "leaked_bytes",
+    "live": "live_bytes",
     "temporary": "temporary",
 }
 
@@ -158,7 +158,7 @@ def of_place(place, word, whole, names):
     return {
         "amount": place[word],
         "share": share(place[word], whole),
-        "times": place.get("heads") or place.get("leaked"),
+        "times": place.get("heads") or place.get("live"),
         "sites": place["sites"],
         **names,
     }
@@ -166,12 +166,12 @@ def of_place(place, word, whole, names):
 
 def of_cause(cause, whole):
     """A leak of `mallow leaks`: heads are the leaks, and they hold the other blocks."""
-    heads = cause.get("heads") or cause["leaked"]
+    heads = cause.get("heads") or cause["live"]
     return {
-        "amount": cause["leaked_bytes"],
-        "share": share(cause["leaked_bytes"], whole),
+        "amount": cause["live_bytes"],
+        "share": share(cause["live_bytes"], whole),
         "times": heads,
-        "held": cause["leaked"] - heads,
+        "held": cause["live"] - heads,
         "sites": cause["sites"],
         "oldest": cause["oldest_ms"],
         "youngest": cause["youngest_ms"],
@@ -184,12 +184,12 @@ def of_leaks(document):
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
     # A sentence for each reason.
-    facts["unscanned_bytes"] = [part["leaked_bytes"] for part in document.get("unscanned", [])]
-    facts["unscanned_blocks"] = [part["leaked"] for part in document.get("unscanned", [])]
-    facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("leaked_bytes")
-    facts["kept_bytes"] = [kept["leaked_bytes"] for kept in document.get("kept", [])]
-    facts["kept_blocks"] = [kept["leaked"] for kept in document.get("kept", [])]
-    facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("leaked")
+    facts["unscanned_bytes"] = [part["live_bytes"] for part in document.get("unscanned", [])]
+    facts["unscanned_blocks"] = [part["live"] for part in document.get("unscanned", [])]
+    facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("live_bytes")
+    facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
+    facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
+    facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("live")
     # Suppressed blocks are in neither list of the text; JSON's sums have them.
     for word, suppressed in (("reachable_blocks", "suppressed"), ("reachable_bytes", "suppressed_bytes")):
         if word in document:

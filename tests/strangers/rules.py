@@ -4,7 +4,7 @@ LIVE_HEAP = (
     r"(?:; {bytes:highest_live_bytes} of (?:it|that) live heap(?:, {share:highest_live_share}| .+, older blocks are not known)"
     r"|; live heap was {bytes:highest_live_bytes}, not all of it in memory)?"
 )
-LIVE = r"(?:live at end|live) {count:leaked} {bytes:leaked_bytes}(?: of the recording;?| when the profile was taken;?)?"
+LIVE = r"(?:live at end|live) {count:live} {bytes:live_bytes}(?: of the recording;?| when the profile was taken;?)?"
 OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
@@ -62,7 +62,7 @@ LISTS = {
     "Most allocations": "allocations",
     "Most allocated bytes": "bytes",
     "Most temporary allocations": "temporary",
-    "Most bytes live at the end": "leaked",
+    "Most bytes live at the end": "live",
 }
 """Headings of places, and the list of the JSON that follows."""
 

@@ -17,8 +17,8 @@ TOTALS = {
     "freed_bytes": 2_340,
     "temporary": 2,
     "temporary_bytes": 200,
-    "leaked": 3,
-    "leaked_bytes": 10_000,
+    "live": 3,
+    "live_bytes": 10_000,
     "peak": 5,
     "peak_bytes": 11_000,
     "reallocs_in_place": 1,
@@ -87,7 +87,7 @@ REPORT = {
     },
     "largest": [places("peak", "peak_bytes"), places("allocations", "allocations")],
     "leak_causes_in_all": 1,
-    "leak_causes": [{**PLACE, "leaked": 3, "leaked_bytes": 10_000}],
+    "leak_causes": [{**PLACE, "live": 3, "live_bytes": 10_000}],
     "leak_causes_hidden": None,
     "live_at_exec_blocks": 0,
     "live_at_exec_bytes": 0,
@@ -143,15 +143,15 @@ Verdict: 4.00 kB lost, all from grow a.c:3; 11.0 kB at the peak, 75.0 % from gro
 """
 LEAKS = {
     "command": ["leak", "3"],
-    "leaked": 3,
-    "leaked_bytes": 10_000,
+    "live": 3,
+    "live_bytes": 10_000,
     "reported": 3,
     "reported_bytes": 10_000,
     "suppressed": 0,
     "suppressed_bytes": 0,
-    "sites": [{"leaked": 3, "leaked_bytes": 10_000}],
+    "sites": [{"live": 3, "live_bytes": 10_000}],
     "hidden": None,
-    "leak_causes": [{"leaked": 3, "leaked_bytes": 10_000}],
+    "leak_causes": [{"live": 3, "live_bytes": 10_000}],
     "leak_causes_hidden": None,
     "live_at_exec_blocks": 0,
     "live_at_exec_bytes": 0,
@@ -161,7 +161,7 @@ LEAKS = {
     "reachable_bytes": 6_000,
     "unscanned": [],
 }
-CAUSE = {"leaked": 1, "leaked_bytes": 4_000, "sites": 1, "oldest_ms": 167, "youngest_ms": 167, "heads": 1}
+CAUSE = {"live": 1, "live_bytes": 4_000, "sites": 1, "oldest_ms": 167, "youngest_ms": 167, "heads": 1}
 LOST = {**LEAKS, "leak_causes": [CAUSE]}
 LEAKS_TEXT = """4.00 kB in 1 block lost: nothing points to it
 

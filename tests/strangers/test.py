@@ -104,7 +104,7 @@ class Falsehoods(unittest.TestCase):
             self.assertTrue(found_by(text, record=self.falsified(report_json={**REPORT, "verdict": verdict})), verdict)
 
     def test_totals(self):
-        for word in ("allocations", "allocated_bytes", "frees", "leaked", "leaked_bytes"):
+        for word in ("allocations", "allocated_bytes", "frees", "live", "live_bytes"):
             false = {**REPORT, word: REPORT[word] + 1}
             self.assertEqual(len(found_by(totals, record=self.falsified(report_json=false))), 1, word)
         for word in ("allocations", "allocated_bytes", "frees"):
@@ -448,7 +448,8 @@ class Oracles(unittest.TestCase):
 
     def test_memchecks_document(self):
         document = b"""<valgrindoutput><error><kind>InvalidRead</kind></error>
-        <error><kind>Leak_DefinitelyLost</kind><xwhat><leakedbytes>48</leakedbytes><leakedblocks>2</leakedblocks></xwhat></error>
+        <error><kind>Leak_DefinitelyLost</kind><xwhat><text>1,056 (48 direct, 1,008 indirect) bytes in 2 blocks</text>
+        <leakedbytes>1056</leakedbytes><leakedblocks>2</leakedblocks></xwhat></error>
         <error><kind>Leak_IndirectlyLost</kind><xwhat><leakedbytes>8</leakedbytes><leakedblocks>1</leakedblocks></xwhat></error>
         <error><kind>Leak_PossiblyLost</kind><xwhat><leakedbytes>5</leakedbytes><leakedblocks>1</leakedblocks></xwhat></error></valgrindoutput>"""
         sums = memcheck.add_up([document, document])

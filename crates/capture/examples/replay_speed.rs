@@ -60,7 +60,7 @@ fn measure(name: &str, words: &[u64]) -> io::Result<()> {
         "{name}: {all} events, {} sites, {} stacks, {} live",
         profile.sites.len(),
         profile.stacks.len(),
-        profile.totals.leaked
+        profile.totals.live
     );
     println!(
         "  replayed {:.1} ns an event, replayed and written {:.1}; closed in {finished:.1?}",

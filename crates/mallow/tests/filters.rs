@@ -45,7 +45,7 @@ fn number(report: &Value, key: &str) -> u64 {
 /// grows to 32, 64, …, 4096, and 3 of 64 that leak.
 #[test]
 fn filters_leave_what_can_be_counted_by_hand() {
-    for (filters, allocations, bytes, leaked) in [
+    for (filters, allocations, bytes, live) in [
         ("--process leak", 2224, 2 * 449_968, 6),
         ("--process leak --size 32", 2002, 64_064, 0),
         ("--process leak --size 4k..", 202, 2 * (100 * 4096 + 4096), 0),
@@ -57,8 +57,8 @@ fn filters_leave_what_can_be_counted_by_hand() {
         ("--process leak --time 0.. --when freed", 2218, 2 * (449_968 - 192), 0),
     ] {
         let report = json(&format!("report --json {filters}"));
-        let numbers = ["allocations", "allocated_bytes", "leaked"].map(|key| number(&report, key));
-        assert_eq!(numbers, [allocations, bytes, leaked], "{filters}");
+        let numbers = ["allocations", "allocated_bytes", "live"].map(|key| number(&report, key));
+        assert_eq!(numbers, [allocations, bytes, live], "{filters}");
         assert!(report["filters"].is_object(), "{filters}");
     }
     assert_eq!(json("report --json").get("filters"), None);
@@ -66,7 +66,7 @@ fn filters_leave_what_can_be_counted_by_hand() {
 
 #[test]
 fn views_agree_on_what_is_left() {
-    for (filters, allocations, bytes, leaked) in [
+    for (filters, allocations, bytes, live) in [
         ("--process leak --size 32..65", 2010, 2 * (1000 * 32 + 32 + 64 + 3 * 64), 6),
         ("--focus read_config|scratch --hide main", 2006, 2 * (1000 * 32 + 3 * 64), 6),
     ] {
@@ -74,7 +74,7 @@ fn views_agree_on_what_is_left() {
         let self_sums: u64 =
             top["functions"].as_array().into_iter().flatten().map(|f| number(&f["self"], "allocated_bytes")).sum();
         assert_eq!((number(&top, "allocations"), self_sums), (allocations, bytes), "{filters}");
-        assert_eq!(number(&json(&format!("leaks --json {filters}")), "leaked"), leaked, "{filters}");
+        assert_eq!(number(&json(&format!("leaks --json {filters}")), "live"), live, "{filters}");
     }
 }
 
@@ -88,8 +88,8 @@ fn processes_and_times_add_up_to_the_whole() {
         "freed_bytes",
         "temporary",
         "temporary_bytes",
-        "leaked",
-        "leaked_bytes",
+        "live",
+        "live_bytes",
     ];
     let processes = whole["processes"].as_array().expect("processes");
     assert!(processes.len() >= 3);
@@ -152,7 +152,7 @@ fn small_rows_are_left_out_and_added_up() {
     for (view, rows, kept, hidden, key, sum) in [
         ("top --json", "functions", 2, 2, "allocations", 2 * (9 + 3)),
         ("top --json --by bytes", "functions", 2, 2, "allocated_bytes", 2 * (8176 + 192)),
-        ("leaks --json", "sites", 1, 0, "leaked_bytes", 0),
+        ("leaks --json", "sites", 1, 0, "live_bytes", 0),
         ("list --json .", "functions", 3, 2, "allocations", 2 * (9 + 3)),
         ("timeline --json --at peak", "places", 1, 1, "live_bytes", 0),
     ] {
@@ -170,7 +170,7 @@ fn small_rows_are_left_out_and_added_up() {
         let key = match by {
             "bytes" => "allocated_bytes",
             "peak" => "peak_bytes",
-            "leaked" => "leaked_bytes",
+            "live" => "live_bytes",
             by => by,
         };
         let shown = list["largest"].as_array().expect("places");

@@ -62,14 +62,13 @@ fn the_report_names_functions_and_lines() {
 #[test]
 fn json_counts_what_can_be_counted_by_hand() {
     let report = json(&["report", "--json", "leak.mallow"]);
-    let numbers =
-        ["allocations", "frees", "remaining", "leaked", "leaked_bytes", "peak_bytes"].map(|k| report[k].as_i64());
+    let numbers = ["allocations", "frees", "remaining", "live", "live_bytes", "peak_bytes"].map(|k| report[k].as_i64());
     assert_eq!(numbers, [1112, 1109, 3, 3, 192, 409_792].map(Some));
     let top = json(&["top", "--json", "--by", "temporary", "leak.mallow"]);
     assert_eq!(top["functions"][0]["function"], "scratch");
     assert_eq!(top["functions"][0]["self"]["temporary"], 1000);
     let leaks = json(&["leaks", "--json", "leak.mallow"]);
-    assert_eq!((leaks["sites"][0]["leaked"].as_u64(), leaks["reported_bytes"].as_u64()), (Some(3), Some(192)));
+    assert_eq!((leaks["sites"][0]["live"].as_u64(), leaks["reported_bytes"].as_u64()), (Some(3), Some(192)));
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn top_sorts_by_the_chosen_measure() {
     for (arguments, first) in [
         (&["top", "leak.mallow"][..], "scratch leak.c"),
         (&["top", "--by", "peak", "leak.mallow"], "build_table leak.c"),
-        (&["top", "--by", "leaked", "leak.mallow"], "read_config leak.c"),
+        (&["top", "--by", "live", "leak.mallow"], "read_config leak.c"),
         (&["top", "--cum", "leak.mallow"], "main leak.c"),
     ] {
         let output = mallow(arguments);

@@ -232,8 +232,8 @@ mod tests {
             stack,
             counts,
             patterns: Default::default(),
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
+            live_oldest_ms: 0,
+            live_youngest_ms: 0,
             precisions: None,
         });
         profile.totals = counts;

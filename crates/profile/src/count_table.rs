@@ -30,13 +30,13 @@ macro_rules! count_table {
                 /// Their requested bytes.
                 temporary_bytes,
             }
-            Leaked "leaked blocks" {
+            Live "live blocks" {
                 /// Blocks live when their process, or the recording, ended.
-                leaked,
+                live,
             }
-            LeakedBytes "leaked bytes" {
+            LiveBytes "live bytes" {
                 /// Their requested bytes.
-                leaked_bytes,
+                live_bytes,
             }
             Peak "blocks live at the peak" {
                 /// Blocks live at the recording's peak.

@@ -75,6 +75,6 @@ pub enum Event {
         /// See above.
         this_thread: bool,
     },
-    /// The process ended: its live blocks leaked. The moment's thread means nothing.
+    /// The process ended: its live blocks are gone. The moment's thread means nothing.
     EndProcess,
 }

@@ -537,8 +537,8 @@ mod tests {
             stack: StackId(0),
             counts: Default::default(),
             patterns: Default::default(),
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
+            live_oldest_ms: 0,
+            live_youngest_ms: 0,
             precisions: None,
         };
         let stranger = Site { process: ProcessId(1), ..site.clone() };

@@ -59,30 +59,30 @@ pub struct Precisions {
     pub allocations: Precision,
     /// Of `Counts::allocated_bytes`.
     pub allocated_bytes: Precision,
-    /// Of `Counts::leaked`.
-    pub leaked: Precision,
-    /// Of `Counts::leaked_bytes`.
-    pub leaked_bytes: Precision,
+    /// Of `Counts::live`.
+    pub live: Precision,
+    /// Of `Counts::live_bytes`.
+    pub live_bytes: Precision,
 }
 
 impl Precisions {
     /// The quantities, in the order of [`Precisions::each_mut`].
     pub const QUANTITIES: [Quantity; 4] =
-        [Quantity::Allocations, Quantity::AllocatedBytes, Quantity::Leaked, Quantity::LeakedBytes];
+        [Quantity::Allocations, Quantity::AllocatedBytes, Quantity::Live, Quantity::LiveBytes];
 
     /// Of counts that were counted.
     pub fn exact(counts: &Counts) -> Self {
         Self {
             allocations: Precision::exact(counts.allocations),
             allocated_bytes: Precision::exact(counts.allocated_bytes),
-            leaked: Precision::exact(counts.leaked),
-            leaked_bytes: Precision::exact(counts.leaked_bytes),
+            live: Precision::exact(counts.live),
+            live_bytes: Precision::exact(counts.live_bytes),
         }
     }
 
     /// Each of them.
     pub fn each_mut(&mut self) -> [&mut Precision; 4] {
-        [&mut self.allocations, &mut self.allocated_bytes, &mut self.leaked, &mut self.leaked_bytes]
+        [&mut self.allocations, &mut self.allocated_bytes, &mut self.live, &mut self.live_bytes]
     }
 
     /// The one of a quantity, if samples have it.
@@ -90,8 +90,8 @@ impl Precisions {
         match quantity {
             Quantity::Allocations => Some(&self.allocations),
             Quantity::AllocatedBytes => Some(&self.allocated_bytes),
-            Quantity::Leaked => Some(&self.leaked),
-            Quantity::LeakedBytes => Some(&self.leaked_bytes),
+            Quantity::Live => Some(&self.live),
+            Quantity::LiveBytes => Some(&self.live_bytes),
             _ => None,
         }
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn each_quantity_is_added_to_itself() {
-        let counts = Counts { allocations: 1, allocated_bytes: 2, leaked: 3, leaked_bytes: 4, ..Counts::default() };
+        let counts = Counts { allocations: 1, allocated_bytes: 2, live: 3, live_bytes: 4, ..Counts::default() };
         let mut sum = Some(Box::new(Precisions::exact(&counts)));
         add_precisions(&mut sum, Some(&Precisions::exact(&counts)));
         add_precisions(&mut sum, None);

@@ -14,7 +14,7 @@ macro_rules! define_quantities {
             Families,
             /// How long it took, and when the peak was.
             Times,
-            /// When leaked blocks were allocated.
+            /// When the blocks live at the end were allocated.
             Ages,
             /// What the wall clock showed at the start.
             Started,
@@ -123,6 +123,6 @@ mod tests {
         let held: Vec<_> = Quantity::ALL.into_iter().filter(|&quantity| some.has(quantity)).collect();
         assert_eq!(held, [Quantity::Peak, Quantity::Events]);
         assert_eq!(Quantities::of(&Quantity::ALL).and(some), some);
-        assert_eq!(Quantities::of(&[Quantity::Leaked]).and(some), Quantities::default());
+        assert_eq!(Quantities::of(&[Quantity::Live]).and(some), Quantities::default());
     }
 }

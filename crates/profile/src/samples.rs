@@ -100,7 +100,7 @@ pub enum SampleEvent {
         /// How much of what.
         lost: Lost,
     },
-    /// Nothing more comes from this process; what is live leaked.
+    /// Nothing more comes from this process; what is live is live at the end.
     ProcessEnded {
         /// Which.
         process: ProcessId,

@@ -17,10 +17,10 @@ pub struct Site {
     pub counts: Counts,
     /// What it does with its blocks.
     pub patterns: Habits,
-    /// When the oldest and the youngest of the leaked blocks were allocated, ms since the recording began; 0 without leaks.
-    pub leaked_oldest_ms: u64,
-    /// See `leaked_oldest_ms`.
-    pub leaked_youngest_ms: u64,
+    /// When the oldest and the youngest of the blocks live at the end were allocated, ms since the recording began; 0 without them.
+    pub live_oldest_ms: u64,
+    /// See `live_oldest_ms`.
+    pub live_youngest_ms: u64,
     /// How precise its counts are, where they are estimates and that is known. Boxed: recordings have millions of sites and none of this.
     pub precisions: Option<Box<Precisions>>,
 }
@@ -28,7 +28,7 @@ pub struct Site {
 impl Site {
     /// One of which nothing else is known: no patterns, no ages of leaks, and counts that are exact or of unknown precision.
     pub fn of(process: ProcessId, stack: StackId, counts: Counts) -> Self {
-        let (patterns, leaked_oldest_ms, leaked_youngest_ms, precisions) = Default::default();
-        Self { process, stack, counts, patterns, leaked_oldest_ms, leaked_youngest_ms, precisions }
+        let (patterns, live_oldest_ms, live_youngest_ms, precisions) = Default::default();
+        Self { process, stack, counts, patterns, live_oldest_ms, live_youngest_ms, precisions }
     }
 }

@@ -95,17 +95,17 @@ impl Builder {
     }
 }
 
-/// Counts of blocks of one size, some of them temporary and some leaked; the rest is live at the peak.
-pub fn blocks(allocations: u64, size: u64, temporary: u64, leaked: u64) -> Counts {
+/// Counts of blocks of one size, some of them temporary and some live at the end; the rest is live at the peak.
+pub fn blocks(allocations: u64, size: u64, temporary: u64, live: u64) -> Counts {
     Counts {
         allocations,
         allocated_bytes: allocations * size,
-        frees: allocations - leaked,
-        freed_bytes: (allocations - leaked) * size,
+        frees: allocations - live,
+        freed_bytes: (allocations - live) * size,
         temporary,
         temporary_bytes: temporary * size,
-        leaked,
-        leaked_bytes: leaked * size,
+        live,
+        live_bytes: live * size,
         peak: allocations - temporary,
         peak_bytes: (allocations - temporary) * size,
         ..Counts::default()
@@ -141,14 +141,14 @@ pub fn parser() -> Profile {
         &stack(&["strdup!libc.so.6", "app::Cache::put@/src/app/cache.h:31 | app::load@/src/app/load.cc:91"]),
         blocks(12, 1000, 0, 12),
     );
-    (cache.leaked_oldest_ms, cache.leaked_youngest_ms) = (10, 1650);
+    (cache.live_oldest_ms, cache.live_youngest_ms) = (10, 1650);
     b.site(parent, &stack(&["+0x12f0!libplugin.so", "+0x1400!libplugin.so"]), blocks(7, 1_000_000, 0, 0));
     let early = b.site(
         child,
         &["_dl_new_object!ld-linux-x86-64.so.2", "_dl_map_object!ld-linux-x86-64.so.2"],
         blocks(3, 1200, 0, 3),
     );
-    (early.leaked_oldest_ms, early.leaked_youngest_ms) = (700, 700);
+    (early.live_oldest_ms, early.live_youngest_ms) = (700, 700);
     let mut profile = b.profile;
     profile.command = ["program", "--rows", "9000"].map(str::to_owned).to_vec();
     profile.started_unix_ms = 1_700_000_000_000;

@@ -54,7 +54,7 @@ fn heaptracks_data() {
     ] {
         let Foreign { profile, addresses, remarks } = read_file(file);
         let t = profile.totals;
-        assert_eq!((t.allocations, t.frees, t.leaked, t.leaked_bytes), (1113, 1110, 3, 192));
+        assert_eq!((t.allocations, t.frees, t.live, t.live_bytes), (1113, 1110, 3, 192));
         assert_eq!((t.allocated_bytes, t.freed_bytes), (449_968 + 72_704, 449_968 + 72_704 - 192));
         assert_eq!((t.peak, t.peak_bytes), (104, 409_792 + 72_704));
         assert_eq!(t.temporary, temporary);
@@ -106,11 +106,11 @@ fn raw_data_has_link_time_addresses() {
 fn what_heaptrack_print_prints() {
     let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/leak.heaptrack_print"));
     let t = profile.totals;
-    assert_eq!((t.allocations, t.temporary, t.leaked_bytes, t.peak_bytes), (1113, 1011, 192, 482_500));
+    assert_eq!((t.allocations, t.temporary, t.live_bytes, t.peak_bytes), (1113, 1011, 192, 482_500));
     let all = stacks(&profile);
     assert_eq!(site(&all, "scratch").iter().map(|c| c.allocations).sum::<u64>(), 1000);
     assert_eq!(site(&all, "build_table").iter().map(|c| c.peak_bytes).sum::<u64>(), 409_600);
-    assert_eq!(site(&all, "read_config").iter().map(|c| c.leaked_bytes).sum::<u64>(), 192);
+    assert_eq!(site(&all, "read_config").iter().map(|c| c.live_bytes).sum::<u64>(), 192);
     let scratch =
         all.iter().find(|(stack, _)| stack.contains(&"scratch".to_owned())).map(|(stack, _)| stack.as_slice());
     assert_eq!(&scratch.expect("a stack")[..2], ["scratch", "main"]);
@@ -136,7 +136,7 @@ fn dhats_json() {
     let profile = read_file(include_bytes!("files/leak.dhat")).profile;
     let t = profile.totals;
     assert_eq!((t.allocations, t.allocated_bytes, t.frees, t.freed_bytes), (1112, 449_968, 1109, 449_776));
-    assert_eq!((t.peak, t.peak_bytes, t.leaked, t.leaked_bytes), (103, 409_792, 3, 192));
+    assert_eq!((t.peak, t.peak_bytes, t.live, t.live_bytes), (103, 409_792, 3, 192));
     assert!(!profile.has(Quantity::Temporary) && !profile.has(Quantity::Times));
     let all = stacks(&profile);
     assert_eq!(all[1].0, ["malloc", "scratch", "main"]);
@@ -165,11 +165,11 @@ fn dhats_inlined_functions_and_its_time() {
 #[test]
 fn massifs_snapshots() {
     let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/leak.massif"));
-    assert_eq!((profile.totals.peak_bytes, profile.totals.leaked_bytes), (409_792, 224));
+    assert_eq!((profile.totals.peak_bytes, profile.totals.live_bytes), (409_792, 224));
     let all = stacks(&profile);
     assert_eq!(all[0].0, ["build_table", "main"]);
     assert_eq!((all[0].1.peak_bytes, all.len()), (409_600, 2));
-    assert_eq!(has(&profile), [Quantity::LeakedBytes, Quantity::PeakBytes]);
+    assert_eq!(has(&profile), [Quantity::LiveBytes, Quantity::PeakBytes]);
     assert!(remarks[0].contains("67 snapshots"), "{remarks:?}");
 }
 
@@ -180,9 +180,9 @@ fn massifs_trees_and_times() {
         \x20 n0: 10 in 5 places, all below massif's threshold (1.00%)\n n0: 10 in 7 places, all below massif's threshold (1.00%)\n\
         #-----------\nsnapshot=1\n#-----------\ntime=2500\nmem_heap_B=7\nheap_tree=empty\n";
     let profile = of_text(text).profile;
-    let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join(","), c.peak_bytes, c.leaked_bytes)).collect();
+    let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join(","), c.peak_bytes, c.live_bytes)).collect();
     // 20 of f's 90 have no node of their own, and 10 are below the threshold.
-    let row = |stack: &str, peak, leaked| (stack.to_owned(), peak, leaked);
+    let row = |stack: &str, peak, live| (stack.to_owned(), peak, live);
     assert_eq!(rows, [row("f,g", 60, 0), row("f", 30, 0), row("", 10, 7)]);
     assert_eq!((profile.duration_ms, profile.peak_ms, profile.command.join(" ")), (2500, 1500, "a b".to_owned()));
     assert!(refused(text.replace("n0: 60 0x2", "x0: 60 0x2").as_bytes()).contains("line 12: this is no node"));
@@ -196,7 +196,7 @@ fn heap_profiles_of_gperftools_and_jemalloc() {
     ] {
         let Foreign { profile, addresses, .. } = read_file(file);
         let t = profile.totals;
-        assert_eq!((t.allocations, t.leaked, t.leaked_bytes), (1112 + more.0, 3 + more.0, 192 + more.1));
+        assert_eq!((t.allocations, t.live, t.live_bytes), (1112 + more.0, 3 + more.0, 192 + more.1));
         assert!(t.allocated_bytes >= 449_968 && t.frees == 1109 && profile.has(Quantity::FreedBytes));
         assert_eq!((addresses, profile.command.join(" ")), (Addresses::FileOffsets, "/opt/demo/leak".to_owned()));
         let leak = profile.modules.iter().position(|m| m.path == "/opt/demo/leak").expect("the program");
@@ -213,7 +213,7 @@ fn samples_are_scaled_up() {
     let gperftools = "heap profile: 3: 3000 [ 3: 3000] @ heap_v2/1000\n 3: 3000 [ 3: 3000] @ 0x10 0x20\n";
     for text in [jemalloc, gperftools] {
         let profile = of_text(text).profile;
-        assert_eq!((profile.totals.leaked, profile.totals.leaked_bytes), (5, 4746), "{text}");
+        assert_eq!((profile.totals.live, profile.totals.live_bytes), (5, 4746), "{text}");
         assert_eq!(profile.origin.as_ref().and_then(|o| o.sampled_bytes), Some(1000));
         assert_eq!(profile.has(Quantity::Allocations), text == gperftools);
         assert_eq!(stacks(&profile)[0].0, ["0x10", "0x20"]);
@@ -287,9 +287,9 @@ fn folded_stacks() {
     let row = |stack: &str, n| (stack.to_owned(), n);
     assert_eq!(rows, [row("0x12|g(int, char)|f|main", 3), row("f|main", 5), row("main", 1)]);
     assert_eq!(remarks, ["folded stacks do not say what they count: taken for allocations"]);
-    let marked = of_text("# mallow: leaked_bytes\nmain;f 30\n");
-    assert_eq!((marked.profile.totals.leaked_bytes, marked.remarks.len()), (30, 0));
-    assert_eq!(has(&marked.profile), [Quantity::LeakedBytes]);
+    let marked = of_text("# mallow: live_bytes\nmain;f 30\n");
+    assert_eq!((marked.profile.totals.live_bytes, marked.remarks.len()), (30, 0));
+    assert_eq!(has(&marked.profile), [Quantity::LiveBytes]);
     assert!(refused(b"a;b 1\nno number here\n").contains("neither a recording"));
 }
 

@@ -29,8 +29,8 @@ fn site() -> impl Strategy<Value = Site> {
     let counts = any::<[u32; 4]>().prop_map(|[a, b, c, d]| Counts {
         allocations: a.into(),
         allocated_bytes: b.into(),
-        leaked: c.into(),
-        leaked_bytes: d.into(),
+        live: c.into(),
+        live_bytes: d.into(),
         frees: u64::from(a) + u64::from(c),
         ..Counts::default()
     });
@@ -43,8 +43,8 @@ fn site_of((process, stack, counts, patterns, oldest, youngest): (u32, u32, Coun
         stack: StackId(stack),
         counts,
         patterns: patterns.into(),
-        leaked_oldest_ms: oldest,
-        leaked_youngest_ms: youngest,
+        live_oldest_ms: oldest,
+        live_youngest_ms: youngest,
         precisions: None,
     }
 }
@@ -185,10 +185,10 @@ proptest! {
         prop_assert!(!sound || profile.sites.iter().all(|site| (site.stack.0 as usize) < profile.stacks.len()));
         let report = overview(&profile, 3);
         prop_assert!(report.largest.iter().all(|l| l.largest.len() <= 3));
-        let leaked: u64 = profile.sites.iter().map(|s| s.counts.leaked).sum();
+        let live: u64 = profile.sites.iter().map(|s| s.counts.live).sum();
         let suppressions = Suppressions::parse("leak:a*b$\nleak:^/\n").expect("a good file");
         let report = leaks(&profile, &suppressions, 3);
-        prop_assert_eq!(report.reported + report.suppressed, leaked);
+        prop_assert_eq!(report.reported + report.suppressed, live);
         for by in Measure::ALL {
             top(&profile, TopOptions { by, cum, raw, limit: 2 });
             tree(&profile, TreeOptions { by, callers: cum, raw, depth: 2, min: 1, limit: 2 });
@@ -296,8 +296,8 @@ proptest! {
         let function = b.strings.intern(&name);
         b.frames.push(Frame { module: None, address: 1, exact: false, start: None, lines: vec![Line { function, file: None, line: 0 }] });
         let stack = b.stacks.push(mallow_profile::Stacks::ROOT, FrameId(0));
-        let counts = Counts { leaked: 1, ..Counts::default() };
-        b.sites.push(Site { process: ProcessId(0), stack, counts, patterns: Default::default(), leaked_oldest_ms: 0, leaked_youngest_ms: 0, precisions: None });
+        let counts = Counts { live: 1, ..Counts::default() };
+        b.sites.push(Site { process: ProcessId(0), stack, counts, patterns: Default::default(), live_oldest_ms: 0, live_youngest_ms: 0, precisions: None });
         let suppressed = leaks(&b, &suppressions, 1).suppressed == 1;
 
         let open = pattern.strip_prefix('^').map_or(format!("*{pattern}"), str::to_owned);

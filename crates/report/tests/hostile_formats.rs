@@ -20,7 +20,7 @@ const FILES: [&[u8]; 11] = [
     include_bytes!("files/words.pprof"),
     b"=====\n              liba.so`f+0x19\n              app`main+0x27\n           231000\n\n    app`g\n   7\n",
     b"Attaching 14 probes...\n\n@m[\n    malloc+0\n    f(int)+52 (/usr/lib/liba.so)\n    main+2\n]: 7\n@bytes[\n    main+2\n, sqlite3, 4711]: 4096\n",
-    b"# mallow: leaked_bytes\nmain;f (a.c);g(int, char);0x12 3\nmain;f_[i]; 4.6\nmain 1\n",
+    b"# mallow: live_bytes\nmain;f (a.c);g(int, char);0x12 3\nmain;f_[i]; 4.6\nmain 1\n",
 ];
 
 /// Text of probes, which `import` reads: of perf script, perf trace and bpftrace.
@@ -275,11 +275,11 @@ fn pprof_ids_that_lead_nowhere() {
         let functions = [field(5, &[8, 1, 16, 1]), field(5, &[8, 2, 16, 0x7f])].concat();
         let bytes = pprof(&[field(4, location), functions, sample.clone()]);
         let foreign = survive(&bytes).expect("readable");
-        assert_eq!(foreign.profile.totals.leaked_bytes, 7, "{location:?}");
+        assert_eq!(foreign.profile.totals.live_bytes, 7, "{location:?}");
     }
     // One id twice: the last one counts, and nothing is read twice.
     let twice = pprof(&[field(4, &[8, 1]), field(4, &[8, 1, 24, 9]), sample]);
-    assert_eq!(survive(&twice).expect("readable").profile.totals.leaked_bytes, 7);
+    assert_eq!(survive(&twice).expect("readable").profile.totals.live_bytes, 7);
 }
 
 fn dhat(point: &str) -> Vec<u8> {

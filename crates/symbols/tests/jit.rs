@@ -46,8 +46,8 @@ fn add(profile: &mut Profile, address: u64, processes: &[u32]) -> FrameId {
             stack,
             counts,
             patterns: Default::default(),
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
+            live_oldest_ms: 0,
+            live_youngest_ms: 0,
             precisions: None,
         });
     }

@@ -3,7 +3,7 @@
 from disagreement import Disagreement
 
 NAME = "filters"
-SUMS = ("leaked", "leaked_bytes", "lost_blocks", "lost_bytes", "reachable_blocks", "reachable_bytes")
+SUMS = ("live", "live_bytes", "lost_blocks", "lost_bytes", "reachable_blocks", "reachable_bytes")
 
 
 def check(evidence):

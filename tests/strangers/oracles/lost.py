@@ -29,7 +29,7 @@ def compare(document, truth):
     if not document or document.get("lost_blocks") is None:
         return None
     lost, lost_bytes = document["lost_blocks"], document["lost_bytes"]
-    unscanned = sum(part["leaked"] for part in document["unscanned"])
+    unscanned = sum(part["live"] for part in document["unscanned"])
     most = truth.lost + truth.possibly
     right = f"memcheck: {truth.lost:,} lost, {truth.lost_bytes:,} B; {truth.possibly:,} possibly"
     if lost > most + STALE:

@@ -46,7 +46,7 @@ def compare(title, place):
         name = symbol(module, int(address, 16))
         if name:
             yield f"{title}: {function}", f"{name} (nm, addr2line)"
-    if "libstdc++" in (module or "") and POOL in (place.get("peak_bytes"), place.get("leaked_bytes")):
+    if "libstdc++" in (module or "") and POOL in (place.get("peak_bytes"), place.get("live_bytes")):
         yield (
             f"{title}: {function}, {POOL:,} B",
             "libstdc++'s emergency pool, which each C++ program has: no place of the program",

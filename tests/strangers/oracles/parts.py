@@ -10,14 +10,14 @@ ADDITIVE = (
     "freed_bytes",
     "temporary",
     "temporary_bytes",
-    "leaked",
-    "leaked_bytes",
+    "live",
+    "live_bytes",
 )
 MEASURE = {
     "allocations": "allocations",
     "bytes": "allocated_bytes",
     "peak": "peak_bytes",
-    "leaked": "leaked_bytes",
+    "live": "live_bytes",
     "temporary": "temporary",
 }
 
@@ -56,9 +56,9 @@ def report(document):
             parts = sum(family[word] for family in whole["families"])
             if parts != whole[word]:
                 yield f"functions of {name} have {parts:,} {word}", f"{whole[word]:,}"
-        if whole["allocations"] - whole["frees"] != whole["leaked"]:
+        if whole["allocations"] - whole["frees"] != whole["live"]:
             yield (
-                f"{whole['leaked']:,} live at the end of {name}",
+                f"{whole['live']:,} live at the end of {name}",
                 f"{whole['allocations'] - whole['frees']:,}: allocations minus frees",
             )
     for places in document["largest"]:
@@ -79,8 +79,8 @@ def states(document):
     if "lost_blocks" not in document:
         return
     for word, (lost, reachable, at_exec) in {
-        "leaked": ("lost_blocks", "reachable_blocks", "live_at_exec_blocks"),
-        "leaked_bytes": ("lost_bytes", "reachable_bytes", "live_at_exec_bytes"),
+        "live": ("lost_blocks", "reachable_blocks", "live_at_exec_blocks"),
+        "live_bytes": ("lost_bytes", "reachable_bytes", "live_at_exec_bytes"),
     }.items():
         unscanned = sum(part[word] for part in document["unscanned"])
         parts = document[lost] + document[reachable] + document[at_exec] + unscanned
@@ -92,11 +92,11 @@ def leaks(document):
     """The same of `mallow leaks`."""
     if not document:
         return
-    for word in ("leaked", "leaked_bytes"):
-        reported = document["reported" if word == "leaked" else "reported_bytes"]
-        suppressed = document["suppressed" if word == "leaked" else "suppressed_bytes"]
+    for word in ("live", "live_bytes"):
+        reported = document["reported" if word == "live" else "reported_bytes"]
+        suppressed = document["suppressed" if word == "live" else "suppressed_bytes"]
         # What exec gave back is in no list.
-        at_exec = document.get("live_at_exec_blocks" if word == "leaked" else "live_at_exec_bytes") or 0
+        at_exec = document.get("live_at_exec_blocks" if word == "live" else "live_at_exec_bytes") or 0
         if reported + suppressed + at_exec != document[word]:
             yield f"reported + suppressed + at exec {word} = {reported + suppressed + at_exec:,}", f"{document[word]:,}"
         for key, hidden in (("sites", "hidden"), ("leak_causes", "leak_causes_hidden")):

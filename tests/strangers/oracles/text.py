@@ -175,11 +175,11 @@ def _check_heading(line, heading, all_facts, document):
         return [(f"{counted[2]}", f"{wholes}")] if counted and int(counted[2].replace(",", "")) not in wholes else []
     scanned = {"lost_bytes": document.get("lost_bytes"), "lost_blocks": document.get("lost_blocks")}
     shown = int(counted[1].replace(",", "")) if counted else None
-    listed = sum(cause["leaked"] for cause in document["leak_causes"]) + (
-        (document.get("leak_causes_hidden") or {}).get("leaked") or 0
+    listed = sum(cause["live"] for cause in document["leak_causes"]) + (
+        (document.get("leak_causes_hidden") or {}).get("live") or 0
     )
-    size = sum(cause["leaked_bytes"] for cause in document["leak_causes"]) + (
-        (document.get("leak_causes_hidden") or {}).get("leaked_bytes") or 0
+    size = sum(cause["live_bytes"] for cause in document["leak_causes"]) + (
+        (document.get("leak_causes_hidden") or {}).get("live_bytes") or 0
     )
     lost_causes = int(counted[2].replace(",", "")) if counted else None
     known = {
@@ -200,13 +200,13 @@ def _row(line, said, section, row, document, causes, lost):
         listed, word, whole = places["largest"], facts.MEASURE[places["by"]], places["total"]
     elif section == "Lost":
         # Its causes are no list of the report's JSON.
-        listed, word, whole = lost, "leaked_bytes", document["lost_bytes"]
+        listed, word, whole = lost, "live_bytes", document["lost_bytes"]
     elif section == "Processes":
         return []
     elif section in ("Best insight", "Insights"):
         return []
     else:
-        listed, word = causes, "leaked_bytes"
+        listed, word = causes, "live_bytes"
         whole = sum(cause[word] for cause in causes) + ((document.get("leak_causes_hidden") or {}).get(word) or 0)
     if row >= len(listed):
         return [(f"row {row + 1}", f"{len(listed)} rows")]
@@ -277,7 +277,7 @@ def leaks_sentences(recording):
         return
     all_facts = facts.of_leaks(document)
     causes = (recording.lost_json if document.get("lost_blocks") else document or {}).get("leak_causes") or []
-    whole = sum(cause["leaked_bytes"] for cause in causes)
+    whole = sum(cause["live_bytes"] for cause in causes)
     row = 0
     for line in paragraphs(recording.leaks):
         if line.startswith("    ") or line.startswith("Incomplete: "):
@@ -289,7 +289,7 @@ def leaks_sentences(recording):
         elif line.startswith("Nothing leaked: all blocks were freed"):
             yield (
                 line,
-                [] if document["leaked"] == 0 else [("nothing leaked", f"{document['leaked']:,} live at the end")],
+                [] if document["live"] == 0 else [("nothing leaked", f"{document['live']:,} live at the end")],
             )
         elif said is not None:
             yield (
@@ -301,8 +301,8 @@ def leaks_sentences(recording):
             rest = causes[row:]
             known = {
                 "rest": len(rest),
-                "rest_bytes": sum(cause["leaked_bytes"] for cause in rest),
-                "rest_blocks": sum(cause["leaked"] for cause in rest),
+                "rest_bytes": sum(cause["live_bytes"] for cause in rest),
+                "rest_blocks": sum(cause["live"] for cause in rest),
                 "shown": row or len(re.findall(rules.LEAK_LINE, recording.leaks, re.MULTILINE)),
             }
             yield line, check_sentence(line, [*rules.LEAKS, rules.POOL, rules.KEPT, rules.EXEC], {**all_facts, **known})
@@ -370,7 +370,7 @@ def _take(rest, kind, said):
 
 TILES = {
     "Live at peak": ("bytes", "peak_bytes"),
-    "Live at end": ("bytes", "leaked_bytes"),
+    "Live at end": ("bytes", "live_bytes"),
     "Temporary": ("count", "temporary"),
     "Highest RSS": ("bytes", "highest_rss"),
     "Allocations": ("bytes", "allocated_bytes"),

@@ -96,8 +96,8 @@ def _record(evidence, where, said):
         "allocations": ("allocations", said["allocations"]),
         "allocated_bytes": ("allocated_bytes", said["allocated_bytes"]),
         "frees": ("frees", said["frees"] + foreign),
-        "live": ("blocks live at the end", said["leaked"]),
-        "live_bytes": ("bytes live at the end", said["leaked_bytes"]),
+        "live": ("blocks live at the end", said["live"]),
+        "live_bytes": ("bytes live at the end", said["live_bytes"]),
     }
     for word, (name, value) in pairs.items():
         if not is_within(evidence, word, value):

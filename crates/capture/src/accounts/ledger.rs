@@ -254,7 +254,7 @@ impl Ledger {
         }
     }
 
-    /// Ends a process: what is still live leaked.
+    /// Ends a process: what is still live is live at its end.
     pub fn end_process(&mut self, process: u32, ms: u64, live: impl Iterator<Item = Block>) {
         self.advance(ms);
         let running = &mut self.running[process as usize];
@@ -272,16 +272,16 @@ impl Ledger {
             self.snapshot(site);
         }
         for block in live {
-            self.tracker.leaked(&block, ms, start_ms);
+            self.tracker.live(&block, ms, start_ms);
             let site = &mut self.sites[block.site as usize];
-            if site.counts.leaked == 0 {
-                site.leaked_oldest_ms = block.ms;
-                site.leaked_youngest_ms = block.ms;
+            if site.counts.live == 0 {
+                site.live_oldest_ms = block.ms;
+                site.live_youngest_ms = block.ms;
             }
-            site.counts.leaked += 1;
-            site.counts.leaked_bytes = site.counts.leaked_bytes.saturating_add(block.size);
-            site.leaked_oldest_ms = site.leaked_oldest_ms.min(block.ms);
-            site.leaked_youngest_ms = site.leaked_youngest_ms.max(block.ms);
+            site.counts.live += 1;
+            site.counts.live_bytes = site.counts.live_bytes.saturating_add(block.size);
+            site.live_oldest_ms = site.live_oldest_ms.min(block.ms);
+            site.live_youngest_ms = site.live_youngest_ms.max(block.ms);
         }
     }
 

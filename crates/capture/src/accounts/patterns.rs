@@ -239,7 +239,7 @@ impl Tracker {
     }
 
     /// A block is live as its process ends.
-    pub fn leaked(&mut self, block: &Block, ms: u64, start_ms: u64) {
+    pub fn live(&mut self, block: &Block, ms: u64, start_ms: u64) {
         if block.size >= LARGE {
             self.large_released(block, ms, start_ms, Release::Unseen);
         }

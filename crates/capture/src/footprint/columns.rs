@@ -420,15 +420,7 @@ mod tests {
     fn site(process: u32) -> Site {
         let (counts, patterns) = Default::default();
         let process = ProcessId(process);
-        Site {
-            process,
-            stack: StackId(0),
-            counts,
-            patterns,
-            leaked_oldest_ms: 0,
-            leaked_youngest_ms: 0,
-            precisions: None,
-        }
+        Site { process, stack: StackId(0), counts, patterns, live_oldest_ms: 0, live_youngest_ms: 0, precisions: None }
     }
 
     fn footprint() -> Footprint {

@@ -41,7 +41,7 @@ impl Posting<'_> {
     }
 
     #[inline]
-    pub fn post(&mut self, at: Moment, event: Event, leaked: impl FnOnce() -> Vec<Block>) {
+    pub fn post(&mut self, at: Moment, event: Event, live: impl FnOnce() -> Vec<Block>) {
         // Events that are left out have a part in the time, which is the latest one so far.
         self.books.advance(at.ms);
         let foreign = self.foreign && self.judge.process(at.process);
@@ -83,10 +83,10 @@ impl Posting<'_> {
             }
             Event::Region { .. } => {}
             Event::EndProcess => {
-                let mut leaked = leaked();
-                leaked.retain(|block| self.chosen.get(block.sequence));
-                self.live -= leaked.len() as u64;
-                self.books.end_process(at.process, at.ms, leaked.into_iter());
+                let mut live = live();
+                live.retain(|block| self.chosen.get(block.sequence));
+                self.live -= live.len() as u64;
+                self.books.end_process(at.process, at.ms, live.into_iter());
             }
         }
     }

@@ -20,7 +20,7 @@ const MOST: u64 = 1 << 20;
 struct Chunk {
     events: Vec<(Moment, Event)>,
     /// For each end of a process, what was live there.
-    leaked: VecDeque<Vec<Block>>,
+    live: VecDeque<Vec<Block>>,
     /// When its last allocation was.
     latest: u64,
 }
@@ -129,9 +129,9 @@ impl<'a> EventQueue<'a> {
             Event::UnseenFree(block) => gone(chosen, block, true),
             Event::Region { .. } => {}
             Event::EndProcess => {
-                let leaked: Vec<Block> = living.drain(at.process).collect();
-                leaked.iter().for_each(|block| gone(chosen, block, false));
-                chunk.leaked.push_back(leaked);
+                let live: Vec<Block> = living.drain(at.process).collect();
+                live.iter().for_each(|block| gone(chosen, block, false));
+                chunk.live.push_back(live);
             }
         }
         if let Some(size) = born {
@@ -155,7 +155,7 @@ impl<'a> EventQueue<'a> {
                 if matches!(event, Event::Allocate(_) | Event::Reallocate { .. }) {
                     self.decide(at, now);
                 }
-                self.posting.post(at, event, || chunk.leaked.pop_front().unwrap_or_default());
+                self.posting.post(at, event, || chunk.live.pop_front().unwrap_or_default());
             }
             chunk.latest = 0;
             self.spare.push(chunk);

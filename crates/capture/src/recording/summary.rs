@@ -19,14 +19,14 @@ const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
     |s| &mut s.counts.freed_bytes,
     |s| &mut s.counts.temporary,
     |s| &mut s.counts.temporary_bytes,
-    |s| &mut s.counts.leaked,
-    |s| &mut s.counts.leaked_bytes,
+    |s| &mut s.counts.live,
+    |s| &mut s.counts.live_bytes,
     |s| &mut s.counts.peak,
     |s| &mut s.counts.peak_bytes,
     |s| &mut s.counts.reallocs_in_place,
     |s| &mut s.counts.reallocs_moved,
-    |s| &mut s.leaked_oldest_ms,
-    |s| &mut s.leaked_youngest_ms,
+    |s| &mut s.live_oldest_ms,
+    |s| &mut s.live_youngest_ms,
 ];
 
 // A count more is a column more: a new version of the format.

@@ -73,7 +73,7 @@ impl Ledger {
                 allocated_bytes: now.1.saturating_sub(sent.1),
                 ..site.counts
             };
-            if counts.allocations | counts.allocated_bytes | counts.leaked | counts.leaked_bytes != 0 {
+            if counts.allocations | counts.allocated_bytes | counts.live | counts.live_bytes != 0 {
                 window.sites.push(Site { process: window.process.unwrap_or(site.process), counts, ..site.clone() });
             }
         }

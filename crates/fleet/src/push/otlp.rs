@@ -25,8 +25,8 @@ struct Type {
 
 /// Those that readers look at first come first.
 const TYPES: [Type; 4] = [
-    Type { name: "inuse_space", unit: "bytes", within: false, of: |counts| counts.leaked_bytes },
-    Type { name: "inuse_objects", unit: "count", within: false, of: |counts| counts.leaked },
+    Type { name: "inuse_space", unit: "bytes", within: false, of: |counts| counts.live_bytes },
+    Type { name: "inuse_objects", unit: "count", within: false, of: |counts| counts.live },
     Type { name: "alloc_space", unit: "bytes", within: true, of: |counts| counts.allocated_bytes },
     Type { name: "alloc_objects", unit: "count", within: true, of: |counts| counts.allocations },
 ];

@@ -30,7 +30,7 @@ use super::view::PageFlags;
 use super::watch::{ImportFlags, WatchFlags};
 use crate::output::stdio;
 
-/// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
+/// Allocation debugging for native programs: who allocates, what was live at the peak, what was lost.
 #[derive(Debug, Parser)]
 #[command(name = "mallow", version, max_term_width = 110, after_long_help = EXIT_CODES)]
 pub struct Flags {

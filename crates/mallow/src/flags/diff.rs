@@ -18,7 +18,7 @@ pub struct DiffFlags {
     ///
     /// What numbers and order are of. Default: allocations, or the first measure that both files have; where that hardly
     /// changed and another did, text shows the places of the other.
-    /// Example: --by leaked.
+    /// Example: --by live.
     #[arg(long, value_enum)]
     pub by: Option<By>,
     /// Show every place, and all names that changed

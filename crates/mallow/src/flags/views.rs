@@ -89,7 +89,7 @@ pub enum By {
     /// Bytes live at the peak
     Peak,
     /// Bytes live at the end
-    Leaked,
+    Live,
     /// Number of allocations that were freed before their thread allocated again
     Temporary,
 }
@@ -106,7 +106,7 @@ impl From<By> for Measure {
             By::Allocations => Self::Allocations,
             By::Bytes => Self::Bytes,
             By::Peak => Self::Peak,
-            By::Leaked => Self::Leaked,
+            By::Live => Self::Live,
             By::Temporary => Self::Temporary,
         }
     }
@@ -118,7 +118,7 @@ impl From<Measure> for By {
             Measure::Allocations => Self::Allocations,
             Measure::Bytes => Self::Bytes,
             Measure::Peak => Self::Peak,
-            Measure::Leaked => Self::Leaked,
+            Measure::Live => Self::Live,
             Measure::Temporary => Self::Temporary,
         }
     }

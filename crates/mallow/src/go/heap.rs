@@ -216,11 +216,8 @@ fn tests(go: &Go, tested: BTreeSet<String>, notes: &mut Vec<String>) -> Result<V
 
 /// Counts what is live in the place of what was allocated.
 fn live(profile: &mut Profile) {
-    let counts = |counts: &Counts| Counts {
-        allocations: counts.leaked,
-        allocated_bytes: counts.leaked_bytes,
-        ..Counts::default()
-    };
+    let counts =
+        |counts: &Counts| Counts { allocations: counts.live, allocated_bytes: counts.live_bytes, ..Counts::default() };
     for site in &mut profile.sites {
         site.counts = counts(&site.counts);
     }

@@ -12,7 +12,7 @@ use crate::output::text::Line;
 use crate::output::text::units::bytes;
 
 /// The measures that a view offers, as it calls them.
-pub const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Leaked, By::Temporary];
+pub const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Live, By::Temporary];
 
 /// A report as JSON.
 #[derive(Serialize)]
@@ -76,7 +76,7 @@ const LOOKED_FOR: [Quantity; 8] = [
     Quantity::Frees,
     Quantity::Temporary,
     Quantity::PeakBytes,
-    Quantity::LeakedBytes,
+    Quantity::LiveBytes,
     Quantity::Reallocs,
     Quantity::Times,
 ];

@@ -526,7 +526,7 @@ mod tests {
 
     fn heap_profile() -> Recording {
         let mut profile = parser();
-        let quantities = Quantities::of(&[Quantity::AllocatedBytes, Quantity::Leaked, Quantity::LeakedBytes]);
+        let quantities = Quantities::of(&[Quantity::AllocatedBytes, Quantity::Live, Quantity::LiveBytes]);
         profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(524_288) });
         Recording::of(profile)
     }
@@ -535,14 +535,14 @@ mod tests {
     fn the_first_available_measure_is_the_default() {
         let recording = heap_profile();
         assert_eq!(recording.measure(None).expect("a measure"), Measure::Bytes);
-        assert_eq!(recording.measure(Some(By::Leaked)).expect("available"), Measure::Leaked);
+        assert_eq!(recording.measure(Some(By::Live)).expect("available"), Measure::Live);
         assert_eq!(Recording::of(parser()).measure(None).expect("a measure"), Measure::Allocations);
     }
 
     #[test]
     fn what_is_missing_is_refused_with_what_is() {
         let error = heap_profile().measure(Some(By::Temporary)).expect_err("missing").to_string();
-        assert_eq!(error, "this pprof profile has no temporary allocations; there is --by bytes, leaked");
+        assert_eq!(error, "this pprof profile has no temporary allocations; there is --by bytes, live");
     }
 
     #[test]
@@ -554,7 +554,7 @@ mod tests {
         assert!(
             json["missing"].as_array().is_some_and(|quantities| quantities.contains(&"temporary allocations".into()))
         );
-        assert!(json["allocated_bytes"].is_u64() && json["leaked"].is_u64());
+        assert!(json["allocated_bytes"].is_u64() && json["live"].is_u64());
         for key in ["allocations", "remaining", "temporary", "peak_bytes", "duration_ms", "families", "exit_status"] {
             assert!(json.get(key).is_none(), "{key}");
         }

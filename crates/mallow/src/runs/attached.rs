@@ -41,9 +41,7 @@ impl ForeignRoot {
 pub fn limits(pid: u32) -> String {
     let when =
         age(pid).map_or_else(|| "while it ran".to_owned(), |age| format!("after {}", span(age.as_millis() as u64)));
-    format!(
-        "attached {when}; blocks allocated before are not included, and what was live at the end need not be leaked"
-    )
+    format!("attached {when}; blocks allocated before are not included, and what was live at the end need not be lost")
 }
 
 /// How long a process has been running.

@@ -59,7 +59,7 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
             "the peak is that of {name}, {peak}, the highest: peaks of different runs do not add up"
         ));
     }
-    let live = total_estimates(&profile).and_then(|estimates| estimates.leaked_bytes);
+    let live = total_estimates(&profile).and_then(|estimates| estimates.live_bytes);
     if let Some(live) = live.filter(Estimate::enough) {
         stdio::notify(&format!("live in all of them: {}", estimated_bytes(&live, &Look::default())));
     }
@@ -77,7 +77,7 @@ fn sources(profile: &Profile) -> impl Iterator<Item = &Path> {
     all.into_iter().filter(|source| !source.is_empty()).map(Path::new)
 }
 
-/// `leaked blocks, leaked bytes (missing in heap.txt); frees (missing in b.pb.gz)`
+/// `live blocks, live bytes (missing in heap.txt); frees (missing in b.pb.gz)`
 fn lacking(left_out: &[(Quantity, String)]) -> String {
     let mut files: Vec<(&str, Vec<String>)> = Vec::new();
     for (quantity, file) in left_out {

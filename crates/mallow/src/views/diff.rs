@@ -161,7 +161,7 @@ pub fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<
         let all =
             |recording: &Recording| coverage::MEASURES.into_iter().filter(|&by| has(recording, by)).collect::<Vec<_>>();
         // A heap profile of a program that goes on: what is live in it comes before what it ever allocated.
-        let preferred = common.iter().find(|&&by| by == By::Leaked && [before, after].into_iter().all(is_snapshot));
+        let preferred = common.iter().find(|&&by| by == By::Live && [before, after].into_iter().all(is_snapshot));
         return preferred.or(common.first()).map(|&by| by.into()).ok_or_else(|| {
             let what = |recording: &Recording| format!("a {} that has {}", recording.kind(), names(&all(recording)));
             UsageError(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))

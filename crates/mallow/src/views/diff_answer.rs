@@ -74,7 +74,7 @@ fn noun(by: Measure) -> &'static str {
     match by {
         Measure::Bytes => "allocated",
         Measure::Peak => "live at the peak",
-        Measure::Leaked => "leaked",
+        Measure::Live => "live",
         by => measured(by),
     }
 }

@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn what_is_missing_in_one_file_is_left_out() {
         let mut other = parser_later();
-        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::LeakedBytes]);
+        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::LiveBytes]);
         other.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(524_288) });
         let shown = text(
             &compared(&parser(), &other, Measure::Allocations),
@@ -422,18 +422,18 @@ mod tests {
             &detail(true, 6),
         );
         assert!(shown.contains("AFTER: pprof profile, sampled"), "{shown}");
-        assert!(shown.contains("leaked bytes") && !shown.contains("temporary"), "{shown}");
+        assert!(shown.contains("live bytes") && !shown.contains("temporary"), "{shown}");
     }
 
     /// A profile whose numbers are estimates: of so many samples each, by a period of 1000 bytes.
     fn sampled(mut profile: Profile, samples: f64) -> Profile {
-        let quantities = Quantities::of(&[Quantity::LeakedBytes, Quantity::Processes]);
+        let quantities = Quantities::of(&[Quantity::LiveBytes, Quantity::Processes]);
         profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(1000) });
         profile.totals = profile.totals.of(quantities);
         for site in &mut profile.sites {
             site.counts = site.counts.of(quantities);
             let mut precisions = Precisions::exact(&site.counts);
-            let (value, bytes) = (site.counts.leaked_bytes as f64, &mut precisions.leaked_bytes);
+            let (value, bytes) = (site.counts.live_bytes as f64, &mut precisions.live_bytes);
             let weight = value / samples;
             let [variance, third] = [weight * weight * samples, weight.powi(3) * samples];
             *bytes =
@@ -448,15 +448,15 @@ mod tests {
         let live = |of: [u64; 2]| {
             let mut b = Builder::default();
             let process = b.process(1, &["server"], 10);
-            b.site(process, &["keep@a.c:1", "main"], Counts { leaked_bytes: of[0], ..Counts::default() });
-            b.site(process, &["fill@a.c:2", "main"], Counts { leaked_bytes: of[1], ..Counts::default() });
+            b.site(process, &["keep@a.c:1", "main"], Counts { live_bytes: of[0], ..Counts::default() });
+            b.site(process, &["fill@a.c:2", "main"], Counts { live_bytes: of[1], ..Counts::default() });
             b.profile
         };
         let text_of = |before: Profile, after: Profile| {
-            text(&compared(&before, &after, Measure::Leaked), &names(), &numbers(Measure::Leaked), &detail(false, 6))
+            text(&compared(&before, &after, Measure::Live), &names(), &numbers(Measure::Live), &detail(false, 6))
         };
         let shown = text_of(sampled(live([1_000_000, 500_000]), 100.0), sampled(live([3_000_000, 510_000]), 100.0));
-        assert!(shown.starts_with("+2.01 MB leaked (+134.0 %)"), "{shown}");
+        assert!(shown.starts_with("+2.01 MB live (+134.0 %)"), "{shown}");
         let row =
             |name: &str| shown.lines().rfind(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {shown}"));
         assert!(
@@ -465,7 +465,7 @@ mod tests {
         );
         assert!(row("fill").contains(" to ") && row("fill").contains("not significant"), "{shown}");
         let same = text_of(sampled(live([1_000_000, 500_000]), 100.0), sampled(live([1_020_000, 500_000]), 100.0));
-        assert!(same.starts_with("Not significant: +20.0 kB leaked"), "{same}");
+        assert!(same.starts_with("Not significant: +20.0 kB live"), "{same}");
         let few = text_of(sampled(live([1_000_000, 500_000]), 2.0), sampled(live([3_000_000, 510_000]), 2.0));
         assert!(few.contains("too few"), "{few}");
         // Beside a recording, whose numbers were counted, the interval is that of the other side.

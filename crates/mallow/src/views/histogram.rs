@@ -33,10 +33,10 @@ pub fn sizes(report: &Sizes, by: BlocksBy, look: &Look) -> String {
 pub fn lifetimes(report: &Lifetimes, by: BlocksBy, look: &Look) -> String {
     let mut page = Page::new(*look);
     let ended = format!(
-        ": {} of {} ended, {} leaked",
+        ": {} of {} ended, {} live at the end",
         count(report.frees),
         of(report.allocations, "block"),
-        count(report.leaked)
+        count(report.live)
     );
     page.sentence(Line::new().strong("Blocks by lifetime").plain(ended));
     let rows = look.height.map(|height| height.saturating_sub(8) / 2);

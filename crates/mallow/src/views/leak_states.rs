@@ -15,7 +15,7 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
     let states = report.states.as_ref();
     match state {
         None if is_suppressed => "Nothing to report: all that was live at the end is suppressed, or kept by design.",
-        None if states.is_some_and(|states| states.at_exec().leaked > 0) => {
+        None if states.is_some_and(|states| states.at_exec().live > 0) => {
             "Nothing was live at the end of a process: all blocks were freed, or given back by exec."
         }
         None => "Nothing was live at the end: all blocks were freed.",
@@ -42,9 +42,9 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
 /// Blocks that exec gave back.
 pub fn at_exec(report: &Leaks, look: &Look, page: &mut Page) {
     let sum = report.states.as_ref().map(LeakStates::at_exec).unwrap_or_default();
-    if sum.leaked > 0 || sum.leaked_bytes > 0 {
+    if sum.live > 0 || sum.live_bytes > 0 {
         page.gap();
-        let size = amount(report, sum.leaked_bytes, sum.leaked, look);
+        let size = amount(report, sum.live_bytes, sum.live, look);
         let text = format!(
             "No leak: {size} live when processes called exec, which gives back all memory; --only exec shows them"
         );
@@ -94,7 +94,7 @@ pub fn others(lost: &Leaks, reachable: &Leaks, look: &Look, page: &mut Page) {
     }
     page.gap();
     let size = amount(reachable, reachable.reported_bytes, reachable.reported, look);
-    let and = if lost.leaked > 0 { "In addition, " } else { "" };
+    let and = if lost.live > 0 { "In addition, " } else { "" };
     page.sentence(Line::new().plain(format!("{and}{size} still reachable at the end; --only reachable shows them")));
 }
 
@@ -104,7 +104,7 @@ pub fn unscanned(report: &Leaks, others_were: bool, look: &Look, page: &mut Page
         let named: Vec<String> = unscanned.pids.iter().take(PIDS).map(u32::to_string).collect();
         let more = if unscanned.pids.len() > PIDS { ", …" } else { "" };
         let who = if unscanned.pids.len() == 1 { "process" } else { "processes" };
-        let size = amount(report, unscanned.leaked.leaked_bytes, unscanned.leaked.leaked, look);
+        let size = amount(report, unscanned.live.live_bytes, unscanned.live.live, look);
         let show = if others_were { "; --only unscanned shows them" } else { "" };
         page.gap();
         let text = format!(
@@ -124,5 +124,5 @@ pub fn has(report: &Leaks, quantity: Quantity) -> bool {
 /// `192 B in 3 blocks`
 pub fn amount(report: &Leaks, size: u64, blocks: u64, look: &Look) -> String {
     let size = bytes(size, look.exact);
-    if has(report, Quantity::Leaked) { format!("{size} in {}", of(blocks, "block")) } else { size }
+    if has(report, Quantity::Live) { format!("{size} in {}", of(blocks, "block")) } else { size }
 }

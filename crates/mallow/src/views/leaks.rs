@@ -94,7 +94,7 @@ pub fn document(flags: &LeaksFlags, recording: &Recording) -> Result<String> {
 
 /// The state of blocks that the flags ask for. Fails where the recording does not say which blocks are in it.
 fn state(flags: &LeaksFlags, recording: &Recording) -> Result<Option<LeakState>> {
-    recording.require(Quantity::LeakedBytes, "mallow report shows what it has")?;
+    recording.require(Quantity::LiveBytes, "mallow report shows what it has")?;
     let state = match flags.only {
         None | Some(Only::All) => None,
         Some(Only::Lost) => Some(LeakState::Lost),
@@ -166,7 +166,7 @@ fn causes(report: &Leaks, noun: &str, (look, stacks): (&Look, bool), more: bool,
     }
     if let Some(hidden) = &report.causes.leak_causes_hidden {
         page.gap();
-        let rest = amount(report, hidden.sums.leaked_bytes, hidden.sums.leaked, look);
+        let rest = amount(report, hidden.sums.live_bytes, hidden.sums.live, look);
         let all = if more { "; --limit 0 shows all" } else { "" };
         page.sentence(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, noun))));
     }
@@ -193,15 +193,15 @@ fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool
     } else {
         format!("{} to {}", span(cause.oldest_ms), span(cause.youngest_ms))
     };
-    let size = bytes(cause.leaked.leaked_bytes, look.exact);
-    let share = percent(cause.leaked.leaked_bytes, report.reported_bytes);
-    let held = cause.leaked.leaked.saturating_sub(cause.heads);
-    let times = match cause.leaked.leaked {
+    let size = bytes(cause.live.live_bytes, look.exact);
+    let share = percent(cause.live.live_bytes, report.reported_bytes);
+    let held = cause.live.live.saturating_sub(cause.heads);
+    let times = match cause.live.live {
         _ if cause.heads > 0 && held > 0 => {
             let times = if cause.heads == 1 { "once".to_owned() } else { format!("{} times", count(cause.heads)) };
             format!(": one {noun}, {times}, with {} that only it holds", of(held, "block"))
         }
-        _ if !has(report, Quantity::Leaked) => String::new(),
+        _ if !has(report, Quantity::Live) => String::new(),
         1 => format!(": one {noun}, once"),
         blocks => format!(": one {noun}, {} times", count(blocks)),
     };
@@ -245,13 +245,10 @@ mod tests {
     fn a_profile_without_block_counts_and_ages_shows_bytes() {
         let mut profile = parser();
         for site in &mut profile.sites {
-            site.counts.leaked = 0;
+            site.counts.live = 0;
         }
-        profile.origin = Some(Origin {
-            format: "massif",
-            quantities: Quantities::of(&[Quantity::LeakedBytes]),
-            sampled_bytes: None,
-        });
+        profile.origin =
+            Some(Origin { format: "massif", quantities: Quantities::of(&[Quantity::LiveBytes]), sampled_bytes: None });
         insta::assert_snapshot!(text(&leaks(&profile, &Suppressions::default(), 9), &Look::default(), false, 9));
     }
 

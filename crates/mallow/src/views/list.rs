@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn narrow_terminals_show_what_was_asked_for() {
-        let mut report = report(&profile(), &["walk"], Measure::Leaked);
+        let mut report = report(&profile(), &["walk"], Measure::Live);
         report.notes = (1..=6).map(|n| format!("There is no /src/{n}.cc: name its directory")).collect();
         let look = Look { width: Some(60), exact: true, ..Look::default() };
         insta::assert_snapshot!(shown(&report, &[source()], &look));
@@ -356,7 +356,7 @@ mod tests {
     fn why_there_is_nothing() {
         let (profile, look) = (profile(), Look::default());
         let answer = |names: &[&str], by| nothing(&report(&profile, names, by), "^x", None, &look);
-        assert_eq!(answer(&["load"], Measure::Leaked), "there are no leaked bytes in load");
+        assert_eq!(answer(&["load"], Measure::Live), "there are no live bytes in load");
         let new = "what operator new allocated is shown at the lines that called it; --raw shows the function itself";
         assert_eq!(answer(&["operator new"], Measure::Bytes), new);
         let none = "no function of the recording matches \"^x\"; mallow top --cum --limit 0 shows all";

@@ -22,7 +22,7 @@ pub fn columns(by: Measure, look: &Look, has: &dyn Fn(Quantity) -> bool) -> Vec<
             ((Quantity::Allocations, |t| t.allocations), (Quantity::AllocatedBytes, |t| t.allocated_bytes))
         }
         Measure::Peak => ((Quantity::Peak, |t| t.peak), (Quantity::PeakBytes, |t| t.peak_bytes)),
-        Measure::Leaked => ((Quantity::Leaked, |t| t.leaked), (Quantity::LeakedBytes, |t| t.leaked_bytes)),
+        Measure::Live => ((Quantity::Live, |t| t.live), (Quantity::LiveBytes, |t| t.live_bytes)),
         Measure::Temporary => {
             ((Quantity::Temporary, |t| t.temporary), (Quantity::TemporaryBytes, |t| t.temporary_bytes))
         }

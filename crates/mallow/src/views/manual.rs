@@ -14,7 +14,7 @@ use crate::output::{exit, stdio};
 
 const DESCRIPTION: &str = "\
 Mallow records every allocation of a C, C++ or Rust program, without a rebuild and without root, and says what it allocated, \
-where, what was live at the peak, what leaked and what was temporary.
+where, what was live at the peak, what live and what was temporary.
 
 mallow record runs a command, writes a recording and prints the overview; the views show recordings. mallow stat counts, \
 without stacks. FILE defaults to the newest recording in the current directory.";

@@ -17,7 +17,7 @@ struct Program {
     allocations: u64,
     /// The highest of its processes' own peaks.
     own_peak: u64,
-    leaked_bytes: u64,
+    live_bytes: u64,
 }
 
 /// Those with the highest peaks first.
@@ -28,7 +28,7 @@ fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
         program.processes += 1;
         program.allocations = program.allocations.saturating_add(process.totals.allocations);
         program.own_peak = program.own_peak.max(process.own_peak_bytes);
-        program.leaked_bytes = program.leaked_bytes.saturating_add(process.totals.leaked_bytes);
+        program.live_bytes = program.live_bytes.saturating_add(process.totals.live_bytes);
     }
     let mut programs: Vec<_> = programs.into_iter().collect();
     programs.sort_by_key(|(_, program)| Reverse((program.own_peak, program.allocations)));
@@ -63,7 +63,7 @@ pub fn show(report: &Overview, limit: usize, look: &Look, page: &mut Page) {
         ("processes", Quantity::Processes, |program, _| count(program.processes)),
         ("allocations", Quantity::Allocations, |program, _| count(program.allocations)),
         ("highest peak", Quantity::Times, |program, look| bytes(program.own_peak, look.exact)),
-        ("live at the end", Quantity::LeakedBytes, |program, look| bytes(program.leaked_bytes, look.exact)),
+        ("live at the end", Quantity::LiveBytes, |program, look| bytes(program.live_bytes, look.exact)),
     ];
     let columns: Vec<Column> = columns.into_iter().filter(|(_, quantity, _)| has(report, *quantity)).collect();
     let mut table = Table::new(&[&[Align::Left][..], &vec![Align::Right; columns.len()]].concat());
@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn a_build_names_its_programs_and_a_pool_of_workers_is_one() {
         let mut b = Builder::default();
-        for (pid, program, size, leaked) in
+        for (pid, program, size, live) in
             [(1, "make", 10, 0), (2, "cc1plus", 1000, 1), (3, "cc1plus", 3000, 2), (4, "as", 200, 0), (5, "ld", 20, 0)]
         {
             let process = b.process(pid, &[program], 10);
-            b.site(process, &["f", "main"], blocks(4, size, 0, leaked));
+            b.site(process, &["f", "main"], blocks(4, size, 0, live));
             b.profile.processes[process.0 as usize].own_peak_bytes = 4 * size;
         }
         let document = ReportDocument::without_hints(&b.profile, 9, 9);

@@ -53,7 +53,7 @@ impl ReportDocument {
     /// As [`ReportDocument::of`], of a profile alone.
     pub fn without_hints(profile: &Profile, places: usize, insights: usize) -> Self {
         let states = leak_states(profile, places);
-        let is_divided = states.as_ref().is_some_and(|states| states.lost().leaked > 0 || states.unscanned.is_empty());
+        let is_divided = states.as_ref().is_some_and(|states| states.lost().live > 0 || states.unscanned.is_empty());
         let overview = overview(profile, places);
         let leaks = leak_causes(profile, places);
         let lost = is_divided.then(|| leak_causes_in_state(profile, Some(LeakState::Lost), places));

@@ -3,7 +3,7 @@
 use mallow_profile::Quantity;
 use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{
-    HighestRss, Largest, LeakStates, Leaked, LiveMoment, Measure, Overview, ProcessRow, Totals,
+    HighestRss, Largest, LeakStates, Live, LiveMoment, Measure, Overview, ProcessRow, Totals,
 };
 use serde::Serialize;
 
@@ -162,7 +162,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         let cell = |known: bool, text: String| if known { text } else { String::new() };
         let margins = match quantities.0 {
             Quantity::Allocations => [estimates.allocations, estimates.allocated_bytes],
-            Quantity::Leaked => [estimates.leaked, estimates.leaked_bytes],
+            Quantity::Live => [estimates.live, estimates.live_bytes],
             _ => [None, None],
         };
         if numbers || sizes {
@@ -170,7 +170,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
                 Quantity::Allocations => Some(Measure::Allocations),
                 Quantity::Temporary => Some(Measure::Temporary),
                 Quantity::Peak => Some(Measure::Peak),
-                Quantity::Leaked => Some(Measure::Leaked),
+                Quantity::Live => Some(Measure::Live),
                 _ => None,
             };
             rows.push(TotalRow {
@@ -205,12 +205,13 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };
     row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
-    let pool = report.emergency_pool.as_ref().filter(|pool| pool.leaked > 0).map_or(String::new(), |pool| {
-        format!("{} of it libstdc++'s own, no leak", bytes(pool.leaked_bytes, look.exact))
-    });
+    let pool =
+        report.emergency_pool.as_ref().filter(|pool| pool.live > 0).map_or(String::new(), |pool| {
+            format!("{} of it libstdc++'s own, no leak", bytes(pool.live_bytes, look.exact))
+        });
     let kept = document.leaks.kept.iter();
     let kept: Vec<String> = kept
-        .map(|kept| format!("{} of it {}'s own, no leak", bytes(kept.leaked.leaked_bytes, look.exact), kept.keeper))
+        .map(|kept| format!("{} of it {}'s own, no leak", bytes(kept.live.live_bytes, look.exact), kept.keeper))
         .collect();
     let states = document.leak_states.as_ref().map_or(String::new(), |states| divided(states, look));
     let (name, of) = match document.live_moment {
@@ -221,8 +222,8 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let parts =
         [of, &states, pool.as_str()].into_iter().chain(kept.iter().map(String::as_str)).filter(|part| !part.is_empty());
     let remark = parts.collect::<Vec<_>>().join("; ");
-    let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { remark };
-    row(name, (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
+    let live = if t.live == 0 && t.live_bytes == 0 { String::new() } else { remark };
+    row(name, (t.live, t.live_bytes), (Quantity::Live, Quantity::LiveBytes), live);
     if let Some(highest) = report.highest_rss.as_ref().filter(|_| rss > 0) {
         resident(highest, rss == 1, look, &mut rows);
     }
@@ -232,8 +233,8 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
 /// How what was live at the end divides: `384 B of it lost, 12.8 kB not scanned, 1.02 kB given back by exec`
 fn divided(states: &LeakStates, look: &Look) -> String {
     let unscanned = states.unscanned();
-    let size = |sum: Leaked| bytes(sum.leaked_bytes, look.exact);
-    let is_some = |sum: Leaked| sum.leaked > 0 || sum.leaked_bytes > 0;
+    let size = |sum: Live| bytes(sum.live_bytes, look.exact);
+    let is_some = |sum: Live| sum.live > 0 || sum.live_bytes > 0;
     let lost = match (is_some(states.lost()), states.has_scan()) {
         (true, _) => Some(format!("{} of it lost", size(states.lost()))),
         (false, true) => Some("none lost".to_owned()),
@@ -298,11 +299,11 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
     row("live then", blocks, highest.recorded_live_bytes, live);
 }
 
-/// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.
+/// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most live bytes.
 pub fn unscanned(document: &ReportDocument) -> Option<String> {
     let states = document.leak_states.as_ref().filter(|states| !states.has_scan() && is_over(&document.overview));
-    let most = states.and_then(|states| states.unscanned.iter().max_by_key(|unscanned| unscanned.leaked.leaked_bytes));
-    let most = most.filter(|most| most.leaked.leaked > 0)?;
+    let most = states.and_then(|states| states.unscanned.iter().max_by_key(|unscanned| unscanned.live.live_bytes));
+    let most = most.filter(|most| most.live.live > 0)?;
     Some(format!("{UNSCANNED}{}", most.reason))
 }
 
@@ -330,7 +331,7 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
             }),
             ("allocations", has(report, Quantity::Allocations), |p, _| count(p.totals.allocations)),
             ("own peak", has(report, Quantity::Times), |p, look| bytes(p.own_peak_bytes, look.exact)),
-            ("live at end", has(report, Quantity::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
+            ("live at end", has(report, Quantity::LiveBytes), |p, look| bytes(p.totals.live_bytes, look.exact)),
             ("file", report.processes.iter().any(|p| !p.source.is_empty()), |p, _| p.source.clone()),
         ];
     let columns: Vec<Column> = columns.into_iter().filter(|(_, shown, _)| *shown).collect();
@@ -362,8 +363,8 @@ pub fn places(
         Measure::Allocations => "Most allocations",
         Measure::Bytes => "Most allocated bytes",
         Measure::Peak => "Most bytes live at the peak",
-        Measure::Leaked if moment == LiveMoment::Snapshot => "Most bytes live",
-        Measure::Leaked => "Most bytes live at the end",
+        Measure::Live if moment == LiveMoment::Snapshot => "Most bytes live",
+        Measure::Live => "Most bytes live at the end",
         Measure::Temporary => "Most temporary allocations",
     };
     let own = pool.map_or(0, |pool| list.by.of(pool));
@@ -467,7 +468,7 @@ mod tests {
     #[test]
     fn a_profile_of_another_tool_shows_what_it_holds() {
         let mut profile = parser();
-        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes, Quantity::LeakedBytes]);
+        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes, Quantity::LiveBytes]);
         profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(524_288) });
         insta::assert_snapshot!(shown(&profile));
     }

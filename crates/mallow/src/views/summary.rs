@@ -113,7 +113,7 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     list(document, Measure::Peak, parts.peak, look, &mut page);
     if parts.leaks > 0 && leaks.leak_causes_in_all > 0 {
         page.gap();
-        leaked(document, parts.leaks, look, &mut page);
+        live(document, parts.leaks, look, &mut page);
     }
     let (listed, of) = insights::shown(all);
     let listed = listed.min(parts.insights);
@@ -147,12 +147,12 @@ fn list(document: &ReportDocument, by: Measure, shown: usize, look: &Look, page:
 }
 
 /// A row for each cause.
-fn leaked(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
+fn live(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
     let report = &document.overview;
     let (leaks, what) = document.worst_leaks();
-    let all = leaks.leaked();
-    let size = bytes(all.leaked_bytes, look.exact);
-    let blocks = if has(report, Quantity::Leaked) { format!(" in {}", of(all.leaked, "block")) } else { String::new() };
+    let all = leaks.live();
+    let size = bytes(all.live_bytes, look.exact);
+    let blocks = if has(report, Quantity::Live) { format!(" in {}", of(all.live, "block")) } else { String::new() };
     let shown = &leaks.leak_causes[..shown.min(leaks.leak_causes.len())];
     page.line(heading(
         &format!("{}, by cause: {size}{blocks}", capitalized(what)),
@@ -161,13 +161,13 @@ fn leaked(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page)
     ));
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Left]);
     for cause in shown {
-        let LeakCause { frame, by, through, leaked, heads, sites, largest_site, .. } = cause;
+        let LeakCause { frame, by, through, live, heads, sites, largest_site, .. } = cause;
         let called = (by.as_deref(), through.as_deref());
-        let leaks = if *heads > 0 { *heads } else { leaked.leaked };
-        let times = if has(report, Quantity::Leaked) { times(leaks) } else { String::new() };
+        let leaks = if *heads > 0 { *heads } else { live.live };
+        let times = if has(report, Quantity::Live) { times(leaks) } else { String::new() };
         table.row([
-            Line::new().plain(percent(leaked.leaked_bytes, all.leaked_bytes)),
-            Line::new().plain(bytes(leaked.leaked_bytes, look.exact)),
+            Line::new().plain(percent(live.live_bytes, all.live_bytes)),
+            Line::new().plain(bytes(live.live_bytes, look.exact)),
             Line::new().plain(times),
             described_by(frame.as_ref(), *sites, called, largest_site, look),
         ]);

@@ -1,6 +1,6 @@
 //! Blocks that `mallow leaks` does not report: what suppressions take, and what runtimes keep.
 
-use mallow_report::analysis::{Leaked, Leaks};
+use mallow_report::analysis::{Leaks, Live};
 
 use super::leak_states::{amount, has};
 use crate::output::text::units::{bytes, count};
@@ -10,7 +10,7 @@ use mallow_profile::Quantity;
 /// What takes blocks from the report, and how many.
 struct Taker {
     name: String,
-    sum: Leaked,
+    sum: Live,
 }
 
 /// Takers of any blocks: the built-in ones first.
@@ -18,9 +18,9 @@ fn takers(report: &Leaks) -> Vec<Taker> {
     let taker = |name: String, sum| Taker { name, sum };
     let pool =
         report.causes.emergency_pool.map(|sum| taker("libstdc++: the emergency pool of exceptions".to_owned(), sum));
-    let kept = report.causes.kept.iter().map(|kept| taker(format!("{}: {}", kept.keeper, kept.what), kept.leaked));
+    let kept = report.causes.kept.iter().map(|kept| taker(format!("{}: {}", kept.keeper, kept.what), kept.live));
     let of_file = report.suppressions.iter().filter(|used| used.sites > 0).map(|used| {
-        let sum = Leaked { leaked: used.leaked, leaked_bytes: used.leaked_bytes };
+        let sum = Live { live: used.live, live_bytes: used.live_bytes };
         taker(format!("leak:{} (line {})", used.pattern, used.line), sum)
     });
     pool.into_iter().chain(kept).chain(of_file).collect()
@@ -38,8 +38,8 @@ pub fn show(report: &Leaks, look: &Look, page: &mut Page) {
     page.gap();
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
     for Taker { name, sum } in takers(report) {
-        let blocks = if has(report, Quantity::Leaked) { count(sum.leaked) } else { String::new() };
-        let cells = [blocks, bytes(sum.leaked_bytes, look.exact)].map(|text| Line::new().plain(text));
+        let blocks = if has(report, Quantity::Live) { count(sum.live) } else { String::new() };
+        let cells = [blocks, bytes(sum.live_bytes, look.exact)].map(|text| Line::new().plain(text));
         table.row(cells.into_iter().chain([Line::new().plain(name)]));
     }
     table.onto(page);
@@ -48,15 +48,15 @@ pub fn show(report: &Leaks, look: &Look, page: &mut Page) {
 
 /// What the report leaves out, below it.
 pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
-    let mut rest = Leaked { leaked: report.suppressed, leaked_bytes: report.suppressed_bytes };
-    let mut take = |sum: Leaked| {
-        rest.leaked = rest.leaked.saturating_sub(sum.leaked);
-        rest.leaked_bytes = rest.leaked_bytes.saturating_sub(sum.leaked_bytes);
+    let mut rest = Live { live: report.suppressed, live_bytes: report.suppressed_bytes };
+    let mut take = |sum: Live| {
+        rest.live = rest.live.saturating_sub(sum.live);
+        rest.live_bytes = rest.live_bytes.saturating_sub(sum.live_bytes);
     };
-    let mut no_leak = |sum: Leaked, what: &str, page: &mut Page| {
-        if sum.leaked_bytes > 0 || sum.leaked > 0 {
+    let mut no_leak = |sum: Live, what: &str, page: &mut Page| {
+        if sum.live_bytes > 0 || sum.live > 0 {
             page.gap();
-            let size = amount(report, sum.leaked_bytes, sum.leaked, look);
+            let size = amount(report, sum.live_bytes, sum.live, look);
             page.sentence(Line::new().faint(format!("No leak: {size} that {what}")));
         }
         take(sum);
@@ -65,13 +65,12 @@ pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     no_leak(pool, "libstdc++ keeps for exceptions when memory is scarce", page);
     for kept in &report.causes.kept {
         let what = format!("{} keeps to its end by design; --suppressed shows them", kept.keeper);
-        no_leak(kept.leaked, &what, page);
+        no_leak(kept.live, &what, page);
     }
-    if rest.leaked > 0 || rest.leaked_bytes > 0 {
+    if rest.live > 0 || rest.live_bytes > 0 {
         page.gap();
-        let size = amount(report, rest.leaked_bytes, rest.leaked, look);
-        let all =
-            if has(report, Quantity::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
+        let size = amount(report, rest.live_bytes, rest.live, look);
+        let all = if has(report, Quantity::Live) { count(report.live) } else { bytes(report.live_bytes, look.exact) };
         page.sentence(Line::new().plain(format!("Suppressed: {size}, of {all} live at the end in all")));
     }
     unused(report, page);

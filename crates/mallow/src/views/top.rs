@@ -191,15 +191,15 @@ mod tests {
             shown(Measure::Allocations, false, 20, &Look::default()),
             shown(Measure::Bytes, true, 2, &Look::default()),
             shown(Measure::Bytes, true, 2, &colour).replace('\u{1b}', "ESC"),
-            shown(Measure::Leaked, false, 20, &Look::default()),
+            shown(Measure::Live, false, 20, &Look::default()),
         ];
         insta::assert_snapshot!(texts.join("\n"));
     }
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
-        let options = TopOptions { by: Measure::Leaked, cum: false, raw: false, limit: 6 };
+        let options = TopOptions { by: Measure::Live, cum: false, raw: false, limit: 6 };
         let text = text(&top(&mallow_profile::Profile::default(), options), &Look::default(), true);
-        assert_eq!(text, "Functions by leaked bytes, self: excluding callees; 0 B in all\n  none\n");
+        assert_eq!(text, "Functions by live bytes, self: excluding callees; 0 B in all\n  none\n");
     }
 }

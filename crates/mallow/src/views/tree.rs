@@ -433,10 +433,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
-        let report = tree(&Profile::default(), TreeOptions { by: Measure::Leaked, ..ALL });
+        let report = tree(&Profile::default(), TreeOptions { by: Measure::Live, ..ALL });
         assert_eq!(
             text(&report, &Look::default(), true),
-            "Calls by leaked bytes, self: excluding callees; 0 B in all\n  none\n"
+            "Calls by live bytes, self: excluding callees; 0 B in all\n  none\n"
         );
     }
 }

@@ -121,10 +121,10 @@ pub struct TotalEstimates {
     pub allocated_bytes: Option<Estimate>,
     /// Live blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub leaked: Option<Estimate>,
+    pub live: Option<Estimate>,
     /// Their bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub leaked_bytes: Option<Estimate>,
+    pub live_bytes: Option<Estimate>,
 }
 
 /// None where nothing is known of how precise the profile's numbers are.
@@ -134,8 +134,8 @@ pub fn total_estimates(profile: &Profile) -> Option<TotalEstimates> {
     let estimates = TotalEstimates {
         allocations: of_measure(&table, Measure::Allocations, &totals, all),
         allocated_bytes: of_measure(&table, Measure::Bytes, &totals, all),
-        leaked: table.estimate(totals.leaked, &all.leaked),
-        leaked_bytes: of_measure(&table, Measure::Leaked, &totals, all),
+        live: table.estimate(totals.live, &all.live),
+        live_bytes: of_measure(&table, Measure::Live, &totals, all),
     };
     (estimates != TotalEstimates::default()).then_some(estimates)
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::callers::{Callers, caller};
 use super::emergency_pool::is_emergency_pool;
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
-use super::leak_sites::{LeakSite, Leaked, is_zero};
+use super::leak_sites::{LeakSite, Live, is_zero};
 use super::leak_states::{LeakState, LiveBlocks};
 use super::losing_paths::losing_paths;
 use super::numbers::LeftOut;
@@ -26,11 +26,11 @@ pub struct LeakCauses {
     /// The largest first.
     pub leak_causes: Vec<LeakCause>,
     /// Those that are not shown.
-    pub leak_causes_hidden: Option<LeftOut<Leaked>>,
+    pub leak_causes_hidden: Option<LeftOut<Live>>,
     /// Memory that libstdc++ sets aside at its start for exceptions when memory is scarce. It is live at the end of each
     /// C++ program, and no leak.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub emergency_pool: Option<Leaked>,
+    pub emergency_pool: Option<Live>,
     /// What interpreters and libraries keep to their end by design, the largest first. It has no causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
@@ -45,36 +45,36 @@ pub struct Kept {
     pub what: &'static str,
     /// How many.
     #[serde(flatten)]
-    pub leaked: Leaked,
+    pub live: Live,
 }
 
 impl Kept {
     /// Rows, the largest first, of sums by rule.
-    pub(super) fn rows(sums: impl IntoIterator<Item = (RuleId, Leaked)>) -> Vec<Self> {
-        let row = |(rule, leaked): (RuleId, Leaked)| Self { keeper: rule.keeper(), what: rule.what(), leaked };
+    pub(super) fn rows(sums: impl IntoIterator<Item = (RuleId, Live)>) -> Vec<Self> {
+        let row = |(rule, live): (RuleId, Live)| Self { keeper: rule.keeper(), what: rule.what(), live };
         let mut rows: Vec<Self> = sums.into_iter().map(row).collect();
-        rows.sort_by_key(|row| (Reverse(row.leaked.leaked_bytes), row.keeper));
+        rows.sort_by_key(|row| (Reverse(row.live.live_bytes), row.keeper));
         rows
     }
 }
 
 impl LeakCauses {
-    /// Leaves causes with fewer leaked bytes out.
+    /// Leaves causes with fewer live bytes out.
     pub(super) fn leave_out(&mut self, min: u64) {
-        let sums = |cause: &LeakCause| cause.leaked;
-        let worth = |cause: &LeakCause| cause.leaked.leaked_bytes >= min;
+        let sums = |cause: &LeakCause| cause.live;
+        let worth = |cause: &LeakCause| cause.live.live_bytes >= min;
         LeftOut::small(&mut self.leak_causes_hidden, &mut self.leak_causes, worth, sums);
     }
 
-    /// All that they leaked.
-    pub fn leaked(&self) -> Leaked {
+    /// All that is live of them.
+    pub fn live(&self) -> Live {
         let mut sum = self.leak_causes_hidden.map(|hidden| hidden.sums).unwrap_or_default();
-        self.leak_causes.iter().for_each(|cause| sum += cause.leaked);
+        self.leak_causes.iter().for_each(|cause| sum += cause.live);
         sum
     }
 }
 
-/// The blocks that one line of the program leaked.
+/// The blocks that one line of the program left live.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LeakCause {
     /// The function; None where its sites have no frames.
@@ -86,7 +86,7 @@ pub struct LeakCause {
     pub through: Option<String>,
     /// How much.
     #[serde(flatten)]
-    pub leaked: Leaked,
+    pub live: Live,
     /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
@@ -94,11 +94,11 @@ pub struct LeakCause {
     pub oldest_ms: u64,
     /// And the youngest.
     pub youngest_ms: u64,
-    /// Process ids that leaked here.
+    /// Process ids with live blocks from here.
     pub pids: Vec<u32>,
     /// How many sites.
     pub sites: u64,
-    /// The stack of the one that leaked most.
+    /// The stack of the one with most live bytes.
     pub largest_site: Stack,
 }
 
@@ -112,13 +112,13 @@ pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
 pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
     let functions = Functions::new(profile);
     let live = LiveBlocks::new(profile, &functions, state, true);
-    let mut pool: Option<Leaked> = None;
-    let mut kept: BTreeMap<RuleId, Leaked> = BTreeMap::new();
+    let mut pool: Option<Live> = None;
+    let mut kept: BTreeMap<RuleId, Live> = BTreeMap::new();
     let parts = profile.sites.iter().flat_map(|site| live.of(site).map(|(lives, rule)| (site.stack, lives, rule)));
     let sites = parts.filter_map(|(stack, lives, rule)| {
         match rule {
-            Some(rule) => *kept.entry(rule).or_default() += Leaked::of(&lives),
-            None if is_emergency_pool(&functions, stack) => *pool.get_or_insert_default() += Leaked::of(&lives),
+            Some(rule) => *kept.entry(rule).or_default() += Live::of(&lives),
+            None if is_emergency_pool(&functions, stack) => *pool.get_or_insert_default() += Live::of(&lives),
             None => return Some((stack, lives)),
         }
         None
@@ -148,8 +148,8 @@ impl Cause {
         let mut cause = Self { named, caller, lives, sites: 0, largest: (0, StackId::default()) };
         for (stack, site) in sites {
             cause.lives.add(site);
-            if cause.sites == 0 || site.leaked_bytes > cause.largest.0 {
-                cause.largest = (site.leaked_bytes, *stack);
+            if cause.sites == 0 || site.live_bytes > cause.largest.0 {
+                cause.largest = (site.live_bytes, *stack);
             }
             cause.sites += 1;
         }
@@ -191,9 +191,9 @@ pub(super) fn causes(
             })),
         }
     }
-    causes.sort_by_key(|c| (Reverse(c.lives.leaked_bytes), Reverse(c.lives.leaked), c.largest.1));
+    causes.sort_by_key(|c| (Reverse(c.lives.live_bytes), Reverse(c.lives.live), c.largest.1));
     let leak_causes_in_all = causes.len() as u64;
-    let leak_causes_hidden = LeftOut::after(limit, causes.iter().map(|cause| Leaked::of(&cause.lives)));
+    let leak_causes_hidden = LeftOut::after(limit, causes.iter().map(|cause| Live::of(&cause.lives)));
     causes.truncate(limit);
     let cause = |cause: Cause| {
         let (_, stack) = cause.largest;
@@ -204,7 +204,7 @@ pub(super) fn causes(
             frame: caller.or(line).map(|step| functions.frame(&step)),
             by: line.filter(|_| caller.is_some()).map(|line| functions.name(line.function)),
             through: through.map(|step| functions.name(step.function)),
-            leaked: Leaked::of(&cause.lives),
+            live: Live::of(&cause.lives),
             heads: cause.lives.heads,
             oldest_ms: cause.lives.oldest_ms,
             youngest_ms: cause.lives.youngest_ms,
@@ -231,7 +231,7 @@ mod tests {
         let p = b.process(1, &["a"], 100);
         for (caller, n, oldest, youngest) in [("serve@srv.c:40", 2000, 1, 50), ("retry@srv.c:60", 858, 20, 90)] {
             let site = b.site(p, &["open_session@srv.c:13", caller, "main@srv.c:90"], blocks(n, 100, 0, n));
-            (site.leaked_oldest_ms, site.leaked_youngest_ms) = (oldest, youngest);
+            (site.live_oldest_ms, site.live_youngest_ms) = (oldest, youngest);
         }
         b.site(p, &["parse@srv.c:7", "main@srv.c:91"], blocks(1, 64, 0, 1));
         b.site(p, &["parse@srv.c:8", "main@srv.c:91"], blocks(1, 64, 0, 0));
@@ -240,9 +240,9 @@ mod tests {
         assert_eq!((report.leak_causes_in_all, report.leak_causes.len()), (2, 1));
         let cause = &report.leak_causes[0];
         assert_eq!(cause.frame.as_ref().map(|f| f.function.as_str()), Some("open_session"));
-        assert_eq!((cause.leaked.leaked, cause.leaked.leaked_bytes, cause.sites), (2858, 285_800, 2));
+        assert_eq!((cause.live.live, cause.live.live_bytes, cause.sites), (2858, 285_800, 2));
         assert_eq!((cause.oldest_ms, cause.youngest_ms, cause.pids.as_slice()), (99, 10, &[1][..]));
-        assert_eq!((report.leaked().leaked, report.leak_causes_hidden.map(|h| h.rows)), (2859, Some(1)));
+        assert_eq!((report.live().live, report.leak_causes_hidden.map(|h| h.rows)), (2859, Some(1)));
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         let by = |report: &super::LeakCauses| {
             let row = |cause: &super::LeakCause| {
                 let function = cause.frame.as_ref().map(|frame| frame.function.clone()).unwrap_or_default();
-                (function, cause.by.clone(), cause.leaked.leaked, cause.sites)
+                (function, cause.by.clone(), cause.live.live, cause.sites)
             };
             report.leak_causes.iter().map(row).collect::<Vec<_>>()
         };
@@ -278,11 +278,11 @@ mod tests {
 
     /// All that is live is lost.
     fn scan_of(profile: &mallow_profile::Profile) -> Scan {
-        let lost = profile.sites.iter().filter(|site| site.counts.leaked > 0).map(|site| LostBlocks {
+        let lost = profile.sites.iter().filter(|site| site.counts.live > 0).map(|site| LostBlocks {
             stack: site.stack,
             head: None,
-            blocks: site.counts.leaked,
-            bytes: site.counts.leaked_bytes,
+            blocks: site.counts.live,
+            bytes: site.counts.live_bytes,
         });
         Scan { process: ProcessId(0), outcome: ScanOutcome::Scanned, lost: lost.collect(), cycles: Vec::new() }
     }
@@ -297,14 +297,14 @@ mod tests {
         b.site(p, &[&["_Znwm!libstdc++.so.6", "init@a.cc:1"], &loader[..]].concat(), blocks(1, 8, 0, 1));
         b.site(p, &["operator new!libstdc++.so.6", "main@a.cc:1"], blocks(1, 9, 0, 1));
         let report = leak_causes(&b.profile, 9);
-        assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((1, 72_704)));
+        assert_eq!(report.emergency_pool.map(|pool| (pool.live, pool.live_bytes)), Some((1, 72_704)));
         // Linked statically, it is in the program.
         let start = ["call_init!libc.so.6", "__libc_start_main_impl!libc.so.6", "_start"];
         b.site(p, &[&["_GLOBAL__sub_I_eh_alloc.cc"], &start[..]].concat(), blocks(1, 73_728, 0, 1));
         b.site(p, &[&["_GLOBAL__sub_I_main.cc"], &start[..]].concat(), blocks(1, 30, 0, 0));
         let report = leak_causes(&b.profile, 9);
-        assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((2, 146_432)));
-        assert_eq!((report.leak_causes_in_all, report.leaked().leaked_bytes), (2, 17));
+        assert_eq!(report.emergency_pool.map(|pool| (pool.live, pool.live_bytes)), Some((2, 146_432)));
+        assert_eq!((report.leak_causes_in_all, report.live().live_bytes), (2, 17));
         // The program runs initialisers itself; the stack is cut; the other name of the initialiser, cut behind it.
         b.site(p, &["_GLOBAL__sub_I_eh_alloc.cc!node", "__libc_csu_init!node"], blocks(1, 73_000, 0, 1));
         b.site(p, &["+0xa7a1a!libstdc++.so.6"], blocks(1, 72_704, 0, 1));
@@ -312,7 +312,7 @@ mod tests {
         // A named function of the library is not known to be the initialiser.
         b.site(p, &["std::locale::locale()!libstdc++.so.6"], blocks(1, 50, 0, 1));
         let report = leak_causes(&b.profile, 9);
-        assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((5, 364_136)));
-        assert_eq!((report.leak_causes_in_all, report.leaked().leaked_bytes), (3, 67));
+        assert_eq!(report.emergency_pool.map(|pool| (pool.live, pool.live_bytes)), Some((5, 364_136)));
+        assert_eq!((report.leak_causes_in_all, report.live().live_bytes), (3, 67));
     }
 }

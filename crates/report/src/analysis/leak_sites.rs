@@ -12,26 +12,26 @@ pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is live of some sites.
+/// What is live of some sites or places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Leaked {
+pub struct Live {
     /// Blocks.
-    pub leaked: u64,
-    /// Their bytes.
-    pub leaked_bytes: u64,
+    pub live: u64,
+    /// Their requested bytes.
+    pub live_bytes: u64,
 }
 
-impl Leaked {
+impl Live {
     pub(super) fn of(site: &LeakSite) -> Self {
-        Self { leaked: site.leaked, leaked_bytes: site.leaked_bytes }
+        Self { live: site.live, live_bytes: site.live_bytes }
     }
 }
 
-impl AddAssign for Leaked {
+impl AddAssign for Live {
     /// Sums stay at their highest where a damaged recording drives them beyond.
     fn add_assign(&mut self, other: Self) {
-        self.leaked = self.leaked.saturating_add(other.leaked);
-        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+        self.live = self.live.saturating_add(other.live);
+        self.live_bytes = self.live_bytes.saturating_add(other.live_bytes);
     }
 }
 
@@ -39,9 +39,9 @@ impl AddAssign for Leaked {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LeakSite {
     /// Blocks.
-    pub leaked: u64,
+    pub live: u64,
     /// Their bytes.
-    pub leaked_bytes: u64,
+    pub live_bytes: u64,
     /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
@@ -49,7 +49,7 @@ pub struct LeakSite {
     pub oldest_ms: u64,
     /// And the youngest.
     pub youngest_ms: u64,
-    /// Process ids that leaked here.
+    /// Process ids with live blocks from here.
     pub pids: Vec<u32>,
     /// Where.
     #[serde(flatten)]
@@ -62,11 +62,11 @@ impl LeakSite {
         let process = profile.processes.get(site.process.0 as usize);
         let end = process.map_or(profile.duration_ms, |p| p.end_ms);
         Self {
-            leaked: site.counts.leaked,
-            leaked_bytes: site.counts.leaked_bytes,
+            live: site.counts.live,
+            live_bytes: site.counts.live_bytes,
             heads: 0,
-            oldest_ms: end.saturating_sub(site.leaked_oldest_ms),
-            youngest_ms: end.saturating_sub(site.leaked_youngest_ms),
+            oldest_ms: end.saturating_sub(site.live_oldest_ms),
+            youngest_ms: end.saturating_sub(site.live_youngest_ms),
             pids: process.iter().map(|p| p.pid).collect(),
             stack: Stack::default(),
         }
@@ -74,8 +74,8 @@ impl LeakSite {
 
     /// Adds what is live elsewhere. Sums stay at their highest where a damaged recording drives them beyond.
     pub(super) fn add(&mut self, other: &Self) {
-        self.leaked = self.leaked.saturating_add(other.leaked);
-        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+        self.live = self.live.saturating_add(other.live);
+        self.live_bytes = self.live_bytes.saturating_add(other.live_bytes);
         self.heads = self.heads.saturating_add(other.heads);
         self.oldest_ms = self.oldest_ms.max(other.oldest_ms);
         self.youngest_ms = self.youngest_ms.min(other.youngest_ms);

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::{Frame, Functions};
-use super::leak_sites::{LeakSite, Leaked};
+use super::leak_sites::{LeakSite, Live};
 use super::runtimes::{RuleId, Runtimes};
 
 /// What is known of a block that was live when its process image ended.
@@ -52,30 +52,30 @@ pub struct LeakStates {
 
 impl LeakStates {
     /// Blocks of processes that were not scanned.
-    pub fn unscanned(&self) -> Leaked {
-        let mut sum = Leaked::default();
-        self.unscanned.iter().for_each(|unscanned| sum += unscanned.leaked);
+    pub fn unscanned(&self) -> Live {
+        let mut sum = Live::default();
+        self.unscanned.iter().for_each(|unscanned| sum += unscanned.live);
         sum
     }
 
     /// Lost blocks, as far as they are known.
-    pub fn lost(&self) -> Leaked {
-        Leaked { leaked: self.lost_blocks.unwrap_or(0), leaked_bytes: self.lost_bytes.unwrap_or(0) }
+    pub fn lost(&self) -> Live {
+        Live { live: self.lost_blocks.unwrap_or(0), live_bytes: self.lost_bytes.unwrap_or(0) }
     }
 
     /// Reachable blocks, as far as they are known.
-    pub fn reachable(&self) -> Leaked {
-        Leaked { leaked: self.reachable_blocks.unwrap_or(0), leaked_bytes: self.reachable_bytes.unwrap_or(0) }
+    pub fn reachable(&self) -> Live {
+        Live { live: self.reachable_blocks.unwrap_or(0), live_bytes: self.reachable_bytes.unwrap_or(0) }
     }
 
     /// Blocks that were live when their image called exec.
-    pub fn at_exec(&self) -> Leaked {
-        Leaked { leaked: self.live_at_exec_blocks, leaked_bytes: self.live_at_exec_bytes }
+    pub fn at_exec(&self) -> Live {
+        Live { live: self.live_at_exec_blocks, live_bytes: self.live_at_exec_bytes }
     }
 
     /// Whether any block was live in a process that was scanned.
     pub fn has_scan(&self) -> bool {
-        self.lost().leaked > 0 || self.reachable().leaked > 0
+        self.lost().live > 0 || self.reachable().live > 0
     }
 }
 
@@ -88,7 +88,7 @@ pub struct Unscanned {
     pub pids: Vec<u32>,
     /// Their live blocks.
     #[serde(flatten)]
-    pub leaked: Leaked,
+    pub live: Live,
 }
 
 /// Lost blocks that point to each other in a circle, and are held by nothing else.
@@ -119,11 +119,11 @@ pub struct CyclePlace {
 #[derive(Clone, Copy, Debug, Default)]
 struct LostSums {
     /// All that were allocated there.
-    own: Leaked,
+    own: Live,
     /// Of these, those that no other lost block holds.
-    heads: Leaked,
+    heads: Live,
     /// What these heads hold, wherever it was allocated.
-    held: Leaked,
+    held: Live,
 }
 
 /// From sites to the states of their blocks.
@@ -143,7 +143,7 @@ impl<'a> States<'a> {
         let mut lost: FxHashMap<_, LostSums> = FxHashMap::default();
         for scan in &profile.scans {
             for &LostBlocks { stack, head, blocks, bytes } in &scan.lost {
-                let sum = Leaked { leaked: blocks, leaked_bytes: bytes };
+                let sum = Live { live: blocks, live_bytes: bytes };
                 let own = lost.entry((scan.process, stack)).or_default();
                 own.own += sum;
                 match head {
@@ -178,34 +178,34 @@ impl<'a> States<'a> {
     }
 
     /// How many of a site's own blocks are in this state: over all states and sites, all live blocks.
-    fn own(&self, site: &Site, state: LeakState) -> Leaked {
-        let all = Leaked { leaked: site.counts.leaked, leaked_bytes: site.counts.leaked_bytes };
+    fn own(&self, site: &Site, state: LeakState) -> Live {
+        let all = Live { live: site.counts.live, live_bytes: site.counts.live_bytes };
         let lost = self.lost.get(&(site.process, site.stack)).map(|lost| lost.own).unwrap_or_default();
         match (self.state_of_image(site), state) {
             (Some(of_all), state) => {
                 if of_all == state {
                     all
                 } else {
-                    Leaked::default()
+                    Live::default()
                 }
             }
             (None, LeakState::Lost) => lost,
-            (None, LeakState::Reachable) => Leaked {
-                leaked: all.leaked.saturating_sub(lost.leaked),
-                leaked_bytes: all.leaked_bytes.saturating_sub(lost.leaked_bytes),
+            (None, LeakState::Reachable) => Live {
+                live: all.live.saturating_sub(lost.live),
+                live_bytes: all.live_bytes.saturating_sub(lost.live_bytes),
             },
-            (None, LeakState::Unscanned | LeakState::Exec) => Leaked::default(),
+            (None, LeakState::Unscanned | LeakState::Exec) => Live::default(),
         }
     }
 
     /// The blocks in a state that count at a site, of lost ones those that its heads hold, too; and how many heads there are.
-    fn counted(&self, site: &Site, state: LeakState) -> (Leaked, u64) {
+    fn counted(&self, site: &Site, state: LeakState) -> (Live, u64) {
         match (self.state_of_image(site), state) {
             (None, LeakState::Lost) => {
                 let lost = self.lost.get(&(site.process, site.stack)).copied().unwrap_or_default();
                 let mut counted = lost.heads;
                 counted += lost.held;
-                (counted, lost.heads.leaked)
+                (counted, lost.heads.live)
             }
             _ => (self.own(site, state), 0),
         }
@@ -235,34 +235,34 @@ impl<'a> LiveBlocks<'a> {
         let rule = runtimes.and_then(|runtimes| runtimes.rule_of(site.stack));
         let takes_lost = |rule| runtimes.is_some_and(|runtimes| runtimes.takes_lost(rule, site.stack));
         let lost = match (rule, self.state) {
-            (Some(rule), _) if takes_lost(rule) => Leaked::default(),
-            (Some(_), Some(LeakState::Lost)) => Leaked::of(&all),
+            (Some(rule), _) if takes_lost(rule) => Live::default(),
+            (Some(_), Some(LeakState::Lost)) => Live::of(&all),
             (Some(_), None) => self.states.as_ref().map(|s| s.own(site, LeakState::Lost)).unwrap_or_default(),
-            _ => Leaked::default(),
+            _ => Live::default(),
         };
-        let rest = Leaked {
-            leaked: all.leaked.saturating_sub(lost.leaked),
-            leaked_bytes: all.leaked_bytes.saturating_sub(lost.leaked_bytes),
+        let rest = Live {
+            live: all.live.saturating_sub(lost.live),
+            live_bytes: all.live_bytes.saturating_sub(lost.live_bytes),
         };
-        let part = |Leaked { leaked, leaked_bytes }, rule| {
-            (leaked > 0 || leaked_bytes > 0).then(|| (LeakSite { leaked, leaked_bytes, ..all.clone() }, rule))
+        let part = |Live { live, live_bytes }, rule| {
+            (live > 0 || live_bytes > 0).then(|| (LeakSite { live, live_bytes, ..all.clone() }, rule))
         };
         [part(lost, None), part(rest, rule)].into_iter().flatten()
     }
 
     fn chosen(&self, site: &Site) -> Option<LeakSite> {
-        if site.counts.leaked == 0 && site.counts.leaked_bytes == 0 {
+        if site.counts.live == 0 && site.counts.live_bytes == 0 {
             return None;
         }
         let mut chosen = LeakSite::of(self.profile, site);
         let states = self.states.as_ref();
         if let Some(state) = self.state {
-            let (Leaked { leaked, leaked_bytes }, heads) = states?.counted(site, state);
-            chosen = LeakSite { leaked, leaked_bytes, heads, ..chosen };
+            let (Live { live, live_bytes }, heads) = states?.counted(site, state);
+            chosen = LeakSite { live, live_bytes, heads, ..chosen };
         } else if states.is_some_and(|states| states.state_of_image(site) == Some(LeakState::Exec)) {
             return None;
         }
-        (chosen.leaked > 0 || chosen.leaked_bytes > 0).then_some(chosen)
+        (chosen.live > 0 || chosen.live_bytes > 0).then_some(chosen)
     }
 }
 
@@ -270,8 +270,8 @@ impl<'a> LiveBlocks<'a> {
 pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
     let states = States::of(profile)?;
     let mut sums = LeakStates::default();
-    let leaking = profile.sites.iter().filter(|s| s.counts.leaked > 0 || s.counts.leaked_bytes > 0);
-    let mut all = [Leaked::default(); LeakState::ALL.len()];
+    let leaking = profile.sites.iter().filter(|s| s.counts.live > 0 || s.counts.live_bytes > 0);
+    let mut all = [Live::default(); LeakState::ALL.len()];
     for site in leaking {
         for (sum, state) in all.iter_mut().zip(LeakState::ALL) {
             *sum += states.own(site, state);
@@ -282,7 +282,7 @@ pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
                 sums.unscanned.len() - 1
             });
             let known = &mut sums.unscanned[at];
-            known.leaked += states.own(site, LeakState::Unscanned);
+            known.live += states.own(site, LeakState::Unscanned);
             if let Some(process) = profile.processes.get(site.process.0 as usize)
                 && !known.pids.contains(&process.pid)
             {
@@ -291,11 +291,11 @@ pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
         }
     }
     let [lost, reachable, _, exec] = all;
-    let is_known = sums.unscanned.is_empty() || lost.leaked > 0 || reachable.leaked > 0;
+    let is_known = sums.unscanned.is_empty() || lost.live > 0 || reachable.live > 0;
     let known = |number: u64| is_known.then_some(number);
-    (sums.lost_blocks, sums.lost_bytes) = (known(lost.leaked), known(lost.leaked_bytes));
-    (sums.reachable_blocks, sums.reachable_bytes) = (known(reachable.leaked), known(reachable.leaked_bytes));
-    (sums.live_at_exec_blocks, sums.live_at_exec_bytes) = (exec.leaked, exec.leaked_bytes);
+    (sums.lost_blocks, sums.lost_bytes) = (known(lost.live), known(lost.live_bytes));
+    (sums.reachable_blocks, sums.reachable_bytes) = (known(reachable.live), known(reachable.live_bytes));
+    (sums.live_at_exec_blocks, sums.live_at_exec_bytes) = (exec.live, exec.live_bytes);
     sums.lost_cycles = cycles(profile, limit);
     Some(sums)
 }
@@ -352,10 +352,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{LeakState, LeakStates, leak_states};
-    use crate::analysis::{LeakOptions, Leaked, Leaks, Narrowing, Suppressions, leaks_with, narrow};
+    use crate::analysis::{LeakOptions, Leaks, Live, Narrowing, Suppressions, leaks_with, narrow};
     use crate::testing::{Builder, blocks};
 
-    fn of(states: &LeakStates) -> [Leaked; 4] {
+    fn of(states: &LeakStates) -> [Live; 4] {
         [states.lost(), states.reachable(), states.unscanned(), states.at_exec()]
     }
 
@@ -367,7 +367,7 @@ mod tests {
         )
     }
 
-    fn add(sums: &mut [Leaked; 4], more: [Leaked; 4]) {
+    fn add(sums: &mut [Live; 4], more: [Live; 4]) {
         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
     }
 
@@ -393,9 +393,9 @@ mod tests {
         assert_eq!((states.lost_blocks, states.reachable_blocks, states.live_at_exec_blocks), (Some(6), Some(0), 4));
         assert!(states.unscanned.is_empty());
         let all = leaks_in_state(&b.profile, None);
-        assert_eq!((all.leaked, all.reported, all.causes.leak_causes_in_all), (10, 6, 1));
+        assert_eq!((all.live, all.reported, all.causes.leak_causes_in_all), (10, 6, 1));
         let exec = leaks_in_state(&b.profile, Some(LeakState::Exec));
-        assert_eq!((exec.leaked, exec.sites.len()), (4, 1));
+        assert_eq!((exec.live, exec.sites.len()), (4, 1));
     }
 
     /// Unknown is not absent.
@@ -407,7 +407,7 @@ mod tests {
         let states = leak_states(&b.profile, 9).expect("a recording");
         assert_eq!((states.lost_blocks, states.reachable_bytes), (None, None));
         assert_eq!(
-            (states.unscanned[0].reason.as_str(), states.unscanned[0].leaked.leaked),
+            (states.unscanned[0].reason.as_str(), states.unscanned[0].live.live),
             ("recorded without a scan", 4)
         );
         b.profile.ending.cut_short = Some("the disk is full".to_owned());
@@ -472,8 +472,8 @@ mod tests {
             let whole = profile(&rows, &outcomes.map(|outcome| outcome % 4));
             prop_assert_eq!(whole.check(), Ok(()));
             let expected = of(&leak_states(&whole, 9).expect("a recording"));
-            let sum: u64 = expected.iter().map(|sum| sum.leaked).sum();
-            prop_assert_eq!(sum, whole.totals.leaked);
+            let sum: u64 = expected.iter().map(|sum| sum.live).sum();
+            prop_assert_eq!(sum, whole.totals.live);
             let by = |make: fn(&mut Narrowing, crate::analysis::Pattern)| {
                 let mut narrowing = Narrowing::default();
                 make(&mut narrowing, format!("f{pattern}").parse().expect("a pattern"));
@@ -484,10 +484,10 @@ mod tests {
             let with = by(|narrowing, pattern| narrowing.focus = Some(pattern));
             let without = by(|narrowing, pattern| narrowing.ignore = Some(pattern));
             let hidden = by(|narrowing, pattern| narrowing.hide = Some(pattern));
-            let mut parts = [Leaked::default(); 4];
+            let mut parts = [Live::default(); 4];
             for part in [&with, &without] {
                 let states = of(&leak_states(part, 9).expect("a recording"));
-                prop_assert_eq!(states.iter().map(|sum| sum.leaked).sum::<u64>(), part.totals.leaked);
+                prop_assert_eq!(states.iter().map(|sum| sum.live).sum::<u64>(), part.totals.live);
                 add(&mut parts, states);
             }
             prop_assert_eq!(parts, expected);
@@ -497,9 +497,9 @@ mod tests {
                 let states = of(&leak_states(part, 9).expect("a recording"));
                 for (state, sum) in LeakState::ALL.into_iter().zip(states) {
                     let report = leaks_in_state(part, Some(state));
-                    prop_assert_eq!((report.leaked, report.leaked_bytes), (sum.leaked, sum.leaked_bytes));
-                    let rows: u64 = report.sites.iter().map(|site| site.leaked).sum();
-                    prop_assert_eq!(rows, sum.leaked);
+                    prop_assert_eq!((report.live, report.live_bytes), (sum.live, sum.live_bytes));
+                    let rows: u64 = report.sites.iter().map(|site| site.live).sum();
+                    prop_assert_eq!(rows, sum.live);
                 }
             }
         }

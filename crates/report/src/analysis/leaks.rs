@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::emergency_pool::is_emergency_pool;
 use super::functions::Functions;
 use super::leak_causes::{Kept, LeakCauses, causes};
-use super::leak_sites::{LeakSite, Leaked};
+use super::leak_sites::{LeakSite, Live};
 use super::leak_states::{LeakState, LeakStates, LiveBlocks, leak_states};
 use super::numbers::{Ending, Least, LeftOut};
 use super::runtimes::RuleId;
@@ -31,9 +31,9 @@ pub struct Leaks {
     #[serde(flatten)]
     pub ending: Ending,
     /// Blocks live at the end of their process image.
-    pub leaked: u64,
+    pub live: u64,
     /// Their bytes.
-    pub leaked_bytes: u64,
+    pub live_bytes: u64,
     /// Of them, those that no suppression matches.
     pub reported: u64,
     /// Their bytes.
@@ -47,7 +47,7 @@ pub struct Leaks {
     /// Those sites, the largest first.
     pub sites: Vec<LeakSite>,
     /// Those that are not shown.
-    pub hidden: Option<LeftOut<Leaked>>,
+    pub hidden: Option<LeftOut<Live>>,
     /// The same by cause.
     #[serde(flatten)]
     pub causes: LeakCauses,
@@ -59,10 +59,10 @@ pub struct Leaks {
 }
 
 impl Leaks {
-    /// Leaves sites with fewer leaked bytes out; a share is one of all that leaked.
+    /// Leaves sites with fewer live bytes out; a share is one of all that is live.
     pub fn leave_out(&mut self, least: Least) {
-        let min = least.of(self.leaked_bytes);
-        LeftOut::small(&mut self.hidden, &mut self.sites, |site| site.leaked_bytes >= min, Leaked::of);
+        let min = least.of(self.live_bytes);
+        LeftOut::small(&mut self.hidden, &mut self.sites, |site| site.live_bytes >= min, Live::of);
         self.causes.leave_out(min);
     }
 }
@@ -77,9 +77,9 @@ pub struct SuppressionUse {
     /// Sites whose first matching pattern it is.
     pub sites: u64,
     /// Their blocks.
-    pub leaked: u64,
+    pub live: u64,
     /// Their bytes.
-    pub leaked_bytes: u64,
+    pub live_bytes: u64,
 }
 
 /// Kinds of cycles that are shown.
@@ -122,15 +122,15 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     let mut uses: Vec<SuppressionUse> = suppressions
         .patterns()
         .iter()
-        .map(|p| SuppressionUse { pattern: p.text.clone(), line: p.line, sites: 0, leaked: 0, leaked_bytes: 0 })
+        .map(|p| SuppressionUse { pattern: p.text.clone(), line: p.line, sites: 0, live: 0, live_bytes: 0 })
         .collect();
     let states = leak_states(profile, CYCLES.min(limit));
     let at_exec = states.as_ref().filter(|_| state.is_none()).map(LeakStates::at_exec).unwrap_or_default();
     let mut suppressed = (0, 0);
     let mut of_state = (0, 0);
     let mut shown = Vec::new();
-    let mut pool: Option<Leaked> = None;
-    let mut kept: BTreeMap<RuleId, Leaked> = BTreeMap::new();
+    let mut pool: Option<Live> = None;
+    let mut kept: BTreeMap<RuleId, Live> = BTreeMap::new();
     for (stack, site, rule) in sites(profile, &functions, state, built_in) {
         of_state = add(of_state, &site);
         let why = match rule {
@@ -143,12 +143,12 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
         }
         let is_shown = why.is_some() == of_suppressed;
         match why {
-            Some(Suppression::EmergencyPool) => *pool.get_or_insert_default() += Leaked::of(&site),
-            Some(Suppression::Rule(rule)) => *kept.entry(rule).or_default() += Leaked::of(&site),
+            Some(Suppression::EmergencyPool) => *pool.get_or_insert_default() += Live::of(&site),
+            Some(Suppression::Rule(rule)) => *kept.entry(rule).or_default() += Live::of(&site),
             Some(Suppression::Pattern(index)) => {
                 let used = &mut uses[index];
                 used.sites += 1;
-                (used.leaked, used.leaked_bytes) = add((used.leaked, used.leaked_bytes), &site);
+                (used.live, used.live_bytes) = add((used.live, used.live_bytes), &site);
             }
             None => {}
         }
@@ -157,11 +157,11 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
         }
     }
     let sites_in_all = shown.len() as u64;
-    shown.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
+    shown.sort_by_key(|(stack, s)| (Reverse(s.live_bytes), Reverse(s.live), *stack));
     let requests = (state == Some(LeakState::Lost) && !of_suppressed).then_some(&profile.sites[..]);
     let causes = causes(&functions, shown.iter().cloned(), requests, limit);
     let causes = LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes };
-    let hidden = LeftOut::after(limit, shown.iter().map(|(_, site)| Leaked::of(site)));
+    let hidden = LeftOut::after(limit, shown.iter().map(|(_, site)| Live::of(site)));
     shown.truncate(limit);
     let sites = shown.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
     Leaks {
@@ -169,8 +169,8 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
         command: profile.command.clone(),
         duration_ms: profile.duration_ms,
         ending: Ending::of(profile),
-        leaked: of_state.0.saturating_add(at_exec.leaked),
-        leaked_bytes: of_state.1.saturating_add(at_exec.leaked_bytes),
+        live: of_state.0.saturating_add(at_exec.live),
+        live_bytes: of_state.1.saturating_add(at_exec.live_bytes),
         reported: of_state.0.saturating_sub(suppressed.0),
         reported_bytes: of_state.1.saturating_sub(suppressed.1),
         suppressed: suppressed.0,
@@ -186,7 +186,7 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
 
 /// Sums stay at their highest where a damaged recording drives them beyond.
 fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
-    (sum.0.saturating_add(site.leaked), sum.1.saturating_add(site.leaked_bytes))
+    (sum.0.saturating_add(site.live), sum.1.saturating_add(site.live_bytes))
 }
 
 /// Live blocks without their stacks, each with one of the stacks that read as theirs, and with the rule of what a runtime keeps.
@@ -244,11 +244,10 @@ mod tests {
     #[test]
     fn sites_come_largest_first_with_their_age() {
         let report = with("");
-        let rows: Vec<_> =
-            report.sites.iter().map(|s| (s.leaked, s.leaked_bytes, s.oldest_ms, s.youngest_ms)).collect();
+        let rows: Vec<_> = report.sites.iter().map(|s| (s.live, s.live_bytes, s.oldest_ms, s.youngest_ms)).collect();
         assert_eq!(rows, [(12, 12_000, 1700, 60), (3, 3600, 200, 200)]);
         assert_eq!(report.sites[1].pids, [4712]);
-        assert_eq!((report.leaked, report.leaked_bytes), (15, 15_600));
+        assert_eq!((report.live, report.live_bytes), (15, 15_600));
         assert_eq!((report.reported, report.suppressed), (15, 0));
     }
 
@@ -263,9 +262,9 @@ mod tests {
             assert_eq!(report.suppressions[0].sites, 1, "{pattern}");
         }
         let report = with("leak:ld-linux\nleak:nothing\n");
-        let uses: Vec<_> = report.suppressions.iter().map(|u| (u.pattern.as_str(), u.sites, u.leaked_bytes)).collect();
+        let uses: Vec<_> = report.suppressions.iter().map(|u| (u.pattern.as_str(), u.sites, u.live_bytes)).collect();
         assert_eq!(uses, [("ld-linux", 1, 3600), ("nothing", 0, 0)]);
-        assert_eq!(report.reported_bytes + report.suppressed_bytes, report.leaked_bytes);
+        assert_eq!(report.reported_bytes + report.suppressed_bytes, report.live_bytes);
     }
 
     #[test]
@@ -279,7 +278,7 @@ mod tests {
             (first, ["operator new | make@a.c:4", "main@a.c:9"], 1),
         ] {
             let site = b.site(process, &stack, blocks(1, 8, 0, 1));
-            (site.leaked_oldest_ms, site.leaked_youngest_ms) = (oldest, oldest);
+            (site.live_oldest_ms, site.live_youngest_ms) = (oldest, oldest);
         }
         // Another call on the same line: another address, the same text.
         let main = b.stack(&["main@a.c:9"]);
@@ -291,7 +290,7 @@ mod tests {
         b.profile.sites.push(again);
 
         let report = leaks(&b.profile, &Suppressions::default(), usize::MAX);
-        let rows: Vec<_> = report.sites.iter().map(|s| (s.leaked, s.oldest_ms, s.pids.as_slice())).collect();
+        let rows: Vec<_> = report.sites.iter().map(|s| (s.live, s.oldest_ms, s.pids.as_slice())).collect();
         assert_eq!(rows, [(3, 60, &[1, 2][..]), (1, 99, &[1])]);
     }
 }

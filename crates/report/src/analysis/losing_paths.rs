@@ -31,7 +31,7 @@ pub(super) fn losing_paths(
     if requests.len() < 2 {
         return Vec::new();
     }
-    let losing: FxHashSet<StackId> = lost.iter().filter(|(_, site)| site.leaked > 0).map(|(stack, _)| *stack).collect();
+    let losing: FxHashSet<StackId> = lost.iter().filter(|(_, site)| site.live > 0).map(|(stack, _)| *stack).collect();
     let of_paths: Vec<Vec<u64>> = requests.keys().map(|stack| callers.of(*stack)).collect();
     // Stacks that read the same are one: sites of several processes are counted at one of them.
     let are_losing: FxHashSet<&[u64]> =

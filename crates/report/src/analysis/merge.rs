@@ -284,17 +284,17 @@ mod tests {
         let one = parser();
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
-        b.site(process, &["f", "main"], Counts { allocations: 7, leaked: 2, ..Counts::default() });
+        b.site(process, &["f", "main"], Counts { allocations: 7, live: 2, ..Counts::default() });
         let mut other = b.profile;
-        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::Leaked]);
+        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::Live]);
         other.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(4096) });
         assert_eq!(other.check(), Ok(()));
         let Merged { profile, peak_of, left_out, some_have } = merged(&[("one", &one), ("other", &other)]);
-        let mut sum = Counts { allocations: one.totals.allocations, leaked: one.totals.leaked, ..Counts::default() };
+        let mut sum = Counts { allocations: one.totals.allocations, live: one.totals.live, ..Counts::default() };
         sum += other.totals;
         assert_eq!(profile.totals, sum, "no numbers of the quantities that are left out");
         let held: Vec<Quantity> = Quantity::ALL.into_iter().filter(|&quantity| profile.has(quantity)).collect();
-        assert_eq!(held, [Quantity::Allocations, Quantity::Leaked, Quantity::Processes]);
+        assert_eq!(held, [Quantity::Allocations, Quantity::Live, Quantity::Processes]);
         assert_eq!((peak_of, profile.origin.expect("an origin").sampled_bytes), (None, Some(4096)));
         assert!(left_out.contains(&(Quantity::PeakBytes, "other".to_owned())) && some_have.has(Quantity::Events));
     }

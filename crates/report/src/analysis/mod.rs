@@ -63,7 +63,7 @@ pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings, insights};
 pub use intervals::{TotalEstimates, total_estimates};
 pub use leak_causes::{Kept, LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
-pub use leak_sites::{LeakSite, Leaked};
+pub use leak_sites::{LeakSite, Live};
 pub use leak_states::{Cycle, CyclePlace, LeakState, LeakStates, Unscanned, leak_states};
 pub use leaks::{LeakOptions, Leaks, SuppressionUse, leaks, leaks_with};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
@@ -83,8 +83,8 @@ pub use rss::{
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
 pub use timeline::{
-    Band, HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite, Over, POINTS_MAX, Point, Timeline,
-    TimelineBuilder, TimelineOptions,
+    Band, HeapAt, HeapAtBuilder, HeapMoment, LivePlace, LiveSite, Over, POINTS_MAX, Point, Timeline, TimelineBuilder,
+    TimelineOptions,
 };
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};

@@ -91,7 +91,7 @@ mod tests {
                 let frame = profile.stacks.frames(site.stack).next().expect("a frame");
                 let function = profile.frames[frame.0 as usize].lines[0].function;
                 let pid = profile.processes[site.process.0 as usize].pid;
-                (pid, profile.strings.get(function).to_owned(), site.counts.allocations, site.counts.leaked)
+                (pid, profile.strings.get(function).to_owned(), site.counts.allocations, site.counts.live)
             })
             .collect();
         rows.sort();

@@ -134,11 +134,11 @@ fn narrow_scan(scan: &mut Scan, new: &impl Fn(StackId) -> Option<StackId>) {
 
 /// Adds a site to one that has become the same.
 fn merge(into: &mut Site, site: &Site) {
-    if site.counts.leaked > 0 {
-        let first = into.counts.leaked == 0;
-        let oldest = if first { site.leaked_oldest_ms } else { into.leaked_oldest_ms.min(site.leaked_oldest_ms) };
-        into.leaked_oldest_ms = oldest;
-        into.leaked_youngest_ms = into.leaked_youngest_ms.max(site.leaked_youngest_ms);
+    if site.counts.live > 0 {
+        let first = into.counts.live == 0;
+        let oldest = if first { site.live_oldest_ms } else { into.live_oldest_ms.min(site.live_oldest_ms) };
+        into.live_oldest_ms = oldest;
+        into.live_youngest_ms = into.live_youngest_ms.max(site.live_youngest_ms);
     }
     into.counts += site.counts;
     into.patterns += &site.patterns;
@@ -314,21 +314,21 @@ mod tests {
         let mut b = Builder::default();
         let first = b.process(1, &["a"], 10);
         let second = b.process(2, &["a"], 10);
-        for (process, stack, leaked, oldest, youngest) in [
+        for (process, stack, live, oldest, youngest) in [
             (first, &["f", "a", "main"][..], 0, 0, 0),
             (first, &["f", "b!libb.so", "main"], 2, 5, 8),
             (second, &["f", "a", "main"], 1, 3, 3),
             (first, &["f", "main"], 1, 6, 9),
             (first, &["a"], 0, 0, 0),
         ] {
-            let site = b.site(process, stack, blocks(4, 8, 0, leaked));
-            (site.leaked_oldest_ms, site.leaked_youngest_ms) = (oldest, youngest);
+            let site = b.site(process, stack, blocks(4, 8, 0, live));
+            (site.live_oldest_ms, site.live_youngest_ms) = (oldest, youngest);
         }
         let Narrowed { profile, sites, .. } = narrow(b.profile, &by("", "", "^a$|libb"));
         assert_eq!(sites, [0, 0, 1, 0, 2].map(Some));
         assert_eq!(allocations(&profile), [12, 4, 4]);
         let site = &profile.sites[0];
-        assert_eq!((site.counts.leaked, site.leaked_oldest_ms, site.leaked_youngest_ms), (3, 5, 9));
+        assert_eq!((site.counts.live, site.live_oldest_ms, site.live_youngest_ms), (3, 5, 9));
         assert_eq!(profile.stacks.depth(site.stack), 2);
         assert_eq!(profile.sites[2].stack, Stacks::ROOT);
     }

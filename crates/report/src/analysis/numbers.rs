@@ -16,14 +16,14 @@ pub enum Measure {
     /// Bytes live at the recording's peak.
     Peak,
     /// Bytes live at the end.
-    Leaked,
+    Live,
     /// Number of temporary allocations.
     Temporary,
 }
 
 impl Measure {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 5] = [Self::Allocations, Self::Bytes, Self::Peak, Self::Leaked, Self::Temporary];
+    pub const ALL: [Self; 5] = [Self::Allocations, Self::Bytes, Self::Peak, Self::Live, Self::Temporary];
 
     /// The number that counts by this measure.
     pub fn of(self, counts: &Totals) -> u64 {
@@ -31,7 +31,7 @@ impl Measure {
             Self::Allocations => counts.allocations,
             Self::Bytes => counts.allocated_bytes,
             Self::Peak => counts.peak_bytes,
-            Self::Leaked => counts.leaked_bytes,
+            Self::Live => counts.live_bytes,
             Self::Temporary => counts.temporary,
         }
     }
@@ -42,14 +42,14 @@ impl Measure {
             Self::Allocations => Quantity::Allocations,
             Self::Bytes => Quantity::AllocatedBytes,
             Self::Peak => Quantity::PeakBytes,
-            Self::Leaked => Quantity::LeakedBytes,
+            Self::Live => Quantity::LiveBytes,
             Self::Temporary => Quantity::Temporary,
         }
     }
 
     /// True where the number is one of bytes.
     pub fn is_bytes(self) -> bool {
-        matches!(self, Self::Bytes | Self::Peak | Self::Leaked)
+        matches!(self, Self::Bytes | Self::Peak | Self::Live)
     }
 }
 
@@ -164,8 +164,8 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
     let more: &[&str] = match quantity {
         Quantity::Allocations => &["remaining"],
         Quantity::Frees => &["remaining", "foreign_frees"],
-        Quantity::Leaked => &["reported", "suppressed"],
-        Quantity::LeakedBytes => &["reported_bytes", "suppressed_bytes"],
+        Quantity::Live => &["reported", "suppressed"],
+        Quantity::LiveBytes => &["reported_bytes", "suppressed_bytes"],
         Quantity::PeakBytes => &["own_peak_bytes"],
         Quantity::Families => &["families"],
         Quantity::Started => &["started_unix_ms"],

@@ -400,12 +400,12 @@ mod tests {
 
     #[test]
     fn a_place_may_be_an_inlined_function_or_an_address() {
-        let leaked = places(Measure::Leaked);
-        let frame = leaked[0].frame.as_ref().expect("a frame");
+        let live = places(Measure::Live);
+        let frame = live[0].frame.as_ref().expect("a frame");
         assert_eq!((frame.function.as_str(), frame.line, frame.inlined), ("app::Cache::put", Some(31), true));
-        assert_eq!(leaked[0].through, None, "strdup is an allocating function and says nothing");
+        assert_eq!(live[0].through, None, "strdup is an allocating function and says nothing");
         // The dynamic linker alone: no frame of the program's own.
-        assert_eq!(leaked[1].frame.as_ref().map(|f| f.function.as_str()), Some("_dl_new_object"));
+        assert_eq!(live[1].frame.as_ref().map(|f| f.function.as_str()), Some("_dl_new_object"));
         let largest = places(Measure::Peak);
         assert_eq!(largest[1].frame.as_ref().map(|f| f.function.as_str()), Some("libplugin.so+0x12f0"));
     }
@@ -539,8 +539,8 @@ mod tests {
             "remaining",
             "peak_bytes",
             "peak_ms",
-            "leaked",
-            "leaked_bytes",
+            "live",
+            "live_bytes",
             "temporary",
             "temporary_bytes",
             "reallocs_in_place",

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::functions::Frame;
 use super::insights::Insights;
 use super::leak_causes::LeakCauses;
-use super::leak_sites::Leaked;
+use super::leak_sites::Live;
 use super::numbers::Measure;
 use super::overview::{Overview, ProcessRow};
 
@@ -169,7 +169,7 @@ pub struct LiveBlocks<'a> {
     /// The lost ones. None: no process was scanned, or there are none and some were not.
     pub lost: Option<&'a LeakCauses>,
     /// Those of processes that were not scanned. None: it is not known which were.
-    pub unscanned: Option<Leaked>,
+    pub unscanned: Option<Live>,
 }
 
 /// The verdict on a recording.
@@ -182,15 +182,15 @@ pub fn verdict(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) ->
 
 fn statements(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> Vec<Statement> {
     let totals = &report.totals;
-    if totals.allocations == 0 && totals.allocated_bytes == 0 && totals.leaked_bytes == 0 && totals.peak_bytes == 0 {
+    if totals.allocations == 0 && totals.allocated_bytes == 0 && totals.live_bytes == 0 && totals.peak_bytes == 0 {
         return vec![Statement::NothingAllocated];
     }
     let has = |quantity| report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity));
     let lost = live.lost.and_then(|causes| held(report, causes));
     let is_any_lost = lost.is_some();
-    let last = held(report, live.all).filter(|_| has(Quantity::LeakedBytes));
+    let last = held(report, live.all).filter(|_| has(Quantity::LiveBytes));
     let is_much = |held: &Held| held.bytes.saturating_mul(100) >= totals.peak_bytes.saturating_mul(MUCH_PERCENT);
-    let is_divided = live.lost.is_some() && live.unscanned.is_some_and(|unscanned| unscanned == Leaked::default());
+    let is_divided = live.lost.is_some() && live.unscanned.is_some_and(|unscanned| unscanned == Live::default());
     let (much, little) = match last {
         _ if is_any_lost => (None, None),
         Some(held) if is_divided => (None, Some(Statement::Reachable(held))),
@@ -200,9 +200,9 @@ fn statements(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> 
         }
         held => (None, held.map(Statement::LiveLast)),
     };
-    let unscanned = live.unscanned.filter(|unscanned| is_any_lost && *unscanned != Leaked::default());
+    let unscanned = live.unscanned.filter(|unscanned| is_any_lost && *unscanned != Live::default());
     let nothing = match &little {
-        _ if !has(Quantity::LeakedBytes) || is_any_lost || much.is_some() => None,
+        _ if !has(Quantity::LiveBytes) || is_any_lost || much.is_some() => None,
         None => Some(kept(live.all).map_or(Statement::NothingLive, Statement::Kept)),
         Some(_) if is_divided => Some(Statement::NoneLost { kept: live.lost.and_then(kept) }),
         Some(_) => None,
@@ -218,7 +218,7 @@ fn statements(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> 
         much,
         peak_saving(insights),
         time_saving(insights),
-        unscanned.map(|unscanned| Statement::NotScanned { bytes: unscanned.leaked_bytes }),
+        unscanned.map(|unscanned| Statement::NotScanned { bytes: unscanned.live_bytes }),
         nothing,
         little,
     ];
@@ -265,9 +265,9 @@ fn program(report: &Overview, pids: &[u32]) -> Option<String> {
 
 /// What is kept by design, libstdc++'s pool included.
 fn kept(causes: &LeakCauses) -> Option<KeptSum> {
-    let pool = causes.emergency_pool.map(|pool| ("libstdc++", pool.leaked_bytes));
+    let pool = causes.emergency_pool.map(|pool| ("libstdc++", pool.live_bytes));
     let mut all: Vec<(&'static str, u64)> =
-        causes.kept.iter().map(|kept| (kept.keeper, kept.leaked.leaked_bytes)).chain(pool).collect();
+        causes.kept.iter().map(|kept| (kept.keeper, kept.live.live_bytes)).chain(pool).collect();
     all.sort_by_key(|(_, bytes)| Reverse(*bytes));
     let kept_bytes = all.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     (!all.is_empty()).then(|| KeptSum { kept_bytes, keepers: all.into_iter().map(|(keeper, _)| keeper).collect() })
@@ -289,8 +289,8 @@ fn allocated(report: &Overview) -> Option<Statement> {
 fn held(report: &Overview, causes: &LeakCauses) -> Option<Held> {
     let first = causes.leak_causes.first()?;
     Some(Held {
-        bytes: causes.leaked().leaked_bytes,
-        place_bytes: first.leaked.leaked_bytes,
+        bytes: causes.live().live_bytes,
+        place_bytes: first.live.live_bytes,
         place: first.frame.clone(),
         program: program(report, &first.pids),
         kept: kept(causes),
@@ -321,7 +321,7 @@ mod tests {
     use crate::analysis::{insights, leak_causes, leak_causes_in_state, overview};
     use crate::testing::{Builder, blocks, parser};
 
-    fn of(profile: &Profile, lost: Option<&LeakCauses>, unscanned: Option<Leaked>) -> Vec<Statement> {
+    fn of(profile: &Profile, lost: Option<&LeakCauses>, unscanned: Option<Live>) -> Vec<Statement> {
         let all = leak_causes(profile, 3);
         let live = LiveBlocks { all: &all, lost, unscanned };
         verdict(&overview(profile, 3), &live, &insights(profile, 3)).statements
@@ -340,7 +340,7 @@ mod tests {
         let mut profile = parser();
         profile.cpu_us = Some(1_700_000);
         let all = leak_causes(&profile, 3);
-        let nothing = Leaked::default();
+        let nothing = Live::default();
         let found = of(&profile, Some(&all), Some(nothing));
         assert_eq!(kinds(&found), ["lost", "at_peak", "time_saving"]);
         let Statement::TimeSaving { saving, of_run: Some([least, most]) } = &found[2] else { panic!("{found:?}") };
@@ -352,7 +352,7 @@ mod tests {
             ["at_peak", "time_saving", "none_lost", "reachable"]
         );
         assert_eq!(kinds(&of(&profile, None, None)), ["at_peak", "time_saving", "live_last"]);
-        let some = Leaked { leaked: 1, leaked_bytes: 8 };
+        let some = Live { live: 1, live_bytes: 8 };
         assert_eq!(kinds(&of(&profile, Some(&all), Some(some))), ["lost", "at_peak", "time_saving", "not_scanned"]);
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(kinds(&found), ["at_peak", "kept"]);
         assert_eq!(found.last(), kept.clone().map(Statement::Kept).as_ref());
         let nothing = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 3);
-        assert_eq!(kinds(&of(&b.profile, Some(&nothing), Some(Leaked::default()))), ["at_peak", "kept"]);
+        assert_eq!(kinds(&of(&b.profile, Some(&nothing), Some(Live::default()))), ["at_peak", "kept"]);
         // Beside the program's own.
         b.site(process, &["XS_load!Own.so", "Perl_pp_entersub!perl", "perl_run!perl"], blocks(10, 90, 0, 10));
         let found = of(&b.profile, None, None);
@@ -400,9 +400,9 @@ mod tests {
         assert_eq!(live.program.as_deref(), Some("cc1"));
         // Lost blocks of a compiler that exits come behind it; those of a server that ran all the time do not.
         let lost = leak_causes(&b.profile, 9);
-        assert_eq!(kinds(&of(&b.profile, Some(&lost), Some(Leaked::default())))[..2], ["at_peak", "lost"]);
+        assert_eq!(kinds(&of(&b.profile, Some(&lost), Some(Live::default())))[..2], ["at_peak", "lost"]);
         b.profile.processes[1].end_ms = 1000;
-        assert_eq!(kinds(&of(&b.profile, Some(&lost), Some(Leaked::default())))[..2], ["lost", "at_peak"]);
+        assert_eq!(kinds(&of(&b.profile, Some(&lost), Some(Live::default())))[..2], ["lost", "at_peak"]);
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(LiveMoment::of(&profile), LiveMoment::End);
         profile.processes[0].attached = true;
         assert_eq!(LiveMoment::of(&profile), LiveMoment::Detached);
-        let quantities = mallow_profile::Quantities::of(&[Quantity::LeakedBytes]);
+        let quantities = mallow_profile::Quantities::of(&[Quantity::LiveBytes]);
         profile.origin = Some(mallow_profile::Origin { format: "pprof", quantities, sampled_bytes: None });
         assert_eq!(LiveMoment::of(&profile), LiveMoment::Snapshot);
         assert_eq!(kinds(&of(&profile, None, None)), ["live_last"]);

@@ -205,8 +205,8 @@ type Derived = (Quantity, Quantity, Quantity, fn(&mut Counts));
 
 /// What is neither live at the end nor was it never allocated has been freed.
 const DERIVED: [Derived; 2] = [
-    (Quantity::Allocations, Quantity::Leaked, Quantity::Frees, |c| c.frees = c.allocations.saturating_sub(c.leaked)),
-    (Quantity::AllocatedBytes, Quantity::LeakedBytes, Quantity::FreedBytes, |c| {
-        c.freed_bytes = c.allocated_bytes.saturating_sub(c.leaked_bytes);
+    (Quantity::Allocations, Quantity::Live, Quantity::Frees, |c| c.frees = c.allocations.saturating_sub(c.live)),
+    (Quantity::AllocatedBytes, Quantity::LiveBytes, Quantity::FreedBytes, |c| {
+        c.freed_bytes = c.allocated_bytes.saturating_sub(c.live_bytes);
     }),
 ];

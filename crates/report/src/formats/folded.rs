@@ -71,7 +71,7 @@ const MEASURES: [(&str, Quantity); 5] = [
     ("allocations", Quantity::Allocations),
     ("allocated_bytes", Quantity::AllocatedBytes),
     ("peak_bytes", Quantity::PeakBytes),
-    ("leaked_bytes", Quantity::LeakedBytes),
+    ("live_bytes", Quantity::LiveBytes),
     ("temporary", Quantity::Temporary),
 ];
 
@@ -87,7 +87,7 @@ fn field(quantity: Quantity, counts: &mut Counts) -> &mut u64 {
     match quantity {
         Quantity::AllocatedBytes => &mut counts.allocated_bytes,
         Quantity::PeakBytes => &mut counts.peak_bytes,
-        Quantity::LeakedBytes => &mut counts.leaked_bytes,
+        Quantity::LiveBytes => &mut counts.live_bytes,
         Quantity::Temporary => &mut counts.temporary,
         _ => &mut counts.allocations,
     }

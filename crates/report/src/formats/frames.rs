@@ -104,8 +104,8 @@ pub const PICTURES: [Picture; 7] = [
     Picture { quantity: Quantity::AllocatedBytes, name: "allocated bytes", bytes: true, of: |c| c.allocated_bytes },
     Picture { quantity: Quantity::Allocations, name: "allocations", bytes: false, of: |c| c.allocations },
     Picture { quantity: Quantity::PeakBytes, name: "bytes live at the peak", bytes: true, of: |c| c.peak_bytes },
-    Picture { quantity: Quantity::LeakedBytes, name: "leaked bytes", bytes: true, of: |c| c.leaked_bytes },
-    Picture { quantity: Quantity::Leaked, name: "leaked blocks", bytes: false, of: |c| c.leaked },
+    Picture { quantity: Quantity::LiveBytes, name: "live bytes", bytes: true, of: |c| c.live_bytes },
+    Picture { quantity: Quantity::Live, name: "live blocks", bytes: false, of: |c| c.live },
     Picture { quantity: Quantity::Temporary, name: "temporary allocations", bytes: false, of: |c| c.temporary },
     Picture { quantity: Quantity::TemporaryBytes, name: "temporary bytes", bytes: true, of: |c| c.temporary_bytes },
 ];

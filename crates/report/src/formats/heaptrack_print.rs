@@ -34,10 +34,10 @@ const SECTIONS: [Section; 4] = [
     },
     Section {
         title: "MEMORY LEAKS",
-        quantity: Quantity::LeakedBytes,
+        quantity: Quantity::LiveBytes,
         unit: "leaked",
         total: "total memory leaked:",
-        field: |c| &mut c.leaked_bytes,
+        field: |c| &mut c.live_bytes,
     },
     Section {
         title: "MOST TEMPORARY ALLOCATIONS",

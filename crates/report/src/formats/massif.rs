@@ -70,15 +70,15 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     }
     let Some(mut peak) = peak else { return Err(lines.unusable("holds no snapshot")) };
     put(&mut builder, peak.stacks.take(), peak.bytes, |counts| &mut counts.peak_bytes);
-    put(&mut builder, now.stacks.take(), now.bytes, |counts| &mut counts.leaked_bytes);
-    let mut quantities = vec![Quantity::PeakBytes, Quantity::LeakedBytes];
+    put(&mut builder, now.stacks.take(), now.bytes, |counts| &mut counts.live_bytes);
+    let mut quantities = vec![Quantity::PeakBytes, Quantity::LiveBytes];
     if let Some(per_ms) = per_ms {
         quantities.push(Quantity::Times);
         builder.profile.duration_ms = (now.time / per_ms) as u64;
         builder.profile.peak_ms = (peak.time / per_ms) as u64;
     }
     builder.remarks.push(format!(
-        "massif looks at its program now and then: peak and leaked are those of {snapshots} snapshots, and what is small has \
+        "massif looks at its program now and then: peak and live are those of {snapshots} snapshots, and what is small has \
          no stack of its own"
     ));
     Ok(builder.finish(Quantities::of(&quantities), None, Addresses::Opaque))

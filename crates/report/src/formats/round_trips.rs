@@ -47,7 +47,7 @@ fn all(counts: &Counts) -> Counts {
 /// Numbers, without names: frames without one get theirs from their address in some formats.
 fn numbers(sums: BTreeMap<Vec<String>, Counts>) -> Vec<Counts> {
     let mut numbers: Vec<_> = sums.into_values().collect();
-    numbers.sort_by_key(|c| (c.allocations, c.peak_bytes, c.leaked_bytes, c.temporary));
+    numbers.sort_by_key(|c| (c.allocations, c.peak_bytes, c.live_bytes, c.temporary));
     numbers
 }
 
@@ -58,13 +58,13 @@ fn only(quantity: Quantity, c: &Counts) -> Counts {
         Quantity::Allocations => Counts { allocations: c.allocations, ..zero },
         Quantity::AllocatedBytes => Counts { allocated_bytes: c.allocated_bytes, ..zero },
         Quantity::PeakBytes => Counts { peak_bytes: c.peak_bytes, ..zero },
-        Quantity::LeakedBytes => Counts { leaked_bytes: c.leaked_bytes, ..zero },
+        Quantity::LiveBytes => Counts { live_bytes: c.live_bytes, ..zero },
         _ => Counts { temporary: c.temporary, ..zero },
     }
 }
 
 const FOLDED: [Quantity; 5] =
-    [Quantity::Allocations, Quantity::AllocatedBytes, Quantity::PeakBytes, Quantity::LeakedBytes, Quantity::Temporary];
+    [Quantity::Allocations, Quantity::AllocatedBytes, Quantity::PeakBytes, Quantity::LiveBytes, Quantity::Temporary];
 
 proptest! {
     #[test]
@@ -183,7 +183,7 @@ proptest! {
             writer.add(moment, Event::Allocate(Call { family: 0, site, size }));
         }
         writer.finish().expect("ends");
-        (expected.leaked, expected.leaked_bytes) = (live.len() as u64, live.iter().map(|block| block.size).sum());
+        (expected.live, expected.live_bytes) = (live.len() as u64, live.iter().map(|block| block.size).sum());
         if expected.allocations == 0 {
             return Ok(());
         }

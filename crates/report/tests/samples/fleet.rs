@@ -107,7 +107,7 @@ impl Coverage {
 
 /// A site by its live bytes.
 fn by_site(profile: &Profile, name: &str) -> Option<Estimate> {
-    let options = TopOptions { by: Measure::Leaked, cum: false, raw: true, limit: usize::MAX };
+    let options = TopOptions { by: Measure::Live, cum: false, raw: true, limit: usize::MAX };
     top(profile, options).functions.into_iter().find(|row| row.function == name)?.self_estimate
 }
 
@@ -143,7 +143,7 @@ fn a_merged_file_has_the_intervals_of_all_samples() {
             all
         });
         let shown = NAMES[1..].iter().map(|name| by_site(&merged, name)).zip(sums);
-        let total = total_estimates(&merged).and_then(|all| all.leaked_bytes);
+        let total = total_estimates(&merged).and_then(|all| all.live_bytes);
         for (shown, sum) in shown.chain([(total, all.expect("sites"))]) {
             let shown = shown.expect("its precision is known");
             assert_eq!((shown.value, shown.samples), (sum.value, sum.samples as u64));
@@ -156,7 +156,7 @@ fn a_merged_file_has_the_intervals_of_all_samples() {
         }
         // The same through a change, beside a profile that was counted.
         let options = DiffOptions {
-            by: Measure::Leaked,
+            by: Measure::Live,
             rules: Rules::ALL,
             min: 0,
             limit: 0,
@@ -164,7 +164,7 @@ fn a_merged_file_has_the_intervals_of_all_samples() {
             places: usize::MAX,
         };
         let found = diff(&merged, &merged, options);
-        let total = found.totals.iter().find(|total| total.by == Measure::Leaked).expect("the measure");
+        let total = found.totals.iter().find(|total| total.by == Measure::Live).expect("the measure");
         assert!(total.estimate.is_some_and(|change| change.value == 0.0 && change.may_be_zero()), "{total:?}");
         // Numbers whose samples nobody knows have no interval, and neither has a sum with them.
         let mut unknown = merged.clone();
@@ -185,7 +185,7 @@ fn what_was_counted_adds_no_uncertainty() {
     counted.origin = None;
     counted.sites.iter_mut().for_each(|site| site.precisions = None);
     let interval = |profile: &Profile| {
-        let bytes = total_estimates(profile).and_then(|all| all.leaked_bytes).expect("it is known");
+        let bytes = total_estimates(profile).and_then(|all| all.live_bytes).expect("it is known");
         (bytes.value, bytes.interval().expect("samples"))
     };
     let (value, (low, high)) = interval(&sampled);

@@ -92,7 +92,7 @@ proptest! {
             let _ = book.findings();
             let profile = snapshot(&book, &tables(), now_ns, 0);
             prop_assert_eq!(profile.check(), Ok(()));
-            prop_assert_eq!(profile.totals.leaked > 0, book.live().count() > 0);
+            prop_assert_eq!(profile.totals.live > 0, book.live().count() > 0);
         }
     }
 }

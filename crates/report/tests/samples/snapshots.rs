@@ -46,7 +46,7 @@ fn a_snapshot_is_a_profile_that_pprof_carries() {
     // 100 B of a mebibyte: each stands for 10,486.26, one of them live; 3 MiB for 3 / (1 - e^-3).
     let weight = 1.0 / (1.0 - (-100.0f64 / 1_048_576.0).exp());
     let large = (3 << 20) as f64 / (1.0 - (-3.0f64).exp());
-    assert_eq!(profile.totals.leaked_bytes, (100.0 * weight).round() as u64 + large.round() as u64);
+    assert_eq!(profile.totals.live_bytes, (100.0 * weight).round() as u64 + large.round() as u64);
     assert_eq!(profile.totals.allocations, (2.0 * weight).round() as u64 + 1);
     assert_eq!(profile.totals.peak_bytes, (200.0 * weight).round() as u64 + large.round() as u64);
     assert_eq!((profile.duration_ms, profile.started_unix_ms), (5000, 995_000));
@@ -54,7 +54,7 @@ fn a_snapshot_is_a_profile_that_pprof_carries() {
     let mut file = Vec::new();
     pprof::write(&profile, &mut file).expect("a file");
     let read = formats::read(&file[..], None, &mut |_| {}).expect("a profile").profile;
-    assert_eq!(read.totals.leaked_bytes, profile.totals.leaked_bytes);
+    assert_eq!(read.totals.live_bytes, profile.totals.live_bytes);
     assert_eq!(read.totals.allocations, profile.totals.allocations);
     assert_eq!(read.origin.and_then(|o| o.sampled_bytes), Some(1 << 20));
     assert_eq!(read.processes.iter().map(|p| p.pid).collect::<Vec<_>>(), [77]);
@@ -70,7 +70,7 @@ fn sums_of_ended_processes_stay_in_a_snapshot() {
     assert_eq!(snapshot(&book, &tables, 8 * SECOND, 0).totals, before, "the last one's live samples stay");
     book.feed(&SampleEvent::ProcessBegan { process: ProcessId(1), at_ns: 9 * SECOND });
     let after = snapshot(&book, &tables, 9 * SECOND, 0);
-    assert_eq!((after.totals.leaked, after.totals.allocations), (0, before.allocations));
+    assert_eq!((after.totals.live, after.totals.allocations), (0, before.allocations));
     assert_eq!(after.sites.iter().map(|site| site.process.0).max(), Some(2));
     assert_eq!(after.processes[2].executable, "(ended)");
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SiteTruth {
     counts: Counts,
-    leaked_ms: (u64, u64),
+    live_ms: (u64, u64),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,14 +78,14 @@ fn truth(story: &Story, selection: &Selection) -> Truth {
             }
         } else {
             let (oldest, youngest) =
-                if expected.counts.leaked == 0 { (life.at.ms, life.at.ms) } else { expected.leaked_ms };
-            expected.leaked_ms = (oldest.min(life.at.ms), youngest.max(life.at.ms));
-            expected.counts.leaked += 1;
-            expected.counts.leaked_bytes += size;
+                if expected.counts.live == 0 { (life.at.ms, life.at.ms) } else { expected.live_ms };
+            expected.live_ms = (oldest.min(life.at.ms), youngest.max(life.at.ms));
+            expected.counts.live += 1;
+            expected.counts.live_bytes += size;
         }
     }
     // What is live after an event. Processes that end without an event end after the last one.
-    let gone = |life: &Life| life.gone.map(|gone| gone.0).or(life.leaked.map(|leaked| leaked.0)).unwrap();
+    let gone = |life: &Life| life.gone.map(|gone| gone.0).or(life.live.map(|live| live.0)).unwrap();
     let live = |life: &Life, event: usize| life.born <= event && gone(life) > event;
     let mut peak = (0, 0, usize::MAX);
     let mut latest = 0;
@@ -140,8 +140,8 @@ fn summarize(profile: &Profile) -> Truth {
     };
     let pid = |process: mallow_profile::ProcessId| profile.processes[process.0 as usize].pid;
     let site = |site: &mallow_profile::Site| {
-        let leaked_ms = (site.leaked_oldest_ms, site.leaked_youngest_ms);
-        ((pid(site.process), place(site.stack)), SiteTruth { counts: site.counts, leaked_ms })
+        let live_ms = (site.live_oldest_ms, site.live_youngest_ms);
+        ((pid(site.process), place(site.stack)), SiteTruth { counts: site.counts, live_ms })
     };
     let process = |process: &Process| {
         let truth = ProcessTruth {
@@ -438,7 +438,7 @@ proptest! {
         // Each process with live blocks of the selection says what is known of them.
         for (number, process) in (0..).zip(&profile.processes) {
             let says = profile.scans.iter().any(|scan| scan.process.0 == number);
-            prop_assert!(says || process.totals.leaked == 0);
+            prop_assert!(says || process.totals.live == 0);
         }
     }
 

@@ -71,12 +71,12 @@ pub struct Life {
     pub moved: Option<bool>,
     pub gone: Option<(usize, Moment, How)>,
     /// Its process's end, where it lived so long.
-    pub leaked: Option<(usize, u64)>,
+    pub live: Option<(usize, u64)>,
 }
 
 impl Life {
     pub fn end_ms(&self) -> u64 {
-        self.gone.map(|(_, at, _)| at.ms).or(self.leaked.map(|(_, ms)| ms)).unwrap()
+        self.gone.map(|(_, at, _)| at.ms).or(self.live.map(|(_, ms)| ms)).unwrap()
     }
 }
 
@@ -97,21 +97,21 @@ impl Story {
     /// Of each three blocks that leak, the first one is lost, and holds the second one. The second process was not scanned, the third one
     /// ended by exec if it leaked anything.
     fn lose(&mut self) {
-        let mut leaked = 0;
+        let mut live = 0;
         let mut head = None;
         for (sequence, life) in (0..).zip(&self.lives) {
-            if life.leaked.is_none() || life.at.process != 0 {
+            if life.live.is_none() || life.at.process != 0 {
                 continue;
             }
-            leaked += 1;
+            live += 1;
             let lost = LostBlock {
                 address: 0,
                 sequence,
                 site: life.call.site,
                 size: life.call.size,
-                head: if leaked % 3 == 1 { None } else { head },
+                head: if live % 3 == 1 { None } else { head },
             };
-            match leaked % 3 {
+            match live % 3 {
                 1 => head = Some((sequence, life.call.site)),
                 2 => {}
                 _ => continue,
@@ -132,7 +132,7 @@ impl Story {
         let mut scans: Vec<Scan> = (0..)
             .zip(outcomes)
             .map(|(process, outcome)| Scan { process: ProcessId(process), outcome, ..Scan::default() })
-            .filter(|scan| self.lives.iter().any(|life| life.leaked.is_some() && life.at.process == scan.process.0))
+            .filter(|scan| self.lives.iter().any(|life| life.live.is_some() && life.at.process == scan.process.0))
             .collect();
         for scan in scans.iter_mut().filter(|scan| scan.process == ProcessId(0)) {
             scan.lost = sum_lost(self.lost.iter().map(row).collect());
@@ -262,7 +262,7 @@ impl StoryBuilder {
         assert_eq!(block.sequence, self.story.lives.len() as u64);
         self.live[at.process as usize].push(block);
         let born = self.story.events.len();
-        self.story.lives.push(Life { born, at, call, moved, gone: None, leaked: None });
+        self.story.lives.push(Life { born, at, call, moved, gone: None, live: None });
     }
 
     fn end(&mut self, process: u32, ms: u64, recorded: bool) {
@@ -271,7 +271,7 @@ impl StoryBuilder {
         }
         let live = std::mem::take(&mut self.live[process as usize]);
         for block in &live {
-            self.story.lives[block.sequence as usize].leaked = Some((self.story.events.len(), ms));
+            self.story.lives[block.sequence as usize].live = Some((self.story.events.len(), ms));
         }
         self.ledger.end_process(process, ms, live.into_iter());
         if recorded {

@@ -23,14 +23,14 @@ fn counts_by_site() {
         .alloc(0, 0x40, 2, 2)
         .free(0x30);
     let p = replayed(tape);
-    let main = Counts { allocations: 1, allocated_bytes: 100, leaked: 1, leaked_bytes: 100, ..Counts::default() };
+    let main = Counts { allocations: 1, allocated_bytes: 100, live: 1, live_bytes: 100, ..Counts::default() };
     assert_eq!(site(&p, MAIN).counts, Counts { peak: 1, peak_bytes: 100, ..main });
     let f = site(&p, F).counts;
     assert_eq!((f.allocations, f.frees, f.temporary, f.temporary_bytes), (1, 1, 1, 30));
     assert_eq!((f.peak, f.peak_bytes), (1, 30));
     let g = site(&p, G);
-    assert_eq!((g.counts.allocations, g.counts.frees, g.counts.temporary, g.counts.leaked), (2, 1, 0, 1));
-    assert_eq!((g.leaked_oldest_ms, g.leaked_youngest_ms), (9, 9));
+    assert_eq!((g.counts.allocations, g.counts.frees, g.counts.temporary, g.counts.live), (2, 1, 0, 1));
+    assert_eq!((g.live_oldest_ms, g.live_youngest_ms), (9, 9));
     assert_eq!((p.totals.peak_bytes, p.peak_ms), (130, 5));
     assert_eq!((p.processes[0].own_peak_bytes, p.processes[0].own_peak_ms), (130, 5));
     assert_eq!(p.processes[0].families.calls[1], (1, 30));
@@ -58,20 +58,20 @@ fn realloc_in_all_ways() {
     words(&mut replay, 0, 0, tape);
     let p = profile(replay);
     assert_eq!((site(&p, F).counts.reallocs_in_place, site(&p, F).counts.frees), (1, 1));
-    assert_eq!((site(&p, G).counts.reallocs_moved, site(&p, G).counts.leaked_bytes), (1, 40));
-    assert_eq!((site(&p, MAIN).counts.reallocs_moved, site(&p, MAIN).counts.leaked_bytes), (1, 7));
+    assert_eq!((site(&p, G).counts.reallocs_moved, site(&p, G).counts.live_bytes), (1, 40));
+    assert_eq!((site(&p, MAIN).counts.reallocs_moved, site(&p, MAIN).counts.live_bytes), (1, 7));
     let families = &p.processes[0].families;
     assert_eq!((families.frees, families.realloc_frees), (0, 4));
     assert_eq!((families.reallocs_in_place, families.reallocs_moved), (1, 2));
     assert_eq!(families.calls[2], (3, 67));
     assert_eq!(p.processes[0].foreign_frees, 1);
-    assert_eq!((p.totals.allocations, p.totals.frees, p.totals.leaked), (5, 3, 2));
+    assert_eq!((p.totals.allocations, p.totals.frees, p.totals.live), (5, 3, 2));
 }
 
 #[test]
 fn a_realloc_under_way_at_the_end_keeps_its_block() {
     let p = replayed(stacks().alloc(0, 0x10, 10, 0).begin(0x10));
-    assert_eq!((p.totals.leaked, p.totals.frees), (1, 0));
+    assert_eq!((p.totals.live, p.totals.frees), (1, 0));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn processes_share_modules_frames_and_stacks_but_no_blocks() {
     assert_eq!((p.processes[0].foreign_frees, p.processes[1].foreign_frees), (0, 1));
     assert_eq!((p.totals.peak_bytes, p.peak_ms), (150, 7));
     assert_eq!((p.processes[0].totals.peak_bytes, p.processes[1].totals.peak_bytes), (100, 50));
-    assert_eq!((p.processes[1].own_peak_bytes, p.processes[1].totals.leaked), (110, 2));
+    assert_eq!((p.processes[1].own_peak_bytes, p.processes[1].totals.live), (110, 2));
     assert_eq!((p.processes[0].end_ms, p.ending.lost), (9, 3));
 }
 
@@ -158,7 +158,7 @@ fn nonsense_is_counted_and_passed_over() {
     words(&mut replay, 0, 0, Tape(vec![record::head(record::OP_ALLOC, 0, 0x60)])); // half a record
     let p = profile(replay);
     assert_eq!(p.ending.damaged, 8);
-    assert_eq!((p.totals.allocations, p.totals.leaked), (3, 3));
+    assert_eq!((p.totals.allocations, p.totals.live), (3, 3));
     assert_eq!(site(&p, &[]).counts.allocations, 1);
     assert!(p.sites.iter().any(|s| p.stacks.is_cut(s.stack)));
 }
@@ -177,7 +177,7 @@ fn size_and_stack_that_repeat_are_those_of_the_last_word() {
     assert_eq!((p.processes[0].families.calls[1], p.ending.damaged), ((1, 8), 0));
     // Nothing is repeated across a generation, and a realloc without a size leaves its block where it was.
     let p = replayed(tape.generation(1).stack(0, &[0x1010]).alloc_same(0, 0x50).begin(0x10).word(9, 16, 0x60));
-    assert_eq!((p.totals.allocations, p.totals.leaked, p.ending.damaged), (4, 4, 2));
+    assert_eq!((p.totals.allocations, p.totals.live, p.ending.damaged), (4, 4, 2));
 }
 
 #[test]
@@ -196,14 +196,14 @@ fn what_a_process_leaked_before_the_peak_is_no_part_of_it() {
 #[test]
 fn an_address_handed_out_twice_was_freed_unseen() {
     let p = replayed(stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x10, 9, 1));
-    assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.leaked), (1, 1));
+    assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.live), (1, 1));
     assert_eq!((p.processes[0].families.frees, p.totals.temporary), (0, 0));
 }
 
 #[test]
 fn a_free_that_comes_after_its_block_went_unseen_is_no_other_free() {
     let p = replayed(stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x10, 9, 1).free(0x10).free(0x10));
-    assert_eq!((p.totals.frees, p.totals.leaked), (2, 0));
+    assert_eq!((p.totals.frees, p.totals.live), (2, 0));
     assert_eq!((p.processes[0].families.frees, p.processes[0].foreign_frees), (2, 0));
 }
 
@@ -216,7 +216,7 @@ fn a_free_that_comes_before_its_block_belongs_to_it_in_the_end() {
     words(&mut replay, 0, 0, Tape::default().alloc(0, 0x10, 8, 0).alloc(0, 0x20, 9, 0));
     (5..8).for_each(|ms| round(&mut replay, ms));
     let p = profile(replay);
-    assert_eq!((p.totals.allocations, p.totals.frees, p.totals.leaked, p.totals.leaked_bytes), (2, 1, 1, 9));
+    assert_eq!((p.totals.allocations, p.totals.frees, p.totals.live, p.totals.live_bytes), (2, 1, 1, 9));
     assert_eq!((p.processes[0].families.frees, p.processes[0].foreign_frees), (1, 0));
 }
 
@@ -231,7 +231,7 @@ fn a_free_that_comes_after_the_next_block_is_the_older_ones() {
     words(&mut replay, 0, 0, Tape::default().free(0x10));
     (8..12).for_each(|ms| round(&mut replay, ms));
     let p = profile(replay);
-    assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.leaked), (1, 1));
+    assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.live), (1, 1));
     assert_eq!((p.totals.frees, p.processes[0].foreign_frees), (1, 0));
 }
 

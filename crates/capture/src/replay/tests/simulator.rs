@@ -37,8 +37,8 @@ pub struct Truth {
     pub frees: u64,
     pub freed_bytes: u64,
     pub temporary: u64,
-    pub leaked: u64,
-    pub leaked_bytes: u64,
+    pub live: u64,
+    pub live_bytes: u64,
     pub in_place: u64,
     pub moved: u64,
     pub oldest: u64,
@@ -246,10 +246,10 @@ impl Simulator {
         let under_way = self.threads.iter().filter_map(|thread| thread.realloc.map(|realloc| realloc.held));
         for held in self.live.values().copied().chain(under_way) {
             let truth = &mut self.truth[held.stack];
-            truth.oldest = if truth.leaked == 0 { held.ms } else { truth.oldest.min(held.ms) };
+            truth.oldest = if truth.live == 0 { held.ms } else { truth.oldest.min(held.ms) };
             truth.youngest = truth.youngest.max(held.ms);
-            truth.leaked += 1;
-            truth.leaked_bytes += held.size;
+            truth.live += 1;
+            truth.live_bytes += held.size;
         }
     }
 
@@ -334,12 +334,12 @@ pub fn sites_of(profile: &Profile) -> Sites {
         frees: site.counts.frees,
         freed_bytes: site.counts.freed_bytes,
         temporary: site.counts.temporary,
-        leaked: site.counts.leaked,
-        leaked_bytes: site.counts.leaked_bytes,
+        live: site.counts.live,
+        live_bytes: site.counts.live_bytes,
         in_place: site.counts.reallocs_in_place,
         moved: site.counts.reallocs_moved,
-        oldest: site.leaked_oldest_ms,
-        youngest: site.leaked_youngest_ms,
+        oldest: site.live_oldest_ms,
+        youngest: site.live_youngest_ms,
     };
     profile.sites.iter().map(|site| (addresses(profile, site.stack), truth(site))).collect()
 }

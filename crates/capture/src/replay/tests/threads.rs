@@ -21,14 +21,14 @@ fn tape() -> Tape {
 #[test]
 fn a_block_handed_over_is_freed_after_it_was_allocated() {
     let (p, forced) = two(tape().free(0x10), tape().alloc(0, 0x10, 1, 0));
-    assert_eq!((p.totals.frees, p.totals.leaked, p.processes[0].foreign_frees, forced), (1, 0, 0, 0));
+    assert_eq!((p.totals.frees, p.totals.live, p.processes[0].foreign_frees, forced), (1, 0, 0, 0));
 }
 
 #[test]
 fn a_block_that_comes_back_is_not_freed_too_early() {
     // The first ring could run to its end, and then the second one's free would have nothing to free.
     let (p, forced) = two(tape().alloc(0, 0x10, 1, 0).free(0x10), tape().free(0x10).alloc(0, 0x10, 1, 0));
-    assert_eq!((p.totals.frees, p.totals.leaked, p.processes[0].foreign_frees, forced), (2, 0, 0, 0));
+    assert_eq!((p.totals.frees, p.totals.live, p.processes[0].foreign_frees, forced), (2, 0, 0, 0));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_a_record_depends_on_may_come_one_round_later() {
 #[test]
 fn what_fits_nowhere_is_taken_as_it_is() {
     let (p, forced) = two(tape().free(0x10), tape().free(0x10).alloc(0, 0x10, 1, 0));
-    assert_eq!((p.totals.frees, p.totals.leaked, p.processes[0].foreign_frees, forced), (1, 0, 1, 1));
+    assert_eq!((p.totals.frees, p.totals.live, p.processes[0].foreign_frees, forced), (1, 0, 1, 1));
 }
 
 fn simulated(setting: Setting) -> (Profile, Sites, u64, u64) {
@@ -102,7 +102,7 @@ fn thread_caches_are_summed_exactly_and_rarely_forced() {
         }
         if forced == 0 {
             let frees = |sites: &Sites| {
-                sites.values().map(|truth| (truth.frees, truth.leaked)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+                sites.values().map(|truth| (truth.frees, truth.live)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
             };
             assert_eq!(frees(&sites), frees(&truth), "{setting:?}");
         }
@@ -123,7 +123,7 @@ fn handed_over(blocks: u64) -> (Tape, Tape) {
 fn a_peak_of_blocks_handed_over_is_one_block() {
     let (a, b) = handed_over(100);
     let (p, forced) = two(a, b);
-    assert_eq!((p.totals.peak_bytes, p.totals.leaked, forced), (1000, 0, 0));
+    assert_eq!((p.totals.peak_bytes, p.totals.live, forced), (1000, 0, 0));
 }
 
 /// The drain looks at the rings one after another: what came earlier may be read later.
@@ -190,5 +190,5 @@ fn a_thread_that_nobody_interrupted_is_not_drawn_out_over_the_next_ones_numbers(
         tape.order(number)
     });
     let (p, forced) = two(first, second);
-    assert_eq!((p.totals.peak_bytes, p.totals.leaked, forced), (100 * (blocks + 1), 0, 0));
+    assert_eq!((p.totals.peak_bytes, p.totals.live, forced), (100 * (blocks + 1), 0, 0));
 }

@@ -38,7 +38,7 @@ pub fn measured(by: Measure) -> &'static str {
         Measure::Allocations => "allocations",
         Measure::Bytes => "allocated bytes",
         Measure::Peak => "bytes live at the peak",
-        Measure::Leaked => "leaked bytes",
+        Measure::Live => "live bytes",
         Measure::Temporary => "temporary allocations",
     }
 }

@@ -65,7 +65,7 @@ export class LifetimeView extends HistogramView {
     const found = [
       bars("Lifetimes in time", "From the allocation to the free; blocks that were never freed are not in it.", rows(answer.by_ms, milliseconds)),
       bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", rows(answer.by_allocations, formatCount))];
-    const leaked = answer.leaked > 0 && element("p", { class: "quiet" }, `${formatCount(answer.leaked)} blocks, ${formatBytes(answer.leaked_bytes)}, were never freed.`);
-    return found.some(Boolean) ? [found, leaked] : [message("No block was freed."), leaked];
+    const live = answer.live > 0 && element("p", { class: "quiet" }, `${formatCount(answer.live)} blocks, ${formatBytes(answer.live_bytes)}, were never freed.`);
+    return found.some(Boolean) ? [found, live] : [message("No block was freed."), live];
   }
 }

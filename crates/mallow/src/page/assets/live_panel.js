@@ -86,7 +86,7 @@ function paint(answer) {
   const of = (part) => part.part.replaceAll("_", " ");
   const grown = memory?.parts.find((part) => part.part === memory.grows);
   const tiles = [
-    tile("live", "Live now", words.live_bytes, [words.live, `${formatCount(report.samples)} samples`], { view: "flame", by: "leaked" }),
+    tile("live", "Live now", words.live_bytes, [words.live, `${formatCount(report.samples)} samples`], { view: "flame", by: "live" }),
     tile("growing", "Places that grow", formatCount(grows), [sure], { view: "places", sort: "" }),
     memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${formatBytes(memory.gap)} of it is not live heap`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
     tile("sampled", "Watched for", formatTime(report.watched_ms), [report.period_bytes === null ? "nothing is sampled" : `one sample in ${formatBytes(report.period_bytes)}`], { view: "flame", by: "bytes" }),

@@ -18,7 +18,7 @@ import { startTime } from "./time_panel.js";
 import { baseName, MEASURES, printable } from "./units.js";
 
 // A range has no peak: that is no sum over its blocks.
-const RANGE_MEASURES = ["bytes", "allocations", "leaked", "temporary"];
+const RANGE_MEASURES = ["bytes", "allocations", "live", "temporary"];
 const SELECTION = ["by", "process", "focus", "ignore", "hide", "from", "to", "what"];
 
 // What the views share: the file, the measure in force, and how to open details.
@@ -28,7 +28,7 @@ function makeContext(about) {
   context.by = () => {
     const offered = context.measures();
     if (offered.includes(state.by)) return state.by;
-    return [about.live === null ? "peak" : "leaked", "bytes", "allocations"].find((name) => offered.includes(name)) ?? offered[0];
+    return [about.live === null ? "peak" : "live", "bytes", "allocations"].find((name) => offered.includes(name)) ?? offered[0];
   };
   context.openFunction = (place, frames) => context.detail.openFunction(place, frames);
   context.openStack = (title, frames, value) => context.detail.openStack(title, frames, value);
@@ -48,7 +48,7 @@ function makeViews(context) {
     ["lines", "Lines", true, () => new LineView(context)],
     ["paths", "Call paths", true, () => new PathView(context)],
     ["insights", "Insights", own, () => new InsightView(context)],
-    ["leaks", about.live_moment === "snapshot" ? "Live" : "Leaks", about.measures.includes("leaked") && !live, () => new LeakView(context)],
+    ["leaks", about.live_moment === "snapshot" ? "Live" : "Leaks", about.measures.includes("live") && !live, () => new LeakView(context)],
     ["rss", "RSS", about.has_rss, () => new RssView(context)],
     ["memory", "Memory", live, () => new LiveMemoryView()],
     ["sizes", "Sizes", own, () => new SizeView()],
@@ -179,7 +179,7 @@ async function start() {
   }
   startState();
   // Of a process that ran on, nothing is at its end.
-  if (about.live_moment === "snapshot") MEASURES.leaked.title = "Live";
+  if (about.live_moment === "snapshot") MEASURES.live.title = "Live";
   const context = makeContext(about);
   context.detail = new Detail(context);
   const views = makeViews(context);

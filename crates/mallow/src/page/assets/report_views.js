@@ -41,19 +41,19 @@ export class LeakView extends WholeRunView {
   async load() {
     const report = await this.ask("report", { limit: CAUSES_AT_MOST, ...sharedChoices() });
     const rows = report.leak_causes ?? [];
-    const title = MEASURES.leaked.title;
+    const title = MEASURES.live.title;
     if (rows.length === 0) return message(`Nothing was ${title.toLowerCase()}.`);
     const { totals, not_scanned: notScanned } = report.sentences;
-    const row = totals.find((one) => one.by === "leaked");
+    const row = totals.find((one) => one.by === "live");
     const sentence = row && [`${title}: ${row.size}`, row.number && `${row.number} blocks`, row.remark].filter(Boolean).join("; ");
     const columns = [
       { id: "cause", title: "Call site", wide: 260, value: (row) => row.function, node: (row) => element("span", { class: "over" }, nameText(row.function), " ", element("span", { class: "name quiet" }, placeOf(row))) },
-      bytesColumn("leaked_bytes", title, "leaked_bytes", report.leaked_bytes), countColumn("leaked", "Blocks", "leaked"), countColumn("sites", "Call paths", "sites"),
+      bytesColumn("live_bytes", title, "live_bytes", report.live_bytes), countColumn("live", "Blocks", "live"), countColumn("sites", "Call paths", "sites"),
       { id: "age", title: "Oldest", help: "Age of the oldest block when its process ended", numeric: true, width: 96, value: (row) => row.oldest_ms, text: (row) => formatTime(row.oldest_ms) },
       { id: "youngest", title: "Youngest", help: "Age of the youngest block when its process ended", numeric: true, width: 96, value: (row) => row.youngest_ms, text: (row) => formatTime(row.youngest_ms) },
       { id: "pids", title: "Processes", width: 110, value: (row) => (row.pids ?? []).join(", "), text: (row) => (row.pids ?? []).join(", ") },
     ];
-    const table = new Table({ id: "leaks-table", label: "Leaks", columns, sort: { column: "leaked_bytes", down: true }, open: (row) => this.context.openFunction(row, row.largest_site?.frames) });
+    const table = new Table({ id: "leaks-table", label: "Leaks", columns, sort: { column: "live_bytes", down: true }, open: (row) => this.context.openFunction(row, row.largest_site?.frames) });
     this.after = () => table.set(rows);
     const hidden = report.leak_causes_hidden && `${formatCount(report.leak_causes_hidden.rows)} smaller causes are not listed`;
     return [sentence && element("p", {}, sentence), notScanned && element("p", { class: "quiet" }, printable(notScanned)), table.node, hidden && element("p", { class: "quiet" }, hidden)];
@@ -99,7 +99,7 @@ export class ProcessView extends WholeRunView {
       { id: "pid", title: "PID", numeric: true, width: 84, value: (row) => row.pid, text: (row) => String(row.pid) },
       { id: "program", title: "Program", wide: 220, value: (row) => (row.arguments ?? []).join(" "), node: (row) => nameText(`${baseName(row.executable)} ${(row.arguments ?? []).slice(1).join(" ")}`, "name over") },
       countColumn("allocations", "Allocations", "allocations"), bytesColumn("allocated_bytes", "Allocated", "allocated_bytes", report.allocated_bytes),
-      bytesColumn("own_peak_bytes", "Own peak", "own_peak_bytes", null, "The most live bytes of this process, at a moment of its own"), bytesColumn("leaked_bytes", MEASURES.leaked.title, "leaked_bytes", report.leaked_bytes),
+      bytesColumn("own_peak_bytes", "Own peak", "own_peak_bytes", null, "The most live bytes of this process, at a moment of its own"), bytesColumn("live_bytes", MEASURES.live.title, "live_bytes", report.live_bytes),
       { id: "start", title: "Start", numeric: true, width: 90, value: (row) => row.start_ms, text: (row) => formatTime(row.start_ms) },
       { id: "end", title: "End", numeric: true, width: 90, value: (row) => row.end_ms, text: (row) => formatTime(row.end_ms) },
       { id: "threads", title: "Threads", numeric: true, width: 84, value: (row) => row.threads, text: (row) => formatCount(row.threads) },

@@ -64,10 +64,10 @@ function largest(context, report, by) {
 
 // Where a row of totals leads, by the measure that it is of.
 const TILES = {
-  peak: { id: "peak", view: "flame" }, leaked: { id: "leaked", view: "leaks" }, temporary: { id: "temporary", view: "lines" }, allocations: { id: "allocated", view: "flame" },
+  peak: { id: "peak", view: "flame" }, live: { id: "live", view: "leaks" }, temporary: { id: "temporary", view: "lines" }, allocations: { id: "allocated", view: "flame" },
   "highest RSS": { id: "rss", view: "rss" }, "live then": { id: "rss-live", view: "rss" },
 };
-const ORDER = ["peak", "leaked", "temporary", "allocations"];
+const ORDER = ["peak", "live", "temporary", "allocations"];
 
 // The sentences are those of mallow report: what the terminal prints, the page shows.
 function facts(context, report) {
@@ -112,7 +112,7 @@ function insight(context, report) {
 async function comparison(context) {
   const diff = isExported() ? null : await ask("diff", { by: context.by(), limit: 20 }).catch(() => null);
   if (!diff) return element("p", { class: "empty" }, `Compared with ${printable(context.about.compared.name)}`);
-  const tiles = ["allocations", "bytes", "peak", "leaked", "temporary"].map((by) => {
+  const tiles = ["allocations", "bytes", "peak", "live", "temporary"].map((by) => {
     const total = diff.totals?.find((entry) => entry.by === by);
     if (!total) return null;
     const { format, title } = MEASURES[by];

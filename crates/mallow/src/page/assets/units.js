@@ -46,7 +46,7 @@ export const MEASURES = {
   bytes: { title: "Allocated bytes", key: "allocated_bytes", count: "allocations", format: formatBytes },
   allocations: { title: "Allocations", key: "allocations", count: "allocations", format: formatCount },
   peak: { title: "Live at peak", key: "peak_bytes", count: "peak", format: formatBytes },
-  leaked: { title: "Live at end", key: "leaked_bytes", count: "leaked", format: formatBytes },
+  live: { title: "Live at end", key: "live_bytes", count: "live", format: formatBytes },
   temporary: { title: "Temporary", key: "temporary", count: "temporary", format: formatCount },
 };
 

@@ -123,9 +123,9 @@ impl Member {
     pub fn last_profile(&self, watch: &Watch) -> Profile {
         let mut last = self.profile_since_known(watch);
         for site in &mut last.sites {
-            (site.counts.leaked, site.counts.leaked_bytes) = (0, 0);
+            (site.counts.live, site.counts.live_bytes) = (0, 0);
             if let Some(precisions) = &mut site.precisions {
-                (precisions.leaked, precisions.leaked_bytes) = (Precision::exact(0), Precision::exact(0));
+                (precisions.live, precisions.live_bytes) = (Precision::exact(0), Precision::exact(0));
             }
         }
         last

@@ -33,7 +33,7 @@ impl Exclusions {
 
 fn baseline(path: &Path) -> Result<Baseline> {
     let recording = Recording::read(path)?;
-    if !recording.profile.has(Quantity::LeakedBytes) {
+    if !recording.profile.has(Quantity::LiveBytes) {
         bail!(
             "{} does not hold what was live; a snapshot of mallow watch does, and so does a recording",
             path.display()

@@ -17,9 +17,9 @@ pub struct Lifetimes {
     /// Their bytes.
     pub freed_bytes: u64,
     /// Blocks that had no end.
-    pub leaked: u64,
+    pub live: u64,
     /// Their bytes.
-    pub leaked_bytes: u64,
+    pub live_bytes: u64,
     /// Blocks with an end, by milliseconds; the clock ticks about once in each.
     pub by_ms: Vec<Bucket>,
     /// Blocks with an end, by the number of allocations between their own and that: of all threads and processes, of
@@ -71,8 +71,8 @@ impl LifetimesBuilder {
             allocated_bytes: self.allocated.1,
             frees: self.freed.0,
             freed_bytes: self.freed.1,
-            leaked: self.allocated.0.saturating_sub(self.freed.0),
-            leaked_bytes: self.allocated.1.saturating_sub(self.freed.1),
+            live: self.allocated.0.saturating_sub(self.freed.0),
+            live_bytes: self.allocated.1.saturating_sub(self.freed.1),
             by_ms: self.by_ms.buckets(),
             by_allocations: self.by_allocations.buckets(),
         }

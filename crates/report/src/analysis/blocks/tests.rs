@@ -42,8 +42,8 @@ fn lifetimes_are_counted_in_time_and_in_allocations() {
     let call = Call { family: 2, site: 0, size: 40 };
     lifetimes.event(3, at(6), &Event::Reallocate { call, old: Some(block(0, 10, 0, 0)), moved: false });
     let lifetimes = lifetimes.finish();
-    assert_eq!((lifetimes.allocations, lifetimes.frees, lifetimes.leaked), (4, 2, 2));
-    assert_eq!((lifetimes.freed_bytes, lifetimes.leaked_bytes), (30, 70));
+    assert_eq!((lifetimes.allocations, lifetimes.frees, lifetimes.live), (4, 2, 2));
+    assert_eq!((lifetimes.freed_bytes, lifetimes.live_bytes), (30, 70));
     let filled = |all: &[super::Bucket]| -> Vec<_> {
         all.iter().filter(|b| b.blocks > 0).map(|b| (b.from, b.to, b.blocks, b.bytes)).collect()
     };

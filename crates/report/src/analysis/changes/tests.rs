@@ -177,14 +177,14 @@ fn a_picture_shows_what_is_gone_and_every_change_once() {
 
 #[test]
 fn a_picture_lists_no_call_of_0_as_gone() {
-    let leaked = |leaked: u64| blocks(10, 8, 0, leaked);
+    let live = |live: u64| blocks(10, 8, 0, live);
     // What adapts a call is no function of the comparison: the two stacks of BEFORE are one, and one of them leaks nothing.
     let before = built(&[
-        (&["keep@k.c:1", "main"], leaked(5)),
-        (&["partial apply for closure #1 in keep", "keep@k.c:2", "main"], leaked(0)),
+        (&["keep@k.c:1", "main"], live(5)),
+        (&["partial apply for closure #1 in keep", "keep@k.c:2", "main"], live(0)),
     ]);
-    let after = built(&[(&["keep@k.c:1", "main"], leaked(6))]);
-    let by = Measure::Leaked;
+    let after = built(&[(&["keep@k.c:1", "main"], live(6))]);
+    let by = Measure::Live;
     let options = FlameOptions { by, callers: false, raw: true, parts: u64::MAX, least: Least::Amount(0) };
     let flame = flame_changes(&Both::new(&before, &after, by, Rules::ALL), options);
     assert_eq!(flame.gone, []);

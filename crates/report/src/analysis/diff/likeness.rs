@@ -10,7 +10,7 @@ pub(super) const NUMBERS: f32 = 0.25;
 pub(super) struct Comparison {
     pub allocations: bool,
     pub bytes: bool,
-    pub leaked: bool,
+    pub live: bool,
 }
 
 /// How near numbers are, from 0 to 1. Small ones are equal by chance.
@@ -19,7 +19,7 @@ pub(super) fn numbers(was: &Counts, is: &Counts, comparison: Comparison) -> f32 
     let all = [
         (comparison.allocations, near(was.allocations, is.allocations)),
         (comparison.bytes, near(was.allocated_bytes, is.allocated_bytes)),
-        (comparison.leaked, near(was.leaked_bytes, is.leaked_bytes)),
+        (comparison.live, near(was.live_bytes, is.live_bytes)),
     ];
     // A number that neither has shows nothing.
     let mut known: Vec<f64> =

@@ -184,7 +184,7 @@ fn compared<'a>(
     let comparison = Comparison {
         allocations: both_have(Quantity::Allocations),
         bytes: both_have(Quantity::AllocatedBytes),
-        leaked: !both_have(Quantity::AllocatedBytes) && both_have(Quantity::LeakedBytes),
+        live: !both_have(Quantity::AllocatedBytes) && both_have(Quantity::LiveBytes),
     };
     let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, comparison, progress));
     Compared { joint, groups, pairing, comparison }

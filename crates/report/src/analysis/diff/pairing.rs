@@ -433,7 +433,7 @@ mod tests {
         let weights = Weights::of(&joint, &groups);
         let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
         let learnt = Learnt::default();
-        let comparison = Comparison { allocations: true, bytes: true, leaked: false };
+        let comparison = Comparison { allocations: true, bytes: true, live: false };
         let searched = |work: u64| {
             let costs = Costs::new(&joint, &weights, &learnt, true);
             let search = Search { sample: usize::MAX, learning: false, work };
@@ -506,7 +506,7 @@ mod tests {
         let groups = joint.groups(Measure::Allocations);
         let weights = Weights::of(&joint, &groups);
         let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
-        let comparison = Comparison { allocations: true, bytes: true, leaked: false };
+        let comparison = Comparison { allocations: true, bytes: true, live: false };
         let mut likenesses = Likenesses::default();
         let mut round = |learnt: &Learnt| {
             let costs = Costs::new(&joint, &weights, learnt, true);

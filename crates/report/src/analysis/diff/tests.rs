@@ -140,7 +140,7 @@ fn another_measure_is_the_verdict_where_allocations_hardly_changed() {
         profile(&[(&["f@a.c:1", "main"], blocks(10_001, 8, 0, 0)), (&["g@a.c:2", "main"], blocks(10, 8, 0, 9))]);
     let free = diff(&before, &after, ALL);
     adds_up(&free);
-    assert_eq!((free.by, free.verdict.by, free.places.by), (Measure::Allocations, Measure::Leaked, Measure::Leaked));
+    assert_eq!((free.by, free.verdict.by, free.places.by), (Measure::Allocations, Measure::Live, Measure::Live));
     assert_eq!(places(&free.places), [("g".to_owned(), 2, 0, 72)]);
     let asked = diff(&before, &after, DiffOptions { any_measure: false, ..ALL });
     assert_eq!(
@@ -301,17 +301,17 @@ fn a_leak_behind_a_helper_is_no_part_of_a_cache_that_shrinks() {
     let place = |name: &str, before, after| (name.to_owned(), Some("make_payload".to_owned()), before, after);
     let report = diff(&build(1000, 0), &build(500, 1000), ALL);
     adds_up(&report);
-    let mut places = places_by(&report, Measure::Leaked);
+    let mut places = places_by(&report, Measure::Live);
     places.sort();
     assert_eq!(places, [place("cache_put:7", 200_000, 100_000), place("note_session:21", 0, 100_000)]);
-    assert_eq!((report.verdict.by, report.verdict.change, report.verdict.one_way), (Measure::Leaked, 0, false));
+    assert_eq!((report.verdict.by, report.verdict.change, report.verdict.one_way), (Measure::Live, 0, false));
     let cache = report.places.largest.iter().find(|place| place.state == State::Fewer).expect("the cache");
     let callers: Vec<_> = cache.stack.own().iter().map(|frame| frame.function.clone()).collect();
     assert_eq!((cache.sites, &callers[..2]), (2, &["make_payload".to_owned(), "cache_put".to_owned()][..]));
     // All of it one way: the line, whoever called it.
     let report = diff(&build(500, 500), &build(1000, 1000), ALL);
     let line = ("make_payload:5".to_owned(), None, 150_100, 300_100);
-    assert_eq!(places_by(&report, Measure::Leaked), [line]);
+    assert_eq!(places_by(&report, Measure::Live), [line]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         let large = sum(&|root| large_bytes(&paths.get(root).counts));
         let saves = Savings { allocations, large_bytes: large, ..Savings::default() };
         // What is live together at the peak, or at the end, cannot be one that is kept and cleared.
-        let live = sum(&|root| paths.get(root).counts.peak.max(paths.get(root).counts.leaked));
+        let live = sum(&|root| paths.get(root).counts.peak.max(paths.get(root).counts.live));
         // And one is gone before the next comes only where most are.
         let alternating = sum(&|root| paths.get(root).patterns.alternating);
         let remedy = match (at_least(live, STORED_PERCENT, allocations), at_least(alternating, 50, allocations)) {

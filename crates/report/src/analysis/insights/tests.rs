@@ -227,9 +227,9 @@ fn blocks_that_other_threads_free() {
 
 #[test]
 fn slack_that_is_kept() {
-    let kept = |size: u64, slack, leaked| {
+    let kept = |size: u64, slack, live| {
         let patterns = Patterns { kept: 1, kept_bytes: size, kept_slack: slack, ..sizes(size, size) };
-        let counts = Counts { peak: leaked, peak_bytes: leaked * size, ..blocks(1, size, 0, leaked) };
+        let counts = Counts { peak: live, peak_bytes: live * size, ..blocks(1, size, 0, live) };
         beside(PLACE, counts, patterns)
     };
     let found = one(&kept(100 << 20, 50 << 20, 1));

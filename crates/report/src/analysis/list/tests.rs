@@ -61,7 +61,7 @@ fn what_is_looked_past_belongs_to_the_line_that_called_it() {
 
 #[test]
 fn functions_without_the_measure_are_named() {
-    let report = list(&parser(), &named("load"), ListOptions { by: Measure::Leaked, ..ALL });
+    let report = list(&parser(), &named("load"), ListOptions { by: Measure::Live, ..ALL });
     assert_eq!(shown(&report), ["app::load 0/12000 88:0/0 91:0/12000"]);
     assert_eq!(report.without, ["app::reload"]);
     let report = list(&parser(), &named("load"), ListOptions { limit: 1, ..ALL });

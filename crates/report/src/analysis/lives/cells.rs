@@ -37,9 +37,9 @@ pub(super) enum Fate {
     Freed,
     /// The same, before their own thread allocated again.
     Temporary,
-    /// They leaked: they were live when their process, or the recording, ended. While the grid is made: what was allocated and not
+    /// They were live when their process, or the recording, ended. While the grid is made: what was allocated and not
     /// freed so far, without an end.
-    Leaked,
+    Live,
 }
 
 const FATE_BITS: u32 = 2;
@@ -79,7 +79,7 @@ impl Key {
         match self.0 & ((1 << FATE_BITS) - 1) {
             0 => Fate::Freed,
             1 => Fate::Temporary,
-            _ => Fate::Leaked,
+            _ => Fate::Live,
         }
     }
 
@@ -118,7 +118,7 @@ impl Cells {
     #[inline]
     pub fn push_live(&mut self, site: u32, allocated: usize, sums: Sums) {
         if sums != Sums::default() {
-            self.all.push(Cell { key: Key::new(site, allocated, 0, Fate::Leaked), sums });
+            self.all.push(Cell { key: Key::new(site, allocated, 0, Fate::Live), sums });
         }
     }
 
@@ -139,7 +139,7 @@ impl Cells {
             match next.key.fate() {
                 _ if !same => {}
                 Fate::Freed | Fate::Temporary => kept.sums += next.sums,
-                Fate::Leaked => kept.sums = kept.sums.less(Sums::default().less(next.sums)),
+                Fate::Live => kept.sums = kept.sums.less(Sums::default().less(next.sums)),
             }
             same
         });
@@ -159,8 +159,8 @@ impl Cells {
 
     /// All of them, by key. `end_of` has the end of a site's process.
     pub fn finish(mut self, end_of: impl Fn(u32) -> usize) -> Vec<Cell> {
-        for cell in self.all.iter_mut().filter(|cell| cell.key.fate() == Fate::Leaked) {
-            cell.key = Key::new(cell.key.site(), cell.key.allocated(), end_of(cell.key.site()), Fate::Leaked);
+        for cell in self.all.iter_mut().filter(|cell| cell.key.fate() == Fate::Live) {
+            cell.key = Key::new(cell.key.site(), cell.key.allocated(), end_of(cell.key.site()), Fate::Live);
         }
         // Where events make no sense, more was freed than allocated.
         self.all.retain(|cell| cell.sums.blocks <= i64::MAX as u64);

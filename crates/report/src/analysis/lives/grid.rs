@@ -130,7 +130,7 @@ impl LifeGrid {
         match choice {
             BlockChoice::Allocated => self.sum(|key| within(key.allocated())),
             BlockChoice::Live => self.sum(|key| key.allocated() < to && key.end() >= to),
-            BlockChoice::Freed => self.sum(|key| within(key.end()) && key.fate() != Fate::Leaked),
+            BlockChoice::Freed => self.sum(|key| within(key.end()) && key.fate() != Fate::Live),
             BlockChoice::Left => self.sum(|key| within(key.allocated()) && key.end() >= to),
         }
     }
@@ -198,8 +198,8 @@ const QUANTITIES: [Quantity; 14] = [
     Quantity::FreedBytes,
     Quantity::Temporary,
     Quantity::TemporaryBytes,
-    Quantity::Leaked,
-    Quantity::LeakedBytes,
+    Quantity::Live,
+    Quantity::LiveBytes,
     Quantity::Times,
     Quantity::Started,
     Quantity::Processes,
@@ -213,7 +213,7 @@ fn add(counts: &mut Counts, cell: &Cell) {
     let Cell { key, sums } = *cell;
     let mut all = Counts { allocations: sums.blocks, allocated_bytes: sums.bytes, ..Counts::default() };
     match key.fate() {
-        Fate::Leaked => (all.leaked, all.leaked_bytes) = (sums.blocks, sums.bytes),
+        Fate::Live => (all.live, all.live_bytes) = (sums.blocks, sums.bytes),
         Fate::Freed => (all.frees, all.freed_bytes) = (sums.blocks, sums.bytes),
         Fate::Temporary => {
             (all.frees, all.freed_bytes) = (sums.blocks, sums.bytes);

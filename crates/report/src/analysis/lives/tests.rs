@@ -156,7 +156,7 @@ fn expected(run: &Run, from: u64, to: u64, choice: BlockChoice) -> Vec<(u32, Cou
                     (counts.temporary, counts.temporary_bytes) = (1, size);
                 }
             }
-            End::Process(_) | End::Never => (counts.leaked, counts.leaked_bytes) = (1, size),
+            End::Process(_) | End::Never => (counts.live, counts.live_bytes) = (1, size),
         }
         *sums.entry(block.site).or_default() += counts;
     }

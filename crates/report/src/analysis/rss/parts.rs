@@ -108,8 +108,9 @@ pub struct Cause {
     pub mapping: Option<String>,
 }
 
+/// At most what user space can address with 57 bits: a file may say anything, and sums of parts must not overflow.
 fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+    bytes.min(1 << 56).cast_signed()
 }
 
 /// A part of an allocator's, by its sums and by whether the process has older blocks.

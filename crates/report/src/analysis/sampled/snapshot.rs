@@ -22,8 +22,8 @@ struct Figures {
 }
 
 /// What was allocated and is live now, and what was live at the highest footprint if the book tracks it. `tables` are those
-/// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. Live blocks take the place of
-/// leaked ones.
+/// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The blocks that are
+/// live are those live at its end.
 pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     // What was live before everything was known was allocated too.
     made(book, tables, (now_ns, unix_ms), true)
@@ -78,8 +78,8 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: 
             stack: StackId(stack),
             counts,
             patterns: Default::default(),
-            leaked_oldest_ms: figures.oldest_ns.map_or(0, ms),
-            leaked_youngest_ms: ms(figures.youngest_ns),
+            live_oldest_ms: figures.oldest_ns.map_or(0, ms),
+            live_youngest_ms: ms(figures.youngest_ns),
             precisions: Some(Box::new(figures.precisions(&counts, live_too))),
         });
     }
@@ -100,8 +100,8 @@ fn sampled_quantities(peak: bool) -> Quantities {
         Quantity::AllocatedBytes,
         Quantity::Frees,
         Quantity::FreedBytes,
-        Quantity::Leaked,
-        Quantity::LeakedBytes,
+        Quantity::Live,
+        Quantity::LiveBytes,
         Quantity::Times,
         Quantity::Ages,
         Quantity::Started,
@@ -113,17 +113,17 @@ fn sampled_quantities(peak: bool) -> Quantities {
 impl Figures {
     fn rounded(&self, live_too: bool) -> Counts {
         let whole = |number: f64| number.round() as u64;
-        let (leaked, leaked_bytes) = (whole(self.live.value()), whole(self.live_bytes.value()));
+        let (live, live_bytes) = (whole(self.live.value()), whole(self.live_bytes.value()));
         let least = |live: u64| if live_too { live } else { 0 };
-        let allocations = whole(self.allocations.value()).max(least(leaked));
-        let allocated_bytes = whole(self.allocated_bytes.value()).max(least(leaked_bytes));
+        let allocations = whole(self.allocations.value()).max(least(live));
+        let allocated_bytes = whole(self.allocated_bytes.value()).max(least(live_bytes));
         Counts {
             allocations,
             allocated_bytes,
-            frees: allocations.saturating_sub(leaked),
-            freed_bytes: allocated_bytes.saturating_sub(leaked_bytes),
-            leaked,
-            leaked_bytes,
+            frees: allocations.saturating_sub(live),
+            freed_bytes: allocated_bytes.saturating_sub(live_bytes),
+            live,
+            live_bytes,
             peak: whole(self.peak.value()),
             peak_bytes: whole(self.peak_bytes.value()),
             ..Counts::default()
@@ -138,8 +138,8 @@ impl Figures {
         Precisions {
             allocations: largest(&self.allocations, &self.live, counts.allocations),
             allocated_bytes: largest(&self.allocated_bytes, &self.live_bytes, counts.allocated_bytes),
-            leaked: self.live.precision(counts.leaked),
-            leaked_bytes: self.live_bytes.precision(counts.leaked_bytes),
+            live: self.live.precision(counts.live),
+            live_bytes: self.live_bytes.precision(counts.live_bytes),
         }
     }
 }

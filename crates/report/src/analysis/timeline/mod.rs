@@ -14,7 +14,7 @@ use serde::Serialize;
 use change::{Change, changes};
 use cut::{Cut, Window};
 use levels::{Levels, sites_by_process};
-pub use moment::{HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite};
+pub use moment::{HeapAt, HeapAtBuilder, HeapMoment, LivePlace, LiveSite};
 
 use super::functions::{FunctionId, Functions};
 use super::numbers::{Ending, Least};

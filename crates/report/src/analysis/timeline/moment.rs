@@ -1,12 +1,11 @@
 //! The heap at one moment.
 
-use std::ops::AddAssign;
-
 use mallow_profile::{Call, Counts, Event, Moment, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::functions::{Frame, Functions, Stack};
+use super::super::leak_sites::Live;
 use super::super::numbers::{Ending, Least, LeftOut, Measure};
 use super::super::overview::{Place, places};
 use super::change::{Change, changes};
@@ -42,22 +41,6 @@ impl HeapAt {
         let min = least.of(self.live_bytes);
         let sums = |place: &LivePlace| Live { live: place.live, live_bytes: place.live_bytes };
         LeftOut::small(&mut self.hidden, &mut self.places, |place| place.live_bytes >= min, sums);
-    }
-}
-
-/// What is live of some places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Live {
-    /// Blocks.
-    pub live: u64,
-    /// Their requested bytes.
-    pub live_bytes: u64,
-}
-
-impl AddAssign for Live {
-    fn add_assign(&mut self, other: Self) {
-        self.live = self.live.saturating_add(other.live);
-        self.live_bytes = self.live_bytes.saturating_add(other.live_bytes);
     }
 }
 

@@ -194,7 +194,7 @@ fn a_row_that_is_next_to_nothing_but_another_is_one_with_it() {
 #[test]
 fn sites_without_the_measure_are_no_part_of_the_tree() {
     let profile = parser();
-    let report = tree(&profile, TreeOptions { by: Measure::Leaked, ..ALL });
+    let report = tree(&profile, TreeOptions { by: Measure::Live, ..ALL });
     assert_eq!(
         shown(&report),
         ["12000 12000 main app::run(int) app::load app::Cache::put", "3600 3600 _dl_new_object"]
@@ -212,7 +212,7 @@ fn what_is_next_to_nothing_is_no_row_below_another_function() {
 
 fn sum<'a>(all: impl Iterator<Item = &'a Totals>) -> [u64; 4] {
     all.fold([0; 4], |sum, t| {
-        let each = [t.allocations, t.allocated_bytes, t.leaked_bytes, t.peak_bytes];
+        let each = [t.allocations, t.allocated_bytes, t.live_bytes, t.peak_bytes];
         std::array::from_fn(|at| sum[at] + each[at])
     })
 }

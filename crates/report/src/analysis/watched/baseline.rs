@@ -18,7 +18,7 @@ impl Baseline {
     /// The stacks of what was live when the profile ended.
     pub fn of(profile: &Profile) -> Self {
         let functions = Functions::new(profile);
-        let live = profile.sites.iter().filter(|site| site.counts.leaked > 0 || site.counts.leaked_bytes > 0);
+        let live = profile.sites.iter().filter(|site| site.counts.live > 0 || site.counts.live_bytes > 0);
         Self { stacks: live.map(|site| key(&functions, site.stack)).collect() }
     }
 

@@ -101,7 +101,7 @@ fn build(file: File) -> Result<Foreign, FormatError> {
     }
     let mut quantities = vec![Quantity::Allocations, Quantity::AllocatedBytes];
     if file.lifetimes {
-        quantities.extend([Quantity::Peak, Quantity::PeakBytes, Quantity::Leaked, Quantity::LeakedBytes]);
+        quantities.extend([Quantity::Peak, Quantity::PeakBytes, Quantity::Live, Quantity::LiveBytes]);
         // valgrind counts instructions.
         if let Some(per_ms) = match file.unit.as_str() {
             "ms" => Some(1),
@@ -213,8 +213,8 @@ impl<'de> Visitor<'de> for OnePoint<'_> {
                 "tbk" => counts.allocations = map.next_value()?,
                 "gb" => counts.peak_bytes = map.next_value()?,
                 "gbk" => counts.peak = map.next_value()?,
-                "eb" => counts.leaked_bytes = map.next_value()?,
-                "ebk" => counts.leaked = map.next_value()?,
+                "eb" => counts.live_bytes = map.next_value()?,
+                "ebk" => counts.live = map.next_value()?,
                 "fs" => {
                     stacks += 1;
                     map.next_value_seed(Indexes(&mut file.indexes))?;

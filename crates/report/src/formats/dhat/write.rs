@@ -19,8 +19,8 @@ pub fn carries(lives: bool) -> Vec<Quantity> {
             Quantity::FreedBytes,
             Quantity::Peak,
             Quantity::PeakBytes,
-            Quantity::Leaked,
-            Quantity::LeakedBytes,
+            Quantity::Live,
+            Quantity::LiveBytes,
         ]);
         quantities.push(Quantity::Times);
     }
@@ -100,8 +100,8 @@ pub fn write(profile: &Profile, lives: Option<&Lives>, mut out: impl Write) -> i
                 mbk: life.most.1,
                 gb: c.peak_bytes,
                 gbk: c.peak,
-                eb: c.leaked_bytes,
-                ebk: c.leaked,
+                eb: c.live_bytes,
+                ebk: c.live,
             }
         });
         let mut fs: Vec<u32> = profile.stacks.frames(stack).flat_map(|frame| table.indexes(frame)).collect();

@@ -56,9 +56,9 @@ impl Raw {
     fn add(&mut self, stack: StackId, numbers: [u64; 4]) {
         let [live, live_bytes, all, all_bytes] = numbers;
         self.accumulated |= all > 0;
-        let (leaked, leaked_bytes) = self.unbiased(live, live_bytes);
+        let (live, live_bytes) = self.unbiased(live, live_bytes);
         let (allocations, allocated_bytes) = self.unbiased(all, all_bytes);
-        self.builder.add(stack, Counts { allocations, allocated_bytes, leaked, leaked_bytes, ..Counts::default() });
+        self.builder.add(stack, Counts { allocations, allocated_bytes, live, live_bytes, ..Counts::default() });
     }
 
     /// A block of `size` bytes is in the sample with a probability of `1 - exp(-size / period)`. The blocks of a stack are
@@ -74,7 +74,7 @@ impl Raw {
 
     fn finish(mut self, maps: &[Map]) -> Foreign {
         place(&mut self.builder, maps);
-        let mut quantities = vec![Quantity::Leaked, Quantity::LeakedBytes];
+        let mut quantities = vec![Quantity::Live, Quantity::LiveBytes];
         if self.accumulated {
             quantities.extend([Quantity::Allocations, Quantity::AllocatedBytes]);
         }

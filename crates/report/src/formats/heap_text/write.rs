@@ -12,20 +12,16 @@ const SPAN: u64 = 1 << 40;
 /// Writes live blocks and all allocations of each site, those with most live bytes first.
 pub fn write(profile: &Profile, mut out: impl Write) -> io::Result<()> {
     let totals = profile.totals;
-    let head = (totals.leaked, totals.leaked_bytes, totals.allocations, totals.allocated_bytes);
+    let head = (totals.live, totals.live_bytes, totals.allocations, totals.allocated_bytes);
     // `heapprofile` has no period: the numbers are estimates of all, and no reader may scale them again.
     writeln!(out, "heap profile: {}: {} [{}: {}] @ heapprofile", head.0, head.1, head.2, head.3)?;
     let mut sites: Vec<_> = profile.sites.iter().filter(|site| site.counts.allocations > 0).collect();
     sites.sort_by_key(|site| {
-        (std::cmp::Reverse(site.counts.leaked_bytes), std::cmp::Reverse(site.counts.allocated_bytes))
+        (std::cmp::Reverse(site.counts.live_bytes), std::cmp::Reverse(site.counts.allocated_bytes))
     });
     for site in sites {
         let counts = site.counts;
-        write!(
-            out,
-            "{}: {} [{}: {}] @",
-            counts.leaked, counts.leaked_bytes, counts.allocations, counts.allocated_bytes
-        )?;
+        write!(out, "{}: {} [{}: {}] @", counts.live, counts.live_bytes, counts.allocations, counts.allocated_bytes)?;
         for frame in profile.stacks.frames(site.stack) {
             write!(out, " {:#x}", address(profile, frame))?;
         }
@@ -77,10 +73,7 @@ mod tests {
         let again = read(&text[..], None, &mut |_| {}).expect("a heap profile").profile;
         assert_eq!(again.totals.allocations, profile.totals.allocations);
         assert_eq!(again.totals.allocated_bytes, profile.totals.allocated_bytes);
-        assert_eq!(
-            (again.totals.leaked, again.totals.leaked_bytes),
-            (profile.totals.leaked, profile.totals.leaked_bytes)
-        );
+        assert_eq!((again.totals.live, again.totals.live_bytes), (profile.totals.live, profile.totals.live_bytes));
         let text = String::from_utf8(text).expect("UTF-8");
         assert!(text.starts_with("heap profile: "), "{text}");
         assert!(text.lines().any(|line| line.starts_with("#\t0x") && line.contains("parse")), "{text}");

@@ -89,8 +89,8 @@ impl Ledger {
     /// The sums of each site.
     pub fn finish(self) -> impl Iterator<Item = Counts> {
         self.counts.into_iter().zip(self.live).map(|(counts, live)| Counts {
-            leaked: live.now.0,
-            leaked_bytes: live.now.1,
+            live: live.now.0,
+            live_bytes: live.now.1,
             peak: live.at_peak.0,
             peak_bytes: live.at_peak.1,
             ..counts
@@ -116,7 +116,7 @@ mod tests {
         assert!(!ledger.free(7, 1, false), "there was none");
         assert_eq!(ledger.peak_ms, 0);
         let sites: Vec<_> = ledger.finish().collect();
-        let sums: Vec<_> = sites.iter().map(|c| (c.allocations, c.peak_bytes, c.leaked_bytes, c.temporary)).collect();
+        let sums: Vec<_> = sites.iter().map(|c| (c.allocations, c.peak_bytes, c.live_bytes, c.temporary)).collect();
         assert_eq!(sums, [(1, 10, 0, 0), (2, 5, 5, 1)]);
     }
 }

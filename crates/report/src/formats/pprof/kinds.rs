@@ -16,8 +16,8 @@ const fn kind(quantity: Quantity, field: fn(&mut Counts) -> &mut u64) -> Kind {
 pub const WRITTEN: [(&str, &str, Kind); 10] = [
     ("alloc_objects", "count", kind(Quantity::Allocations, |c| &mut c.allocations)),
     ("alloc_space", "bytes", kind(Quantity::AllocatedBytes, |c| &mut c.allocated_bytes)),
-    ("inuse_objects", "count", kind(Quantity::Leaked, |c| &mut c.leaked)),
-    ("inuse_space", "bytes", kind(Quantity::LeakedBytes, |c| &mut c.leaked_bytes)),
+    ("inuse_objects", "count", kind(Quantity::Live, |c| &mut c.live)),
+    ("inuse_space", "bytes", kind(Quantity::LiveBytes, |c| &mut c.live_bytes)),
     ("peak_objects", "count", kind(Quantity::Peak, |c| &mut c.peak)),
     ("peak_space", "bytes", kind(Quantity::PeakBytes, |c| &mut c.peak_bytes)),
     ("temporary_objects", "count", kind(Quantity::Temporary, |c| &mut c.temporary)),

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let blocks = Precision { value: 7.0, variance: 0.4, third: 0.5, common: 0.05, heaviest: 1.2, ..BYTES };
-        let written = Precisions { leaked_bytes: BYTES, allocations: blocks, ..Precisions::default() };
+        let written = Precisions { live_bytes: BYTES, allocations: blocks, ..Precisions::default() };
         let mut labels = Vec::new();
         write(&written, &[4, 5, 6, 7], &mut labels);
         assert_eq!(labels.len(), 16, "nothing of values that are 0");

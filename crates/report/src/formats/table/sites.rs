@@ -25,8 +25,8 @@ pub static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         column("module", Kind::Text),
     ];
     let after = [
-        column("leaked_oldest_ms", Kind::Number),
-        column("leaked_youngest_ms", Kind::Number),
+        column("live_oldest_ms", Kind::Number),
+        column("live_youngest_ms", Kind::Number),
         column("stack", Kind::Texts),
         column("places", Kind::Texts),
         column("modules", Kind::Texts),
@@ -45,7 +45,7 @@ static COUNTS: LazyLock<Vec<Count>> = LazyLock::new(|| {
     let mut counts = Count::ALL.to_vec();
     let is = |quantities: [Quantity; 2]| move |count: &Count| quantities.contains(&count.quantity);
     let peak: Vec<Count> = counts.extract_if(.., |count| is([Quantity::Peak, Quantity::PeakBytes])(count)).collect();
-    let leaks = counts.iter().position(is([Quantity::Leaked, Quantity::LeakedBytes])).unwrap_or(counts.len());
+    let leaks = counts.iter().position(is([Quantity::Live, Quantity::LiveBytes])).unwrap_or(counts.len());
     counts.splice(leaks..leaks, peak);
     counts
 });
@@ -74,8 +74,8 @@ fn row(profile: &Profile, named: &Functions, index: usize, site: &Site) -> Vec<C
     };
     cells.extend([function.into(), file.into(), line.map(u64::from).into(), module.into()]);
     cells.extend(COUNTS.iter().map(|count| cell(count.quantity, (count.of)(&site.counts))));
-    let age = |ms| if site.counts.leaked > 0 { cell(Quantity::Ages, ms) } else { Cell::Empty };
-    cells.extend([age(site.leaked_oldest_ms), age(site.leaked_youngest_ms)]);
+    let age = |ms| if site.counts.live > 0 { cell(Quantity::Ages, ms) } else { Cell::Empty };
+    cells.extend([age(site.live_oldest_ms), age(site.live_youngest_ms)]);
     let (mut names, mut places, mut modules) = (Vec::new(), Vec::new(), Vec::new());
     for frame in profile.stacks.frames(site.stack) {
         for function in functions(profile, frame) {

@@ -27,7 +27,7 @@ fn callers_of_what_leaked_in_a_recording_that_was_cut_short() {
     let mut profile = parser();
     profile.ending.cut_short = Some("the disk is full".to_owned());
     profile.ending.lost = 3;
-    insta::assert_snapshot!(drawn(&graph(&profile, Measure::Leaked, true)));
+    insta::assert_snapshot!(drawn(&graph(&profile, Measure::Live, true)));
 }
 
 #[test]
