@@ -11,6 +11,8 @@ import argparse
 import fcntl
 import sys
 import time
+import traceback
+from pathlib import Path
 
 import inputs
 import install
@@ -39,7 +41,17 @@ def judge(evidence):
     oracles = (output, static) if "static" in evidence.row.flags else ORACLES
     failed = [Disagreement("failure", evidence.row.name, where, said, "it ends, and can be read", command)
               for where, said, command in evidence.failures]
-    return failed + [found for oracle in oracles for found in oracle.check(evidence)]
+    return failed + [found for oracle in oracles for found in asked(oracle, evidence)]
+
+
+def asked(oracle, evidence):
+    """What an oracle finds. One that fails is a disagreement: the other rows are judged all the same."""
+    try:
+        return list(oracle.check(evidence))
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error}, {Path(where.filename).name}:{where.lineno}"
+        return [Disagreement(oracle.NAME, evidence.row.name, "the judge", said, "it does not fail", evidence.command("record"))]
 
 
 def notes(evidence):

@@ -15,6 +15,7 @@ import memcheck
 import page
 import report
 import statements
+import strangers
 import table
 from counter import Image, Range
 from evidence import Recording
@@ -154,6 +155,19 @@ class Falsehoods(unittest.TestCase):
             false = copy.deepcopy(REPORT)
             change(false)
             self.assertTrue(found_by(parts, record=self.falsified(report_json=false)))
+
+    def test_parts_of_what_was_not_scanned(self):
+        none = dict.fromkeys(("lost_blocks", "lost_bytes", "reachable_blocks", "reachable_bytes"))
+        whole = {word: REPORT[word] - (REPORT[f"live_at_exec_{unit}"] or 0) for word, unit in (("live", "blocks"), ("live_bytes", "bytes"))}
+        report_json = {**REPORT, **none, "unscanned": [whole]}
+        self.assertEqual([], list(parts.states(report_json)))
+        self.assertTrue(list(parts.states({**report_json, "unscanned": []})))
+
+    def test_an_oracle_that_fails_is_a_row(self):
+        oracle = SimpleNamespace(NAME="sums", check=lambda evidence: iter([evidence.nothing]))
+        evidence = SimpleNamespace(row=SimpleNamespace(name="jq"), command=lambda way: f"mallow {way} -- jq")
+        (found,) = strangers.asked(oracle, evidence)
+        self.assertIn("AttributeError", found.said)
         false = copy.deepcopy(RSS)
         false["parts"][2]["bytes"] -= 1
         self.assertTrue(found_by(parts, record=self.falsified(rss_json=false)))

@@ -83,7 +83,8 @@ def states(document):
         "live_bytes": ("lost_bytes", "reachable_bytes", "live_at_exec_bytes"),
     }.items():
         unscanned = sum(part[word] for part in document["unscanned"])
-        parts = document[lost] + document[reachable] + document[at_exec] + unscanned
+        # Null: no process was scanned.
+        parts = sum(document[state] or 0 for state in (lost, reachable, at_exec)) + unscanned
         if parts != document[word]:
             yield f"{lost} + {reachable} + {at_exec} + unscanned = {parts:,}", f"{document[word]:,} {word}"
 
