@@ -32,7 +32,7 @@ fn recorded(options: &[&str], arguments: &[&str]) -> Found {
             let frames = site["frames"].as_array().expect("frames");
             let name = frames.iter().filter_map(|frame| frame["function"].as_str()?.split('(').next()).find(is_named);
             let Some(name) = name else { continue };
-            *found.entry((name.to_owned(), is_lost)).or_default() += site["leaked"].as_u64().expect("a number");
+            *found.entry((name.to_owned(), is_lost)).or_default() += site["live"].as_u64().expect("a number");
         }
     }
     found
