@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use harness::{Run, directory, mallow, program};
+use harness::{Run, directory, json, mallow, program};
 
 use crate::go_bench::Module;
 use crate::go_pprof::go;
@@ -185,4 +185,101 @@ fn a_goroutine_that_is_none_is_not_followed() {
     let shown = ran(Run::new(mallow(), place.path()).args(["export", "--format", "folded", "-o", "-", "c.mallow"]));
     let calls = shown.out().lines().filter(|line| line.contains("crosses;allocates ")).count();
     assert!(calls > 0, "{}", shown.out());
+}
+
+/// Its Go heap and what the kernel has in memory of the arenas of 64 MiB that its blocks lie in. C's exit waits for mallow.
+const GO_HEAP: &str = r#"package main
+
+/*
+#include <stdlib.h>
+static void *volatile kept;
+static void allocate(void) { kept = malloc(1000); }
+static void leave(void) { exit(0); }
+*/
+import "C"
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"unsafe"
+)
+
+var kept [][]byte
+
+const arena = 64 << 20
+
+func main() {
+	debug.SetGCPercent(-1)
+	arenas := map[uint64]bool{}
+	for i := 0; i < 2000; i++ {
+		block := make([]byte, 10000)
+		for j := range block {
+			block[j] = 1
+		}
+		kept = append(kept, block)
+		arenas[uint64(uintptr(unsafe.Pointer(&block[0])))/arena] = true
+	}
+	C.allocate()
+	file, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		panic(err)
+	}
+	isHeap, kilobytes := false, 0
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var start, end uint64
+		var size int
+		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x ", &start, &end); n == 2 {
+			isHeap = arenas[start/arena]
+		} else if strings.HasPrefix(lines.Text(), "Rss:") && isHeap {
+			fmt.Sscanf(lines.Text(), "Rss: %d kB", &size)
+			kilobytes += size
+		}
+	}
+	fmt.Println(kilobytes << 10, len(kept))
+	C.leave()
+}
+"#;
+
+/// Go's heap is a part of its own wherever it lies. Up to Go 1.25 it begins at one address, from Go 1.26 on at a random one.
+#[test]
+fn the_heap_of_go_is_a_part_of_its_own_at_any_address() {
+    let module = Module::new(&[("go.mod", "module example.com/heap\n\ngo 1.22\n"), ("main.go", GO_HEAP)]);
+    let mut found = 0;
+    for (program, variable, value) in [
+        ("as_it_is", "GOTOOLCHAIN", "local"),
+        ("at_the_fixed_address", "GOEXPERIMENT", "norandomizedheapbase64"),
+        ("older", "GOTOOLCHAIN", "go1.24.9"),
+    ] {
+        let with = |run: Run| run.env(variable, Some(value));
+        // A toolchain that is not there, or one before 1.26, which knows no such experiment.
+        if with(go(module.path()).arg("version")).go().status != 0 {
+            harness::not_run("the_heap_of_go_is_a_part_of_its_own_at_any_address", program);
+            continue;
+        }
+        ran(with(build(module.path(), program, &[])));
+        let record = ["record", "--no-report", "-o", "h.mallow", "--"];
+        let run = Run::new(mallow(), module.path()).args(record).arg(module.path().join(program)).go();
+        let out = run.out();
+        let expected =
+            out.split(' ').next().and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or_else(|| panic!("{out}"));
+        assert!(expected > 20_000_000, "{out}");
+        let shown = ran(Run::new(mallow(), module.path()).args(["rss", "--json", "--at", "end", "h.mallow"]));
+        let account = json(&shown);
+        let bytes = |name: &str| {
+            let parts = account["parts"].as_array().expect("parts").iter();
+            parts.filter(|part| part["part"] == name).map(|part| part["bytes"].as_u64().expect("bytes")).sum::<u64>()
+        };
+        let (heap, others) = (bytes("go_heap"), bytes("mappings"));
+        assert!(
+            heap.abs_diff(expected) <= expected / 50,
+            "{program}: {heap}, and the kernel has {expected}: {account:#}"
+        );
+        // The runtime's own tables, and the bitmaps of the heap.
+        assert!(others < expected / 5, "{program}: {others} mapped by the program: {account:#}");
+        found += 1;
+    }
+    assert!(found > 0, "no toolchain");
 }

@@ -7,12 +7,12 @@
 //! page of V8, at 256 KiB:      | size | flags | heap | begin of objects | end of objects |
 //! ```
 //!
-//! The JVM keeps its heap below 32 GiB, as compressed pointers have no more bits, and Go begins at 0xc000000000. A heap that looks otherwise is
-//! not named.
+//! The JVM keeps its heap below 32 GiB, as compressed pointers have no more bits; `go_heap.rs` has Go's. A heap that looks otherwise is not named.
 
+use super::go_heap;
 use super::peek::words;
-use super::smaps::is_anonymous;
-use mallow_profile::{HeapKind, KnownHeap, Mapping, MappingFlags, MappingKind, PageRun};
+use super::smaps::is_mapped;
+use mallow_profile::{HeapKind, KnownHeap, Mapping, PageRun};
 
 const ARENA: u64 = 64 << 20;
 /// What `heap_info` takes, at most; the first heap of an arena goes on with its `malloc_state`.
@@ -27,7 +27,6 @@ const V8_PAGE: u64 = 256 << 10;
 /// The head of a page of V8 is smaller.
 const V8_HEAD_MOST: u64 = 16 << 10;
 const COMPRESSED: u64 = 32 << 30;
-const GO_HEAP: u64 = 0xc0_0000_0000;
 /// Heads that are looked at: those of 16 GiB of pools.
 const PLACES: usize = 1 << 20;
 
@@ -45,7 +44,7 @@ pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun]) -> Vec<KnownHeap>
     if has_file(&|file| file.starts_with("libjvm.so")) {
         all.extend(mappings.iter().filter(|m| is_mapped(m) && m.end <= COMPRESSED).map(|m| whole(m, HeapKind::Java)));
     }
-    all.extend(go_heap(mappings));
+    all.extend(go_heap::read(pid, mappings));
     if has_file(&|file| file.contains("python")) {
         for pool in POOLS {
             let found = pools(&places, pool);
@@ -63,11 +62,6 @@ pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun]) -> Vec<KnownHeap>
         is_apart
     });
     all
-}
-
-/// Memory of no file with any rights, but for `[heap]`.
-fn is_mapped(mapping: &Mapping) -> bool {
-    is_anonymous(mapping) && mapping.kind != MappingKind::Heap && mapping.flags.has(MappingFlags::READ)
 }
 
 fn whole(mapping: &Mapping, kind: HeapKind) -> KnownHeap {
@@ -142,15 +136,6 @@ fn v8_page(start: u64, head: [u64; 5]) -> Option<u64> {
     let is_size = (4096..1 << 40).contains(&size);
     let fits = begin > start && begin - start < V8_HEAD_MOST && end > begin && end <= start.checked_add(size)?;
     (is_size && fits && heap != 0 && heap.is_multiple_of(8)).then_some(size)
-}
-
-/// From its first address on, as far as its arenas follow each other.
-fn go_heap(mappings: &[Mapping]) -> Vec<KnownHeap> {
-    let first = mappings.partition_point(|mapping| mapping.start < GO_HEAP);
-    let all = mappings.get(first..).unwrap_or_default();
-    let begins = all.first().is_some_and(|mapping| mapping.start == GO_HEAP);
-    let own = all.chunk_by(|before, next| before.end == next.start).next().filter(|_| begins).unwrap_or_default();
-    own.iter().filter(|mapping| is_mapped(mapping)).map(|mapping| whole(mapping, HeapKind::Go)).collect()
 }
 
 fn pools(places: &Places<'_>, pool: u64) -> Vec<KnownHeap> {
@@ -233,21 +218,5 @@ mod tests {
         }
         assert_eq!(used_of_pool(AT, [0; 6], POOL), None);
         assert_eq!(used_of_pool(AT, [u64::MAX; 6], POOL), None);
-    }
-
-    #[test]
-    fn a_heap_by_its_addresses() {
-        let mapping = |start, end, rights| Mapping { start, end, flags: MappingFlags(rights), ..Mapping::default() };
-        let open = MappingFlags::READ | MappingFlags::WRITE;
-        let all = [
-            mapping(AT - 0x1000, AT, open),
-            mapping(GO_HEAP, GO_HEAP + 0x40_0000, open),
-            mapping(GO_HEAP + 0x40_0000, GO_HEAP + ARENA, 0),
-            mapping(GO_HEAP + ARENA, GO_HEAP + 2 * ARENA, open),
-            mapping(GO_HEAP + 4 * ARENA, GO_HEAP + 5 * ARENA, open),
-        ];
-        let found = go_heap(&all[1..]);
-        assert_eq!(found.iter().map(|heap| heap.start - GO_HEAP).collect::<Vec<_>>(), [0, ARENA]);
-        assert_eq!(go_heap(&all[3..]), []);
     }
 }

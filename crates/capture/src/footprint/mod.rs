@@ -9,6 +9,7 @@
 //! | `environment.rs` | whether the environment fixes glibc's thresholds |
 //! | `tables.rs` | where jemalloc keeps its own tables |
 //! | `heaps.rs` | heaps that their contents name: arenas of glibc, and those of runtimes |
+//! | `go_heap.rs` | Go's heap |
 //! | `zeros.rs` | what of huge pages nobody wrote |
 //! | `peek.rs` | words of another process's memory |
 //! | `peak.rs` | the kernel's own maximum |
@@ -21,6 +22,7 @@
 mod caches;
 pub mod columns;
 mod environment;
+mod go_heap;
 mod heaps;
 mod pagemap;
 mod peak;

@@ -161,6 +161,11 @@ pub fn is_anonymous(mapping: &Mapping) -> bool {
     matches!(mapping.kind, MappingKind::Anonymous | MappingKind::Heap | MappingKind::ThreadStack)
 }
 
+/// Memory of no file with any rights, but for `[heap]`.
+pub fn is_mapped(mapping: &Mapping) -> bool {
+    is_anonymous(mapping) && mapping.kind != MappingKind::Heap && mapping.flags.has(MappingFlags::READ)
+}
+
 /// The sums of mappings.
 pub fn totals(mappings: &[Mapping]) -> MemorySizes {
     mappings.iter().map(|mapping| mapping.sizes).sum()
