@@ -118,6 +118,7 @@ int process_open(void) {
     process->start_ns = sys_now_ns();
     process->file_bytes = layout.bytes;
     process->settings = target.settings;
+    process->own = (uint64_t)&sys_own_list;
     process->modules_offset = sizeof *process;
     process->threads_offset = layout.threads;
     process->rings_offset = layout.part;

@@ -1,6 +1,7 @@
 /* Raw system calls, and text without the C library.  */
 #include "base/sys.h"
 #include "arch.h"
+#include "base/wire.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -181,16 +182,72 @@ uint64_t sys_data_limit(void) {
     return limit;
 }
 
+struct mallow_own sys_own_list;
+
+static int own_take(struct mallow_own *list, uint64_t start, uint64_t bytes) {
+    for (uint32_t i = 0; i < MALLOW_OWN_RANGES; i++) {
+        struct mallow_own_range *range = &list->range[i];
+        uint64_t none = 0;
+        if (__atomic_load_n(&range->start, __ATOMIC_RELAXED) == 0 &&
+            __atomic_compare_exchange_n(&range->start, &none, start, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            __atomic_store_n(&range->bytes, bytes, __ATOMIC_RELEASE);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static struct mallow_own *own_next(const struct mallow_own *list) {
+    return (struct mallow_own *)__atomic_load_n(&list->next, __ATOMIC_ACQUIRE);
+}
+
+/* Behind a full list. NULL: there is no memory. */
+static struct mallow_own *own_more(struct mallow_own *list) {
+    struct mallow_own *made =
+        map(-1, sizeof *made, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    uint64_t next = 0;
+    if (made == NULL)
+        return NULL;
+    own_take(made, (uint64_t)made, ARCH_PAGE);
+    if (__atomic_compare_exchange_n(&list->next, &next, (uint64_t)made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made;
+    sys_unmap(made, sizeof *made); /* another thread was first */
+    return (struct mallow_own *)next;
+}
+
+void sys_own(const void *start, size_t bytes, uint32_t flags) {
+    uint64_t pages = (bytes + ARCH_PAGE - 1) & ~(uint64_t)(ARCH_PAGE - 1);
+    struct mallow_own *list = &sys_own_list, *next;
+    while (!own_take(list, (uint64_t)start, pages | flags)) {
+        if ((next = own_next(list)) == NULL && (next = own_more(list)) == NULL)
+            return;
+        list = next;
+    }
+}
+
+static void own_give(const void *start) {
+    for (struct mallow_own *list = &sys_own_list; list != NULL; list = own_next(list))
+        for (uint32_t i = 0; i < MALLOW_OWN_RANGES; i++)
+            if (__atomic_load_n(&list->range[i].start, __ATOMIC_RELAXED) == (uint64_t)start) {
+                __atomic_store_n(&list->range[i].bytes, 0, __ATOMIC_RELEASE);
+                __atomic_store_n(&list->range[i].start, 0, __ATOMIC_RELEASE);
+                return;
+            }
+}
+
 void *sys_memory(size_t bytes) {
     void *start = NULL;
     if (__atomic_add_fetch(&memory_taken, bytes, __ATOMIC_RELAXED) <= sys_data_limit() / 8)
         start = map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (start == NULL)
         __atomic_sub_fetch(&memory_taken, bytes, __ATOMIC_RELAXED);
+    else
+        sys_own(start, bytes, 0);
     return start;
 }
 
 void sys_memory_free(void *start, size_t bytes) {
+    own_give(start); /* first: unmapped, the addresses may be another's at once */
     sys_unmap(start, bytes);
     __atomic_sub_fetch(&memory_taken, bytes, __ATOMIC_RELAXED);
 }

@@ -74,6 +74,10 @@ uint64_t sys_data_limit(void);
 /* Private zeroed memory, or NULL: also where all of it together would be more than an eighth of sys_data_limit(). */
 void *sys_memory(size_t bytes);
 void sys_memory_free(void *start, size_t bytes);
+/* Lists memory that was not made by sys_memory as the library's own. `flags`: MALLOW_OWN_SLOTS, or 0. Any thread, any handler. */
+void sys_own(const void *start, size_t bytes, uint32_t flags);
+/* struct mallow_own: what is listed. */
+extern struct mallow_own sys_own_list HIDDEN;
 /* A shared mapping of a file's first bytes, or NULL. */
 void *sys_map(int fd, size_t bytes, int writable);
 void sys_unmap(void *start, size_t bytes);

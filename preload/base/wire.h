@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 15u
+#define MALLOW_WIRE_VERSION 16u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -217,7 +217,25 @@ struct mallow_process {
     uint64_t exit_thread;    /* its thread pointer: thread-local storage lies below */
     /* What a request gets from an allocator that is not glibc's, ascending; found at the exit. */
     uint32_t usable_sizes[MALLOW_MAX_SIZE_CLASSES];
-    char text[3560];
+    uint64_t own; /* address of struct mallow_own in the image's memory */
+    char text[3552];
+};
+
+/*
+ * Memory of no file that the library has mapped for itself. The kernel joins it with its neighbours, so nothing else says whose it is.
+ * A list lies in the image's private memory, where mallow reads it from outside: a forked child has its own copy.
+ */
+#define MALLOW_OWN_RANGES 255u
+#define MALLOW_OWN_SLOTS  1u /* or-ed to bytes: slots of samples, in which blocks of the program lie */
+
+struct mallow_own_range {
+    uint64_t start; /* 0: none */
+    uint64_t bytes; /* whole pages; 0: under way */
+};
+
+struct mallow_own {
+    uint64_t next; /* address of another list; 0: none */
+    struct mallow_own_range range[MALLOW_OWN_RANGES];
 };
 
 #define MALLOW_MAX_MODULES 1024u
@@ -553,6 +571,7 @@ struct mallow_table {
 
 _Static_assert(sizeof(struct mallow_control) == 3400, "control layout");
 _Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
+_Static_assert(sizeof(struct mallow_own) == 4088, "a list of ranges is a page at most");
 _Static_assert(sizeof(struct mallow_module) == 512, "module layout");
 _Static_assert(sizeof(struct mallow_thread) == 320, "thread layout: whole cache lines");
 _Static_assert(sizeof(struct mallow_sampling) == 128, "sampling layout: two cache lines");

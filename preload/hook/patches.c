@@ -111,7 +111,7 @@ static void ask_unmap(struct mallow_ask *ask) {
     if (ask != NULL)
         sys_unmap(ask, sizeof *ask);
     if (answer != NULL)
-        sys_unmap(answer, ANSWER_MOST);
+        sys_memory_free(answer, ANSWER_MOST);
     answer = NULL;
 }
 

@@ -105,6 +105,7 @@ int slots_reserve(uint32_t slots_most) {
         SYS_CALL3(SYS_madvise, start, small, MADV_NOHUGEPAGE);
         slot_region_bits = bits;
         owned_range.bytes = bytes;
+        sys_own((void *)start, bytes, MALLOW_OWN_SLOTS);
         __atomic_store_n(&owned_range.start, start, __ATOMIC_RELEASE);
         return 1;
     }

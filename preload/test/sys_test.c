@@ -1,6 +1,7 @@
 /* The raw system calls, as promised in sys.h. */
 #include "arch.h"
 #include "base/sys.h"
+#include "base/wire.h"
 #include "test.h"
 
 #include <errno.h>
@@ -261,4 +262,57 @@ TEST(a_futex_wait_distinguishes_a_timeout_from_a_wake) {
     while (__atomic_load_n(&word, __ATOMIC_SEQ_CST) == 0)
         CHECK(sys_futex_wait(&word, 0, 60000) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* How many ranges begin here, and the bytes of the last one of them. */
+static int listed(const void *start, uint64_t *bytes) {
+    int count = 0;
+    for (const struct mallow_own *list = &sys_own_list; list != NULL; list = (const struct mallow_own *)list->next)
+        for (uint32_t i = 0; i < MALLOW_OWN_RANGES; i++)
+            if (list->range[i].start == (uint64_t)start && list->range[i].bytes != 0) {
+                *bytes = list->range[i].bytes;
+                count++;
+            }
+    return count;
+}
+
+TEST(own_memory_is_listed_until_it_is_given_back) {
+    uint64_t bytes = 0;
+    char *one = sys_memory(PAGE + 1), *slots = pages(1, PROT_NONE);
+    CHECK(one != NULL && listed(one, &bytes) == 1 && bytes == 2 * PAGE);
+    sys_own(slots, PAGE, MALLOW_OWN_SLOTS);
+    CHECK(listed(slots, &bytes) == 1 && bytes == (PAGE | MALLOW_OWN_SLOTS));
+    sys_memory_free(one, PAGE + 1);
+    CHECK(listed(one, &bytes) == 0);
+    /* More than a list has room for; the next list is in it itself. */
+    char *many[3 * MALLOW_OWN_RANGES];
+    for (uint32_t i = 0; i < 3 * MALLOW_OWN_RANGES; i++)
+        CHECK((many[i] = sys_memory(PAGE)) != NULL);
+    for (uint32_t i = 0; i < 3 * MALLOW_OWN_RANGES; i++)
+        CHECK(listed(many[i], &bytes) == 1 && bytes == PAGE);
+    CHECK(sys_own_list.next != 0 && listed((const void *)sys_own_list.next, &bytes) == 1 && bytes == PAGE);
+    for (uint32_t i = 0; i < 3 * MALLOW_OWN_RANGES; i++) {
+        sys_memory_free(many[i], PAGE);
+        CHECK(listed(many[i], &bytes) == 0);
+    }
+}
+
+static void *take_and_give(void *result) {
+    for (int i = 0; i < 2000; i++) {
+        uint64_t bytes;
+        char *mine = sys_memory(PAGE);
+        if (mine == NULL || listed(mine, &bytes) != 1)
+            return result;
+        sys_memory_free(mine, PAGE);
+    }
+    return NULL;
+}
+
+TEST(threads_list_their_memory_at_once) {
+    pthread_t threads[4];
+    void *failed = NULL;
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, take_and_give, threads) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], &failed) == 0 && failed == NULL);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::{Outcome, Run, RunDirectories, directory, mallow, number, program, workspace};
 use serde_json::Value;
 
-use crate::watch_harness::until;
+use crate::watch_harness::{Alive, quiet, reports, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -71,7 +71,9 @@ fn same_as_the_kernel(footprint: &Value, oracle: &Value) {
             assert!(found.abs_diff(expected) <= expected / 100 + 4 * MIB, "{ours}: {found}, {expected}");
         }
     }
-    near(4096 * number(footprint, "resident"), 4096 * number(oracle, "resident"), "pages");
+    // Pages of Mallow's own memory are counted, and not listed.
+    let pages = 4096 * number(footprint, "resident") + number(footprint, "own");
+    near(pages, 4096 * number(oracle, "resident"), "pages");
     near(4096 * number(footprint, "swapped"), 4096 * number(oracle, "swapped"), "pages in swap");
 }
 
@@ -296,4 +298,63 @@ fn a_watch_reports_rss_and_what_grows() {
     // The heap, by samples, and what of it no sample stands for: which of them grew more is the samples' chance.
     let grows = memory["grows"].as_str().expect("a part that grew");
     assert!(["live_heap", "other_anonymous"].contains(&grows), "{memory}");
+}
+
+/// What the program says of itself without Mallow: unnamed mappings, RSS, and what it has mapped.
+fn without_mallow() -> [u64; 3] {
+    let bare = Command::new(program("own_memory")).output().expect("the program").stdout;
+    let said: Value = serde_json::from_slice(&bare).expect("JSON");
+    ["unnamed", "rss", "mapped"].map(|name| number(&said, name))
+}
+
+fn part_of(report: &Value, name: &str) -> u64 {
+    let parts = report["parts"].as_array().expect("parts").iter();
+    parts.filter(|part| part["part"] == name).map(|part| number(part, "bytes")).sum()
+}
+
+/// Tables of stacks and the like are anonymous memory as the program's, and the kernel joins them with it.
+#[test]
+fn what_mallow_maps_is_not_the_programs() {
+    let place = directory();
+    let [unnamed, rss, mapped] = without_mallow();
+    let record = ["record", "--no-report", "-o", "m.mallow", "--"];
+    let run = Run::new(mallow(), place.path()).args(record).arg(program("own_memory")).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let shown = Run::new(mallow(), place.path()).args(["rss", "--json", "--at", "end", "m.mallow"]).go();
+    let report: Value = serde_json::from_str(&shown.out()).expect("JSON");
+    let mappings = part_of(&report, "mappings");
+    assert!(mapped <= mappings && mappings <= unnamed + 64 * 1024, "{mappings}, {unnamed} without mallow: {report:#}");
+    let others = number(&report, "rss") - part_of(&report, "mallow");
+    assert!(others.abs_diff(rss) <= rss / 20, "{others} are not Mallow's, and {rss} without it: {report:#}");
+    // They are whole: of rings, the library and its tables.
+    assert!(part_of(&report, "mallow") > 256 * 1024, "{report:#}");
+}
+
+/// A small block that is sampled lies in a page of its own.
+#[test]
+fn pages_of_samples_are_mallows() {
+    let place = directory();
+    let file = place.path().join("reports");
+    let [_, rss, _] = without_mallow();
+    let mut command = Command::new(mallow());
+    command
+        .args(["watch", "--json", "--period", "4KiB", "--older-than", "0", "--every", "1s", "-o"])
+        .arg(&file)
+        .arg("--");
+    let mut watching = Alive::start(quiet(command.arg(program("own_memory")).arg("waits")));
+    // All of its 4.9 MB are allocated.
+    let is_whole = |report: &Value| report["samples"].as_u64() > Some(900) && report["memory"].is_object();
+    let last = until("a quiet program", || {
+        let all = reports(&file);
+        let is_same = |pair: &&[Value]| pair[0]["samples"] == pair[1]["samples"] && is_whole(&pair[1]);
+        all.windows(2).find(is_same).map(|pair| pair[1].clone())
+    });
+    let memory = &last["memory"];
+    let others = number(memory, "rss") - part_of(memory, "mallow");
+    assert!(others.abs_diff(rss) <= rss / 10, "{others} are not Mallow's, and {rss} without it: {memory:#}");
+    // Nearly a page for each sample.
+    let slots = last["samples"].as_u64().expect("samples") * 3800;
+    assert!(part_of(memory, "mallow") > slots, "{slots}: {memory:#}");
+    watching.signal("TERM");
+    watching.end();
 }

@@ -37,6 +37,7 @@ def footprint(recording, each):
         "largest_mapping": max(mapping["end"] - mapping["start"] for mapping in each["mappings"]),
         "faults": faults,
         "resident": sum(count for _, count, state in each["pages"] if state & RESIDENT),
+        "own": sum(m["sizes"]["rss"] for m in each["mappings"] if m["kind"] == "mallow" and not m["name"]),
         "swapped": sum(count for _, count, state in each["pages"] if state & SWAPPED),
         "shared": sum(count for _, count, state in each["pages"] if state & SHARED),
         "blocks": len(blocks),

@@ -5,7 +5,7 @@
 //! once.
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -251,8 +251,18 @@ pub mod process {
     pub const EXIT_THREAD: usize = 144;
     /// `usable_sizes`
     pub const USABLE_SIZES: usize = 152;
+    /// `own`
+    pub const OWN: usize = 536;
     /// `text`
-    pub const TEXT: usize = 536;
+    pub const TEXT: usize = 544;
+}
+
+/// `struct mallow_own`, in words: the address of the next list, then a start and bytes of each range.
+pub mod own {
+    /// Size of the struct, in words.
+    pub const WORDS: usize = 511;
+    /// `MALLOW_OWN_SLOTS`
+    pub const SLOTS: u64 = 1;
 }
 
 /// Byte offsets in `struct mallow_module`.

@@ -2,7 +2,7 @@
 //! `preload/base/wire.h`, `preload/base/wire_attachment.h`, `preload/base/wire_guard.h` and `preload/hook/ask.h`.
 
 use mallow_capture::wire::{
-    self, ask, attachment, control, end, guard, module, patches, process, record, result, sampling, slot, stack,
+    self, ask, attachment, control, end, guard, module, own, patches, process, record, result, sampling, slot, stack,
     thread, unreached,
 };
 use std::fmt::Write;
@@ -35,6 +35,11 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_SAMPLE_INHERITED", slot::INHERITED.into());
     number("MALLOW_END_FREED", end::FREED.into());
     number("MALLOW_END_REALLOCATED", end::REALLOCATED.into());
+    number("MALLOW_OWN_SLOTS", own::SLOTS);
+    number("sizeof(struct mallow_own)", 8 * own::WORDS as u64);
+    number("offsetof(struct mallow_own, range)", 8);
+    number("sizeof(struct mallow_own_range)", 16);
+    number("offsetof(struct mallow_own_range, bytes)", 8);
     number("MALLOW_SELF_CHECK", wire::SELF_CHECK.into());
     number("MALLOW_SCAN", wire::SCAN.into());
     number("MALLOW_INSIDE", wire::INSIDE.into());
@@ -311,6 +316,7 @@ fn table() -> Vec<(String, u64)> {
             ("exit_thread", process::EXIT_THREAD),
             ("size_classes", process::SIZE_CLASSES),
             ("usable_sizes", process::USABLE_SIZES),
+            ("own", process::OWN),
             ("text", process::TEXT),
         ],
     );

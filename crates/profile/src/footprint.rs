@@ -55,7 +55,7 @@ pub enum MappingKind {
     FileText,
     /// Anything else of a file; private pages that were written are in its `anonymous`.
     FileData,
-    /// Files that Mallow shares with the process, and the tables of its library.
+    /// Mallow's own: files that it shares with the process, and its library with the memory that this has mapped.
     Mallow,
     /// Memory shared with other processes: POSIX and System V shared memory, memfd, shared anonymous mappings.
     Shared,
@@ -158,6 +158,9 @@ pub struct Footprint {
     pub live_bytes: u64,
     /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording does not say.
     pub recent_live: Option<RecentLive>,
+    /// What live blocks have in memory in mappings of Mallow's: samples of a watched program lie in slots of its library. 0 in recordings,
+    /// whose blocks are all the allocator's.
+    pub sampled_bytes: u64,
     /// The process's environment fixes glibc's thresholds: they do not rise with what it frees.
     pub fixes_thresholds: bool,
     /// Why the recording has no [`HeapMap`] of it, as what follows "no pages:"; None: it has one.

@@ -10,6 +10,7 @@
 //! | `tables.rs` | where jemalloc keeps its own tables |
 //! | `heaps.rs` | heaps that their contents name: arenas of glibc, and those of runtimes |
 //! | `go_heap.rs` | Go's heap |
+//! | `own.rs` | what of it is Mallow's own |
 //! | `zeros.rs` | what of huge pages nobody wrote |
 //! | `peek.rs` | words of another process's memory |
 //! | `peak.rs` | the kernel's own maximum |
@@ -24,6 +25,7 @@ pub mod columns;
 mod environment;
 mod go_heap;
 mod heaps;
+mod own;
 mod pagemap;
 mod peak;
 mod peek;

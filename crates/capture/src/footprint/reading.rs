@@ -1,9 +1,11 @@
 //! One reading of a process's memory.
 
+use super::own::OwnRanges;
 use super::pagemap::{PAGE, Pagemap};
 use super::{Failure, caches, environment, heaps, smaps, stacks, tables, zeros};
 use mallow_profile::{AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
 use std::fs;
+use std::ops::Range;
 
 /// Whose memory is read.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,10 @@ pub struct Subject<'a> {
     pub process: u32,
     /// Name of the run directory: mappings of its files are Mallow's own.
     pub directory: &'a str,
+    /// Where its memory lists what the library has mapped ([`crate::rundir::process_file::ProcessFile::own_list`]); 0: nowhere.
+    pub own_list: u64,
+    /// Live blocks that may lie in slots of samples, by address.
+    pub sampled: &'a [Range<u64>],
     /// The process waits at its exit.
     pub is_at_exit: bool,
 }
@@ -64,9 +70,13 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
 
 /// Totals and mappings alone.
 pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
-    let Subject { pid, process, directory, is_at_exit } = *subject;
+    let Subject { pid, process, directory, own_list, sampled, is_at_exit } = *subject;
     let mut mappings = smaps::mappings(pid, directory)?;
     stacks::mark(pid, &mut mappings);
+    let mut pagemap = Pagemap::open(pid)?;
+    let own = OwnRanges::read(pid, own_list);
+    own.divide(&mut pagemap, &mut mappings)?;
+    let sampled_bytes = own.held(&mut pagemap, &mappings, sampled)?;
     Ok(Footprint {
         process: ProcessId(process),
         is_at_exit,
@@ -75,6 +85,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
         page_bytes: PAGE as u32,
         totals: smaps::totals(&mappings),
         mappings,
+        sampled_bytes,
         ..Footprint::default()
     })
 }
@@ -157,7 +168,14 @@ mod tests {
             bytes.add(4096 * 9).read_volatile();
             at as u64
         };
-        let subject = Subject { pid: std::process::id(), process: 0, directory: "", is_at_exit: false };
+        let subject = Subject {
+            pid: std::process::id(),
+            process: 0,
+            directory: "",
+            own_list: 0,
+            sampled: &[],
+            is_at_exit: false,
+        };
         let Reading { footprint, pages, .. } = read(&subject).expect("own memory");
         let mapping = footprint.mapping_at(at + 4096 * 5).expect("mapping");
         assert!(mapping.has_pages && mapping.flags.has(MappingFlags::NO_RESERVE | MappingFlags::NO_HUGE));

@@ -110,6 +110,11 @@ impl ProcessFile {
         }))
     }
 
+    /// The address of `struct mallow_own` in the memory of the process: what the library has mapped there.
+    pub fn own_list(&self) -> u64 {
+        self.shared.get64(process::OWN)
+    }
+
     /// What the process says of itself. `began_ns` is the start of the recording on CLOCK_MONOTONIC.
     pub fn process(&self, number: u32, began_ns: u64) -> ProcessStart {
         let text = |offset: usize, length: usize| {

@@ -140,7 +140,14 @@ impl Reader<'_> {
         let directory = self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let known = self.known.get_mut(&process).ok_or(Failure::Gone)?;
         let before = used();
-        let read = Reading::of(&Subject { pid: known.pid, process, directory: &directory, is_at_exit });
+        let read = Reading::of(&Subject {
+            pid: known.pid,
+            process,
+            directory: &directory,
+            own_list: source.own_list(),
+            sampled: &[],
+            is_at_exit,
+        });
         // A failure costs as much as what it failed at.
         let rss = read.as_ref().map_or(0, |reading| reading.footprint.totals.rss);
         known.schedule.read(now, Look { rss, ..look }, used().saturating_sub(before));

@@ -11,6 +11,7 @@ use crate::wire;
 use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -226,6 +227,24 @@ impl Image {
     /// The coarse clock, by which samples have their times, lags some milliseconds behind the one that has the image's start.
     fn not_before_start(&self, at_ns: u64) -> u64 {
         at_ns.max(self.source.start_ns())
+    }
+
+    /// Addresses of the live samples, in order and without overlaps.
+    pub fn sampled(&self) -> Vec<Range<u64>> {
+        let shared = self.source.shared();
+        let live = (0..self.layout.used(shared)).filter_map(|index| match self.layout.slot(shared, index) {
+            Slot::Live(held) => Some(held.address..held.address.saturating_add(held.size)),
+            Slot::Empty | Slot::Damaged => None,
+        });
+        let mut all: Vec<Range<u64>> = live.collect();
+        all.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut last = 0;
+        all.retain(|range| {
+            let is_apart = range.start >= last;
+            last = last.max(range.end);
+            is_apart
+        });
+        all
     }
 
     fn key(&self, slot: u32, sequence: u64) -> SampleKey {

@@ -277,7 +277,9 @@ impl Watch {
         let directory = self.directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let of = |image: &Image| {
             let pid = image.source.writer()?.pid();
-            let subject = Subject { pid, process: image.id.0, directory, is_at_exit: false };
+            let (own_list, sampled) = (image.source.own_list(), image.sampled());
+            let subject =
+                Subject { pid, process: image.id.0, directory, own_list, sampled: &sampled, is_at_exit: false };
             account(&subject).ok().filter(|_| image.source.alive())
         };
         self.images.iter().filter_map(of).collect()

@@ -79,13 +79,17 @@ impl MemoryParts {
             let chosen = mappings.filter(|mapping| kinds.contains(&mapping.kind));
             chosen.fold(0, |sum: u64, mapping| sum.saturating_add(mapping.sizes.rss))
         };
+        // Samples lie in slots of Mallow's, and would lie in the heap.
+        let sampled = footprints.iter().fold(0, |sum: u64, footprint| sum.saturating_add(footprint.sampled_bytes));
+        let mallow = of(&[MappingKind::Mallow]);
+        let sampled = sampled.min(mallow);
         Self {
             live,
-            anonymous: of(&[MappingKind::Heap, MappingKind::Anonymous]),
+            anonymous: of(&[MappingKind::Heap, MappingKind::Anonymous]).saturating_add(sampled),
             stacks: of(&[MappingKind::Stack, MappingKind::ThreadStack]),
             files: of(&[MappingKind::FileText, MappingKind::FileData]),
             shared: of(&[MappingKind::Shared]),
-            mallow: of(&[MappingKind::Mallow, MappingKind::Kernel]),
+            mallow: (mallow - sampled).saturating_add(of(&[MappingKind::Kernel])),
         }
     }
 
@@ -176,6 +180,20 @@ mod tests {
         let same = MemoryParts::of(&now, 12 * MIB);
         assert_eq!(watched_memory(&now, 12 * MIB + 4096, None, &same).grows, None);
         assert_eq!(watched_memory(&[], 12 * MIB, None, &same).gap, Some(0));
+    }
+
+    /// 3 MiB of slots, of which samples use one: two are there because Mallow is.
+    #[test]
+    fn samples_are_heap_and_the_rest_of_their_slots_is_mallows() {
+        use MappingKind::*;
+        let mut now = [footprint(&[(Heap, 10 * MIB), (Mallow, 4 * MIB)])];
+        now[0].sampled_bytes = MIB;
+        let memory = watched_memory(&now, 11 * MIB, None, &MemoryParts::default());
+        let bytes: Vec<_> = memory.parts.iter().map(|row| row.bytes / MIB).collect();
+        assert_eq!(bytes, [11, 0, 0, 0, 0, 3]);
+        now[0].sampled_bytes = u64::MAX;
+        let memory = watched_memory(&now, 14 * MIB, None, &MemoryParts::default());
+        assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
     }
 
     /// After attaching, 9 MiB that are known would say that the rest is no live heap; and blocks that take the place of older ones, that the
