@@ -330,6 +330,8 @@ fn a_forked_process_does_not_guess() {
     let child = json(&["--process", &pid]);
     assert_eq!(child["pid"].to_string(), pid);
     assert!(part(&child, "older_or_free") > 10_000_000 && part(&child, "holes") == 0, "{child:#}");
+    // The parent's block of 5 MB has a mapping of its own, and is no memory of the program's.
+    assert!(part(&child, "older_or_free") > 15_000_000 && part(&child, "mappings") < 1_000_000, "{child:#}");
     assert!(remedies(&child).is_empty() && child["limits"].to_string().contains("older_blocks"), "{child:#}");
     // Pages that neither has written since are shared: PSS counts them once for both.
     assert!(number(&child, "pss") < number(&child, "rss") * 3 / 4, "{child:#}");

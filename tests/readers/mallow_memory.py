@@ -49,7 +49,7 @@ def pages(recording, block):
         end = start + count * of["page_bytes"]
 
 
-HEAPS = ("glibc_arena", "pymalloc", "v8", "java", "go")
+HEAPS = ("glibc_arena", "pymalloc", "v8", "java", "go", "glibc_block")
 
 
 def kept(recording, block):

@@ -13,11 +13,13 @@ pub enum HeapKind {
     Java,
     /// Go's.
     Go,
+    /// A block of glibc with a mapping of its own, of a process that may have blocks from before it was recorded.
+    GlibcBlock,
 }
 
 impl HeapKind {
     /// All of them; the position of each is its number in a recording.
-    pub const ALL: [Self; 5] = [Self::GlibcArena, Self::Pymalloc, Self::V8, Self::Java, Self::Go];
+    pub const ALL: [Self; 6] = [Self::GlibcArena, Self::Pymalloc, Self::V8, Self::Java, Self::Go, Self::GlibcBlock];
 }
 
 /// A heap that its contents name.

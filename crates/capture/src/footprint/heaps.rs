@@ -5,6 +5,7 @@
 //! arena of glibc, at 64 MiB:   | its malloc_state | heap before | size | size with rights |
 //! pool of CPython, at 16 KiB:  | blocks in use | first free block | next | previous | arena, class | offset of the next block, its maximum |
 //! page of V8, at 256 KiB:      | size | flags | heap | begin of objects | end of objects |
+//! block of glibc, at a mapping's beginning or where another one ends:   | 0 | size + 2 |
 //! ```
 //!
 //! The JVM keeps its heap below 32 GiB, as compressed pointers have no more bits; `go_heap.rs` has Go's. A heap that looks otherwise is not named.
@@ -30,8 +31,11 @@ const COMPRESSED: u64 = 32 << 30;
 /// Heads that are looked at: those of 16 GiB of pools.
 const PLACES: usize = 1 << 20;
 
-/// The heaps of process `pid`, by address, without overlaps.
-pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun]) -> Vec<KnownHeap> {
+/// Blocks of glibc that are followed from one to the next.
+const CHAIN: usize = 1 << 12;
+
+/// The heaps of process `pid`, by address, without overlaps. `has_older_blocks`: it may have blocks that no event tells of.
+pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun], has_older_blocks: bool) -> Vec<KnownHeap> {
     let Ok(pid) = i32::try_from(pid) else { return Vec::new() };
     let places = Places { pid, mappings, pages };
     let has_file = |is: &dyn Fn(&str) -> bool| {
@@ -45,6 +49,9 @@ pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun]) -> Vec<KnownHeap>
         all.extend(mappings.iter().filter(|m| is_mapped(m) && m.end <= COMPRESSED).map(|m| whole(m, HeapKind::Java)));
     }
     all.extend(go_heap::read(pid, mappings));
+    if has_older_blocks {
+        all.extend(glibc_blocks(&places));
+    }
     if has_file(&|file| file.contains("python")) {
         for pool in POOLS {
             let found = pools(&places, pool);
@@ -92,6 +99,39 @@ impl Places<'_> {
         let read = words::<N>(self.pid, &addresses);
         found.into_iter().zip(read).filter_map(|((place, end), head)| Some((place, end, head?))).collect()
     }
+}
+
+/// Blocks of glibc with mappings of their own. The kernel joins such mappings, so one begins where another one ends.
+fn glibc_blocks(places: &Places<'_>) -> Vec<KnownHeap> {
+    let mappings = places.mappings.iter().filter(|mapping| is_mapped(mapping) && mapping.sizes.rss > 0);
+    let mut next: Vec<(u64, u64)> = mappings.map(|mapping| (mapping.start, mapping.end)).collect();
+    let mut found = Vec::new();
+    for _ in 0..CHAIN {
+        let addresses: Vec<u64> = next.iter().map(|(start, _)| *start).collect();
+        let blocks = next.iter().zip(words::<2>(places.pid, &addresses)).filter_map(|(&(start, limit), head)| {
+            let end = start.checked_add(glibc_block(head?)?)?;
+            (end <= limit).then_some((start, end, limit))
+        });
+        let blocks: Vec<_> = blocks.collect();
+        found.extend(blocks.iter().map(|&(start, end, _)| KnownHeap {
+            kind: HeapKind::GlibcBlock,
+            start,
+            end,
+            used: 0,
+        }));
+        next = blocks.into_iter().filter(|(_, end, limit)| end < limit).map(|(_, end, limit)| (end, limit)).collect();
+        if next.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+/// The bytes of the mapping of the block with this head. None: it is none.
+fn glibc_block([before, size]: [u64; 2]) -> Option<u64> {
+    const IS_MAPPED: u64 = 2;
+    let bytes = size & !7;
+    (before == 0 && size & 7 == IS_MAPPED && bytes > 0 && bytes.is_multiple_of(4096)).then_some(bytes)
 }
 
 fn arenas(places: &Places<'_>) -> Vec<KnownHeap> {
@@ -218,5 +258,33 @@ mod tests {
         }
         assert_eq!(used_of_pool(AT, [0; 6], POOL), None);
         assert_eq!(used_of_pool(AT, [u64::MAX; 6], POOL), None);
+    }
+
+    /// Two blocks of malloc in this process, which are next to each other or not: each is found, as large as it is. No other memory is one.
+    #[test]
+    fn blocks_with_mappings_of_their_own_are_found() {
+        assert_eq!(glibc_block([0, 0x2_1002]), Some(0x2_1000));
+        let others = [[0, 0x2_1001], [0, 0x2_1006], [0x10, 0x2_1002], [0, 0x2_1012], [0, 2], [0, 0]];
+        assert_eq!(others.map(glibc_block), [None; 6]);
+        // Above what the threshold may have risen to.
+        let sizes = [40 << 20, 50 << 20];
+        // SAFETY: blocks of that size, whose first byte is written.
+        let blocks = sizes.map(|size| unsafe {
+            let block = libc::malloc(size).cast::<u8>();
+            assert!(!block.is_null());
+            block.write_volatile(1);
+            block
+        });
+        let pid = std::process::id();
+        let mappings = crate::footprint::smaps::mappings(pid, "").expect("own mappings");
+        let found = read(pid, &mappings, &[], true);
+        for (block, size) in blocks.into_iter().zip(sizes) {
+            let start = block as u64 - 16;
+            let one = found.iter().find(|heap| heap.start == start).expect("the block");
+            assert_eq!((one.kind, one.end - start), (HeapKind::GlibcBlock, (size as u64 + 16).next_multiple_of(4096)));
+        }
+        assert!(read(pid, &mappings, &[], false).iter().all(|heap| heap.kind != HeapKind::GlibcBlock));
+        // SAFETY: nobody uses them any more.
+        blocks.into_iter().for_each(|block| unsafe { libc::free(block.cast()) });
     }
 }

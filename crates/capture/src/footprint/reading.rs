@@ -20,6 +20,8 @@ pub struct Subject<'a> {
     pub own_list: u64,
     /// Live blocks that may lie in slots of samples, by address.
     pub sampled: &'a [Range<u64>],
+    /// It began with fork, or ran before: it may have blocks that no event tells of.
+    pub has_older_blocks: bool,
     /// The process waits at its exit.
     pub is_at_exit: bool,
 }
@@ -63,14 +65,14 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
     }
     let caches = caches::read(pid, &footprint.mappings);
     let tables = tables::read(pid, &footprint.mappings, &pagemap.runs);
-    let heaps = heaps::read(pid, &footprint.mappings, &pagemap.runs);
+    let heaps = heaps::read(pid, &footprint.mappings, &pagemap.runs, subject.has_older_blocks);
     let huge_zeros = zeros::read(pid, &footprint.mappings, &pagemap.runs);
     Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches, tables, heaps, huge_zeros })
 }
 
 /// Totals and mappings alone.
 pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
-    let Subject { pid, process, directory, own_list, sampled, is_at_exit } = *subject;
+    let Subject { pid, process, directory, own_list, sampled, is_at_exit, .. } = *subject;
     let mut mappings = smaps::mappings(pid, directory)?;
     stacks::mark(pid, &mut mappings);
     let mut pagemap = Pagemap::open(pid)?;
@@ -174,6 +176,7 @@ mod tests {
             directory: "",
             own_list: 0,
             sampled: &[],
+            has_older_blocks: false,
             is_at_exit: false,
         };
         let Reading { footprint, pages, .. } = read(&subject).expect("own memory");

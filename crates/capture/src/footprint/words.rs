@@ -167,8 +167,15 @@ mod tests {
     use crate::footprint::Subject;
 
     fn own() -> Reading {
-        let subject =
-            Subject { pid: std::process::id(), process: 3, directory: "", own_list: 0, sampled: &[], is_at_exit: true };
+        let subject = Subject {
+            pid: std::process::id(),
+            process: 3,
+            directory: "",
+            own_list: 0,
+            sampled: &[],
+            has_older_blocks: false,
+            is_at_exit: true,
+        };
         let mut reading = Reading::of(&subject).expect("own memory");
         reading.number = 7;
         reading.footprint.ms = 1234;

@@ -229,6 +229,11 @@ impl ProcessFile {
         self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK
     }
 
+    /// Whether it may have blocks that no event tells of: its parent's, or from before mallow attached.
+    pub fn has_older_blocks(&self) -> bool {
+        [wire::ORIGIN_FORK, wire::ORIGIN_ATTACH].contains(&self.shared.get32(process::ORIGIN))
+    }
+
     /// The id of its parent when it began, in the parent's namespace.
     pub fn parent_pid(&self) -> u32 {
         self.shared.get32(process::PARENT_PID)

@@ -146,6 +146,7 @@ impl Reader<'_> {
             directory: &directory,
             own_list: source.own_list(),
             sampled: &[],
+            has_older_blocks: source.has_older_blocks(),
             is_at_exit,
         });
         // A failure costs as much as what it failed at.

@@ -278,8 +278,15 @@ impl Watch {
         let of = |image: &Image| {
             let pid = image.source.writer()?.pid();
             let (own_list, sampled) = (image.source.own_list(), image.sampled());
-            let subject =
-                Subject { pid, process: image.id.0, directory, own_list, sampled: &sampled, is_at_exit: false };
+            let subject = Subject {
+                pid,
+                process: image.id.0,
+                directory,
+                own_list,
+                sampled: &sampled,
+                has_older_blocks: true,
+                is_at_exit: false,
+            };
             account(&subject).ok().filter(|_| image.source.alive())
         };
         self.images.iter().filter_map(of).collect()

@@ -135,7 +135,7 @@ pub struct Ledger<'a> {
     pub arenas: Vec<ArenaSums>,
     /// Resident bytes of stacks that are in a territory: blocks that the program made stacks of.
     pub managed_stacks: u64,
-    /// Resident bytes of heaps of runtimes, but for what an allocator manages.
+    /// Resident bytes of heaps that their contents name, but for what an allocator manages.
     pub runtimes: Vec<(HeapKind, u64)>,
     /// Bytes in use in CPython's pools, as these say.
     pub pymalloc_used: u64,
@@ -215,7 +215,7 @@ impl<'a> Ledger<'a> {
         }
         it.sums = it.by_owner.iter().map(|one| one.sums).fold(HeapSums::default(), HeapSums::plus);
         it.add_elsewhere(heap, &all);
-        let heaps = runtime_heaps(footprint, heap, &residency, &all);
+        let heaps = runtime_heaps(footprint, heap, &residency, &all, it.older_blocks);
         for kind in HeapKind::ALL {
             let bytes: u64 = heaps.iter().filter(|(heap, _)| heap.kind == kind).map(|(_, bytes)| bytes).sum();
             it.runtimes.extend((bytes > 0).then_some((kind, bytes)));
@@ -223,6 +223,11 @@ impl<'a> Ledger<'a> {
         it.add_others(footprint, &residency, &all, &heaps);
         it.rank(&sweep, &all);
         it
+    }
+
+    /// Resident bytes of older blocks of glibc with mappings of their own.
+    pub fn older_mapped(&self) -> u64 {
+        self.runtimes.iter().filter(|(kind, _)| *kind == HeapKind::GlibcBlock).map(|(_, bytes)| bytes).sum()
     }
 
     fn add(&mut self, sweep: &Sweep<'_>, territory: &Territory) {
@@ -461,9 +466,15 @@ fn runtime_heaps(
     heap: &HeapMap,
     residency: &Residency<'_>,
     all: &[Territory],
+    older_blocks: bool,
 ) -> Vec<(KnownHeap, u64)> {
     let mut found = Vec::new();
-    for heap in heap.heaps.iter().flatten().filter(|heap| heap.kind != HeapKind::GlibcArena) {
+    let is_shown = |heap: &&KnownHeap| match heap.kind {
+        HeapKind::GlibcArena => false,
+        HeapKind::GlibcBlock => older_blocks,
+        _ => true,
+    };
+    for heap in heap.heaps.iter().flatten().filter(is_shown) {
         let from = footprint.mappings.partition_point(|mapping| mapping.end <= heap.start);
         let own = footprint.mappings[from..].iter().take_while(|mapping| mapping.start < heap.end);
         for mapping in own.filter(|mapping| mapping.has_pages && may_be_managed(mapping)) {

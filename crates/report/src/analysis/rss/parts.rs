@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, Functions};
 use super::ledger::{Ledger, OwnerSums, PlaceSums};
+use super::owners::LIBRARY;
 
 /// What a part of RSS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -145,6 +146,8 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
         for kind in kinds {
             for (owner, own) in ledger.by_owner.iter().enumerate() {
                 let (part, size) = kind(own, ledger.older_blocks);
+                let has_mapped = part == PartKind::OlderOrFree && owner == LIBRARY;
+                let size = size.saturating_add(if has_mapped { ledger.older_mapped() } else { 0 });
                 bytes.push((part, Some(owner), signed(size)));
             }
         }
@@ -193,12 +196,13 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
 
 fn part_of(kind: HeapKind) -> Option<PartKind> {
     match kind {
-        // An allocator's.
+        // An allocator's; the blocks are among its older ones.
         HeapKind::GlibcArena => None,
         HeapKind::Pymalloc => Some(PartKind::Pymalloc),
         HeapKind::V8 => Some(PartKind::V8Heap),
         HeapKind::Java => Some(PartKind::JavaHeap),
         HeapKind::Go => Some(PartKind::GoHeap),
+        HeapKind::GlibcBlock => None,
     }
 }
 
