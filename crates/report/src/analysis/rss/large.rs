@@ -15,6 +15,8 @@ const MOST: u64 = 32 << 20;
 pub struct LargeBlocks {
     /// What sites whose blocks are [`LARGE`] on average had at the peak of live bytes, and have no more.
     pub given_up: u64,
+    /// What the other sites had then, and have no more.
+    pub small_given_up: u64,
     /// A block was freed that raises glibc's thresholds.
     pub rose: bool,
 }
@@ -42,8 +44,10 @@ impl LargeBlocks {
         let mut all = Self::default();
         for (site, live) in own {
             all.rose |= raises(site, live);
-            if profile.peak_ms <= footprint.ms && site.counts.peak_bytes / site.counts.peak.max(1) >= LARGE {
-                all.given_up = all.given_up.saturating_add(site.counts.peak_bytes.saturating_sub(live.bytes));
+            if profile.peak_ms <= footprint.ms {
+                let is_large = site.counts.peak_bytes / site.counts.peak.max(1) >= LARGE;
+                let sum = if is_large { &mut all.given_up } else { &mut all.small_given_up };
+                *sum = sum.saturating_add(site.counts.peak_bytes.saturating_sub(live.bytes));
             }
         }
         all

@@ -145,6 +145,8 @@ pub struct Ledger<'a> {
     pub huge_zeros: u64,
     /// What sites whose blocks are large had at the peak of live bytes, and have no more.
     pub large_given_up: u64,
+    /// What the other sites had then, and have no more.
+    pub small_given_up: u64,
     /// glibc's thresholds for mappings of their own and for the heap's end have risen: a block with a mapping of its own was freed.
     pub thresholds_rose: bool,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
@@ -198,6 +200,7 @@ impl<'a> Ledger<'a> {
             stacks: Vec::new(),
             huge_zeros: heap.huge_zeros,
             large_given_up: large.given_up,
+            small_given_up: large.small_given_up,
             thresholds_rose: large.rose && !footprint.fixes_thresholds,
             others: Vec::new(),
             bss: 0,

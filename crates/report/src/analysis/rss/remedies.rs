@@ -145,8 +145,12 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
         all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
         // What is free in smaller gaps was no large block, whatever the program had of these.
-        let expected = ledger.large_given_up.min(sum(|arena| arena.trim_large).saturating_add(kept));
-        all.push(remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, Certainty::Likely));
+        let free = sum(|arena| arena.trim_large).saturating_add(kept);
+        let expected = ledger.large_given_up.min(free);
+        // Freed small blocks that lie next to each other leave large gaps as well, and nothing says whose a gap was.
+        let is_theirs = free.saturating_sub(ledger.small_given_up) >= expected / 10 * 9;
+        let certainty = if is_theirs { Certainty::Likely } else { Certainty::AtMost };
+        all.push(remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, certainty));
     }
 
     // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of all.

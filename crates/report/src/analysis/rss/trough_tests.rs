@@ -1,4 +1,4 @@
-//! An account of the highest RSS whose moment is a trough of live bytes.
+//! What is free now, and had been in use for something else than a remedy supposes: a trough of live bytes, and small blocks.
 
 use mallow_profile::{RssPoint, RssSeries};
 
@@ -36,4 +36,24 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
     at(&mut made, 5100, rss, 400_000);
     made.profile.footprints[0].is_highest = false;
     assert_eq!(certainty(&made).0, Certainty::Likely);
+}
+
+/// Large blocks are gone, and the heap's end is free. Where small blocks are gone as well, the end may have been theirs.
+#[test]
+fn what_small_blocks_left_is_not_promised_of_large_ones() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let certainty = |small: u64| {
+        let mut made = Made::new(glibc(200, 120), &live);
+        let mut had = |site: usize, peak: u64, peak_bytes| {
+            let site = &mut made.profile.sites[site];
+            (site.counts.peak, site.counts.peak_bytes, site.patterns.largest) = (peak, peak_bytes, peak_bytes / peak);
+        };
+        had(1, 2, 300_000);
+        had(2, 1000, small);
+        let account = made.report().account;
+        let found = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MmapThreshold);
+        found.map(|remedy| (remedy.certainty, remedy.expected_bytes))
+    };
+    assert_eq!(certainty(20_000), Some((Certainty::Likely, 300_000)));
+    assert_eq!(certainty(200_000), Some((Certainty::AtMost, 300_000)));
 }
