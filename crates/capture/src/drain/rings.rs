@@ -438,7 +438,8 @@ impl<'a> Drain<'a> {
                 continue;
             }
             fullest = fullest.max((100 * count.min(size) / size).max(1));
-            if let Some(words) = source.ring_segments(index, tail, head).filter(|_| count <= size) {
+            let words = if count <= size { source.ring_segments(index, tail, head) } else { None };
+            if let Some(words) = words {
                 self.spool.append_words(image.number, index, head, words)?;
                 self.shown.spooled.store(self.spool.written(), Ordering::Release);
             }
