@@ -55,6 +55,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,6 +66,16 @@ type Record struct{ Name string }
 type Tree struct {
 	left *Tree
 	key  int
+}
+
+type Guarded struct {
+	name  string
+	inner struct{ lock sync.Mutex }
+}
+
+type Node[T any] struct {
+	next  *Node[T]
+	value T
 }
 
 type Renderer struct{ calls [256]func() int }
@@ -78,6 +89,9 @@ var (
 	letter  string
 	kept    []any
 	root    *Renderer
+	guarded *Guarded
+	nodes   *Node[int]
+	built   *strings.Builder
 )
 
 func (tree *Tree) push(key int) { tree.left = &Tree{key: key} }
@@ -111,8 +125,18 @@ func split(text string) { letters = []rune(text) }
 //go:noinline
 func join(r rune) { letter = string(r) }
 
+//go:noinline
+func guard(name string) *Guarded { return &Guarded{name: name} }
+
+//go:noinline
+func node[T any](next *Node[T], value T) *Node[T] { return &Node[T]{next, value} }
+
+//go:noinline
+func lines() *strings.Builder { var lines strings.Builder; lines.WriteString("a"); return &lines }
+
 func keep(values ...any) { kept = values }
 
+//go:noinline
 func renderer() *Renderer {
 	var made Renderer
 	for i := range made.calls {
@@ -137,6 +161,9 @@ func BenchmarkAll(b *testing.B) {
 		keep(i+1000, "x", 2.5)
 		root = renderer()
 		tree.push(i)
+		guarded = guard("a name")
+		nodes = node(nil, i)
+		built = lines()
 		total += temporary(text)
 	}
 }
@@ -161,7 +188,9 @@ fn what_cannot_be_followed_is_not_suggested() {
         assert!(!found.is_empty(), "nothing allocates at {text}");
         found
     };
-    for text in ["var group", "results := make", "current.Store", "&Tree{", "letter = string(r)", "letters = []rune"] {
+    let texts = ["var group", "results := make", "current.Store", "&Tree{", "letter = string(r)", "letters = []rune"];
+    let locks_and_nodes = ["&Guarded{", "&Node[T]{", "var made Renderer"];
+    for text in texts.iter().chain(&locks_and_nodes) {
         for line in on(text) {
             assert_eq!(line["remedy"], Value::Null, "{line}");
         }
@@ -184,6 +213,11 @@ fn what_cannot_be_followed_is_not_suggested() {
     assert_eq!((&method["source"], &method["what"]), (&"compiler".into(), &"method value made.one".into()), "{method}");
     let steps = method["steps"].to_string();
     assert!(steps.contains("assigned to made") && !steps.contains("interface"), "{method}");
+    let receiver = on("var made Renderer")[0];
+    assert_eq!(receiver["reason"], "held by the method value made.one, which is in the heap", "{receiver}");
+    let lines_of_builder = on("var lines strings.Builder");
+    let variable = lines_of_builder.iter().find(|line| line["what"].to_string().contains("variable lines"));
+    assert_eq!(variable.expect("the builder")["remedy"], Value::Null);
     let temporary = on("len(string(text)").iter().map(|line| line["reason"].to_string()).collect::<String>();
     assert!(!temporary.contains("string do not"), "{temporary}");
 }

@@ -1,6 +1,7 @@
 //! Where a suggestion can be followed: it follows from the reason, but not for each value, and not into code of others.
 
 use crate::advice::Advice;
+use crate::join::Type;
 use crate::model::{Kind, Reason};
 
 /// What a suggestion is about.
@@ -11,8 +12,8 @@ pub struct Occasion<'a> {
     pub what: &'a str,
     /// Why it is in the heap.
     pub reason: &'a Reason,
-    /// The runtime's name of its type, where that is known.
-    pub of: Option<&'a str>,
+    /// Its type, where the program describes it.
+    pub of: Option<&'a Type>,
     /// The function of the runtime that allocates it, where that is known.
     pub allocator: Option<&'a str>,
     /// The function of its source: `(*T).m`, or `example.com/p.(*T).m`.
@@ -35,11 +36,16 @@ impl Occasion<'_> {
             Advice::Concrete => callee.is_none_or(|callee| !of_another_package(callee)),
             Advice::PassedValue => {
                 let possible = |callee| !of_another_package(callee) && !self.is_of(receiver(callee));
-                callee.is_none_or(possible) && !self.is_linked() && !self.must_not_be_copied()
+                callee.is_none_or(possible) && !self.is_linked() && !self.must_not_be_moved()
             }
-            Advice::StoredValue | Advice::PartByValue => !self.is_linked() && !self.must_not_be_copied(),
+            Advice::PartByValue if self.is_receiver() => false,
+            Advice::StoredValue | Advice::PartByValue => !self.is_linked() && !self.must_not_be_moved(),
             Advice::ByValue | Advice::SentValue | Advice::MapOfValues | Advice::SliceOfValues => {
-                !self.must_not_be_copied()
+                !self.must_not_be_moved()
+            }
+            // Where the compiler names no part, the value is referred to in ways that it does not show.
+            Advice::LateReference => {
+                matches!(self.reason, Reason::InItself { place } if place.contains(['.', '[']))
             }
             _ => true,
         }
@@ -57,12 +63,26 @@ impl Occasion<'_> {
     fn type_name(&self) -> Option<&str> {
         let new = || self.what.strip_prefix("new(").and_then(|rest| rest.strip_suffix(')'));
         let literal = || self.what.strip_prefix('&').and_then(|rest| rest.split('{').next());
-        self.of.or_else(new).or_else(literal)
+        self.of.map(|of| of.name.as_str()).or_else(new).or_else(literal)
     }
 
-    /// Locks, and what `go vet` takes for such.
+    /// What `go vet` refuses to copy, and what panics as a copy; and structs and arrays of such.
     fn must_not_be_copied(&self) -> bool {
-        self.type_name().is_some_and(|name| name.starts_with("sync.") || name.starts_with("atomic."))
+        let parts = self.of.iter().flat_map(|of| &of.parts).map(String::as_str);
+        self.type_name()
+            .into_iter()
+            .chain(parts)
+            .any(|name| name.starts_with("sync.") || name.starts_with("atomic.") || name == "strings.Builder")
+    }
+
+    /// A copy is another value: a lock, or a node that others of its type point to.
+    fn must_not_be_moved(&self) -> bool {
+        self.must_not_be_copied() || self.of.is_some_and(|of| of.links_itself)
+    }
+
+    /// The value of a method, `x.m`, refers to it.
+    fn is_receiver(&self) -> bool {
+        matches!(self.reason, Reason::PartOf { whole } if is_method_value(whole))
     }
 
     fn is_of(&self, name: Option<&str>) -> bool {
@@ -73,6 +93,11 @@ impl Occasion<'_> {
     fn is_linked(&self) -> bool {
         self.is_of(self.function.and_then(receiver))
     }
+}
+
+/// `x.m`: the compiler names other wholes with their braces or parentheses.
+pub fn is_method_value(whole: &str) -> bool {
+    whole.contains('.') && whole.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
 }
 
 /// `T` of `(*T).m`, and of `example.com/p.(*T).m`.
@@ -109,7 +134,15 @@ mod tests {
         Reason::Passed { callee: callee.to_owned(), interface }
     }
 
-    fn occasion<'a>(kind: Kind, what: &'a str, reason: &'a Reason, of: Option<&'a str>) -> Occasion<'a> {
+    fn in_itself(place: &str) -> Reason {
+        Reason::InItself { place: place.to_owned() }
+    }
+
+    fn of(name: &str) -> Type {
+        Type { name: name.to_owned(), size: 8, pointers: true, ..Type::default() }
+    }
+
+    fn occasion<'a>(kind: Kind, what: &'a str, reason: &'a Reason, of: Option<&'a Type>) -> Occasion<'a> {
         Occasion { kind, what, reason, of, allocator: None, function: Some("example.com/p.F") }
     }
 
@@ -124,17 +157,28 @@ mod tests {
         let (store, keep) = (passed("atomic.StorePointer", false), passed("keep", false));
         let (json, slice) = (passed("json.Unmarshal", true), passed("sort.Slice", true));
         let (error, scan) = (passed("fmt.Errorf", true), passed("fmt.Sscan", true));
+        let guarded = Type { parts: vec!["p.inner".to_owned(), "sync.Mutex".to_owned()], ..of("p.Guarded") };
+        let node = Type { links_itself: true, ..of("p.Node[int]") };
+        let receiver = Reason::PartOf { whole: "r.one".to_owned() };
         for one in [
-            occasion(Kind::Variable, "wg", &add, Some("sync.WaitGroup")),
-            occasion(Kind::Variable, "mu", &keep, Some("sync.Mutex")),
-            occasion(Kind::Variable, "n", &Reason::Captured, Some("atomic.Int64")),
+            occasion(Kind::Variable, "wg", &add, Some(&of("sync.WaitGroup"))),
+            occasion(Kind::Variable, "mu", &keep, Some(&of("sync.Mutex"))),
+            occasion(Kind::Variable, "n", &Reason::Captured, Some(&of("atomic.Int64"))),
             occasion(Kind::Composite, "&sync.Mutex{...}", &Reason::Returned, None),
             occasion(Kind::New, "new(sync.Mutex)", &Reason::Sent, None),
-            occasion(Kind::Make, "make([]int, n)", &Reason::Captured, Some("int")),
-            occasion(Kind::Composite, "&Rec{...}", &store, Some("p.Rec")),
-            occasion(Kind::Composite, "&Node{...}", &append, Some("p.Node")),
+            occasion(Kind::Composite, "&Guarded{...}", &Reason::Returned, Some(&guarded)),
+            occasion(Kind::Variable, "g", &keep, Some(&guarded)),
+            occasion(Kind::Variable, "b", &Reason::Returned, Some(&of("strings.Builder"))),
+            occasion(Kind::Composite, "&Node[int]{...}", &Reason::Returned, Some(&node)),
+            occasion(Kind::Composite, "&Node[int]{...}", &stored, Some(&node)),
+            occasion(Kind::Composite, "&Node[int]{...}", &Reason::Appended, Some(&node)),
+            occasion(Kind::Variable, "r", &in_itself("r"), None),
+            occasion(Kind::Variable, "r", &receiver, None),
+            occasion(Kind::Make, "make([]int, n)", &Reason::Captured, Some(&of("int"))),
+            occasion(Kind::Composite, "&Rec{...}", &store, Some(&of("p.Rec"))),
+            occasion(Kind::Composite, "&Node{...}", &append, Some(&of("p.Node"))),
             occasion(Kind::Composite, "&Node{...}", &append, None),
-            occasion(Kind::Variable, "r", &json, Some("p.Rec")),
+            occasion(Kind::Variable, "r", &json, Some(&of("p.Rec"))),
             occasion(Kind::Boxed, "keys", &slice, None),
             occasion(Kind::Boxed, "n", &error, None),
             occasion(Kind::Variadic, "... argument", &error, None),
@@ -146,7 +190,7 @@ mod tests {
             },
             Occasion {
                 function: Some("example.com/p.(*node).insert"),
-                ..occasion(Kind::Composite, "&node{...}", &stored, Some("p.node"))
+                ..occasion(Kind::Composite, "&node{...}", &stored, Some(&of("p.node")))
             },
         ] {
             assert_eq!(suggestion(&one), None, "{} {:?}", one.what, one.reason);
@@ -157,16 +201,21 @@ mod tests {
     fn what_can_be_followed_is_suggested() {
         let (stored, keep) = (Reason::Stored { place: "h.p".to_owned() }, passed("keep", false));
         let (read, any) = (passed("io.ReadAtLeast", true), passed("readAll", true));
+        let part = Reason::PartOf { whole: "T{...}".to_owned() };
+        let stack = in_itself("r.stack");
         let (sprint, put) = (passed("fmt.Sprint", true), passed("(*List).Put", false));
         for (one, expected) in [
-            (occasion(Kind::Composite, "&Rec{...}", &stored, Some("p.Rec")), Advice::StoredValue),
-            (occasion(Kind::Variable, "p", &keep, Some("p.Point")), Advice::PassedValue),
-            (occasion(Kind::Composite, "&Item{...}", &put, Some("p.Item")), Advice::PassedValue),
+            (occasion(Kind::Composite, "&Rec{...}", &stored, Some(&of("p.Rec"))), Advice::StoredValue),
+            (occasion(Kind::Variable, "p", &keep, Some(&of("p.Point"))), Advice::PassedValue),
+            (occasion(Kind::Variable, "r", &stack, Some(&of("p.Room"))), Advice::LateReference),
+            (occasion(Kind::Variable, "x", &part, Some(&of("p.Point"))), Advice::PartByValue),
+            (occasion(Kind::Composite, "&Rec{...}", &Reason::Returned, Some(&of("p.Rec"))), Advice::ByValue),
+            (occasion(Kind::Composite, "&Item{...}", &put, Some(&of("p.Item"))), Advice::PassedValue),
             (occasion(Kind::Composite, "&bytes.Buffer{...}", &read, None), Advice::OwnMethods),
             (occasion(Kind::Composite, "&Reader{...}", &any, None), Advice::OwnMethods),
             (occasion(Kind::Boxed, "n", &any, None), Advice::Concrete),
             (occasion(Kind::Boxed, "n", &sprint, None), Advice::Format),
-            (occasion(Kind::Variable, "n", &Reason::Captured, Some("int")), Advice::CapturedCopy),
+            (occasion(Kind::Variable, "n", &Reason::Captured, Some(&of("int"))), Advice::CapturedCopy),
             (occasion(Kind::Conversion, "([]byte)(s)", &stored, None), Advice::OneOfBoth),
         ] {
             assert_eq!(suggestion(&one), Some(expected), "{} {:?}", one.what, one.reason);

@@ -1,7 +1,7 @@
 //! Why something is in the heap, in a word.
 
 use crate::advice::Advice;
-use crate::applies::Occasion;
+use crate::applies::{Occasion, is_method_value};
 use crate::chain;
 use crate::model::{Diagnostic, Kind, Reason, Scope, Step, Verdict};
 
@@ -117,6 +117,9 @@ impl Reason {
             Self::InInterface => "in an interface that is in the heap".to_owned(),
             Self::PartOf { whole } if whole == "... argument" => {
                 "one of the ...arguments, whose slice is in the heap".to_owned()
+            }
+            Self::PartOf { whole } if is_method_value(whole) => {
+                format!("held by the method value {}, which is in the heap", chain::plain(whole))
             }
             Self::PartOf { whole } => format!("part of {}, which is in the heap", chain::plain(whole)),
             Self::Outlived { variable, scope } => {

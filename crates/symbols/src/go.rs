@@ -7,6 +7,7 @@ use std::sync::Arc;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSegment, ObjectSymbol};
 
+use crate::go_types::{GoType, GoTypes};
 use crate::image::Image;
 use crate::symtab::SymbolTable;
 
@@ -16,8 +17,6 @@ const LONGEST: u64 = 1 << 20;
 const BEFORE: usize = 40;
 /// Code for the collector, which may stand anywhere.
 const BARRIER: &str = "runtime.gcWriteBarrier";
-/// Names of types may be long; longer ones are damage.
-const NAME: u64 = 4096;
 /// `maxTinySize` of Go's allocator: smaller objects without pointers share blocks of this size.
 pub const TINY: u64 = 16;
 
@@ -38,17 +37,6 @@ pub struct GoCall {
     pub of: Option<GoType>,
     /// The function that the code calls next, write barriers left out: where a closure goes to.
     pub next: Option<String>,
-}
-
-/// A type, as the program describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GoType {
-    /// `bytes.Buffer`.
-    pub name: String,
-    /// Bytes of a value.
-    pub size: u64,
-    /// It has pointers.
-    pub pointers: bool,
 }
 
 impl GoProgram {
@@ -114,29 +102,9 @@ impl GoProgram {
         file.segments().find_map(|segment| segment.data_range(address, length).ok().flatten()).map(<[u8]>::to_vec)
     }
 
-    /// `abi.Type`: size, bytes with pointers, hash, flags and kind, two pointers, and the offset of the name.
     fn of_type(&self, address: u64) -> Option<GoType> {
-        const EXTRA_STAR: u8 = 2;
-        let bytes = self.bytes(address, 48)?;
-        let word = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
-        let (size, pointers) = (word(0)?, word(8)?);
-        let offset = i32::from_le_bytes(bytes.get(40..44)?.try_into().ok()?);
-        let name = self.types?.checked_add_signed(i64::from(offset))?;
-        // One byte of flags, and the length in groups of seven bits.
-        let head = self.bytes(name, 4)?;
-        let mut length = 0;
-        let mut used = 1;
-        for (index, byte) in head[1..].iter().enumerate() {
-            length |= u64::from(byte & 0x7f) << (7 * index);
-            used += 1;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        let text = String::from_utf8(self.bytes(name + used, length.min(NAME))?).ok()?;
-        let starred = bytes[20] & EXTRA_STAR != 0;
-        let name = if starred { text.strip_prefix('*').unwrap_or(&text).to_owned() } else { text };
-        (!name.is_empty()).then_some(GoType { name, size, pointers: pointers != 0 })
+        let bytes = |address, length| self.bytes(address, length);
+        GoTypes { bytes: &bytes, names: self.types? }.read(address)
     }
 
     /// The program, with an allocator that puts each small object into a block of its own, as it does with others anyway.

@@ -36,6 +36,7 @@ mod demangle;
 mod dwarf;
 mod functions;
 mod go;
+mod go_types;
 mod image;
 mod jit;
 mod locate;
@@ -61,7 +62,8 @@ pub use code::{Code, CodeError, Instruction};
 pub use debug_cache::{DebugCache, DebugFileError, NewDebugFile, hex, missing_debug_file};
 pub use demangle::demangled;
 pub use functions::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
-pub use go::{GoCall, GoProgram, GoType, TINY};
+pub use go::{GoCall, GoProgram, TINY};
+pub use go_types::GoType;
 pub use jit::{JitProcess, MapPlace, symbolize_jit, symbolize_jit_all, symbolize_jit_frames, symbolize_jit_in};
 /// What was found, as the data model has it.
 pub use mallow_profile::{ModuleSummary, NameSource, Note, Summary};

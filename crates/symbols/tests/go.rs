@@ -34,7 +34,10 @@ fn calls_of_the_runtime_and_the_types_that_they_get() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = compile(folder.path(), "calls.go", &[]);
     let program = GoProgram::open(&path).expect("a program of Go's");
-    let of = |name: &str, size, pointers| Some(GoType { name: name.to_owned(), size, pointers });
+    let of = |name: &str, size, pointers| {
+        let (parts, links_itself) = (Vec::new(), false);
+        Some(GoType { name: name.to_owned(), size, pointers, parts, links_itself })
+    };
     let point = || of("main.Point", 32, true);
     for (function, callee, of) in [
         ("main.object", "runtime.newobject", point()),
@@ -59,6 +62,28 @@ fn calls_of_the_runtime_and_the_types_that_they_get() {
     let main = code(&path, "main.main");
     assert_eq!(program.call(main.start), None, "what is no call");
     assert_eq!((program.call(0), program.function(0)), (None, None), "what is no code");
+}
+
+#[test]
+fn a_type_has_its_parts_and_whether_it_links_others_of_its_kind() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = compile(folder.path(), "types.go", &[]);
+    let program = GoProgram::open(&path).expect("a program of Go's");
+    for (function, parts, links_itself) in [
+        ("main.guarded", &["main.inner", "[2]sync.Mutex", "sync.Mutex"][..], false),
+        ("main.pointing", &[], false),
+        ("main.list", &[], true),
+        ("main.tree", &[], true),
+        ("main.graph", &["struct { to map[string]*main.graphType }"], true),
+        ("main.instance", &[], true),
+    ] {
+        let calls = calls(&program, &path, function);
+        let of = calls.iter().find_map(|call| call.of.as_ref()).unwrap_or_else(|| panic!("{function}: {calls:?}"));
+        // A lock has parts of its own, which differ between versions of Go.
+        let has = |part: &&str| of.parts.iter().any(|name| name == part);
+        assert!(parts.iter().all(has) && parts.is_empty() == of.parts.is_empty(), "{function}: {of:?}");
+        assert_eq!(of.links_itself, links_itself, "{function}: {of:?}");
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Call {
 }
 
 /// A type.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Type {
     /// `bytes.Buffer`.
     pub name: String,
@@ -35,6 +35,12 @@ pub struct Type {
     pub size: u64,
     /// It has pointers.
     pub pointers: bool,
+    /// Names of the structs and arrays that a value contains, not of what it points to.
+    #[serde(skip)]
+    pub parts: Vec<String>,
+    /// A value points to others of its type: a node of a list or tree.
+    #[serde(skip)]
+    pub links_itself: bool,
 }
 
 /// What of a benchmark an allocation is.

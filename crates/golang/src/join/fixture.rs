@@ -13,7 +13,7 @@ pub fn place(function: &str, at: &str) -> Place {
 
 /// A call of the runtime, with a type by its name where it has one.
 pub fn call(callee: &str, of: Option<&str>) -> Call {
-    let of = of.map(|name| Type { name: name.to_owned(), size: 8, pointers: true });
+    let of = of.map(|name| Type { name: name.to_owned(), size: 8, pointers: true, ..Type::default() });
     Call { callee: callee.to_owned(), of, next: None }
 }
 

@@ -146,7 +146,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             kind,
             what: diagnostic.map_or("", |diagnostic| diagnostic.what.as_str()),
             reason,
-            of: call.and_then(|call| call.of.as_ref()).map(|of| of.name.as_str()),
+            of: call.and_then(|call| call.of.as_ref()),
             allocator: call.map(|call| call.callee.as_str()),
             function: allocation.chain.first().map(|place| place.function.as_str()),
         };

@@ -197,6 +197,10 @@ impl Diagnostics {
                     verdict,
                     reason: match (Reason::of(kind, &best.steps), kind::method_value(&best.flows)) {
                         (Reason::Unknown, Some(whole)) => Reason::PartOf { whole },
+                        // The method's receiver, whose address is taken for it.
+                        (Reason::Outlived { variable, .. }, Some(whole)) if variable == *what => {
+                            Reason::PartOf { whole }
+                        }
                         (reason, _) => reason,
                     },
                     flow: best.steps,

@@ -238,7 +238,7 @@ mod tests {
 
     /// One allocation by operation, of so many bytes without pointers.
     fn line(address: u64, callee: &str, size: Option<u64>) -> Allocation {
-        let of = size.map(|size| Type { name: "T".to_owned(), size, pointers: false });
+        let of = size.map(|size| Type { name: "T".to_owned(), size, pointers: false, ..Type::default() });
         Allocation {
             chain: Vec::new(),
             address,

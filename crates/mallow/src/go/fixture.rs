@@ -17,7 +17,7 @@ fn allocation(
     of: Option<(&str, u64)>,
     (allocations, bytes): (f64, f64),
 ) -> Allocation {
-    let of = of.map(|(name, size)| Type { name: name.to_owned(), size, pointers: true });
+    let of = of.map(|(name, size)| Type { name: name.to_owned(), size, pointers: true, ..Type::default() });
     let call = Some(Call { callee: callee.to_owned(), of, next: None });
     Allocation {
         chain,

@@ -38,7 +38,13 @@ impl Seen for ProgramSource<'_> {
     fn call(&self, frame: u64) -> (u64, Option<Call>) {
         let Some(program) = self.program else { return (frame, None) };
         let address = program.address(frame).unwrap_or(frame);
-        let of = |of: mallow_symbols::GoType| Type { name: of.name, size: of.size, pointers: of.pointers };
+        let of = |of: mallow_symbols::GoType| Type {
+            name: of.name,
+            size: of.size,
+            pointers: of.pointers,
+            parts: of.parts,
+            links_itself: of.links_itself,
+        };
         let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of), next: call.next });
         (address, call)
     }
