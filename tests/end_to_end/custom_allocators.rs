@@ -29,12 +29,32 @@ fn a_python_program_is_incomplete_without_its_setting() {
     assert_eq!(pack.status, 0, "{}", pack.err());
     let report = Run::new(mallow(), place).arg("report").arg(&packed).go();
     assert!(report.out().starts_with(PYTHON), "{}", report.out());
-    // record and stat say the same at once.
-    for way in [&["record", "-o", "now.mallow"][..], &["stat"]] {
+    // record, stat and watch say the same at once.
+    for way in [&["record", "-o", "now.mallow"][..], &["stat"], &["watch"]] {
         let run = Run::new(mallow(), place).args(way).args(["--", "/usr/bin/python3", "-c", "0"]);
         let run = run.env("PYTHONMALLOC", None::<&str>).go();
         assert!(run.err().contains(PYTHON), "{way:?}: {}", run.err());
     }
+}
+
+#[test]
+fn a_watch_of_python_has_it_in_each_report() {
+    let place = directory();
+    let watch = |setting: Option<&str>| {
+        let run = Run::new(mallow(), place.path()).args(["watch", "--json", "-o", "reports", "--every", "200ms"]);
+        let run = run.args(["--", "/usr/bin/python3", "-c", "import time; time.sleep(1)"]);
+        let done = run.env("PYTHONMALLOC", setting).go();
+        assert_eq!(done.status, 0, "{}", done.err());
+        let reports = fs::read_to_string(place.path().join("reports")).expect("reports");
+        let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+        reports.lines().map(read).collect::<Vec<_>>()
+    };
+    let last = |reports: &[serde_json::Value]| reports.last().expect("a report")["custom_allocators"].clone();
+    let without = last(&watch(None));
+    let found = without[0]["found"].as_str().expect("a sentence");
+    assert!(format!("Incomplete: {found}").starts_with(PYTHON), "{without:#}");
+    assert_eq!(without[0]["processes"], 1, "{without:#}");
+    assert_eq!(last(&watch(Some("malloc"))), serde_json::json!([]));
 }
 
 #[test]

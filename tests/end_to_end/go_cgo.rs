@@ -161,6 +161,23 @@ fn c_allocations_of_go_have_the_go_functions_that_go_itself_names() {
     }
 }
 
+/// What Go itself allocates is in no number: each report begins with that, as that of a recording does.
+#[test]
+fn a_watch_of_a_program_with_c_code_is_incomplete() {
+    let module = module();
+    ran(build(module.path(), "plain", &[]));
+    let run = |arguments: &[&str]| ran(Run::new(mallow(), module.path()).args(arguments).args(["--", "./plain"])).err();
+    let expected = "Go's heap is its own, not malloc's; what its C code allocates is seen; mallow go profile --live";
+    for arguments in [&["record", "-o", "c.mallow"][..], &["watch"]] {
+        let said = run(arguments);
+        let line = said.lines().find(|line| line.starts_with("Incomplete: ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.contains(expected), "{arguments:?}: {line}");
+    }
+    run(&["watch", "-o", "reports"]);
+    let reports = std::fs::read_to_string(module.path().join("reports")).expect("reports");
+    assert!(reports.contains("\nIncomplete: ") && reports.contains(expected), "{reports}");
+}
+
 #[test]
 fn c_allocations_have_the_go_functions_of_older_toolchains_too() {
     let module = module();

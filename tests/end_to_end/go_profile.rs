@@ -303,7 +303,19 @@ fn a_static_program_of_go_is_answered_at_once_with_what_shows_its_heap() {
         }
         error
     };
-    says(&module.run_in(".", "watch", &["./waits"]).go());
+    let watched = says(&module.run_in(".", "watch", &["./waits"]).go());
+    // The summary alone is left on a busy terminal.
+    let summary = watched.split_once("\nVerdict: ").expect("a summary").1;
+    let verdict =
+        "Nothing of it is seen: ./waits is a Go program, statically linked: Go's heap is its own, not malloc's\n";
+    assert!(summary.starts_with(verdict) && !summary.contains("Too early"), "{watched}");
+    assert!(summary.contains("Next: mallow go profile --live") && !summary.contains("mallow record"), "{watched}");
+    let report = ran(module.run_in(".", "watch", &["--json", "-o", "reports", "./waits"]));
+    let lines = std::fs::read_to_string(module.path().join("reports")).expect("reports");
+    let last: Value = serde_json::from_str(lines.lines().last().expect("a report")).expect("JSON");
+    let unseen = &last["unseen"];
+    assert!(unseen["found"].to_string().contains("statically linked"), "{last:#} {}", report.err());
+    assert!(unseen["remedy"].to_string().contains("mallow go profile --live"), "{last:#}");
     let divided = says(&module.run_in(".", "rss", &["--", "./waits"]).go());
     assert!(divided.starts_with("mallow: what ./waits has in memory cannot be divided: "), "{divided}");
     let mut child = Command::new(module.path().join("waits"))

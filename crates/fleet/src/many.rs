@@ -193,6 +193,8 @@ mod tests {
             unused_suppressions: Vec::new(),
             memory: None,
             lost: WatchLosses::default(),
+            custom_allocators: Vec::new(),
+            unseen: None,
         };
         FleetProcess::of(pid, program, &[], report, &Book::new())
     }

@@ -238,6 +238,8 @@ mod tests {
             unused_suppressions: Vec::new(),
             memory: None,
             lost: WatchLosses { picks: 7, ..WatchLosses::default() },
+            custom_allocators: Vec::new(),
+            unseen: None,
         }
     }
 

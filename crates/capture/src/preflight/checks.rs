@@ -31,8 +31,8 @@ pub fn why(chain: &Chain) -> Option<String> {
 }
 
 /// Why libmallow.so cannot be loaded into a command's program, judging by its headers, and what to do instead.
-pub fn out_of_reach(chain: &Chain) -> Option<String> {
-    program::out_of_reach(chain.programs().last()?).map(|finding| finding.sentence())
+pub fn out_of_reach(chain: &Chain) -> Option<Finding> {
+    program::out_of_reach(chain.programs().last()?)
 }
 
 /// The allocator inside of a command's program, which is not sampled, as a sentence.
@@ -66,6 +66,30 @@ pub(crate) fn custom_allocators<'a>(
         }
     }
     all
+}
+
+/// Runtimes that allocate past malloc, of programs by their executables.
+#[derive(Default)]
+pub(crate) struct Runtimes {
+    known: FxHashMap<String, Option<program::Facts>>,
+}
+
+impl Runtimes {
+    /// That of a process image, as [`custom_allocators`] has it.
+    pub fn of(
+        &mut self,
+        process: ProcessId,
+        executable: &str,
+        arguments: &[String],
+        settings: u32,
+    ) -> Vec<CustomAllocator> {
+        let path = Path::new(executable);
+        let facts = self.known.entry(executable.to_owned()).or_insert_with(|| program::Facts::of_file(path));
+        let found = facts.iter().flat_map(|facts| program::above_malloc(path, facts, arguments, settings, false));
+        found
+            .map(|Finding { found, remedy, .. }| CustomAllocator { process, found, remedy: remedy.unwrap_or_default() })
+            .collect()
+    }
 }
 
 /// Why calls of an allocator inside are missing.

@@ -46,7 +46,7 @@ impl Finding {
     }
 
     /// As one sentence.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let remedy = self.remedy.iter().map(|remedy| format!("; {remedy}")).collect::<String>();
         format!("{}{remedy}", self.found)
     }

@@ -19,7 +19,7 @@ mod tests;
 use self::image::{Common, Image};
 use self::slots::Layout;
 use crate::footprint::{Subject, account};
-use crate::preflight::executed_names;
+use crate::preflight::{Runtimes, executed_names};
 use crate::rundir::changes::DirectoryChanges;
 use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
 use crate::rundir::outsiders::Outsiders;
@@ -167,6 +167,9 @@ pub struct Watch {
     abrupt: FxHashSet<u32>,
     /// Processes that could not take part, as reported so far.
     failed: u32,
+    /// See [`Watch::find_runtimes`]; and the images that it has not looked at, with what their environment says of allocators.
+    runtimes: Runtimes,
+    new_images: Vec<(ProcessId, u32)>,
     /// Images that are over, whose stacks are still asked for. None: nobody does.
     ended: Option<Vec<Image>>,
 }
@@ -221,6 +224,8 @@ impl Watch {
             looked: Looked::now(),
             abrupt: FxHashSet::default(),
             failed: 0,
+            runtimes: Runtimes::default(),
+            new_images: Vec::new(),
             ended: None,
         })
     }
@@ -243,6 +248,16 @@ impl Watch {
     /// The same, for names to be put in.
     pub fn profile_mut(&mut self) -> &mut Profile {
         &mut self.profile
+    }
+
+    /// Looks for runtimes that allocate past malloc in the programs of processes that are new. Reads each program's file once,
+    /// which takes some milliseconds.
+    pub fn find_runtimes(&mut self) {
+        let Profile { processes, custom_allocators, .. } = &mut self.profile;
+        for (id, settings) in self.new_images.drain(..) {
+            let Some(process) = processes.get(id.0 as usize) else { continue };
+            custom_allocators.extend(self.runtimes.of(id, &process.executable, &process.arguments, settings));
+        }
     }
 
     /// When this watch began, on CLOCK_MONOTONIC.
@@ -432,6 +447,7 @@ impl Watch {
                 ..Process::default()
             });
             executed_names::set(&mut self.profile.processes[id.0 as usize..]);
+            self.new_images.push((id, start.settings));
             self.images.push(Image::new(source, layout, id, name));
         }
     }

@@ -22,7 +22,7 @@ pub fn run(flags: &RssFlags) -> Result<ExitCode> {
     let Ok(Flags { command: Command::Record(recording) }) = Flags::of_line(line) else {
         bail!("this command line cannot be recorded; use mallow record, then mallow rss");
     };
-    if let Some(why) = preflight::out_of_reach(&Chain::of(&flags.command)) {
+    if let Some(why) = preflight::out_of_reach(&Chain::of(&flags.command)).map(|finding| finding.sentence()) {
         stdio::notify(&format!(
             "what {} has in memory cannot be divided: {why}",
             flags.command.first().map_or("it".into(), |name| name.to_string_lossy())

@@ -90,6 +90,6 @@ pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
 pub use verdict::{Held, KeptSum, LiveBlocks, LiveMoment, PeakProgram, Saving, Statement, Verdict, verdict};
 pub use watched::{
-    Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched,
-    WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, watched, watched_memory,
+    Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, Unseen, WatchLosses, WatchOptions, WatchState,
+    Watched, WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, watched, watched_memory,
 };

@@ -81,6 +81,7 @@ impl Member {
     pub fn report(&mut self, watch: &Watch, request: &Request<'_>) -> FleetProcess {
         let Looked { at_ns, unix_ms } = watch.looked();
         let state = WatchState {
+            unseen: None,
             profile: watch.profile(),
             book: &self.book,
             now_ns: at_ns,

@@ -15,7 +15,7 @@ use super::state::State;
 use crate::output::text::estimates::{column_bytes, period};
 use crate::output::text::units::{count, of, span};
 use crate::output::text::{Look, clean};
-use crate::runs::watch::headline::{attached, losses, outlook, seconds};
+use crate::runs::watch::headline::{attached, gaps, outlook, seconds};
 use crate::runs::watch::text::resident_in_brief;
 
 /// Less than this is no room for a table.
@@ -121,8 +121,9 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
         lines.push(fit(vec![Span::raw(format!("RSS  {}", resident_in_brief(memory, look)))], width));
     }
     lines.extend(attached(report).map(|text| fit(vec![Span::styled(text, faint())], width)));
-    let losses = losses(&report.lost);
-    if let [loss, more @ ..] = &losses[..] {
+    let unseen = report.nothing_seen().map(|unseen| format!("{}; {}", unseen.found, unseen.remedy));
+    let gaps: Vec<String> = unseen.into_iter().chain(gaps(report)).collect();
+    if let [loss, more @ ..] = &gaps[..] {
         let more =
             if more.is_empty() { String::new() } else { format!(" (and {} more)", of(more.len() as u64, "gap")) };
         let text = format!("Incomplete: {loss}{more}");

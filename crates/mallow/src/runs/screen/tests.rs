@@ -127,6 +127,8 @@ pub fn report() -> Watched {
         unused_suppressions: vec!["nobody".to_owned()],
         memory: Some(memory()),
         lost: WatchLosses { picks: 3, ..WatchLosses::default() },
+        custom_allocators: Vec::new(),
+        unseen: None,
     }
 }
 

@@ -3,8 +3,9 @@
 use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
 use mallow_report::analysis::{Watched, WatchedPlace};
 
-use super::headline::{attached, headline, losses, seconds, whole};
+use super::headline::{attached, gaps, headline, seconds, whole};
 use crate::output::text::estimates::{COLUMN, column_bytes, rate_per_hour, sampled_bytes};
+use crate::output::text::gaps::show as show_gaps;
 use crate::output::text::units::{count, of};
 use crate::output::text::{Line, Look, Page, described_by};
 
@@ -14,6 +15,8 @@ const PROMPT: usize = 3;
 /// Rows beside those of the lists: title, verdict, live in two lines, two headings with gaps, what is hidden, what
 /// to do in two lines with a gap.
 const FRAME: usize = 12;
+/// So many sentences of what the numbers lack are printed; each may take two rows.
+const GAPS: usize = 2;
 /// Places of a list, at the most.
 const PLACES: usize = 10;
 /// From this width on there is room for what is looked past.
@@ -41,12 +44,15 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     // The command is last: it may be long, and a narrow terminal cuts it.
     let (time, command) = (seconds(ending.last.watched_ms), ending.last.command.join(" "));
     page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
+    let gaps = gaps(report);
+    show_gaps(gaps.iter().take(GAPS).cloned(), &mut page);
     page.line(Line::new().strong("Verdict: ").strong(&finding.text));
     let attached = attached(report);
     if let Some(attached) = &attached {
         page.line(Line::new().plain("  ").plain(attached));
     }
     let live = |report: &Watched| match report.samples {
+        0 if report.nothing_seen().is_some() => "not known".to_owned(),
         0 => "no sample".to_owned(),
         n => sampled_bytes(&report.live_bytes, n, look),
     };
@@ -55,11 +61,10 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
         _ => live(report),
     };
     page.hanging(Line::new().faint("  live     "), &lived);
-    let losses = losses(&report.lost);
     let rows = look
         .height
         .unwrap_or(HEIGHT)
-        .saturating_sub(PROMPT + FRAME + losses.len().min(2) + usize::from(attached.is_some()))
+        .saturating_sub(PROMPT + FRAME + 2 * gaps.len().min(GAPS) + usize::from(attached.is_some()))
         .max(2);
     let places = &report.places.places;
     let (growing, rest): (Vec<_>, Vec<_>) = places.iter().partition(|place| place.growth.verdict >= Verdict::SoFar);
@@ -73,9 +78,6 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let hidden = report.places.places_in_all.saturating_sub((for_growing + for_rest) as u64);
     if hidden > 0 {
         page.line(Line::new().faint(format!("  and {} more", of(hidden, "place"))));
-    }
-    for loss in losses.iter().take(2) {
-        page.line(Line::new().warning(loss));
     }
     page.gap();
     page.hanging(Line::new().faint("Next: "), &next(ending, report, finding.verdict));
@@ -115,6 +117,9 @@ fn list(title: &str, places: &[&WatchedPlace], look: &Look, page: &mut Page) {
 fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
     let watched_ms = report.watched_ms;
     let grows = verdict >= Verdict::SoFar;
+    if let Some(unseen) = report.nothing_seen().filter(|unseen| !unseen.remedy.is_empty()) {
+        return unseen.remedy.clone();
+    }
     match ending.left {
         Some(pid) if report.attached.is_some() => format!("mallow watch -p {pid} attaches again, and begins anew"),
         Some(pid) => format!("mallow watch -p {pid} joins it again; q there leaves it running"),

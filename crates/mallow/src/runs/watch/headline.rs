@@ -5,7 +5,7 @@ use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace};
 
 use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
 use crate::output::text::units::{count, of, span};
-use crate::output::text::{Look, function, location};
+use crate::output::text::{Look, function, gaps, location};
 
 /// A place that grows nearly as much as the first one keeps the headline: two that grow alike would change places with
 /// every look.
@@ -63,6 +63,9 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
         ),
         None => String::new(),
     };
+    if let Some(unseen) = report.nothing_seen() {
+        return Headline { text: format!("Nothing of it is seen: {}", unseen.found), ..Headline::default() };
+    }
     let (verdict, text) = match report {
         _ if report.period_bytes.is_none() && report.samples == 0 => {
             (Verdict::Unknown, "Dormant: nothing is sampled".to_owned())
@@ -139,6 +142,12 @@ pub fn whole(ms: u64) -> String {
 pub fn attached(report: &Watched) -> Option<String> {
     let seconds = report.attached?;
     Some(format!("attached after {}; blocks allocated before are not included", span(seconds.saturating_mul(1000))))
+}
+
+/// What the numbers lack, one sentence each: what runtimes serve past malloc, and what could not be counted.
+pub fn gaps(report: &Watched) -> Vec<String> {
+    let allocators = gaps::allocators(&report.custom_allocators, report.processes.len());
+    allocators.chain(losses(&report.lost)).collect()
 }
 
 /// What could not be counted, and why, one sentence each.

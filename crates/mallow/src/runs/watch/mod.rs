@@ -32,6 +32,7 @@ use mallow_capture::preflight::{self, Chain};
 use mallow_capture::rundir::directory::{Mode, PERIOD};
 use mallow_capture::session as runs;
 use mallow_capture::watch::{Control, Watch, WatchError, directory_of};
+use mallow_report::analysis::Unseen;
 
 use self::announcement::announce;
 use self::endpoint::Doorway;
@@ -148,11 +149,14 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
             false => None,
         };
         watch.control().set_sampling(true);
-        return Ok(Ok(Started { watch, command: None, signals, attached: None, keeper }));
+        return Ok(Ok(Started { watch, command: None, signals, attached: None, keeper, unseen: None }));
     }
-    if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.command)) {
+    let chain = Chain::of(&flags.command);
+    if let Some(sentence) = preflight::unsampled(&chain) {
         stdio::notify(&sentence);
     }
+    let unseen = preflight::out_of_reach(&chain)
+        .map(|finding| Unseen { found: finding.found, remedy: finding.remedy.unwrap_or_default() });
     let period = flags.period.unwrap_or(PERIOD);
     let started = match flags.guard {
         true => {
@@ -172,7 +176,7 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     if keeper.is_some() {
         watch.keep_ended();
     }
-    Ok(Ok(Started { watch, command: Some(child), signals, attached: None, keeper }))
+    Ok(Ok(Started { watch, command: Some(child), signals, attached: None, keeper, unseen }))
 }
 
 /// Attaches to a process that was not started under mallow.
@@ -193,5 +197,12 @@ fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     attachment.unseen().iter().for_each(|sentence| stdio::notify(sentence));
     let signals = Signals::take_over_attached()?;
     let watch = Watch::open(&run.leave())?;
-    Ok(Ok(Started { watch, command: None, signals, attached: Some(Attached { attachment, seconds }), keeper: None }))
+    Ok(Ok(Started {
+        watch,
+        command: None,
+        signals,
+        attached: Some(Attached { attachment, seconds }),
+        keeper: None,
+        unseen: None,
+    }))
 }

@@ -6,7 +6,7 @@ use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
 use mallow_report::analysis::sampled::{Book, Ended, Standings};
 use mallow_report::analysis::{
-    Recent, WatchOptions, WatchState, Watched, Which, name_emergency_pool, stack_of, watched,
+    Recent, Unseen, WatchOptions, WatchState, Watched, Which, name_emergency_pool, stack_of, watched,
 };
 use mallow_symbols::{Options, Symbolizer};
 
@@ -22,6 +22,8 @@ const RECENT: usize = 20;
 pub struct Session {
     /// What happened.
     pub book: Book,
+    /// Why nothing of the command's own program can be sampled, where that is known.
+    pub unseen: Option<Unseen>,
     known: Exclusions,
     muted_places: HashSet<u64>,
     muted_samples: HashSet<SampleKey>,
@@ -91,6 +93,7 @@ impl Session {
         }
         Self {
             book,
+            unseen: None,
             known,
             muted_places: HashSet::new(),
             muted_samples: HashSet::new(),
@@ -128,8 +131,9 @@ impl Session {
         }
     }
 
-    /// Looks up the names of frames that are new, those of code that a runtime made as well.
+    /// Looks up the names of frames that are new, those of code that a runtime made as well, and what runtimes there are.
     pub fn name_all(&mut self, watch: &mut Watch) {
+        watch.find_runtimes();
         self.name(watch.profile_mut());
         let pids: HashMap<ProcessId, u32> = (0..watch.profile().processes.len() as u32)
             .filter_map(|process| Some((ProcessId(process), watch.pid_here(ProcessId(process))?)))
@@ -153,6 +157,7 @@ impl Session {
             began_ns: moment.began_ns,
             at_unix_ms: moment.unix_ms,
             attached: moment.attached,
+            unseen: self.unseen.as_ref(),
             period_bytes: moment.period_bytes,
             runs,
         };

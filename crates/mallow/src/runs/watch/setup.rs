@@ -5,6 +5,7 @@ use std::process::Child;
 use mallow_capture::attach::Attachment;
 use mallow_capture::guard::Keeper;
 use mallow_capture::watch::Watch;
+use mallow_report::analysis::Unseen;
 
 use super::super::screen::Screen;
 use super::endpoint::Endpoint;
@@ -24,6 +25,8 @@ pub(super) struct Started {
     pub attached: Option<Attached>,
     /// With `--guard`.
     pub keeper: Option<Keeper>,
+    /// Why nothing of the command's own program can be sampled, where that is known.
+    pub unseen: Option<Unseen>,
 }
 
 /// A process that mallow attached to.

@@ -6,11 +6,12 @@ use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, Watche
 
 use super::super::guard::errors::ErrorDocument;
 use super::super::guard::text::one as one_error;
-use super::headline::{attached, headline, losses};
+use super::headline::{attached, gaps, headline};
 use crate::output::json;
 use crate::output::text::estimates::{
     estimated_bytes, estimated_count, growth_in_full, not_enough, period, sampled_bytes,
 };
+use crate::output::text::gaps::show as show_gaps;
 use crate::output::text::units::{bytes, of, share, span};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by, stacked};
@@ -30,9 +31,13 @@ pub fn memory_error(error: &ErrorDocument, look: &Look, stacks: bool, as_json: b
 pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String {
     let mut page = Page::new(*look);
     page.line(title(report));
+    show_gaps(gaps(report), &mut page);
     let running = report.processes.iter().any(|process| process.running);
-    if running && report.which != Which::Peak {
+    if (running || report.nothing_seen().is_some()) && report.which != Which::Peak {
         page.line(Line::new().plain("  ").strong(headline(report, None, look).text));
+    }
+    if let Some(unseen) = report.nothing_seen() {
+        page.hanging(Line::new().plain("  "), &unseen.remedy);
     }
     if let Some(attached) = attached(report) {
         page.line(Line::new().plain("  ").plain(attached));
@@ -279,10 +284,6 @@ fn left_out(report: &Watched, page: &mut Page) {
     }
     for unused in &report.unused_suppressions {
         page.line(Line::new().warning(format!("Unused suppression: leak:{unused}")));
-    }
-    for loss in losses(&report.lost) {
-        page.gap();
-        page.line(Line::new().warning(loss));
     }
 }
 

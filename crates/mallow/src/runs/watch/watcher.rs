@@ -100,7 +100,8 @@ pub(super) struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
-        let Started { watch, command, signals, attached, keeper } = started;
+        let Started { watch, command, signals, attached, keeper, unseen } = started;
+        session.unseen = unseen;
         let Output { out, look, snapshots, screen, endpoint, page, push } = output;
         let errors = Errors::new(session.known_errors());
         session.book.warm_up(flags.warm_up.as_nanos() as u64);

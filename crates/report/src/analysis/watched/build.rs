@@ -8,8 +8,9 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Baseline;
 use super::places::{Held, PlaceGroup, by_growth, freed_by_others, places_of, watched_places};
-use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
+use super::{Samples, Unseen, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
 use crate::analysis::callers::Callers;
+use crate::analysis::custom_allocators::custom_allocators;
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
 use crate::analysis::numbers::LeftOut;
@@ -32,6 +33,8 @@ pub struct WatchState<'a> {
     pub attached: Option<u64>,
     /// Null: sampling is switched off.
     pub period_bytes: Option<u64>,
+    /// Why nothing of the command's own program can be sampled, where that is known.
+    pub unseen: Option<&'a Unseen>,
     /// Whether a process runs.
     pub runs: &'a dyn Fn(ProcessId) -> bool,
 }
@@ -214,6 +217,10 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
         unused_suppressions: used.filter(|(_, used)| !**used).map(|(pattern, _)| pattern.text.clone()).collect(),
         memory: None,
         lost: WatchLosses::of(state.book.losses()),
+        custom_allocators: custom_allocators(&state.profile.custom_allocators, |number| {
+            state.profile.processes.get(number).map(|process| process.executable.as_str())
+        }),
+        unseen: state.unseen.cloned(),
     }
 }
 

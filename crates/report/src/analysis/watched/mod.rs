@@ -9,6 +9,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
+use super::custom_allocators::CustomAllocatorRow;
 use super::functions::{Frame, Stack};
 use super::numbers::LeftOut;
 use super::sampled::{Estimate, Growth, Sum};
@@ -83,6 +84,26 @@ pub struct Watched {
     pub memory: Option<WatchedMemory>,
     /// What could not be reported.
     pub lost: WatchLosses,
+    /// Runtimes that allocate past malloc in the processes: what they serve is in no number.
+    pub custom_allocators: Vec<CustomAllocatorRow>,
+    /// Why nothing of the command's own program can be sampled; null: no reason is known.
+    pub unseen: Option<Unseen>,
+}
+
+/// Why nothing of a program is sampled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unseen {
+    /// What prevents it, as a sentence without a full stop.
+    pub found: String,
+    /// What to do instead.
+    pub remedy: String,
+}
+
+impl Watched {
+    /// Why there is nothing to report: no process was sampled, and none can be.
+    pub fn nothing_seen(&self) -> Option<&Unseen> {
+        self.unseen.as_ref().filter(|_| self.processes.is_empty() && self.samples == 0)
+    }
 }
 
 /// A process in a report.
