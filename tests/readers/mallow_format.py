@@ -227,6 +227,8 @@ class Recording:
     """Frame → its lines, the innermost inlined function first."""
     begins: dict = field(default_factory=dict)
     """Frame without lines → where its function begins."""
+    folded: dict = field(default_factory=dict)
+    """Frame → names of other functions whose code its outermost function is."""
     names: dict = field(default_factory=dict)
     no_module: tuple | None = None
     sources: list = field(default_factory=list)
@@ -505,6 +507,9 @@ def lines(recording, block):
             function, file, line = (column.number() for _ in range(3))
             file = recording.strings[file - 1] if file else None
             recording.lines[frame].append((recording.strings[function], file, line))
+        folded = column.number() if count else 0
+        if folded:
+            recording.folded[frame] = recording.strings[folded - 1].split("\n")
 
 
 FOUND = "debug_info symbol_table dynamic_symbols no_symbols unreadable other_build no_elf written_later".split()

@@ -154,6 +154,7 @@ mod tests {
         let place = |function: &&str| {
             let frame = Frame {
                 function: (*function).to_owned(),
+                folded: Vec::new(),
                 file: None,
                 line: None,
                 module: None,

@@ -197,6 +197,7 @@ mod tests {
         let growth = Growth { verdict: Verdict::Growing, ..Growth::default() };
         let frame = Frame {
             function: function.to_owned(),
+            folded: Vec::new(),
             file: None,
             line: None,
             module: Some("/usr/lib/x.so".to_owned()),

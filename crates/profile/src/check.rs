@@ -108,10 +108,9 @@ impl Profile {
             if let Some(module) = frame.module {
                 reference("frame", index, "module", module.0, self.modules.len())?;
             }
-            for line in &frame.lines {
-                for string in [Some(line.function), line.file].into_iter().flatten() {
-                    reference("frame", index, "string", string.0, self.strings.len())?;
-                }
+            let lines = frame.lines.iter().flat_map(|line| [Some(line.function), line.file]);
+            for string in lines.chain([frame.folded]).flatten() {
+                reference("frame", index, "string", string.0, self.strings.len())?;
             }
         }
         for number in 0..self.stacks.len() as u32 {
@@ -220,8 +219,8 @@ mod tests {
         let function = profile.strings.intern("main");
         profile.modules.push(Module { path: "/bin/a".into(), build_id: Vec::new() });
         let lines = vec![Line { function, file: None, line: 7 }];
-        profile.frames.push(Frame { module: Some(ModuleId(0)), address: 16, exact: false, start: None, lines });
-        profile.frames.push(Frame { module: None, address: 32, exact: false, start: None, lines: Vec::new() });
+        profile.frames.push(Frame { lines, ..Frame::new(Some(ModuleId(0)), 16, false) });
+        profile.frames.push(Frame::new(None, 32, false));
         let main = profile.stacks.push(crate::Stacks::ROOT, FrameId(0));
         let stack = profile.stacks.push(main, FrameId(1));
         let counts = Counts { allocations: 3, allocated_bytes: 30, ..Counts::default() };
@@ -265,10 +264,11 @@ mod tests {
             breaks(&mut profile);
             assert_eq!(profile.check().expect_err(text).to_string(), text);
         }
-        let broken: [(&str, Break); 14] = [
+        let broken: [(&str, Break); 15] = [
             ("frame 0 refers to module 1 of 1", |p| p.frames[0].module = Some(ModuleId(1))),
             ("frame 0 refers to string 4 of 1", |p| p.frames[0].lines[0].function = StringId(4)),
             ("frame 0 refers to string 2 of 1", |p| p.frames[0].lines[0].file = Some(StringId(2))),
+            ("frame 0 refers to string 3 of 1", |p| p.frames[0].folded = Some(StringId(3))),
             ("stack 3 refers to frame 1 of 1", |p| drop(p.frames.pop())),
             ("summary 0 refers to module 9 of 1", |p| {
                 let found = crate::NameSource::Nothing;

@@ -27,8 +27,19 @@ pub struct Frame {
     /// The link-time address at which its function begins, where `symbols` found no name for it and the module's unwind information has
     /// it. Recordings that carry their names keep it.
     pub start: Option<u64>,
+    /// Demangled names of other functions whose code is this frame's, too, each in a line of its own: the linker or the compiler found
+    /// that they are the same and kept one (identical code folding). They are of the outermost of `lines`; which of them was called is
+    /// not known.
+    pub folded: Option<StringId>,
     /// What `symbols` found, the innermost inlined function first. Empty: not looked up yet, or nothing is known.
     pub lines: Vec<Line>,
+}
+
+impl Frame {
+    /// A frame of which nothing is known but where it is.
+    pub fn new(module: Option<ModuleId>, address: u64, exact: bool) -> Self {
+        Self { module, address, exact, start: None, folded: None, lines: Vec::new() }
+    }
 }
 
 /// One function of a frame.

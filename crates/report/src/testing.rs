@@ -29,7 +29,7 @@ impl Builder {
 
     /// A stack, the innermost function first. `function@file:line` or `function` in the program, `function!module` in
     /// a shared object, `+0x12!module` or `+0x12` without a name. `inner | outer` is a frame with an inlined function,
-    /// `function@file:0!` one in no module, as a script's.
+    /// `function@file:0!` one in no module, as a script's; `function = other = another` has one code with others.
     pub fn stack(&mut self, frames: &[&str]) -> StackId {
         frames.iter().rev().fold(Stacks::ROOT, |parent, text| {
             let frame = self.frame(text);
@@ -44,6 +44,9 @@ impl Builder {
             None => (text, Some("/usr/bin/program".to_owned())),
         };
         let address = functions.strip_prefix("+0x").and_then(|a| u64::from_str_radix(a, 16).ok());
+        let (functions, others) =
+            functions.split_once(" = ").map_or((functions, None), |(f, others)| (f, Some(others)));
+        let folded = others.map(|others| self.profile.strings.intern(&others.replace(" = ", "\n")));
         let lines = match address {
             Some(_) => Vec::new(),
             None => functions.split(" | ").map(|f| self.line(f)).collect(),
@@ -51,7 +54,7 @@ impl Builder {
         let module = module.map(|module| self.module(module));
         // A made-up address that equal frames share.
         let made_up = || 0x1000 + 16 * text.bytes().fold(7u64, |h, b| (h * 31 + u64::from(b)) % 0xffff);
-        let frame = Frame { module, address: address.unwrap_or_else(made_up), exact: false, start: None, lines };
+        let frame = Frame { lines, folded, ..Frame::new(module, address.unwrap_or_else(made_up), false) };
         let at = self.profile.frames.iter().position(|f| *f == frame).unwrap_or_else(|| {
             self.profile.frames.push(frame);
             self.profile.frames.len() - 1

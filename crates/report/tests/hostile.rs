@@ -20,9 +20,8 @@ fn id() -> impl Strategy<Value = u32> {
 fn frame() -> impl Strategy<Value = Frame> {
     let line = (id(), proptest::option::of(id()), any::<u32>());
     let line = line.prop_map(|(f, file, line)| Line { function: StringId(f), file: file.map(StringId), line });
-    (proptest::option::of(id()), any::<u64>(), any::<bool>(), proptest::collection::vec(line, 0..3)).prop_map(
-        |(module, address, exact, lines)| Frame { module: module.map(ModuleId), address, exact, start: None, lines },
-    )
+    (proptest::option::of(id()), any::<u64>(), any::<bool>(), proptest::collection::vec(line, 0..3))
+        .prop_map(|(module, address, exact, lines)| Frame { lines, ..Frame::new(module.map(ModuleId), address, exact) })
 }
 
 fn site() -> impl Strategy<Value = Site> {
@@ -294,7 +293,7 @@ proptest! {
         let Ok(suppressions) = Suppressions::parse(&format!("leak:{pattern}")) else { return Ok(()) };
         let mut b = Profile::default();
         let function = b.strings.intern(&name);
-        b.frames.push(Frame { module: None, address: 1, exact: false, start: None, lines: vec![Line { function, file: None, line: 0 }] });
+        b.frames.push(Frame { lines: vec![Line { function, file: None, line: 0 }], ..Frame::new(None, 1, false) });
         let stack = b.stacks.push(mallow_profile::Stacks::ROOT, FrameId(0));
         let counts = Counts { live: 1, ..Counts::default() };
         b.sites.push(Site { process: ProcessId(0), stack, counts, patterns: Default::default(), live_oldest_ms: 0, live_youngest_ms: 0, precisions: None });

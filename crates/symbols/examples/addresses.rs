@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         let line = line?;
         let Ok(address) = u64::from_str_radix(line.trim().trim_start_matches("0x"), 16) else { continue };
-        profile.frames.push(Frame { module: Some(ModuleId(0)), address, exact: true, start: None, lines: Vec::new() });
+        profile.frames.push(Frame::new(Some(ModuleId(0)), address, true));
     }
     let summary = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
     let mut out = io::BufWriter::new(io::stdout().lock());

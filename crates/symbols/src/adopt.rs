@@ -73,7 +73,7 @@ mod tests {
         let mut profile = Profile::default();
         let function = profile.strings.intern(name);
         let line = Line { function, file: None, line: 3 };
-        profile.frames.push(Frame { module: None, address: 0, exact: true, start: None, lines: vec![line, line] });
+        profile.frames.push(Frame { lines: vec![line, line], ..Frame::new(None, 0, true) });
         rename(&mut profile, verbatim);
         let lines = &profile.frames[0].lines;
         assert_eq!(lines[0], lines[1]);

@@ -21,6 +21,9 @@ pub const UNKNOWN: &str = "??";
 /// The rest of longer names is cut off: a damaged table may give a whole file as one name, many times.
 const LENGTH: usize = 32 << 10;
 
+/// Other names of one code that are kept, at the most: the rest says nothing more, and a damaged table may have a million.
+const FOLDED: usize = 64;
+
 /// What is kept of a module.
 pub(crate) struct ModuleSymbols {
     pub files: Files,
@@ -73,7 +76,7 @@ impl ModuleSymbols {
             Some(Ok(dwarf)) => Some(dwarf),
             None => None,
         };
-        let mut batch = Batch { known: self, names: FxHashMap::default(), strings };
+        let mut batch = Batch { known: self, names: FxHashMap::default(), folded: None, strings };
         let file = self.files.image.parse().ok();
         let unwind = file.as_ref().and_then(UnwindEntries::of);
         let mut last: Option<(u64, FrameId)> = None;
@@ -82,12 +85,13 @@ impl ModuleSymbols {
                 Some((same, before)) if same == address => all[before.0 as usize].lines.clone(),
                 _ => batch.lines(address, dwarf.as_mut(), notes),
             };
+            let folded = lines.last().and_then(|outermost| batch.folded(address, outermost.function));
             let frame = &mut all[id.0 as usize];
             if lines.is_empty() {
                 // Calls of one function are known to be of one, whatever its name is.
                 frame.start = unwind.as_ref().and_then(|unwind| unwind.indexed(address)).map(|range| range.start);
             }
-            frame.lines = lines;
+            (frame.lines, frame.folded) = (lines, folded);
             last = Some((address, id));
         }
     }
@@ -110,6 +114,8 @@ struct Batch<'k, 's> {
     strings: &'s mut Strings,
     /// Raw name → the name to show. Inlined functions come again and again.
     names: FxHashMap<Box<[u8]>, StringId>,
+    /// The last function with several names, by its index and the name that is shown, and its other names.
+    folded: Option<((u32, StringId), Option<StringId>)>,
 }
 
 impl Batch<'_, '_> {
@@ -143,6 +149,39 @@ impl Batch<'_, '_> {
             Some(_) => {}
         }
         lines
+    }
+
+    /// The names of other functions whose code the linker or the compiler found to be the same as that at `address`, in one string
+    /// ([`Frame::folded`]). `shown`: the name that it goes by. Names tell such functions from one that has several: those of constructors
+    /// and of versions read the same, and an alias of a C function is no mangled name.
+    fn folded(&mut self, address: u64, shown: StringId) -> Option<StringId> {
+        let known = self.known;
+        let (index, aliases) = known.symbols.aliases(address)?;
+        if let Some((of, folded)) = self.folded
+            && of == (index, shown)
+        {
+            return folded;
+        }
+        let raw = known.symbols.find(address).filter(|raw| is_mangled_bytes(raw));
+        let mut names: Vec<StringId> = Vec::new();
+        let mut bytes = 0;
+        for raw in raw.into_iter().chain(aliases).take(4 * FOLDED) {
+            let name = self.name(raw);
+            let text = self.strings.get(name);
+            if names.len() > FOLDED || bytes + text.len() > LENGTH {
+                break;
+            }
+            if !names.contains(&name) && !text.contains(" thunk to ") {
+                bytes += text.len();
+                names.push(name);
+            }
+        }
+        let is_folded = names.len() > 1;
+        names.retain(|name| *name != shown);
+        let names: Vec<&str> = names.iter().map(|name| self.strings.get(*name)).collect();
+        let folded = is_folded.then(|| names.join("\n")).map(|names| self.strings.intern(&names));
+        self.folded = Some(((index, shown), folded));
+        folded
     }
 
     /// The function by symbol table or PLT.

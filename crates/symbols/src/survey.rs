@@ -29,7 +29,7 @@ pub fn survey(path: &Path) -> (Module, ModuleSummary) {
     let (begin, size) = code.unwrap_or((0, 1));
     let probes = PROBES.min(size);
     let places = (0..probes).map(|probe| begin.saturating_add(size / probes * probe + size % probes * probe / probes));
-    let frame = |address| Frame { module: Some(ModuleId(0)), address, exact: true, start: None, lines: Vec::new() };
+    let frame = |address| Frame::new(Some(ModuleId(0)), address, true);
     profile.frames = places.map(frame).collect();
     let ids: Vec<_> = (0..profile.frames.len() as u32).map(FrameId).collect();
     let mut symbolizer = Symbolizer::new(Options::default());

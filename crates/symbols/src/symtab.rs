@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionIndex, SymbolKind};
 
+use crate::demangle::is_mangled_bytes;
 use crate::image::Image;
 
 /// All function symbols of a module, as disjoint ranges. 16 bytes a range, 24 a symbol; names stay in their images.
@@ -14,6 +15,9 @@ pub(crate) struct SymbolTable {
     symbols: Vec<Symbol>,
     /// Sorted by start. Each reaches to the next one's start and shows an index of `symbols`, or NONE.
     ranges: Vec<(u64, u32)>,
+    /// Mangled names of functions that `symbols` has by another name: its index there, sorted, and the name. Constructors have two names,
+    /// and what a linker folds has many.
+    aliases: Vec<(u32, Symbol)>,
 }
 
 struct Symbol {
@@ -45,18 +49,16 @@ impl SymbolTable {
             }
         }
         candidates.sort_unstable_by(compare);
-        candidates.dedup_by(|b, a| (a.start, a.end) == (b.start, b.end));
+        let symbol = |candidate: &Candidate| Symbol {
+            image: candidate.image,
+            name_length: candidate.name.len() as u32,
+            name_offset: candidate.name.as_ptr() as u64 - images[candidate.image as usize].as_ptr() as u64,
+        };
+        let aliases = aliases(&candidates).map(|(of, candidate)| (of, symbol(candidate))).collect();
+        candidates.dedup_by(|b, a| is_same_code(a, b));
         let ranges = ranges(&candidates);
-        let symbols = candidates.iter().map(|candidate| {
-            let base = images[candidate.image as usize].as_ptr() as u64;
-            Symbol {
-                image: candidate.image,
-                name_length: candidate.name.len() as u32,
-                name_offset: candidate.name.as_ptr() as u64 - base,
-            }
-        });
-        let symbols = symbols.collect();
-        Self { symbols, ranges, images }
+        let symbols = candidates.iter().map(symbol).collect();
+        Self { symbols, ranges, images, aliases }
     }
 
     /// The addresses around `address` that show one function. Another function inside of it divides it.
@@ -69,11 +71,43 @@ impl SymbolTable {
 
     /// The raw name of the function at `address`.
     pub fn find(&self, address: u64) -> Option<&[u8]> {
+        self.name(self.symbols.get(self.index(address)? as usize)?)
+    }
+
+    /// Other raw names of the function at `address`, all mangled and each once, with its index among the functions of the module.
+    pub fn aliases(&self, address: u64) -> Option<(u32, impl Iterator<Item = &[u8]>)> {
+        let index = self.index(address)?;
+        let of = |end: fn(u32, u32) -> bool| self.aliases.partition_point(|&(of, _)| end(of, index));
+        let aliases = &self.aliases[of(|of, index| of < index)..of(|of, index| of <= index)];
+        (!aliases.is_empty()).then(|| (index, aliases.iter().filter_map(|(_, symbol)| self.name(symbol))))
+    }
+
+    fn index(&self, address: u64) -> Option<u32> {
         let index = self.ranges.partition_point(|&(start, _)| start <= address).checked_sub(1)?;
-        let symbol = self.symbols.get(self.ranges[index].1 as usize)?;
+        Some(self.ranges[index].1).filter(|&index| index != NONE)
+    }
+
+    fn name(&self, symbol: &Symbol) -> Option<&[u8]> {
         let start = symbol.name_offset as usize;
         self.images[symbol.image as usize].get(start..start + symbol.name_length as usize)
     }
+}
+
+fn is_same_code(a: &Candidate, b: &Candidate) -> bool {
+    (a.start, a.end) == (b.start, b.end)
+}
+
+/// Functions with mangled names that are at the place of a better name, with the number of that among those that are left.
+/// Precondition: the candidates are sorted.
+fn aliases<'c, 'a>(candidates: &'c [Candidate<'a>]) -> impl Iterator<Item = (u32, &'c Candidate<'a>)> {
+    let same = (0..).zip(candidates.chunk_by(is_same_code));
+    same.filter(|(_, same)| same.len() > 1 && same[0].end > same[0].start).flat_map(|(of, same)| {
+        let mut before = same[0].name;
+        same[1..].iter().filter_map(move |candidate| {
+            let is_new = std::mem::replace(&mut before, candidate.name) != candidate.name;
+            (is_new && candidate.function && is_mangled_bytes(candidate.name)).then_some((of, candidate))
+        })
+    })
 }
 
 /// By start; of those with the same start the longest first, those without a size last; of equals the better name first.
@@ -203,7 +237,7 @@ mod tests {
     fn at(candidates: Vec<Candidate<'static>>, address: u64) -> Option<&'static str> {
         let mut candidates = candidates;
         candidates.sort_unstable_by(compare);
-        candidates.dedup_by(|b, a| (a.start, a.end) == (b.start, b.end));
+        candidates.dedup_by(|b, a| is_same_code(a, b));
         let ranges = ranges(&candidates);
         assert!(ranges.is_sorted_by(|a, b| a.0 < b.0), "{ranges:?}");
         let index = ranges.partition_point(|&(start, _)| start <= address).checked_sub(1)?;
@@ -246,6 +280,27 @@ mod tests {
         assert_eq!(at(aliases(), 100), Some("read"));
         assert_eq!(at(vec![candidate(5, 8, "_ZN1AC2Ev"), candidate(5, 8, "_ZN1AC1Ev")], 6), Some("_ZN1AC1Ev"));
         assert_eq!(at(vec![candidate(5, 0, "start"), candidate(5, 4, "local_sized")], 6), Some("local_sized"));
+    }
+
+    #[test]
+    fn aliases_are_mangled_names_of_the_same_code() {
+        let mut all = vec![
+            candidate(5, 8, "_Z1fv"),
+            candidate(5, 8, "_Z1gv"),
+            candidate(5, 8, "_Z1gv"),
+            candidate(5, 8, "f"),
+            candidate(5, 9, "_Z5outerv"),
+            candidate(20, 0, "_Z1av"),
+            candidate(20, 0, "_Z1bv"),
+            candidate(30, 4, "_Z1hv"),
+            candidate(30, 4, "h"),
+        ];
+        all.sort_unstable_by(compare);
+        let found: Vec<_> = aliases(&all).map(|(of, alias)| (of, std::str::from_utf8(alias.name).unwrap())).collect();
+        all.dedup_by(|b, a| is_same_code(a, b));
+        let name = |of: u32| std::str::from_utf8(all[of as usize].name).unwrap();
+        let found: Vec<_> = found.into_iter().map(|(of, alias)| (name(of), alias)).collect();
+        assert_eq!(found, [("f", "_Z1fv"), ("f", "_Z1gv"), ("h", "_Z1hv")]);
     }
 
     #[test]

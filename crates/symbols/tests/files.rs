@@ -517,3 +517,29 @@ fn local_functions_of_swift_have_their_names() {
     assert_eq!(places, [[Place("app.internal() -> ()".into(), String::new(), 0)]]);
     assert_eq!(summary.found, NameSource::SymbolTable);
 }
+
+/// Functions whose code the linker found to be the same have one address: which of them was called is not known.
+#[test]
+fn functions_of_one_code_are_all_named_and_aliases_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    for debug in [&["-O1", "-g"][..], &["-O1"]] {
+        let path = compile(folder.path(), "folded.cpp", debug);
+        let mut profile = profile(&path);
+        let all = ["_Z4growIlEPvPT_m", "take", "_ZN6BufferC1Em", "main"];
+        let frames = all.map(|name| add(&mut profile, symbol(&path, name) + 4, true));
+        Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+        let names = |frame: mallow_profile::FrameId| {
+            let frame = &profile.frames[frame.0 as usize];
+            let folded = frame.folded.map_or("", |folded| profile.strings.get(folded));
+            let shown = frame.lines.last().map_or("", |line| profile.strings.get(line.function));
+            let mut all: Vec<String> = folded.lines().chain([shown]).map(str::to_owned).collect();
+            all.sort();
+            all
+        };
+        let one_code =
+            ["Table::resize(unsigned long)", "grow<Row>(Row*, unsigned long)", "grow<long>(long*, unsigned long)"];
+        assert_eq!(names(frames[0]), one_code, "{debug:?}");
+        let others: Vec<_> = frames[1..].iter().map(|&frame| names(frame).len()).collect();
+        assert_eq!(others, [1, 1, 1], "{debug:?}");
+    }
+}

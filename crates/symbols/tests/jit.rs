@@ -36,7 +36,7 @@ fn process(pid: u32, start_ms: u64) -> Process {
 
 /// A frame at `address` in no module, and a site with it for each of `processes`.
 fn add(profile: &mut Profile, address: u64, processes: &[u32]) -> FrameId {
-    profile.frames.push(Frame { module: None, address, exact: false, start: None, lines: Vec::new() });
+    profile.frames.push(Frame::new(None, address, false));
     let frame = FrameId(profile.frames.len() as u32 - 1);
     let stack = profile.stacks.push(Stacks::ROOT, frame);
     for &process in processes {

@@ -40,7 +40,7 @@ impl Interner {
                 Space::Module(module) => Some(module),
                 Space::Process(_) => None,
             };
-            catalog.frames.push(Frame { module, address, exact, start: None, lines: Vec::new() });
+            catalog.frames.push(Frame::new(module, address, exact));
             FrameId((catalog.frames.len() - 1) as u32)
         })
     }

@@ -3,7 +3,7 @@
 //!
 //! | block | columns |
 //! | --- | --- |
-//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line; where there are none, how far its function begins before it |
+//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line; then names of functions with the same code + 1 or 0; where there are no lines, how far its function begins before it |
 //! | names | 0: frames in no module, those with a name; for each module its number, what was found as a number and words, debug file, notes, frames, named, located, remedy |
 //! | sources | 0: how many pieces; 1: for each piece 1 if it goes on with the one before, else 0, name, path, when written; 2: bytes |
 //!
@@ -54,7 +54,10 @@ pub fn write_lines(profile: &Profile, write: Put) -> std::io::Result<()> {
             put(&mut entry, file.map_or(0, |file| file + 1));
             put(&mut entry, line.line.into());
         }
-        if frame.lines.is_empty() {
+        if !frame.lines.is_empty() {
+            let folded = frame.folded.map(|names| reference(names, &mut columns, &mut frames)).transpose()?;
+            put(&mut entry, folded.map_or(0, |names| names + 1));
+        } else {
             put(&mut entry, frame.address.wrapping_sub(frame.start.unwrap_or_default()));
         }
         columns[2].extend_from_slice(&entry);
@@ -107,6 +110,12 @@ impl Lines {
                     file => Some(known(file - 1)?),
                 };
                 frame.lines.push(Line { function, file, line: frames.small()? });
+            }
+            if lines > 0 {
+                frame.folded = match frames.number()? {
+                    0 => None,
+                    folded => Some(known(folded - 1)?),
+                };
             }
         }
         Ok(())

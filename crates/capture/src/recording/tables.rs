@@ -251,13 +251,7 @@ fn read_frames(columns: &mut [Cursor], ledger: &mut Ledger, frames: u64) -> Resu
             module => Some(ModuleId((module - 1) as u32)),
         };
         before = unfold(columns[FRAME_ADDRESSES].number()?, before);
-        ledger.catalog.frames.push(Frame {
-            module,
-            address: before,
-            exact: owner & 1 != 0,
-            start: None,
-            lines: Vec::new(),
-        });
+        ledger.catalog.frames.push(Frame::new(module, before, owner & 1 != 0));
     }
     Ok(())
 }

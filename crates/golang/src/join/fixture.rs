@@ -100,7 +100,7 @@ pub fn profile(stacks: &[(Stack, u64, u64)]) -> Profile {
             let strings = &mut profile.strings;
             let line = |name| Line { function: strings.intern(name), file, line: address as u32 };
             let lines = functions.split(" in ").map(line).collect();
-            let frame = Frame { module: None, address, exact: true, start: None, lines };
+            let frame = Frame { lines, ..Frame::new(None, address, true) };
             let at = profile.frames.iter().position(|known| *known == frame).unwrap_or_else(|| {
                 profile.frames.push(frame);
                 profile.frames.len() - 1

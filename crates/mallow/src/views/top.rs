@@ -11,7 +11,9 @@ use crate::flags::TopFlags;
 use crate::input::recording::Recording;
 use crate::output::text::estimates::margin;
 use crate::output::text::units::{count, percent};
-use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function_in_list, location, measured};
+use crate::output::text::{
+    Align, Line, Look, Page, Stream, Table, amount, function_in_list, location, measured, with_one_code,
+};
 use crate::output::{exit, json, stdio};
 
 /// Shows the functions.
@@ -101,6 +103,7 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     for f in &report.functions {
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
         let name = Line::new().strong_name(function_in_list(&f.function, f.keeps_arguments, look)).plain(" ").faint(at);
+        let name = with_one_code(name, &f.function, &f.folded, look);
         let self_cells = sum(by.of(&f.self_sums), f.self_estimate.as_ref());
         table.row(self_cells.chain(sum(by.of(&f.cum), f.cum_estimate.as_ref())).chain([name]));
     }
@@ -129,6 +132,7 @@ fn changed(report: &Top<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
         let (shown, other) = if cum { (&f.cum, &f.self_sums) } else { (&f.self_sums, &f.cum) };
         let name = Line::new().strong_name(function_in_list(&f.function, f.keeps_arguments, look)).plain(" ").faint(at);
+        let name = with_one_code(name, &f.function, &f.folded, look);
         table.row(changes::cells(by, shown, look).into_iter().chain([changes::cell(by, other, look), name]));
     }
     if let Some(hidden) = &report.hidden {

@@ -11,7 +11,9 @@ use super::changes::{self, Pair, RowSums};
 use crate::flags::{By, TreeFlags};
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
-use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function_in_list, location, measured};
+use crate::output::text::{
+    Align, Line, Look, Page, Stream, Table, amount, function_in_list, location, measured, with_one_code,
+};
 use crate::output::{exit, json, stdio};
 
 /// Rows below one another, where nothing else is said. Many readers of JSON stop at 128 levels, and a row is two.
@@ -302,6 +304,7 @@ fn functions<T>(report: &Tree<T>, row: &TreeRow<T>, look: &Look, room: Option<us
     let strong = mark(recursive, Line::new().strong(name(key)));
     let at = location(&key.function, key.file.as_deref(), None, key.module.as_deref(), look);
     let at = if at.is_empty() { Line::new() } else { Line::new().plain(" ").faint(at) };
+    let at = with_one_code(at, &key.function, &key.folded, look);
     let more = match &row.hidden {
         Some(hidden) if row.children.is_empty() => Line::new().faint(format!(" ({} more)", count(hidden.rows))),
         _ => Line::new(),

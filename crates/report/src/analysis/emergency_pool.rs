@@ -52,7 +52,7 @@ pub fn name_emergency_pool(profile: &mut Profile) {
     for FrameId(at) in frames {
         if let Some(frame) = profile.frames.get_mut(at as usize) {
             let (file, line) = frame.lines.first().map_or((None, 0), |line| (line.file, line.line));
-            frame.lines = vec![Line { function, file, line }];
+            (frame.lines, frame.folded) = (vec![Line { function, file, line }], None);
         }
     }
 }

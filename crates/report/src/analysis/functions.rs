@@ -37,6 +37,10 @@ pub struct Frame {
     pub file: Option<String>,
     /// Source line.
     pub line: Option<u32>,
+    /// Other functions whose code this is, too: the linker or the compiler found that they are the same and kept one, and which of
+    /// them was called is not known. At most some dozens; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folded: Vec<String>,
     /// Path of the ELF file.
     pub module: Option<String>,
     /// Link-time address in the module, in hexadecimal; the plain address without a module.
@@ -104,6 +108,8 @@ struct Function {
     file: Option<StringId>,
     module: Option<ModuleId>,
     frame: FrameId,
+    /// A frame in which its code is that of other functions, too.
+    folded: Option<FrameId>,
 }
 
 /// The functions of a profile. Made once for a report; costs a pass over the frames, and where places are named, some over the sites.
@@ -189,10 +195,14 @@ impl<'a> Functions<'a> {
                     (None, _) => Key::Address(raw.module, raw.start.unwrap_or(raw.address)),
                 };
                 let (function, kind) = *ids.entry(key).or_insert_with(|| {
-                    it.functions.push(Function { name, file, module: raw.module, frame });
+                    it.functions.push(Function { name, file, module: raw.module, frame, folded: None });
                     let module = module_path(profile, raw.module);
                     (FunctionId(it.functions.len() as u32 - 1), classify(name.map(text), file.map(text), module))
                 });
+                let inlined = depth + 1 < lines.len();
+                if raw.folded.is_some() && !inlined {
+                    it.functions[function.0 as usize].folded.get_or_insert(frame);
+                }
                 it.steps.push(Step {
                     function,
                     kind,
@@ -202,7 +212,7 @@ impl<'a> Functions<'a> {
                     file,
                     line,
                     frame,
-                    inlined: depth + 1 < lines.len(),
+                    inlined,
                 });
             }
             it.starts.push(it.steps.len() as u32);
@@ -417,8 +427,12 @@ impl<'a> Functions<'a> {
     /// A step, as reports show it.
     pub fn frame(&self, step: &Step) -> Frame {
         let raw = &self.profile.frames[step.frame.0 as usize];
+        let is_whole = !step.inlined && step.kind != FunctionKind::Allocator;
+        let folded = raw.folded.filter(|_| is_whole).map_or(Vec::new(), |names| self.one_code(names));
         Frame {
             function: self.name(step.function),
+            keeps_arguments: reads_like_another(&self.name(step.function), &folded),
+            folded,
             file: step.file.map(|f| self.profile.strings.get(f).to_owned()),
             line: (step.line > 0).then_some(step.line),
             module: raw.module.and_then(|module| self.module_path(module)).map(str::to_owned),
@@ -427,8 +441,17 @@ impl<'a> Functions<'a> {
             looked_past: self.is_looked_past(step),
             named: !step.nameless,
             allocates: step.kind == FunctionKind::Allocator,
-            keeps_arguments: false,
         }
+    }
+
+    /// Other functions whose code is that of a function, too.
+    pub fn folded(&self, id: FunctionId) -> Vec<String> {
+        let frame = self.functions[id.0 as usize].folded.map(|frame| &self.profile.frames[frame.0 as usize]);
+        frame.and_then(|frame| frame.folded).map_or(Vec::new(), |names| self.one_code(names))
+    }
+
+    fn one_code(&self, names: StringId) -> Vec<String> {
+        self.profile.strings.get(names).lines().map(str::to_owned).collect()
     }
 
     /// A whole stack, as reports show it.
@@ -438,6 +461,11 @@ impl<'a> Functions<'a> {
             cut: self.profile.stacks.is_cut(stack) || stack == Stacks::CUT_ROOT,
         }
     }
+}
+
+/// Whether a function reads like one of these without its arguments.
+pub(crate) fn reads_like_another(function: &str, others: &[String]) -> bool {
+    !others.is_empty() && others.iter().any(|other| names::short(other) == names::short(function))
 }
 
 fn module_path(profile: &Profile, module: Option<ModuleId>) -> Option<&str> {

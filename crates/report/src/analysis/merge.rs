@@ -181,6 +181,7 @@ impl Merger {
             exact: frame.exact,
             start: frame.start,
             lines: lines.collect(),
+            folded: frame.folded.map(|folded| strings.intern(other.strings.get(folded))),
         };
         if let Some(&id) = self.frames.get(&moved) {
             return id;

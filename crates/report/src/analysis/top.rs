@@ -4,7 +4,7 @@ use mallow_profile::{Precision, Profile};
 use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
-use super::functions::FunctionId;
+use super::functions::{FunctionId, reads_like_another};
 use super::numbers::{LeftOut, Measure, Totals};
 use super::sampled::Estimate;
 use super::tell_apart::{self, Row, tell_apart};
@@ -63,6 +63,9 @@ impl<T: Shown> Top<T> {
 pub struct TopFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
+    /// Other functions whose code it is, too; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folded: Vec<String>,
     /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
@@ -164,7 +167,8 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         function: functions.name(id),
         file: functions.file(id),
         module: functions.module(id),
-        keeps_arguments: false,
+        keeps_arguments: reads_like_another(&functions.name(id), &functions.folded(id)),
+        folded: functions.folded(id),
         self_sums: sums[id.0 as usize].0.shown(by),
         cum: sums[id.0 as usize].1.shown(by),
     };

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::calls::{Call, CallId, Callee, Calls};
 use super::changes::{Amount, Both, Changed, Source, of_one};
-use super::functions::Functions;
+use super::functions::{Functions, reads_like_another};
 use super::numbers::{Measure, Totals};
 use super::tell_apart::{Row, Shown, tell_apart};
 
@@ -83,6 +83,9 @@ pub struct TreeRow<T = Totals> {
 pub struct TreeFunction {
     /// Demangled name, `module+0xoffset`, or words in parentheses for what stands in no stack.
     pub function: String,
+    /// Other functions whose code it is, too; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folded: Vec<String>,
     /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
@@ -436,12 +439,18 @@ impl<'a, A: Amount> Selection<'a, A> {
 type Rows<T> = (Vec<TreeFunction>, Vec<TreeRow<T>>, Option<Hidden<T>>);
 
 fn function(functions: &Functions<'_>, callee: Callee) -> TreeFunction {
-    let words =
-        |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None, keeps_arguments: false };
+    let words = |text: &str| TreeFunction {
+        function: text.to_owned(),
+        folded: Vec::new(),
+        file: None,
+        module: None,
+        keeps_arguments: false,
+    };
     match callee {
         Callee::Function(id) => {
             let (file, module) = (functions.file(id), functions.module(id));
-            TreeFunction { function: functions.name(id), file, module, keeps_arguments: false }
+            let (function, folded) = (functions.name(id), functions.folded(id));
+            TreeFunction { keeps_arguments: reads_like_another(&function, &folded), function, folded, file, module }
         }
         Callee::Missing => words("(outer frames are missing)"),
         Callee::Unknown | Callee::Program => words("(no stack is known)"),

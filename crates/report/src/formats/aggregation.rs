@@ -136,11 +136,11 @@ fn frame(text: &str, builder: &mut Builder) -> FrameId {
     };
     let module = module.filter(|path| *path != NO_MODULE).map(|path| builder.module(path));
     if let Some(address) = text.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes())) {
-        return builder.frame(Frame { module, address, exact: false, start: None, lines: Vec::new() });
+        return builder.frame(Frame::new(module, address, false));
     }
     let function = without_offset(without_address(text));
     let line = Line { function: builder.profile.strings.intern(function), file: None, line: 0 };
-    builder.frame(Frame { module, address: 0, exact: true, start: None, lines: vec![line] })
+    builder.frame(Frame { lines: vec![line], ..Frame::new(module, 0, true) })
 }
 
 /// Without the address that perf's way puts in front.

@@ -129,9 +129,9 @@ fn frame_of(text: &str, builder: &mut Builder) -> FrameId {
         _ => (text, None),
     };
     if let Some(address) = function.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes())) {
-        return builder.frame(Frame { module: None, address, exact: true, start: None, lines: Vec::new() });
+        return builder.frame(Frame::new(None, address, true));
     }
     let file = file.map(|file| builder.profile.strings.intern(file));
     let line = Line { function: builder.profile.strings.intern(function), file, line: 0 };
-    builder.frame(Frame { module: None, address: 0, exact: true, start: None, lines: vec![line] })
+    builder.frame(Frame { lines: vec![line], ..Frame::new(None, 0, true) })
 }

@@ -210,12 +210,12 @@ impl Reading {
         let builder = &mut self.builder;
         let module = module.map(|path| builder.module(&path));
         let frame = match function.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes())) {
-            Some(address) => Frame { module, address, exact: true, start: None, lines: Vec::new() },
+            Some(address) => Frame::new(module, address, true),
             None => {
                 let (file, line) = place.map_or((None, 0), |(file, line)| (Some(file), line));
                 let file = file.map(|file| builder.profile.strings.intern(&file));
                 let line = Line { function: builder.profile.strings.intern(&function), file, line };
-                Frame { module, address: 0, exact: true, start: None, lines: vec![line] }
+                Frame { lines: vec![line], ..Frame::new(module, 0, true) }
             }
         };
         let frame = builder.frame(frame);

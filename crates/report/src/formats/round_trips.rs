@@ -202,7 +202,7 @@ proptest! {
         let mut stack = mallow_profile::Stacks::ROOT;
         for (at, name) in names.iter().enumerate() {
             let line = Line { function: b.profile.strings.intern(name), file: None, line: 0 };
-            b.profile.frames.push(Frame { module: None, address: at as u64 + 1, exact: true, start: None, lines: vec![line] });
+            b.profile.frames.push(Frame { lines: vec![line], ..Frame::new(None, at as u64 + 1, true) });
             stack = b.profile.stacks.push(stack, FrameId(at as u32));
         }
         b.profile.sites[0].stack = stack;

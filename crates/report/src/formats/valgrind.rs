@@ -58,7 +58,7 @@ impl<'a> Text<'a> {
     pub fn to_frame(&self, builder: &mut Builder) -> FrameId {
         let module = self.module.map(|path| builder.module(path));
         let lines = self.to_line(builder).into_iter().collect();
-        builder.frame(Frame { module, address: self.address.unwrap_or(0), exact: true, start: None, lines })
+        builder.frame(Frame { lines, ..Frame::new(module, self.address.unwrap_or(0), true) })
     }
 }
 

@@ -18,7 +18,7 @@ fn tables(pid: u32, sites: usize) -> Profile {
     let mut profile = Profile::default();
     for (number, name) in (0..).zip(&NAMES[..=sites]) {
         let lines = vec![Line { function: profile.strings.intern(name), file: None, line: 7 }];
-        profile.frames.push(Frame { module: None, address: 0x1000 * (number + 1), exact: false, start: None, lines });
+        profile.frames.push(Frame { lines, ..Frame::new(None, 0x1000 * (number + 1), false) });
     }
     let main = profile.stacks.push(Stacks::ROOT, FrameId(0));
     for site in 0..sites as u32 {

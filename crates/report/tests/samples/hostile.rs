@@ -55,7 +55,7 @@ fn tables() -> Profile {
     let mut tables = Profile::default();
     for address in 0..4 {
         tables.stacks.push(Stacks::ROOT, FrameId(tables.frames.len() as u32));
-        tables.frames.push(Frame { module: None, address, exact: false, start: None, lines: Vec::new() });
+        tables.frames.push(Frame::new(None, address, false));
     }
     tables
 }

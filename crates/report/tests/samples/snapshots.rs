@@ -14,7 +14,7 @@ fn tables() -> Profile {
     let mut tables = Profile { command: vec!["server".into()], ..Profile::default() };
     tables.processes.push(Process { pid: 77, executable: "/bin/server".into(), ..Process::default() });
     for address in [0x10, 0x20, 0x30] {
-        tables.frames.push(Frame { module: None, address, exact: false, start: None, lines: Vec::new() });
+        tables.frames.push(Frame::new(None, address, false));
     }
     tables
 }

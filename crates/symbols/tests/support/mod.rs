@@ -56,7 +56,7 @@ pub fn profile(path: &Path) -> Profile {
 
 /// Adds a frame of the profile's first module.
 pub fn add(profile: &mut Profile, address: u64, exact: bool) -> FrameId {
-    profile.frames.push(Frame { module: Some(ModuleId(0)), address, exact, start: None, lines: Vec::new() });
+    profile.frames.push(Frame::new(Some(ModuleId(0)), address, exact));
     FrameId(profile.frames.len() as u32 - 1)
 }
 

@@ -86,6 +86,24 @@ fn beginnings_of_functions_come_back() {
     assert_eq!(read.frames.iter().map(|frame| frame.start).collect::<Vec<_>>(), expected);
 }
 
+/// Which of several functions of one code was called is not known on another machine either.
+#[test]
+fn names_of_one_code_come_back() {
+    let (mut profile, writer) = run(Writer::new(Vec::new(), &options()).unwrap(), 300);
+    let mut before = None;
+    for at in 0..profile.frames.len() {
+        let function = profile.strings.intern(&format!("grow<T{at}>"));
+        let frame = &mut profile.frames[at];
+        frame.lines = vec![Line { function, file: None, line: 0 }; at % 3];
+        frame.folded = before.filter(|_| at % 3 > 0);
+        before = [None, Some(function)][at % 2];
+    }
+    let folded = profile.frames.iter().filter(|frame| frame.folded.is_some()).count();
+    assert!(folded > 1 && folded < profile.frames.len());
+    let bytes = writer.unwrap().finish(&profile).unwrap();
+    assert_same(&profile, &read_bytes(&bytes).unwrap());
+}
+
 /// Names of templates have kilobytes, and a column has its limit.
 #[test]
 fn names_of_any_length_come_back() {

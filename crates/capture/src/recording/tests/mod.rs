@@ -127,7 +127,7 @@ fn assert_same(a: &Profile, b: &Profile) {
         let frame = &p.frames[i];
         let name = |id| p.strings.get(id).to_owned();
         let lines: Vec<_> = frame.lines.iter().map(|l| (name(l.function), l.file.map(name), l.line)).collect();
-        (frame.module, frame.address, frame.exact, lines)
+        (frame.module, frame.address, frame.exact, lines, frame.folded.map(name))
     };
     assert_eq!(a.frames.len(), b.frames.len());
     (0..a.frames.len()).for_each(|i| assert_eq!(frame(a, i), frame(b, i)));

@@ -162,7 +162,7 @@ pub fn build_story(steps: &[Step], close: bool, events: u64) -> Story {
     for thread in 0..THREADS {
         builder.ledger.add_thread(thread % PROCESSES, 1000 + thread);
     }
-    let frame = |address| Frame { module: None, address, exact: false, start: None, lines: Vec::new() };
+    let frame = |address| Frame::new(None, address, false);
     builder.ledger.catalog.frames = (0..PLACES).map(|place| frame(place.into())).collect();
     builder.stacks =
         (0..PLACES).map(|place| builder.ledger.catalog.stacks.push(Stacks::ROOT, FrameId(place))).collect();

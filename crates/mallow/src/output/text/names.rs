@@ -5,6 +5,7 @@ use mallow_report::names;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::look::Look;
+use super::units::count;
 
 /// A function's name: the qualified name alone, or all of it with `--full-names`.
 pub fn function(name: &str, look: &Look) -> String {
@@ -19,6 +20,23 @@ pub fn function_of(frame: &Frame, look: &Look) -> String {
 /// The same of a name.
 pub fn function_in_list(name: &str, keeps_arguments: bool, look: &Look) -> String {
     if keeps_arguments && !look.full_names { names::with_arguments(name) } else { function(name, look) }
+}
+
+/// Columns of a function's other name.
+const OTHER_NAME: usize = 48;
+
+/// What is said of a function whose code others share: `(or Vec<long>::grow and 3 more: one code)`, with all of them where names are
+/// full; None where it has its code for itself. Which of them was called is not known.
+pub fn one_code(function: &str, folded: &[String], look: &Look) -> Option<String> {
+    let (first, more) = folded.split_first()?;
+    if look.full_names {
+        return Some(format!("(or {}: one code)", folded.join(", or ")));
+    }
+    let forms: [fn(&str) -> String; 2] = [names::short, names::with_arguments];
+    let differs = forms.into_iter().find(|form| form(first) != form(function));
+    let other = elided(&differs.map_or_else(|| first.clone(), |form| form(first)), OTHER_NAME);
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", count(more.len() as u64)) };
+    Some(format!("(or {other}{more}: one code)"))
 }
 
 /// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording has several

@@ -3,7 +3,7 @@
 use mallow_report::analysis::{Frame, Stack};
 
 use super::look::Look;
-use super::names::{function, function_of, location};
+use super::names::{function, function_of, location, one_code};
 use super::page::{Line, Page};
 use super::units::{count, of};
 
@@ -23,7 +23,16 @@ fn placed(frame: &Frame, look: &Look) -> Line {
     let name = function_of(frame, look);
     let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
     let line = if frame.looked_past { Line::new().faint_name(name) } else { Line::new().strong_name(name) };
-    if at.is_empty() { line } else { line.plain(" ").plain(at) }
+    let line = if at.is_empty() { line } else { line.plain(" ").plain(at) };
+    with_one_code(line, &frame.function, &frame.folded, look)
+}
+
+/// The line, and the other functions that the code may be.
+pub fn with_one_code(line: Line, function: &str, folded: &[String], look: &Look) -> Line {
+    match one_code(function, folded, look) {
+        Some(others) => line.faint(format!(" {others}")),
+        None => line,
+    }
 }
 
 /// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load load.cc:88 ← main main.cc:12`
@@ -149,6 +158,28 @@ mod tests {
             &Look::default(),
         )
         .text()
+    }
+
+    #[test]
+    fn functions_of_one_code_are_named_beside_it() {
+        assert_eq!(
+            place(&["grow@a.h:4 = Table::resize(unsigned long)", "main@a.cc:7"]),
+            "grow a.h:4 (or Table::resize: one code) ← main a.cc:7"
+        );
+        // Arguments tell them apart.
+        let three = "Vec<int>::grow(int)@a.h:4 = Vec<long>::grow(int) = Vec<Row>::grow(int)";
+        let expected = "Vec<int>::grow a.h:4 (or Vec<long>::grow and 1 more: one code) ← main a.cc:7";
+        assert_eq!(place(&[three, "main@a.cc:7"]), expected);
+        // An inlined function is compiled there, in one of them.
+        assert_eq!(
+            place(&["copy@a.h:9 | grow@a.h:4 = resize", "main@a.cc:7"]),
+            "copy a.h:9 ← grow a.h:4 ← main a.cc:7"
+        );
+        // What hands out memory is looked past.
+        assert_eq!(
+            place(&["operator new(unsigned long) = operator new[](unsigned long)", "load@a.cc:7"]),
+            "load a.cc:7"
+        );
     }
 
     #[test]

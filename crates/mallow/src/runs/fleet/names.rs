@@ -76,7 +76,7 @@ impl Names {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
                     let id = FrameId(self.known.frames.len() as u32);
-                    self.known.frames.push(Frame { module: Some(module), lines: Vec::new(), ..*frame });
+                    self.known.frames.push(Frame::new(Some(module), frame.address, frame.exact));
                     *new.insert(id)
                 }
             };
@@ -94,8 +94,9 @@ impl Names {
             let file = line.file.map(|file| strings.intern(texts.get(file)));
             lines.push(Line { function, file, line: line.line });
         }
+        let folded = known.folded.map(|folded| strings.intern(texts.get(folded)));
         if let Some(frame) = profile.frames.get_mut(to) {
-            (frame.lines, frame.start) = (lines, known.start);
+            (frame.lines, frame.start, frame.folded) = (lines, known.start, folded);
         }
     }
 }
@@ -114,13 +115,7 @@ mod tests {
 
     fn profile(build_id: &[u8], addresses: &[u64]) -> Profile {
         let module = Module { path: "/none/such".to_owned(), build_id: build_id.to_vec() };
-        let frame = |address: &u64| Frame {
-            module: Some(ModuleId(0)),
-            address: *address,
-            exact: false,
-            start: None,
-            lines: Vec::new(),
-        };
+        let frame = |address: &u64| Frame::new(Some(ModuleId(0)), *address, false);
         Profile { modules: vec![module], frames: addresses.iter().map(frame).collect(), ..Profile::default() }
     }
 

@@ -15,6 +15,7 @@ use crate::runs::watch::headline::headline;
 fn frame(function: &str, file: Option<&str>, line: u32) -> Frame {
     Frame {
         function: function.to_owned(),
+        folded: Vec::new(),
         file: file.map(str::to_owned),
         line: file.map(|_| line),
         module: Some("/usr/bin/server".to_owned()),

@@ -372,6 +372,7 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Compa
         let before = if op == Op::After { None } else { before.next() };
         let after = if op == Op::Before { None } else { after.next() };
         let of_op = match (op, before, after) {
+            (Op::Renamed, Some(from), Some(to)) if costs.joint.are_one_code(*from, *to) => [None, None],
             (Op::Renamed, Some(from), Some(to)) if costs.joint.may_be_renamed(*from, *to) => {
                 [Some(Why::Renamed { from: text(from), to: text(to) }), None]
             }

@@ -67,6 +67,22 @@ mod tests {
         b.profile
     }
 
+    /// Which name of one code is shown depends on what else the linker found to be the same.
+    #[test]
+    fn another_name_of_one_code_is_no_other_function() {
+        let rules = Default::default();
+        let options = DiffOptions { by: Measure::Allocations, rules, min: 0, limit: 99, any_measure: false, places: 9 };
+        let print = "_IO_fputs!libc.so.6";
+        let renamed = |before: &str, after: &str| {
+            let report = diff(&program(print, before), &program(print, after), options);
+            assert_eq!((report.only_before.rows_in_all, report.only_after.rows_in_all), (0, 0));
+            report.renamed.len()
+        };
+        assert_eq!(renamed("parse", "read"), 1);
+        assert_eq!([renamed("parse = read", "read"), renamed("parse", "read = parse = scan")], [0, 0]);
+        assert_eq!(renamed("parse = scan", "read"), 1);
+    }
+
     #[test]
     fn two_functions_of_the_c_library_are_two() {
         let rules = Default::default();

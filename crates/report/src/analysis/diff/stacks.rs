@@ -49,6 +49,8 @@ pub(crate) struct Joint<'a> {
     texts: Vec<String>,
     /// By token: which is of the program's own.
     own: Vec<bool>,
+    /// Functions of one code: the smaller token first.
+    folded: FxHashSet<(Token, Token)>,
     /// Caller and function; the two roots are their own callers.
     nodes: Vec<(NodeId, Token)>,
     /// The node of each stack, of both sides.
@@ -73,6 +75,7 @@ impl<'a> Joint<'a> {
         // Functions are many times as many as texts where lines are kept apart.
         let mut known: FxHashMap<String, u32> = FxHashMap::default();
         let mut own: Vec<bool> = Vec::new();
+        let mut folded: Vec<(u32, String)> = Vec::new();
         let mut tokens: [Vec<Box<[Option<Token>]>>; 2] = Default::default();
         for side in [BEFORE, AFTER] {
             let mut of_function: FxHashMap<(FunctionId, bool, u32), Option<u32>> = FxHashMap::default();
@@ -86,6 +89,9 @@ impl<'a> Joint<'a> {
                         let token = *known.entry(text(side, step)?).or_insert(next);
                         own.resize(own.len().max(token as usize + 1), false);
                         own[token as usize] |= step.kind == FunctionKind::Own;
+                        let others = functions[side].folded(step.function);
+                        let others = others.iter().filter_map(|name| Some(function(name, rules)?.into_owned()));
+                        folded.extend(others.map(|name| (token, name)));
                         Some(token)
                     });
                     token.map(Token)
@@ -104,6 +110,12 @@ impl<'a> Joint<'a> {
             *token = Token(number[token.0 as usize]);
         }
         let own = texts.iter().map(|(_, old)| own[*old as usize]).collect();
+        let pair = |(token, other): &(u32, String)| {
+            let other = texts.binary_search_by(|(text, _)| text.cmp(other)).ok()?;
+            let (one, other) = (Token(number[*token as usize]), Token(other as u32));
+            Some((one.min(other), one.max(other)))
+        };
+        let folded = folded.iter().filter_map(pair).collect();
         let [before, after] = functions;
         let [tokens_before, tokens_after] = tokens;
         let [shared_before, shared_after] = shared;
@@ -114,6 +126,7 @@ impl<'a> Joint<'a> {
             ],
             texts: texts.into_iter().map(|(text, _)| text).collect(),
             own,
+            folded,
             nodes: vec![(ROOT, NO_TOKEN), (CUT_ROOT, NO_TOKEN)],
             places: Default::default(),
         };
@@ -263,6 +276,11 @@ impl<'a> Joint<'a> {
     pub fn may_be_renamed(&self, before: Token, after: Token) -> bool {
         let of_c = |token| !self.is_own(token) && !self.text(token).contains([':', '.', ' ', '<']);
         !(of_c(before) && of_c(after))
+    }
+
+    /// Whether two functions have one code in a build: which of its names is shown is chance.
+    pub fn are_one_code(&self, one: Token, other: Token) -> bool {
+        self.folded.contains(&(one.min(other), one.max(other)))
     }
 
     /// How many functions there are; tokens are below it.

@@ -295,7 +295,7 @@ fn named(sites: &[SiteCount]) -> (Profile, BTreeMap<StackId, Vec<usize>>) {
             });
             let frame = *frames.entry((name, module)).or_insert_with(|| {
                 let line = Line { function: profile.strings.intern(name), file: None, line: 0 };
-                profile.frames.push(Raw { module: module_id, address: 0, exact: true, start: None, lines: vec![line] });
+                profile.frames.push(Raw { lines: vec![line], ..Raw::new(module_id, 0, true) });
                 FrameId(profile.frames.len() as u32 - 1)
             });
             profile.stacks.push(caller, frame)

@@ -85,13 +85,7 @@ fn build(file: File) -> Result<Foreign, FormatError> {
             }
             let lines = functions.iter().filter_map(|&index| frames[index as usize].to_line(&mut builder)).collect();
             let module = text.module.map(|path| builder.module(path));
-            stack.push(builder.frame(Frame {
-                module,
-                address: text.address.unwrap_or(0),
-                exact: true,
-                start: None,
-                lines,
-            }));
+            stack.push(builder.frame(Frame { lines, ..Frame::new(module, text.address.unwrap_or(0), true) }));
         }
         let site = builder.stack(stack.iter().copied())?;
         let Counts { allocations, allocated_bytes, .. } = point.counts;

@@ -42,9 +42,8 @@ impl Raw {
         self.stack.clear();
         for text in addresses.split(u8::is_ascii_whitespace).filter(|text| !text.is_empty()) {
             let Some(address) = hexadecimal(text) else { return Ok(None) };
-            let frame = *self.frames.entry(address).or_insert_with(|| {
-                self.builder.add_frame(Frame { module: None, address, exact: false, start: None, lines: Vec::new() })
-            });
+            let frame =
+                *self.frames.entry(address).or_insert_with(|| self.builder.add_frame(Frame::new(None, address, false)));
             self.stack.push(frame);
             if self.stack.len() > DEPTH {
                 break;

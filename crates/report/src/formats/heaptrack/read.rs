@@ -236,8 +236,7 @@ impl Reader {
             None => (None, address),
         };
         // heaptrack has gone back into the call already.
-        let frame =
-            self.builder.frame(Frame { module, address: address_in, exact: true, start: None, lines: Vec::new() });
+        let frame = self.builder.frame(Frame::new(module, address_in, true));
         self.by_address.insert(address, frame);
         frame
     }
@@ -259,7 +258,7 @@ impl Reader {
         };
         // Its own writer's go back to what they were.
         let (address, exact) = if self.calls { (address.wrapping_add(1), false) } else { (address, true) };
-        self.frames.push(self.builder.add_frame(Frame { module, address, exact, start: None, lines }));
+        self.frames.push(self.builder.add_frame(Frame { lines, ..Frame::new(module, address, exact) }));
         Ok(())
     }
 

@@ -206,7 +206,7 @@ impl<'t, 'a> Locations<'t, 'a> {
         let module = module.map(|(module, _)| module);
         // Its own writer's go back to what they were.
         let (address, exact) = if self.calls { (address.wrapping_add(1), false) } else { (address, true) };
-        let frame = builder.add_frame(Frame { module, address, exact, start: None, lines: named });
+        let frame = builder.add_frame(Frame { lines: named, ..Frame::new(module, address, exact) });
         self.frames.insert(self.location.id, frame);
         Ok(())
     }

@@ -193,13 +193,7 @@ impl<'a> Reader<'a> {
         let lines = name.map(|name| Line { function: self.builder.profile.strings.intern(name), file: None, line: 0 });
         // A name stands for all calls in its function, or the same stack would be many.
         let address = if lines.is_some() { 0 } else { frame.address };
-        Some(self.builder.frame(Frame {
-            module,
-            address,
-            exact: false,
-            start: None,
-            lines: lines.into_iter().collect(),
-        }))
+        Some(self.builder.frame(Frame { lines: lines.into_iter().collect(), ..Frame::new(module, address, false) }))
     }
 
     fn process(&mut self, pid: Option<u32>, comm: &str, at_ns: u64) -> ProcessId {
