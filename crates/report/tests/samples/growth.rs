@@ -247,3 +247,40 @@ fn growth_and_byte_seconds_have_intervals_that_cover() {
         (server.book.site(&[StackId(LEAK)]).byte_seconds, MEBIBYTE * 40.0 * 40.0 / 2.0)
     });
 }
+
+/// Runs of a program in which some look called this site one of these, of looks every five seconds.
+fn runs_called(runs: u64, seconds: u64, habits: &[Habit], called: &[Verdict]) -> f64 {
+    let is_called = |seed: u64| {
+        let mut server = Server::new(7000 + seed, habits);
+        (5..=seconds).step_by(5).any(|now| {
+            server.run_until(now);
+            called.contains(&server.book.site(&[StackId(LEAK)]).growth.verdict)
+        })
+    };
+    (0..runs).filter(|&seed| is_called(seed)).count() as f64
+}
+
+/// What is said to slow down, or to grow in steps, is significant as growth itself is: 1 program in 100, over all looks.
+#[test]
+fn a_constant_leak_is_seldom_said_to_slow_down() {
+    const RUNS: u64 = 400;
+    let churn = habit(12, 30_000, 1.0 * MEBIBYTE, Life::Short(1.0));
+    for rate in [0.5, 2.0, 8.0] {
+        let leak = habit(LEAK, 1000, rate * MEBIBYTE, Life::Forever);
+        let wrong = runs_called(RUNS, 120, &[leak, churn], &[Verdict::Slowing, Verdict::Uneven]);
+        println!("{rate} MiB/s: said to slow down or to grow in steps in {wrong} of {RUNS} runs");
+        // 4 are expected at the most; more than 10 have a chance of 0.3 %.
+        assert!(wrong <= 10.0, "{rate} MiB/s: {wrong} of {RUNS}");
+    }
+}
+
+/// A cache that needs ever less is said to slow down before it looks like a leak, and one that is full as well.
+#[test]
+fn a_cache_that_fills_is_said_to_slow_down() {
+    for life in [Life::Filling(30.0), Life::Filling(60.0), Life::Queue(60.0)] {
+        let cache = habit(LEAK, 1000, 4.0 * MEBIBYTE, life);
+        let (slows, grows) = (&[Verdict::Slowing][..], &[Verdict::Growing][..]);
+        assert_eq!(runs_called(20, 180, &[cache], slows), 20.0);
+        assert_eq!(runs_called(20, 400, &[cache], grows), 0.0);
+    }
+}

@@ -59,11 +59,12 @@ pub enum Verdict {
     Steady,
     /// More goes than comes.
     Shrinking,
-    /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that.
+    /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that; or it grows, and whether
+    /// that fades may be chance.
     Undecided,
-    /// It grew in steps.
+    /// It grew in steps, significantly.
     Uneven,
-    /// It grew less and less, or has stopped: a cache that fills up, or a population that gathers.
+    /// It grew less and less, or has stopped, significantly: a cache that fills up, or a population that gathers.
     Slowing,
     /// It grows, and it is too early to say whether it will end.
     SoFar,
@@ -110,12 +111,27 @@ pub struct Said {
     stopped: bool,
     /// Samples of other sites a second; None: too few to tell.
     traffic: Option<f64>,
-    /// Whether lasting growth would look like this by chance as seldom as no growth looks like growth.
-    refutes: bool,
+    /// More goes than comes, significantly.
+    shrinks: bool,
+    /// What lasting growth would look like by chance as seldom as no growth looks like growth.
+    against: Against,
+    /// How seldom that is.
+    rare: f64,
+    /// Nobody says yet that growth lasts.
+    early: bool,
     /// Blocks that came into, and went out of, the settled ones, as many as would be as sure if all had the weight `weight`.
     came: f64,
     went: f64,
     weight: f64,
+}
+
+/// Significant evidence that growth, if there is any, is not lasting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Against {
+    /// It fades, has stopped, or its blocks die.
+    slows: bool,
+    /// A third of the time has next to nothing of it.
+    steps: bool,
 }
 
 impl Said {
@@ -126,6 +142,7 @@ impl Said {
             let [short, long] = [said[shorter], said[shorter + 1]];
             if short.growth.verdict >= Verdict::SoFar && long.growth.verdict == Verdict::Slowing {
                 said[shorter].growth.verdict = Verdict::Slowing;
+                said[shorter].against.slows |= long.against.slows;
             }
             let idle = short.traffic.zip(long.traffic).map_or(1.0, |(now, usual)| (now / usual).min(1.0));
             let usual = long.growth.bytes_per_hour.value * idle;
@@ -133,24 +150,40 @@ impl Said {
                 short.stopped || short.growth.bytes_per_hour.high.is_some_and(|high| high < STOPPED.0 * usual);
             if stopped && long.growth.verdict >= Verdict::SoFar {
                 said[shorter + 1].growth.verdict = Verdict::Slowing;
+                let rate = long.growth.bytes_per_hour.value;
+                said[shorter + 1].against.slows |= short.refutes(rate, long.weight, long.traffic, short.rare);
             }
         }
+        let early = said[CLOCKS - 1].early;
         // Among clocks that see growth, the one that is surest. Of the others the longest that has a verdict, whatever
         // it says: the one that happens to see most would be chosen for its chance.
         let rank = |growth: &Growth| match growth.rank().0 {
             Verdict::Unknown => (Verdict::Unknown, f64::from(growth.verdict != Verdict::Unknown)),
             verdict => (verdict, -growth.chance),
         };
-        let said = said.into_iter().map(|said| said.growth);
-        let better = |best: Growth, next: Growth| {
-            let (was, is) = (rank(&best), rank(&next));
+        let better = |best: Self, next: Self| {
+            let (was, is) = (rank(&best.growth), rank(&next.growth));
             if is.0 > was.0 || is.0 == was.0 && (is.1 > was.1 || is.0 == Verdict::Unknown && is.1 == was.1) {
                 next
             } else {
                 best
             }
         };
-        said.reduce(better).unwrap_or_default()
+        let said = said.into_iter().reduce(better).unwrap_or_default();
+        Growth { verdict: said.verdict(early), ..said.growth }
+    }
+
+    /// The criteria of lasting growth are sensitive: in a first verdict, a false alarm is worse than a late one. A constant leak of some
+    /// dozens of blocks fails them in one of six looks. So growth that fails them is only then said to slow down, or to come in
+    /// steps, if that is significant.
+    fn verdict(&self, early: bool) -> Verdict {
+        match (self.growth.verdict, self.against) {
+            (Verdict::Slowing | Verdict::Uneven, Against { slows: true, .. }) => Verdict::Slowing,
+            (Verdict::Slowing | Verdict::Uneven, Against { steps: true, .. }) => Verdict::Uneven,
+            (Verdict::Slowing | Verdict::Uneven, _) if early => Verdict::SoFar,
+            (Verdict::Slowing | Verdict::Uneven, _) => Verdict::Undecided,
+            (verdict, _) => verdict,
+        }
     }
 
     /// What other sites allocate, in samples a second, as far as it is known.
@@ -166,7 +199,7 @@ impl Said {
     /// Whether the blocks of this clock's time are evidence against growth at half of a rate that was found before, in bytes an
     /// hour, as strong as a chance of `rare` is. `weight`: of one of its blocks. `usual`: what other sites allocated then.
     pub fn refutes(&self, bytes_per_hour: f64, weight: f64, usual: Option<f64>, rare: f64) -> bool {
-        if self.refutes {
+        if self.shrinks || self.against.slows || self.against.steps {
             return true;
         }
         let weight = weight.max(self.weight);
@@ -346,11 +379,12 @@ impl Lives {
         }
         let others = self.others(traffic);
         let stopped = grows && self.stopped(from, to, &others, STOPPED.1);
+        let early = clock.width_ns() * u64::from(to - first) < asked.warm_up_ns;
         let verdict = match bytes_per_hour.interval() {
             None => Verdict::Unknown,
             Some((low, _)) if low > 0.0 && grows => match self.lasts(first, from, to, &others) {
                 _ if stopped => Verdict::Slowing,
-                Verdict::Growing if clock.width_ns() * u64::from(to - first) < asked.warm_up_ns => Verdict::SoFar,
+                Verdict::Growing if early => Verdict::SoFar,
                 verdict => verdict,
             },
             Some((_, high)) if high < 0.0 && shrinks => Verdict::Shrinking,
@@ -362,42 +396,42 @@ impl Lives {
         let needed_samples = if bytes_per_hour.enough() { 0 } else { flow.needed(asked.heaviest) };
         let growth = Growth { verdict, bytes_per_hour, chance, over_ns, needed_samples };
         let (came, went) = whole(&flow);
-        let refutes = shrinks || self.refutes((first, from, to), &others, CHANCE / asked.tests);
-        Said { growth, stopped, traffic, refutes, came, went, weight: flow.weight() }
+        let rare = CHANCE / asked.tests;
+        let against = self.against((first, from, to), &others, rare);
+        Said { growth, stopped, traffic, shrinks, against, rare, early, came, went, weight: flow.weight() }
     }
 
     /// Whether growth, if there is any, fails to be lasting by more than chance: as [`Lives::lasts`] decides, and [`Lives::stopped`],
     /// but on evidence that lasting growth shows by chance less often than `rare`.
-    fn refutes(&self, (first, from, to): (u32, u32, u32), others: &Traffic, rare: f64) -> bool {
+    fn against(&self, (first, from, to): (u32, u32, u32), others: &Traffic, rare: f64) -> Against {
         let flow = self.flow(from, to);
         if flow.net() <= 0.0 {
-            return false;
+            return Against::default();
         }
         let weight = flow.weight();
         let (died, lived) = self.dying(from, to);
         let (died, lived) = (died / weight, lived / weight);
-        if lived > 0.0 && died > DYING * lived && gamma_lr(died, DYING * lived) < rare {
-            return true;
-        }
-        if self.stopped(from, to, others, rare) {
-            return true;
-        }
+        let dies = || lived > 0.0 && died > DYING * lived && gamma_lr(died, DYING * lived) < rare;
         let blocks = flow.net() / weight;
         let is_short = |(n, share): (u32, f64)| {
             let third = (to - from) / 3;
             let part = self.flow(from + n * third, from + (n + 1) * third).net().max(0.0) / weight;
             part < PART * blocks * share && beta_reg(blocks - part, part + 1.0, 1.0 - share) < rare
         };
-        if (0..3).zip(self.shares(from, to, others)).any(is_short) {
-            return true;
-        }
+        let steps = (0..3).zip(self.shares(from, to, others)).any(is_short);
+        let slows = dies() || self.stopped(from, to, others, rare) || self.fades((first, to), others, rare);
+        Against { slows, steps }
+    }
+
+    /// Whether what came and stayed came so much earlier than later that even growth would do that less often than `rare`.
+    fn fades(&self, (first, to): (u32, u32), others: &Traffic, rare: f64) -> bool {
+        // Without what happens at the very start.
         let early = first + (to - first).div_ceil(8);
         let (came, went) = whole(&self.flow(early, to));
         let blocks = (came - went) * (came - went) / (came + went);
-        came > went
-            && self
-                .middles(early, to, others)
-                .all(|middle| middle < EVEN_MIDDLE.0 && below((0.5 - middle) / EVEN_MIDDLE.1 * blocks.sqrt()) < rare)
+        let is_early =
+            |middle: f64| middle < EVEN_MIDDLE.0 && below((0.5 - middle) / EVEN_MIDDLE.1 * blocks.sqrt()) < rare;
+        came > went && self.middles(early, to, others).all(is_early)
     }
 
     /// The places of the middle of growth: by the clock, and by what other sites allocated, as far as that is known.
