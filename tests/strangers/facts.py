@@ -159,6 +159,7 @@ def of_place(place, word, whole, names):
         "amount": place[word],
         "share": share(place[word], whole),
         "times": place.get("heads") or place.get("live"),
+        "held": (place.get("live") or 0) - place["heads"] if place.get("heads") else 0,
         "sites": place["sites"],
         **names,
     }

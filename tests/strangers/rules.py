@@ -72,7 +72,10 @@ CAUSES = [
     + LARGEST % "leak_causes_in_all",
 ]
 
-PLACE = r"{share:share} (?:{bytes:amount}|{count:amount})(?: (?:{count:times} times|once))? (?![0-9,.]+ [kMG]?B\b).+"
+PLACE = (
+    r"{share:share} (?:{bytes:amount}|{count:amount})(?: (?:{count:times} times|once)(?:, {count:held} held)?)?"
+    r" (?![0-9,.]+ [kMG]?B\b).+"
+)
 
 INSIGHT = r"(?:{share:malloc_share} of malloc's time|{share:peak_share} of the peak) .+"
 

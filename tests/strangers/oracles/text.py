@@ -258,13 +258,17 @@ def _verdict(line, document):
 def _is_free_text(line, section):
     """Remedies below insights, names of files, the command: no amounts that JSON has under one key."""
     indented = line.startswith("          ")
-    is_sentence = re.match(r"(No names of|No source lines of|Incomplete: |Counted: |  Not scanned)", line)
+    is_sentence = re.match(NAMES + r"|Incomplete: |Counted: |  Not scanned", line)
     return (
         indented
         or section in ("Best insight", "Insights", "Processes")
         or bool(is_sentence)
         or not re.search(r"\d", line)
     )
+
+
+NAMES = "No names of|No source lines of|Few names of"
+"""What is said of a file whose names are missing."""
 
 
 # ---- leaks
@@ -280,7 +284,7 @@ def leaks_sentences(recording):
     whole = sum(cause["live_bytes"] for cause in causes)
     row = 0
     for line in paragraphs(recording.leaks):
-        if line.startswith("    ") or line.startswith("Incomplete: "):
+        if line.startswith("    ") or line.startswith("Incomplete: ") or re.match(NAMES, line):
             continue
         said = read(rules.LEAK, line)
         if line.startswith("No block was lost."):

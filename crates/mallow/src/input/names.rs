@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mallow_profile::Module;
+use mallow_report::analysis::Frame;
 use mallow_symbols::{ModuleSummary, NameSource, Note, missing_debug_file, remedies};
 use serde::Serialize;
 
@@ -11,8 +12,11 @@ use serde::Serialize;
 pub struct MissingNames {
     /// Its path.
     pub module: String,
-    /// True where functions have no names either.
+    /// True where most functions have no names either.
     pub without_functions: bool,
+    /// True where some functions have names.
+    #[serde(skip)]
+    pub some_functions: bool,
     /// True where the names of inlined functions alone are missing: they are in a file that several modules share.
     pub without_inlined: bool,
     /// What was found, in words.
@@ -40,7 +44,8 @@ impl MissingNames {
         let mut found = remedies(&asked).into_iter();
         let of = |(module, summary): (&Module, &ModuleSummary)| Self {
             module: module.path.clone(),
-            without_functions: summary.named == 0,
+            without_functions: summary.named < summary.frames.div_ceil(2),
+            some_functions: summary.named > 0,
             without_inlined: summary.located > 0,
             found: why(summary),
             remedy: summary.remedy.clone().or_else(|| found.next().flatten()),
@@ -65,7 +70,8 @@ impl MissingNames {
 
     /// As one line.
     pub fn line(&self) -> String {
-        format!("No {} of {}: {}{}", self.what(), self.module, self.found, self.remedies())
+        let what = if self.has_few() { "Few names".to_owned() } else { format!("No {}", self.what()) };
+        format!("{what} of {}: {}{}", self.module, self.found, self.remedies())
     }
 
     /// What is missing and what brings it, of a file that was named before.
@@ -73,9 +79,21 @@ impl MissingNames {
         format!("{}{}", self.what(), self.remedies())
     }
 
+    /// Whether one of these functions is an address in this file, and something would bring its name.
+    pub fn is_of_addresses<'f>(&self, functions: impl IntoIterator<Item = &'f Frame>) -> bool {
+        let brings = self.fetch.is_some() || self.remedy.is_some();
+        brings
+            && functions.into_iter().any(|function| !function.named && function.module.as_deref() == Some(&self.module))
+    }
+
+    fn has_few(&self) -> bool {
+        self.without_functions && self.some_functions && !self.without_inlined
+    }
+
     fn what(&self) -> &'static str {
         match (self.without_functions, self.without_inlined) {
             (_, true) => "names of inlined functions",
+            (true, _) if self.has_few() => "most names",
             (true, _) => "names",
             (false, _) => "source lines",
         }
@@ -158,7 +176,7 @@ mod tests {
             [
                 "No source lines of /a: symbol table, no debug information; this brings them",
                 "No names of /c: not readable: an object file",
-                "No source lines of /d: dynamic symbols alone; a build with -g that is not stripped afterwards brings them",
+                "Few names of /d: dynamic symbols alone; a build with -g that is not stripped afterwards brings them",
                 "No names of inlined functions of /e: no supplementary debug file ../e.dwz; ../e.dwz brings them",
             ]
         );

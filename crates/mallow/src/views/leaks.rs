@@ -1,5 +1,6 @@
 //! `mallow leaks`: what was live at the end, by cause.
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,6 +9,7 @@ use mallow_profile::Quantity;
 use mallow_report::analysis::{LeakCause, LeakOptions, LeakState, LeakStates, Leaks, Suppressions, leaks_with};
 
 use crate::flags::{LeakState as Only, LeaksFlags};
+use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
@@ -29,6 +31,8 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let state = state(flags, &recording)?;
     let in_state = |state, limit| in_state(flags, &recording, &suppressions, state, limit);
     let mut report = in_state(state, limit);
+    // The first cause is the same with any limit.
+    let hint = OnceCell::new();
     let text = |report: &Leaks, limit: usize| {
         let is_divided =
             flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(LeakStates::has_scan);
@@ -39,10 +43,10 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
             causes(report, "cause", (&look, flags.stacks), more, &mut page);
             return recording.above(&page.into_text(), &look);
         }
-        if is_divided {
-            let lost = in_state(Some(LeakState::Lost), limit);
-            body(&lost, Some(LeakState::Lost), (&look, flags.stacks), limit, &mut page);
-            leak_states::others(&lost, &in_state(Some(LeakState::Reachable), 0), &look, &mut page);
+        let lost = is_divided.then(|| in_state(Some(LeakState::Lost), limit));
+        if let Some(lost) = &lost {
+            body(lost, Some(LeakState::Lost), (&look, flags.stacks), limit, &mut page);
+            leak_states::others(lost, &in_state(Some(LeakState::Reachable), 0), &look, &mut page);
         } else {
             body(report, state, (&look, flags.stacks), limit, &mut page);
         }
@@ -50,6 +54,10 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         if state.is_none() {
             leak_states::unscanned(report, is_divided, &look, &mut page);
             leak_states::at_exec(report, &look, &mut page);
+        }
+        if let Some(hint) = hint.get_or_init(|| nameless(lost.as_ref().unwrap_or(report), &recording)) {
+            page.gap();
+            page.hanging(Line::new(), hint);
         }
         recording.above(&page.into_text(), &look)
     };
@@ -184,6 +192,13 @@ fn notes(report: &Leaks, look: &Look, page: &mut Page) {
         page.gap();
         page.sentence(Line::new().warning("Some blocks may have been freed by events that could not be recorded."));
     }
+}
+
+/// What brings the names of the first cause's file, if that cause is an address.
+fn nameless(report: &Leaks, recording: &Recording) -> Option<String> {
+    let first = report.causes.leak_causes.first()?.frame.as_ref().filter(|frame| !frame.named)?;
+    let lacking = recording.lacking(&[first.module.as_deref()?]);
+    lacking.iter().find(|missing| missing.is_of_addresses([first])).map(MissingNames::line)
 }
 
 /// `192 B, 100.0 %: one leak, 3 times; allocated 5 ms before the end`

@@ -2,7 +2,7 @@
 //! line. `report --all` has the rest.
 
 use mallow_profile::Quantity;
-use mallow_report::analysis::{Largest, LeakCause, Measure};
+use mallow_report::analysis::{Frame, Largest, LeakCause, Measure};
 
 use super::report_document::{ReportDocument, has};
 use super::report_text::{places, processes, show_unscanned, title, totals};
@@ -68,11 +68,8 @@ pub fn text(document: &ReportDocument, look: &Look) -> String {
     let look = &Look { modules: document.overview.has_several_programs(), ..*look };
     let rows = look.height.unwrap_or(ROWS).saturating_sub(OTHER_ROWS);
     // The answer is an address, and one command may make it a name.
-    let command = |missing: &MissingNames| {
-        missing.fetch.is_some()
-            || missing.remedy.is_some() && missing.without_functions && begins_with_an_address(document)
-    };
-    let hinted = document.missing_names.first().is_some_and(command);
+    let command = |missing: &&MissingNames| missing.fetch.is_some() || missing.is_of_addresses(leading(document));
+    let hinted = hints(document).next().filter(command).is_some();
     let mut parts = Parts { hints: usize::from(hinted), ..Parts::default() };
     let mut best = of_parts(document, look, &parts);
     for step in STEPS {
@@ -86,18 +83,26 @@ pub fn text(document: &ReportDocument, look: &Look) -> String {
     best
 }
 
-/// Has the largest place of the first list no name?
-fn begins_with_an_address(document: &ReportDocument) -> bool {
+/// The first row of each list that the page begins with.
+fn leading(document: &ReportDocument) -> impl Iterator<Item = &Frame> {
     let lists = &document.overview.largest;
     let first = [Measure::Peak, Measure::Allocations].iter().find_map(|by| {
         let list = lists.iter().find(|list| list.by == *by && !list.largest.is_empty())?;
         list.largest.first()?.frame.as_ref()
     });
-    first.is_some_and(|frame| !frame.named)
+    let leak = document.worst_leaks().0.leak_causes.first().and_then(|cause| cause.frame.as_ref());
+    first.into_iter().chain(leak)
+}
+
+/// What brings names that are missing, that of the leading rows first.
+fn hints(document: &ReportDocument) -> impl Iterator<Item = &MissingNames> {
+    let leads = |missing: &&MissingNames| missing.is_of_addresses(leading(document));
+    let (first, others): (Vec<_>, Vec<_>) = document.missing_names.iter().partition(leads);
+    first.into_iter().chain(others)
 }
 
 fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
-    let ReportDocument { overview: report, insights: all, missing_names, .. } = document;
+    let ReportDocument { overview: report, insights: all, .. } = document;
     let (leaks, _) = document.worst_leaks();
     let mut page = Page::new(*look);
     title(document, Line::new().faint("; --all shows more"), &mut page);
@@ -130,7 +135,7 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     if let Some(line) = report.origin.as_ref().and_then(coverage::missing) {
         page.line(line);
     }
-    for hint in missing_names.iter().take(parts.hints) {
+    for hint in hints(document).take(parts.hints) {
         page.hanging(Line::new(), &hint.line());
     }
     verdict::show_line(document, look, &mut page);
@@ -164,7 +169,12 @@ fn live(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
         let LeakCause { frame, by, through, live, heads, sites, largest_site, .. } = cause;
         let called = (by.as_deref(), through.as_deref());
         let leaks = if *heads > 0 { *heads } else { live.live };
-        let times = if has(report, Quantity::Live) { times(leaks) } else { String::new() };
+        // Bytes are those of all of them.
+        let held = match live.live.saturating_sub(leaks) {
+            0 => String::new(),
+            held => format!(", {} held", count(held)),
+        };
+        let times = if has(report, Quantity::Live) { times(leaks) + &held } else { String::new() };
         table.row([
             Line::new().plain(percent(live.live_bytes, all.live_bytes)),
             Line::new().plain(bytes(live.live_bytes, look.exact)),
@@ -238,8 +248,9 @@ mod tests {
             }
             let mut document = ReportDocument::without_hints(&b.profile, PLACES, INSIGHTS);
             document.missing_names = vec![MissingNames {
-                module: "/usr/bin/git".to_owned(),
+                module: "/usr/lib/git".to_owned(),
                 without_functions: true,
+                some_functions: true,
                 without_inlined: false,
                 found: "dynamic symbols alone".to_owned(),
                 remedy: Some("apt install git-dbgsym".to_owned()),
