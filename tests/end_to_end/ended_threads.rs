@@ -116,6 +116,14 @@ fn a_forked_child_has_no_threads_of_its_parent() {
     assert_eq!(recorded(&[], &["fork"]), expected(&rows));
 }
 
+/// The process lives, and is scanned, as long as any of its threads lives.
+#[test]
+fn a_process_outlives_its_first_thread() {
+    assert_eq!(recorded(&[], &["main-ends"]), expected(&[("kept_by_main", 1), ("kept_after_main", 20)]));
+    let (report, _, _, err) = guarded(&["--leaks"], &[program("ended_threads").to_str().expect("a path"), "main-ends"]);
+    assert_eq!((errors(&report).len(), &report["searched"]), (0, &serde_json::json!(1)), "{report} {err}");
+}
+
 #[test]
 fn guard_finds_what_ended_threads_left() {
     let target = program("ended_threads");

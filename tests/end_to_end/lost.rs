@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use harness::{Outcome, Run, RunDirectories, directory, mallow, program};
+use harness::{Outcome, Run, RunDirectories, directory, library, mallow, program};
 use serde_json::Value;
 
 use crate::watch_harness::until;
@@ -101,6 +101,45 @@ fn an_object_that_refers_to_itself_is_a_cycle() {
     let all = leaks(place.path(), &[]);
     let cycles = all["lost_cycles"].as_array().expect("cycles");
     assert_eq!((cycles.len(), cycles[0]["count"].as_u64(), cycles[0]["blocks"].as_u64()), (1, Some(50), Some(50)));
+}
+
+/// Blocks that `leaks` with this option has of each function, by the start of the function's name; and its text.
+fn recorded(name: &str, arguments: &[&str], functions: &[&str], states: &[&str]) -> (Vec<Vec<u64>>, Value, String) {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "--scan-all", "-o", "l.mallow", "--"]);
+    let run = run.arg(program(name)).args(arguments).limit(Duration::from_secs(120)).go();
+    assert_eq!(run.status, 0, "{}{}", run.out(), run.err());
+    let of = |all: &Value, function: &str| {
+        let sites = all["sites"].as_array().expect("sites").iter();
+        let has = |site: &&Value| site.to_string().contains(&format!("\"{function}"));
+        sites.filter(has).map(|site| site["live"].as_u64().expect("a number")).sum()
+    };
+    let found = states.iter().map(|state| {
+        let all = leaks(place.path(), &["--only", state]);
+        functions.iter().map(|function| of(&all, function)).collect()
+    });
+    let text = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
+    (found.collect(), leaks(place.path(), &[]), text)
+}
+
+/// The frame of a coroutine has its own address in it, which no weak reference would mend.
+#[test]
+fn a_frame_of_a_coroutine_is_no_cycle() {
+    let (found, all, text) = recorded("lost_coroutines", &[], &["lost_frame", "lost_cycle"], &["lost"]);
+    assert_eq!(found, [[32, 20]], "{text}");
+    let cycles = all["lost_cycles"].as_array().expect("cycles");
+    assert_eq!((cycles.len(), cycles[0]["count"].as_u64()), (1, Some(20)), "{text}");
+}
+
+/// glibc says of such a block that it is free: in a thread's cache, or in a chunk that was merged with others.
+#[test]
+fn what_a_deeply_bound_library_freed_is_not_lost() {
+    let plugin = library("deep_plugin", "deep_plugin", &["-shared", "-fPIC"]);
+    let plugin = plugin.to_str().expect("a path");
+    let functions = ["freed_by_plugin", "lost_between", "lost_unwritten", "kept_between"];
+    let (found, all, text) = recorded("deep_free", &[plugin], &functions, &["lost", "reachable"]);
+    assert_eq!(found, [[0, 50, 1, 0], [0, 0, 0, 50]], "{text}");
+    assert_eq!(all["live"].as_u64().zip(all["reachable_blocks"].as_u64()).map(|(all, kept)| all - kept), Some(51));
 }
 
 /// Threads that wait hold what is on their stacks; those that have ended hold nothing for long.

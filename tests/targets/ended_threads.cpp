@@ -76,6 +76,10 @@ OUT static Node *kept_by_main() {
     return (Node *)keep(calloc(1, sizeof(Node) + 80));
 }
 
+OUT static Node *kept_after_main() {
+    return (Node *)keep(calloc(1, sizeof(Node) + 96));
+}
+
 OUT static void push(Node *node) {
     node->next = list;
     list = node;
@@ -317,7 +321,10 @@ OUT static void plugin(const char *path) {
 OUT static void main_ends() {
     push(kept_by_main());
     start([](void *) -> void * {
-        usleep(100000);
+        for (int i = 0; i < 20; i++) {
+            usleep(20000);
+            push(kept_after_main());
+        }
         exit(0);
     });
     pthread_exit(nullptr);

@@ -58,7 +58,7 @@ fn wait<'a>(
     enough: &'a (dyn Fn() -> bool + Sync),
 ) -> Result<Waiting<'a>, Failure> {
     let (stack, storage) = source.exit().ok_or(Failure::Gone)?;
-    let pid = source.writer().ok_or(Failure::Gone)?.pid();
+    let pid = source.writer().ok_or(Failure::Gone)?.thread_with_memory();
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     Ok(Waiting { pid, stack, storage, own, directory, enough })
 }

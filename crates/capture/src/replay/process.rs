@@ -356,7 +356,7 @@ impl Process {
     }
 
     /// What is displaced at the end went unseen. A process that began with exec can only free what it allocated: a block that is live now, and whose address was
-    /// freed when nothing was there, is gone. Its free came before it.
+    /// freed when nothing was there, is gone. Its free came before it. So is one that the allocator had for free at the exit.
     fn settle_disorder<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         let (displaced, mut frees) = (std::mem::take(&mut self.displaced), std::mem::take(&mut self.early_frees));
         let mut gone: Vec<_> = Vec::new();
@@ -370,6 +370,13 @@ impl Process {
         if !self.older_blocks {
             let early = frees.into_iter().filter(|(_, early)| *early > 0);
             gone.extend(early.filter_map(|(address, _)| self.live.remove(address)));
+        }
+        if let Some(Ok(found)) = &mut self.scan {
+            for (address, sequence) in std::mem::take(&mut found.freed) {
+                if self.live.get(address).is_some_and(|block| block.sequence == sequence) {
+                    gone.extend(self.live.remove(address));
+                }
+            }
         }
         gone.sort_unstable_by_key(|block| block.sequence);
         for block in gone {

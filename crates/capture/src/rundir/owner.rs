@@ -88,14 +88,20 @@ impl Owner {
         self.pid
     }
 
+    /// The id of a thread that has its memory: that of the process, unless its first thread has ended and others go on.
+    pub fn thread_with_memory(self) -> u32 {
+        thread_with_memory(self.pid)
+    }
+
     /// The path of its executable, below its own root directory.
     pub fn executable(self) -> Option<PathBuf> {
-        let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", self.pid)).ok();
+        let thread = self.thread_with_memory();
+        let link = |name: &str| fs::read_link(format!("/proc/{thread}/{name}")).ok();
         let (path, root) = (link("exe")?, link("root")?);
         Some(path.strip_prefix(root).map_or_else(|_| path.clone(), |below| Path::new("/").join(below)))
     }
 
-    /// Whether it still runs, and is no zombie.
+    /// Whether it still runs: any of its threads does.
     pub fn alive(self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)
     }
@@ -122,7 +128,7 @@ pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
     Ok(directory.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
-/// When a process started, in clock ticks since the system did; None where there is none, or a zombie.
+/// When a process started, in clock ticks since the system did; None where there is none, or all of its threads have ended.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     // One read: who watches many processes asks each of them every other second. A line has some 400 bytes, 1,100 at the most.
     let mut bytes = [0; 2048];
@@ -131,11 +137,13 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     // "PID (NAME) STATE …": the name may hold anything, so the state follows the last ')'.
     let name_ends = status.iter().rposition(|&byte| byte == b')')?;
     let mut fields = status.get(name_ends + 2..)?.split(|&byte| byte == b' ');
-    if matches!(fields.next()?, b"Z" | b"X" | b"x") {
+    // proc_pid_stat(5): the state is field 3, the number of threads field 20, the start field 22.
+    let (state, threads, start) = (fields.next()?, fields.nth(16)?, fields.nth(1)?);
+    // A first thread that ended is a zombie while others go on.
+    if matches!(state, b"X" | b"x") || state == b"Z" && matches!(threads, b"0" | b"1") {
         return None;
     }
-    // proc_pid_stat(5): the state is field 3, the start field 22.
-    std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()
+    std::str::from_utf8(start).ok()?.parse().ok()
 }
 
 /// A time on CLOCK_MONOTONIC, as /proc counts. It stands still while the system sleeps: what was before a sleep seems to have
@@ -164,9 +172,19 @@ pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
     (asked == 0).then_some(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
+/// A thread of the process that has its memory: the first one, unless that has ended.
+fn thread_with_memory(pid: u32) -> u32 {
+    let has_memory = |thread: &u32| fs::read_link(format!("/proc/{thread}/exe")).is_ok();
+    if has_memory(&pid) {
+        return pid;
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).find(has_memory).unwrap_or(pid)
+}
+
 /// Whether the process has the file mapped; None: it cannot be looked into.
 fn maps(pid: u32, claim: &Claim<'_>) -> Option<bool> {
-    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+    let maps = match fs::read(format!("/proc/{}/maps", thread_with_memory(pid))) {
         Ok(maps) => maps,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
         // It ended meanwhile.

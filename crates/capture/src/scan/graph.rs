@@ -1,7 +1,8 @@
 //! Which block points to which, and which ones are pointed to from outside of the heap.
 
+use super::heap::free_blocks;
 use super::index::Index;
-use super::mappings::mappings;
+use super::mappings::{Mapping, mappings};
 use super::memory::Memory;
 use super::roots::{Roots, roots};
 use super::threads::{stood_still, threads};
@@ -34,6 +35,8 @@ pub struct Graph {
     pub self_references: Vec<bool>,
     /// Whether anything outside of lost blocks leads to the block. In a process with threads that ran: at any look.
     pub reached: Vec<bool>,
+    /// Whether the allocator has a block that nothing leads to for free: nobody saw the call.
+    pub free: Vec<bool>,
 }
 
 /// Looks at the memory of a process that waits. It can go on after this.
@@ -47,22 +50,24 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
     for look in 1.. {
         let before = threads(exit.pid);
         memory.renew();
-        let roots = roots(exit, &mappings(exit.pid)?, &index, &before, &mut memory)?;
+        let mappings = mappings(exit.pid)?;
+        let roots = roots(exit, &mappings, &index, &before, &mut memory)?;
         let mut graph = Graph { reached, ..Graph::default() };
-        graph.edges(&index, &mut memory)?;
+        graph.edges(&index, &mappings, &mut memory)?;
         graph.mark(&index, &roots, &(exit.registers)(), &mut memory)?;
         reached = std::mem::take(&mut graph.reached);
         // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look finds
         // a pointer to has none.
         if look == LOOKS || stood_still(&before, &threads(exit.pid), exit.sp) {
-            return Ok(Graph { blocks: index.blocks, reached, ..graph });
+            let free = free_blocks(&index, &reached, &mappings, &mut memory)?;
+            return Ok(Graph { blocks: index.blocks, reached, free, ..graph });
         }
     }
     Err(Failure::Stopped)
 }
 
 impl Graph {
-    fn edges(&mut self, index: &Index, memory: &mut Memory<'_>) -> Result<(), Failure> {
+    fn edges(&mut self, index: &Index, mappings: &[Mapping], memory: &mut Memory<'_>) -> Result<(), Failure> {
         self.first.reserve(index.blocks.len() + 1);
         for (number, block) in (0u32..).zip(&index.blocks) {
             self.first.push(self.edges.len() as u32);
@@ -70,7 +75,11 @@ impl Graph {
             let ahead = index.blocks.get(number as usize + 1).map_or(end, |_| end + (1 << 20));
             let (edges, begin) = (&mut self.edges, self.first[number as usize] as usize);
             let mut refers_to_itself = false;
+            let mut head = [0; 2];
             memory.words(block.address, end, ahead, |at, words| {
+                if at == block.address {
+                    head.iter_mut().zip(words).for_each(|(head, &word)| *head = word);
+                }
                 for (address, &word) in (at..).step_by(8).zip(words) {
                     refers_to_itself |= word == block.address && address - block.address >= OBJECT_HEAD;
                     if let Some(to) = index.find(word)
@@ -82,7 +91,7 @@ impl Graph {
                 }
                 if edges.len() > EDGES { Err(Failure::TooMany) } else { Ok(()) }
             })?;
-            self.self_references.push(refers_to_itself);
+            self.self_references.push(refers_to_itself && !is_coroutine(head, mappings));
         }
         self.first.push(self.edges.len() as u32);
         Ok(())
@@ -145,6 +154,17 @@ impl Graph {
     pub fn pointers(&self, block: u32) -> &[u32] {
         &self.edges[self.first[block as usize] as usize..self.first[block as usize + 1] as usize]
     }
+}
+
+/// Whether a block with these first words is the frame of a C++ coroutine: how it is resumed, unless it is over, and how it is
+/// destroyed. GCC keeps the frame's address in the frame.
+fn is_coroutine([resume, destroy]: [u64; 2], mappings: &[Mapping]) -> bool {
+    let is_code = |address: u64| {
+        let after = mappings.partition_point(|mapping| mapping.start <= address);
+        let mapping = after.checked_sub(1).and_then(|at| mappings.get(at));
+        mapping.is_some_and(|mapping| address < mapping.end && mapping.executable && !mapping.is_anonymous())
+    };
+    is_code(destroy) && (resume == 0 || is_code(resume))
 }
 
 /// Whether the address is that of the head of what follows the block in glibc's heap. Its last word may be the block's. Lists of

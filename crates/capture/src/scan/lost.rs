@@ -15,6 +15,8 @@ pub struct Found {
     pub lost: Vec<LostBlock>,
     /// Cycles that nothing points to, by the sites of their blocks in the order of their allocation.
     pub cycles: BTreeMap<Vec<u32>, Cycles>,
+    /// Addresses and numbers of blocks that were freed, by a call that nobody saw.
+    pub freed: Vec<(u64, u64)>,
 }
 
 /// A lost block.
@@ -47,12 +49,16 @@ impl Found {
     /// What a graph shows.
     pub fn of(graph: &Graph) -> Self {
         let mut numbers = vec![NONE; graph.blocks.len()];
-        let lost: Vec<u32> = (0..graph.blocks.len() as u32).filter(|&b| !graph.reached[b as usize]).collect();
+        let (free, lost): (Vec<u32>, Vec<u32>) = (0..graph.blocks.len() as u32)
+            .filter(|&block| !graph.reached[block as usize])
+            .partition(|&block| graph.free[block as usize]);
         for (number, &block) in (0..).zip(&lost) {
             numbers[block as usize] = number;
         }
         let parts = Parts::of(graph, &lost, &numbers);
-        parts.found(graph, &lost, &numbers)
+        let freed = free.into_iter().map(|block| &graph.blocks[block as usize]);
+        let freed = freed.map(|block| (block.address, block.sequence)).collect();
+        Self { freed, ..parts.found(graph, &lost, &numbers) }
     }
 }
 
@@ -216,6 +222,7 @@ mod tests {
             graph.edges.extend(*to);
             graph.self_references.push(to.contains(&number));
             graph.reached.push((number as usize) < reached);
+            graph.free.push(false);
         }
         graph.first.push(graph.edges.len() as u32);
         Found::of(&graph)

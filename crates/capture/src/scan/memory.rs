@@ -82,11 +82,11 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// The words from this address on; 0 where there are none.
-    pub fn array<const N: usize>(&mut self, at: u64) -> Result<[u64; N], Failure> {
+    /// The words from this address on; 0 where there are none. So many bytes may be read with them.
+    pub fn array<const N: usize>(&mut self, at: u64, ahead: u64) -> Result<[u64; N], Failure> {
         let mut words = [0; N];
         let end = at.saturating_add(8 * N as u64);
-        self.words(at, end, end, |from, read| {
+        self.words(at, end, end.saturating_add(ahead), |from, read| {
             for (word, read) in words.iter_mut().skip((from.saturating_sub(at) / 8) as usize).zip(read) {
                 *word = *read;
             }

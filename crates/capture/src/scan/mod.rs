@@ -10,10 +10,12 @@
 //! | `index.rs` | from an address to the live block that has it |
 //! | `stacks.rs` | what of its threads' stacks nobody uses |
 //! | `roots.rs` | what of its memory is no heap |
+//! | `heap.rs` | whether glibc has a block for free |
 //! | `graph.rs` | which block points to which |
 //! | `lost.rs` | lost blocks, what they hold, and cycles |
 
 mod graph;
+mod heap;
 mod index;
 mod lost;
 mod mappings;

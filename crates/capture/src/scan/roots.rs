@@ -139,7 +139,7 @@ fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>)
     if !mapping.start.is_multiple_of(ARENA) || !reserved {
         return Ok(false);
     }
-    let [arena, _, size] = memory.array(mapping.start)?;
+    let [arena, _, size] = memory.array(mapping.start, 0)?;
     Ok(arena != 0 && arena % 16 == 0 && size >= PAGE && size <= length.min(ARENA) && size.is_multiple_of(PAGE))
 }
 
@@ -149,7 +149,7 @@ fn heap_in(index: &Index, within: Range<usize>, memory: &mut Memory<'_>) -> Resu
     let blocks = &index.blocks[within];
     let mut mapped = Vec::new();
     for block in blocks {
-        let [head] = memory.array(block.address - 8)?;
+        let [head] = memory.array(block.address - 8, 0)?;
         let (size, is_mapped) = (head & !7, head & 2 != 0);
         let start = block.address - 16;
         let fits = start.is_multiple_of(PAGE) && size.is_multiple_of(PAGE) && size >= block.size + 16;

@@ -49,7 +49,7 @@ pub fn unused(
     })?;
     let mut unused = Unused::default();
     for at in blocks {
-        let words: [u64; WORDS] = memory.array(at)?;
+        let words: [u64; WORDS] = memory.array(at, 0)?;
         let Some(block) = ControlBlock::of(at, &words, mapping) else { continue };
         let sps = threads.iter().filter_map(|thread| thread.sp).chain([exit.sp]);
         block.unused(sps, &mut unused);

@@ -46,7 +46,7 @@ fn look<S: EventSink>(
     let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let exit = Exit {
-        pid: owner.pid(),
+        pid: owner.thread_with_memory(),
         sp,
         thread,
         unknown_blocks,
