@@ -192,7 +192,13 @@ class Falsehoods(unittest.TestCase):
 
     def test_the_line_of_programs(self):
         processes = [("/usr/lib/cc1", 9_000), ("/usr/lib/cc1", 12_000), ("/bin/as", 800)]
-        document = {"processes": [{"executable": path, "own_peak_bytes": peak} for path, peak in processes]}
+        # Called by a name that is a link to the executable, or by none.
+        document = {
+            "processes": [
+                {"executable": f"/x/{path}-12", "arguments": [path], "own_peak_bytes": peak} for path, peak in processes[:1]
+            ]
+            + [{"executable": path, "arguments": [], "own_peak_bytes": peak} for path, peak in processes[1:]]
+        }
         right = "Programs by peak: cc1 (2 processes, 12.0 kB), as (800 B)"
         self.assertEqual(text._programs(right, document), [])
         self.assertEqual(text._programs(right.replace(", as (800 B)", ", 1 more"), document), [])

@@ -121,7 +121,7 @@ def _programs(line, document):
     """What is wrong in `Programs by peak: cc1 (2 processes, 4.27 MB), as (172 kB), 3 more`."""
     peaks = {}
     for process in document["processes"]:
-        peaks.setdefault(process["executable"].rsplit("/", 1)[-1], []).append(process["own_peak_bytes"])
+        peaks.setdefault(facts.program_of(process), []).append(process["own_peak_bytes"])
     said = re.findall(r"([^\s,()][^,()]*) \((?:([0-9,]+) processes, )?([^,()]+)\)", line.split(": ", 1)[1])
     found = []
     for name, processes, peak in said:

@@ -209,7 +209,8 @@ fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool
         format!("{} to {}", span(cause.oldest_ms), span(cause.youngest_ms))
     };
     let size = bytes(cause.live.live_bytes, look.exact);
-    let share = percent(cause.live.live_bytes, report.reported_bytes);
+    // Of what is listed: what is reported, or what is suppressed.
+    let share = percent(cause.live.live_bytes, report.causes.live().live_bytes);
     let held = cause.live.live.saturating_sub(cause.heads);
     let times = match cause.live.live {
         _ if cause.heads > 0 && held > 0 => {

@@ -116,9 +116,10 @@ pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: 
     let mut kept: BTreeMap<RuleId, Live> = BTreeMap::new();
     let parts = profile.sites.iter().flat_map(|site| live.of(site).map(|(lives, rule)| (site.stack, lives, rule)));
     let sites = parts.filter_map(|(stack, lives, rule)| {
+        // First the pool: it has its own row where an interpreter, which has a rule, loads the library.
         match rule {
+            _ if is_emergency_pool(&functions, stack) => *pool.get_or_insert_default() += Live::of(&lives),
             Some(rule) => *kept.entry(rule).or_default() += Live::of(&lives),
-            None if is_emergency_pool(&functions, stack) => *pool.get_or_insert_default() += Live::of(&lives),
             None => return Some((stack, lives)),
         }
         None
@@ -223,6 +224,7 @@ mod tests {
     use mallow_profile::{LostBlocks, ProcessId, Scan, ScanOutcome};
 
     use super::{LeakState, leak_causes, leak_causes_in_state};
+    use crate::analysis::Suppressions;
     use crate::testing::{Builder, blocks};
 
     #[test]
@@ -314,5 +316,21 @@ mod tests {
         let report = leak_causes(&b.profile, 9);
         assert_eq!(report.emergency_pool.map(|pool| (pool.live, pool.live_bytes)), Some((5, 364_136)));
         assert_eq!((report.leak_causes_in_all, report.live().live_bytes), (3, 67));
+    }
+
+    #[test]
+    fn the_pool_of_a_library_that_an_interpreter_loads_is_not_the_interpreters() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["python3"], 100);
+        let python = ["dlopen!libc.so.6", "PyInit!python3", "Py_BytesMain!python3"];
+        let loader = ["call_init!ld-linux-x86-64.so.2", "_dl_init!ld-linux-x86-64.so.2"];
+        b.site(p, &[&["+0xa7a1a!libstdc++.so.6"], &loader[..], &python[..]].concat(), blocks(1, 72_704, 0, 1));
+        b.site(p, &["PyObject_Malloc!python3", "Py_BytesMain!python3"], blocks(1, 500, 0, 1));
+        let causes = leak_causes(&b.profile, 9);
+        let leaks = crate::analysis::leaks(&b.profile, &Suppressions::default(), 9).causes;
+        for report in [causes, leaks] {
+            assert_eq!(report.emergency_pool.map(|pool| pool.live_bytes), Some(72_704));
+            assert_eq!(report.kept.iter().map(|kept| kept.live.live_bytes).collect::<Vec<_>>(), [500]);
+        }
     }
 }

@@ -134,8 +134,8 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     for (stack, site, rule) in sites(profile, &functions, state, built_in) {
         of_state = add(of_state, &site);
         let why = match rule {
+            _ if is_emergency_pool(&functions, stack) => Some(Suppression::EmergencyPool),
             Some(rule) => Some(Suppression::Rule(rule)),
-            None if is_emergency_pool(&functions, stack) => Some(Suppression::EmergencyPool),
             None => suppressed_by(&functions, suppressions, stack).map(Suppression::Pattern),
         };
         if why.is_some() {
