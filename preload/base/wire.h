@@ -213,7 +213,7 @@ struct mallow_process {
     uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
     uint32_t held;           /* 1: the mapping of this file holds a lock on it; see below */
     uint32_t settings;       /* enum mallow_setting, or-ed: what the image's environment says */
-    uint64_t exit_sp;        /* the thread that waits: what is below on its stack is dead; its registers are above */
+    uint64_t exit_sp;        /* the thread that waits: below it its stack is dead, above are registers */
     uint64_t exit_thread;    /* its thread pointer: thread-local storage lies below */
     /* What a request gets from an allocator that is not glibc's, ascending; found at the exit. */
     uint32_t usable_sizes[MALLOW_MAX_SIZE_CLASSES];

@@ -20,7 +20,7 @@ NOINLINE static void wait_for_scan(struct mallow_process *process) {
     struct patience patience = {0};
     /* The coarse clock needs no system call, which a filter could forbid. */
     uint64_t until_ns = sys_tick_ns() + LONGEST_NS;
-    process->exit_sp = (uint64_t)__builtin_frame_address(0);
+    process->exit_sp = arch_exit_frames_end((uint64_t)__builtin_frame_address(0));
     process->exit_thread = (uint64_t)__builtin_thread_pointer();
     __atomic_store_n(&process->exit_state, MALLOW_EXIT_WAITS, __ATOMIC_SEQ_CST);
     doorbell_ring();

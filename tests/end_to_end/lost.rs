@@ -75,6 +75,20 @@ fn blocks_are_lost_where_nothing_points_to_them() {
     );
 }
 
+/// The frame of a main that has returned lies below those of exit, where it shows through. Expected: what valgrind says.
+#[test]
+fn what_a_frame_held_that_is_gone_is_lost() {
+    let place = directory();
+    for (how, lost, reachable) in [("return", 64, 0), ("exit", 0, 64), ("register", 0, 1)] {
+        let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "l.mallow"]).args(WAIT);
+        let run = run.arg("--").arg(program("returned")).arg(how).go();
+        assert_eq!(run.status, 0, "{how}: {}", run.err());
+        let all = leaks(place.path(), &[]);
+        let counts = ["lost_blocks", "reachable_blocks"].map(|key| all[key].as_u64());
+        assert_eq!(counts, [Some(lost), Some(reachable)], "{how}: {all:#}");
+    }
+}
+
 #[test]
 fn a_cycle_of_shared_pointers_is_named() {
     let place = directory();

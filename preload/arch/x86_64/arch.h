@@ -67,6 +67,12 @@ static inline uint64_t arch_thread_stack_top(void) {
     return (uint64_t)pthread_self() & ~7ull;
 }
 
+/* The stack pointer below which the stack of the thread that exits is dead, `here` being a frame of a destructor there: what runs below
+ * was called by exit, and all that is of the program's are words that frames of before have left, as that of a main that has
+ * returned. What exit's caller had in registers is above. `here` where exit is not found, or is not glibc's. Costs two look-ups of
+ * symbols; of a stack that is not the main thread's, a system call a page. */
+uint64_t arch_exit_frames_end(uint64_t here);
+
 /* Whether an address is canonical and right behind a call instruction. Costs a system call. */
 int arch_follows_call(uint64_t pc);
 

@@ -44,11 +44,12 @@ fn thread(pid: u32, tid: u32) -> Thread {
     }
 }
 
-/// How far below the frame that waits its system call is, at the most.
-const CALL_BYTES: u64 = 16 << 10;
+/// How far below the frames of exit the system call of the thread that waits is, at the most: the dynamic linker's frame there has
+/// a word for each module.
+const CALL_BYTES: u64 = 128 << 10;
 
 impl Thread {
-    /// It is the one that waits, whose frame is there.
+    /// It is the one that waits, in what exit called from there.
     pub fn waits_at(&self, sp: u64) -> bool {
         self.sp.is_some_and(|own| own <= sp && sp - own < CALL_BYTES)
     }
