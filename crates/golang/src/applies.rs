@@ -4,6 +4,9 @@ use crate::advice::Advice;
 use crate::join::Type;
 use crate::model::{Kind, Reason};
 
+/// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody says.
+const SHAPED: &str = " DYNAMICTYPE>";
+
 /// What a suggestion is about.
 pub struct Occasion<'a> {
     /// What is allocated.
@@ -77,7 +80,7 @@ impl Occasion<'_> {
 
     /// A copy is another value: a lock, or a node that others of its type point to.
     fn must_not_be_moved(&self) -> bool {
-        self.must_not_be_copied() || self.of.is_some_and(|of| of.links_itself)
+        self.must_not_be_copied() || self.of.is_some_and(|of| of.links_itself) || self.what.contains(SHAPED)
     }
 
     /// The value of a method, `x.m`, refers to it.
@@ -172,6 +175,7 @@ mod tests {
             occasion(Kind::Composite, "&Node[int]{...}", &Reason::Returned, Some(&node)),
             occasion(Kind::Composite, "&Node[int]{...}", &stored, Some(&node)),
             occasion(Kind::Composite, "&Node[int]{...}", &Reason::Appended, Some(&node)),
+            occasion(Kind::New, "new(<node DYNAMICTYPE>)", &Reason::Returned, None),
             occasion(Kind::Variable, "r", &in_itself("r"), None),
             occasion(Kind::Variable, "r", &receiver, None),
             occasion(Kind::Make, "make([]int, n)", &Reason::Captured, Some(&of("int"))),

@@ -83,6 +83,9 @@ pub struct Caller {
 pub struct Allocation {
     /// The line, the innermost inlined function first; the last is the function that was compiled.
     pub chain: Vec<Place>,
+    /// The innermost function is a library's: it is not the program's to change, though it may be inlined there.
+    #[serde(skip)]
+    pub of_library: bool,
     /// Link-time address of the call.
     #[serde(skip)]
     pub address: u64,

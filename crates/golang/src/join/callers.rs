@@ -23,12 +23,19 @@ pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<
     if allocation.callers.is_empty() {
         let innermost = of_chain(allocation.chain.first());
         let grows = advice == Some(Advice::KeptSlice) && GROWING.iter().any(|name| innermost.starts_with(name));
-        return if grows { Some(Advice::Grow) } else { advice };
+        return match (grows, allocation.of_library) {
+            (true, _) => Some(Advice::Grow),
+            (false, false) => advice,
+            (false, true) => other_way(&innermost).filter(|advice| replaceable(*advice, &innermost)),
+        };
     }
-    let compiled = of_chain(allocation.chain.last());
-    let (_, advice) = OTHER_WAYS.into_iter().find(|(name, _)| compiled.starts_with(name))?;
+    let advice = other_way(&of_chain(allocation.chain.last()))?;
     let mut callees = allocation.callers.iter().flat_map(|caller| &caller.callees);
     callees.all(|callee| replaceable(advice, callee)).then_some(advice)
+}
+
+fn other_way(library: &str) -> Option<Advice> {
+    OTHER_WAYS.into_iter().find(|(name, _)| library.starts_with(name)).map(|(_, advice)| advice)
 }
 
 /// A line that calls this function can do without it: one that another library calls (`log.Printf` calls package fmt) is

@@ -22,6 +22,7 @@ pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocati
     let chain = chain.to_vec();
     Allocation {
         chain,
+        of_library: false,
         address,
         call,
         symbol: None,

@@ -315,6 +315,19 @@ mod tests {
         }
     }
 
+    /// `r.WithContext(ctx)` is inlined, and makes a request: what it returns is not the caller's to change.
+    #[test]
+    fn code_of_a_library_that_is_inlined_is_not_advised_on() {
+        let chain = [place("net/http.(*Request).WithContext", "request.go:350"), place("own.G", "b.go:9")];
+        let list = || Compiled::new(vec![escapes(Kind::New, "new(http.Request)", &["request.go:350:9", "b.go:9:3"])]);
+        for (of_library, expected) in [(false, Some(Advice::ByValue.text())), (true, None)] {
+            let here = allocation(1, &chain, Some(call("runtime.newobject", Some("http.Request"))));
+            let here = Allocation { of_library, ..here };
+            let explained = explain(vec![here], &list()).remove(0).explanation;
+            assert_eq!((explained.remedy.as_deref(), explained.reason.as_str()), (expected, "returned"));
+        }
+    }
+
     /// One function of a library serves several of it: the one that the program's own line calls decides.
     #[test]
     fn a_line_is_advised_on_what_it_calls_itself() {

@@ -361,6 +361,7 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None, next: None }));
     }
     Allocation {
+        of_library: chain.first().is_some_and(|place| !seen.is_own(place)),
         chain,
         address,
         call,
