@@ -194,7 +194,8 @@ def of_leaks(document):
     # Suppressed blocks are in neither list of the text; JSON's sums have them.
     for word, suppressed in (("reachable_blocks", "suppressed"), ("reachable_bytes", "suppressed_bytes")):
         if word in document:
-            facts[word] = [document[word], document[word] - document[suppressed]]
+            # None: no process was scanned.
+            facts[word] = None if document[word] is None else [document[word], document[word] - document[suppressed]]
     return facts
 
 

@@ -137,8 +137,30 @@ class Falsehoods(unittest.TestCase):
             )
 
     def test_a_missing_process(self):
-        counts = [[Image("/bin/leak", dict(COUNTS)), Image("/bin/sh", dict.fromkeys(COUNTS, 0))]] * 2
-        self.assertEqual(["1 process images"], [one.said for one in found_by(totals, counts=counts)])
+        def missing(allocations):
+            shell = Image("/bin/sh", {**dict.fromkeys(COUNTS, 0), "allocations": allocations})
+            found = found_by(totals, counts=[[Image("/bin/leak", dict(COUNTS)), shell]] * 2)
+            return "1 process images" in [one.said for one in found]
+
+        # One that allocates nothing is no process of a recording.
+        self.assertEqual((missing(1), missing(0)), (True, False))
+
+    def test_a_program_that_allocates_nothing(self):
+        nothing = [[Image("/bin/gzip", dict.fromkeys(COUNTS, 0))]] * 2
+        self.assertEqual(totals.read_stat("  No allocation was seen: the program made none")["allocations"], 0)
+        rss = {"quiet": (a_run(status=125, stdout=BARE.stdout, stderr=b"mallow: nothing was recorded: gzip allocated nothing"), None)}
+        self.assertEqual(found_by(output, counts=nothing, rss=rss), [])
+        self.assertEqual(len(found_by(output, rss=rss)), 1)
+
+    def test_programs_that_are_not_recorded(self):
+        line = "Incomplete: started by the command, and not recorded: tsc is statically linked"
+        recording = evidence().record["quiet"]
+        recording.report = f"{line}\n{REPORT_TEXT}"
+        recording.run = a_run(stderr=f"mallow: {line.split(': ', 1)[1]}\n{REPORT_TEXT}".encode())
+        self.assertFalse([one for one in text.check(evidence(record={"quiet": recording})) if "print" in one.said])
+        unrecorded = {**REPORT, "unrecorded": [{"path": "/bin/tsc"}]}
+        self.assertEqual(found_by(highest, highest={"quiet": (90_000_000, unrecorded)}), [])
+        self.assertEqual(len(found_by(highest, highest={"quiet": (1_000_000, unrecorded)})), 1)
 
     def test_parts_that_do_not_add_up(self):
         for word in ("lost_blocks", "reachable_bytes"):

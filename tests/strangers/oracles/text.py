@@ -32,7 +32,8 @@ def check(evidence):
                     yield Disagreement(NAME, evidence.row.name, f"{view}, {condition}", line, f"JSON: {right}", command)
         printed = recording.run.stderr.decode(errors="replace")
         for line in recording.report.splitlines():
-            if line not in printed:
+            # What was not recorded is said before the report, as the other ways of running a command say it.
+            if line not in printed and line.replace("Incomplete: ", "mallow: ", 1) not in printed:
                 said = f"record does not print: {shortened(line)}"
                 yield Disagreement(
                     NAME,

@@ -60,6 +60,8 @@ def is_within(evidence, word, value):
 def read_stat(text):
     """The totals that `mallow stat` prints."""
     found = {}
+    if "No allocation was seen" in text:
+        return dict.fromkeys(("allocations", "allocated_bytes", "frees", "remaining"), 0)
     for line in text.splitlines():
         match = re.match(
             r"\s+(-?[0-9,]+)\s+(allocations|frees|remaining|reallocs in place|reallocs moved)(?:\s+([0-9,]+))?\s*$",
@@ -102,7 +104,9 @@ def _record(evidence, where, said):
     for word, (name, value) in pairs.items():
         if not is_within(evidence, word, value):
             yield _made(evidence, where, f"{value:,} {name}", str(evidence.range(word)), "record")
-    images = Range.of([len(images) for images in evidence.counts])
+    # One that allocates nothing is no process of a recording.
+    allocating = [[image for image in images if image.counts["allocations"]] for images in evidence.counts]
+    images = Range.of([len(images) for images in [*evidence.counts, *allocating]])
     if len(said["processes"]) not in images:
         yield _made(evidence, where, f"{len(said['processes'])} process images", str(images), "record")
 
