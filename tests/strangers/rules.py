@@ -10,7 +10,7 @@ LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
     r"ran {span:duration_ms}, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
-    r"; {count:processes} process(?:es)?, {count:threads} threads?(?:; --all shows more)?",
+    r"; {count:processes} process(?:es)?, {count:threads} threads? used malloc(?:; --all shows more)?",
     r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
     r"frees {count:frees} {bytes:freed_bytes}"
     r"(?: reallocs: {count:reallocs_in_place} in place, {count:reallocs_moved} moved)?",

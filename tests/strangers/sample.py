@@ -119,7 +119,7 @@ REPORT = {
     },
 }
 REPORT_TEXT = """leak 3
-ran 200 ms, exit status 0; 1 process, 1 thread; --all shows more
+ran 200 ms, exit status 0; 1 process, 1 thread used malloc; --all shows more
   allocations  10   12.3 kB  50.0 /s; malloc 9, realloc 1
   frees         7   2.34 kB  reallocs: 1 in place, 0 moved
   temporary     2     200 B  20.0 % of allocations

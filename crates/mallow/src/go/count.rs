@@ -241,6 +241,7 @@ mod tests {
         let of = size.map(|size| Type { name: "T".to_owned(), size, pointers: false, ..Type::default() });
         Allocation {
             chain: Vec::new(),
+            of_library: false,
             address,
             call: Some(Call { callee: callee.to_owned(), of, next: None }),
             symbol: None,

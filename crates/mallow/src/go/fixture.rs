@@ -21,6 +21,7 @@ fn allocation(
     let call = Some(Call { callee: callee.to_owned(), of, next: None });
     Allocation {
         chain,
+        of_library: false,
         address: 0,
         call,
         symbol: None,

@@ -100,7 +100,10 @@ pub fn circumstances(document: &ReportDocument) -> Line {
     if has(report, Quantity::Threads) {
         people.push(of(threads, "thread"));
     }
-    let said = [parts.join(", "), people.join(", ")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
+    // What neither allocates nor frees is in no recording. Of other tools' files nobody knows what is missing.
+    let people = people.join(", ");
+    let people = if people.is_empty() || report.origin.is_some() { people } else { people + " used malloc" };
+    let said = [parts.join(", "), people].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
     match &report.origin {
         None => Line::new().plain(said.join("; ")),
         Some(origin) if said.is_empty() => coverage::provenance(origin),
