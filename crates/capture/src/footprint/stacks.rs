@@ -12,6 +12,9 @@ use std::fs;
 /// Guards are small; the unused rest of an arena is a large mapping without rights, and its heap begins at a multiple of 64 MiB.
 const GUARD_MOST: u64 = 1 << 20;
 const ARENA: u64 = 64 << 20;
+/// glibc makes no stack below PTHREAD_STACK_MIN, 16 KiB with its guard. A stack for signals (`sigaltstack`) that has a guard, as Rust's
+/// runtime gives one to each thread, is mostly smaller, and no thread's.
+const STACK_LEAST: u64 = 12 << 10;
 /// Threads that are asked for their stack pointers.
 const THREADS: usize = 64;
 
@@ -22,7 +25,8 @@ pub fn mark(pid: u32, mappings: &mut [Mapping]) {
         let guard = &mappings[at - 1];
         let is_guard = guard.flags.0 & rights == 0 && guard.end - guard.start <= GUARD_MOST && guard.name.is_empty();
         let ends_there = guard.end == mappings[at].start;
-        if is_guard && ends_there && !mappings[at].start.is_multiple_of(ARENA) {
+        let is_large = mappings[at].end - mappings[at].start >= STACK_LEAST;
+        if is_guard && ends_there && is_large && !mappings[at].start.is_multiple_of(ARENA) {
             make_stack(&mut mappings[at]);
         }
     }
@@ -73,9 +77,11 @@ mod tests {
             mapping(0x400_0000, 0x401_0000, open, anonymous),
             mapping(0x401_0000, 0x800_0000, 0, anonymous),
             mapping(0x800_0000, 0x801_0000, open, anonymous),
+            mapping(0x802_0000, 0x802_1000, 0, anonymous),
+            mapping(0x802_1000, 0x802_3000, open, anonymous),
         ];
         mark(u32::MAX, &mut all);
-        let stacks: Vec<_> = (0..8).filter(|&at| all[at].kind == MappingKind::ThreadStack).collect();
+        let stacks: Vec<_> = (0..all.len()).filter(|&at| all[at].kind == MappingKind::ThreadStack).collect();
         assert_eq!(stacks, [1]);
     }
 }
