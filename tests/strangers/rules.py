@@ -81,13 +81,13 @@ INSIGHT = r"(?:{share:malloc_share} of malloc's time|{share:peak_share} of the p
 
 LEAKS = [
     r"{bytes:reported_bytes} in {count:reported} blocks? live at the end" + LARGEST % "leak_causes_in_all",
-    r"and {count:rest} leaks? more, {bytes:rest_bytes} in {count:rest_blocks} blocks?; --limit 0 shows all",
+    r"and {count:rest} (?:leak|cause)s? more, {bytes:rest_bytes} in {count:rest_blocks} blocks?; --limit 0 shows all",
     r"Lost or reachable is not known of {bytes:unscanned_bytes} in {count:unscanned_blocks} blocks?: process(?:es)? .+",
     r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end"
     r"; --only reachable shows them",
     r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)",
 ]
-LEAK_LINE = r"^\S+ [kMG]?B(?:, [^:]+)?: one leak"
+LEAK_LINE = r"^\S+ [kMG]?B(?:, [^:]+)?: one (?:leak|cause)"
 POOL = (
     r"No leak: {bytes:pool_bytes} in {count:pool_blocks} blocks?"
     r" that libstdc\+\+ keeps for exceptions when memory is scarce"
@@ -101,7 +101,7 @@ EXEC = (
     r", which gives back all memory; --only exec shows them"
 )
 LEAK = (
-    r"{bytes:amount}(?:, {share:share})?: one leak(?:, (?:{count:times} times|once))?"
+    r"{bytes:amount}(?:, {share:share})?: one (?:leak|cause)(?:, (?:{count:times} times|once))?"
     r"(?:, with {count:held} blocks? that only (?:it|they) holds?)?"
     r"; allocated (?:{span:oldest}|{span:oldest} to {span:youngest}) before the end"
     r"(?:; {count:sites} call paths, the largest)?:?"

@@ -203,6 +203,10 @@ class Falsehoods(unittest.TestCase):
     def test_a_gate_that_passes_falsely(self):
         for gates, count in (({"": 3, "lost": 3}, 0), ({"": 0, "lost": 3}, 1), ({"": 3, "lost": 0}, 1), ({"": 101}, 1)):
             self.assertEqual(len(found_by(filters, record=self.falsified(gates=gates))), count, gates)
+        unscanned = {**LEAKS, "lost_blocks": None, "unscanned": [{"live": 3, "live_bytes": 12}]}
+        for lost, count in ((4, 0), (0, 1)):
+            recording = SimpleNamespace(leaks_json=unscanned, gates={"": 3, "lost": lost})
+            self.assertEqual(len(list(filters.gates(recording))), count, lost)
 
     def test_lost_blocks(self):
         for blocks, count in ((0, 0), (3, 0), (4, 1)):

@@ -35,7 +35,7 @@ def processes(recording):
 
 
 def gates(recording):
-    """The exit status is 3 if anything is listed, else 0."""
+    """The exit status is 3 if anything is listed; 4 if nothing is lost of what was scanned, and something live was not; else 0."""
     document = recording.leaks_json
     if not document or not recording.gates:
         return
@@ -44,7 +44,8 @@ def gates(recording):
         # Of what a runtime keeps, the document of all states does not say how much is lost.
         if only == "lost" and document.get("kept"):
             continue
-        right = 3 if listed[only] else 0
+        is_known = only == "" or not any(part["live"] for part in document.get("unscanned", []))
+        right = 3 if listed[only] else 0 if is_known else 4
         if status != right:
             flags = " ".join(["--fail-on-leak", *(["--only", only] if only else [])])
             yield flags, f"exit status {status}", f"{right}: {listed[only]:,} blocks are listed"
