@@ -55,6 +55,18 @@ fn gaps_of_small_blocks_are_none_of_large_ones() {
     assert!(before.abs_diff(after) < 2 * MIB, "{before} {after}");
 }
 
+/// A large block has a mapping of its own until one as large was freed: the only one of a program left nothing in the heap.
+#[test]
+fn the_only_large_block_left_nothing_in_the_heap() {
+    let (_, json) = account(program("rss_remedies"), &["array"]);
+    let trim = remedy(&json, "malloc_trim").unwrap_or_else(|| panic!("{json:#}"));
+    assert!(number(trim, "expected_bytes") > 16 * MIB, "{trim}");
+    assert!(remedy(&json, "mmap_threshold").is_none(), "{json:#}");
+    let run = |set| resident(&program("rss_remedies"), &["array"], set);
+    let (before, after) = (run(None), run(Some(("MALLOC_MMAP_THRESHOLD_", "131072"))));
+    assert!(before.abs_diff(after) < 2 * MIB, "{before} {after}");
+}
+
 /// glibc begins with the thresholds that the setting fixes. They have not risen where no block with a mapping of its own was freed.
 #[test]
 fn thresholds_that_have_not_risen_are_not_advised() {

@@ -3,6 +3,7 @@
  *
  *   large     blocks of a megabyte, among small ones that stay, are freed after glibc's threshold has grown above their size
  *   small     blocks of a megabyte went back to the kernel; every other small block behind them is freed
+ *   array     the only large block lives while small ones are made, and is freed with them
  *   fast      small blocks at the heap's end are freed, and wait in glibc's fast bins
  *   fast-high the same, after glibc's thresholds have grown
  *   top       blocks at the heap's end are freed after glibc's thresholds have grown
@@ -65,6 +66,15 @@ static void holes_of_small_blocks(void) {
         free(small[i]);
 }
 
+static void free_array_and_small_blocks(void) {
+    char *array = filled(8 * MIB);
+    for (int i = 0; i < 6 * MANY; i++)
+        ends[i] = filled(2 * FAST);
+    for (int i = 0; i + 1 < 6 * MANY; i++)
+        free(ends[i]);
+    free(array);
+}
+
 /* Blocks of fast bins do not join the end of the heap. */
 static void free_at_the_end(size_t size) {
     for (int i = 0; i < 6 * MANY; i++)
@@ -113,6 +123,8 @@ int main(int count, char **arguments) {
         grow_threshold();
     else if (strcmp(mode, "small") == 0)
         holes_of_small_blocks();
+    else if (strcmp(mode, "array") == 0)
+        free_array_and_small_blocks();
     else if (strcmp(mode, "fast") == 0)
         free_at_the_end(FAST);
     else if (strcmp(mode, "fast-high") == 0)

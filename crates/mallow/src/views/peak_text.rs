@@ -5,13 +5,14 @@ use mallow_report::analysis::{KernelPeak, OlderBlocks};
 
 use crate::output::text::units::{bytes, percent, span};
 
-/// When it was reached, with a comma before it; nothing where that is not known.
+/// When it was reached, with a comma before it.
 pub fn reached(peak: &KernelPeak) -> String {
     match (peak.peak_is_older, peak.peak_after_ms, peak.peak_by_ms) {
         (true, ..) => ", reached before mallow attached".to_owned(),
         (_, Some(after), Some(by)) if span(after) == span(by) => format!(", reached at {}", span(by)),
         (_, Some(after), Some(by)) => format!(", reached between {} and {}", span(after), span(by)),
-        _ => String::new(),
+        (_, None, Some(by)) => format!(", reached by {}", span(by)),
+        _ => ", reached at an unknown time".to_owned(),
     }
 }
 
@@ -57,7 +58,8 @@ mod tests {
     fn the_kernels_maximum_has_its_own_time() {
         assert_eq!(reached(&PEAK), ", reached between 80 ms and 100 ms");
         assert_eq!(reached(&KernelPeak { peak_after_ms: Some(100), ..PEAK }), ", reached at 100 ms");
-        assert_eq!(reached(&KernelPeak { peak_by_ms: None, ..PEAK }), "");
+        assert_eq!(reached(&KernelPeak { peak_by_ms: None, ..PEAK }), ", reached at an unknown time");
+        assert_eq!(reached(&KernelPeak { peak_after_ms: None, ..PEAK }), ", reached by 100 ms");
         assert_eq!(reached(&KernelPeak { peak_is_older: true, ..PEAK }), ", reached before mallow attached");
         assert_eq!(unread(&PEAK), None);
         assert!(

@@ -56,7 +56,8 @@ export const SINCE = { attached: "since mallow attached", forked: "since it fork
 // When the kernel's maximum was reached; a reading's time is another one.
 function reachedWords({ peak_is_older: isOlder, peak_after_ms: after, peak_by_ms: by }) {
   if (isOlder) return ", reached before mallow attached";
-  if (after === null || by === null || after === undefined || by === undefined) return "";
+  if (by === null || by === undefined) return ", reached at an unknown time";
+  if (after === null || after === undefined) return `, reached by ${formatTime(by)}`;
   return formatTime(after) === formatTime(by) ? `, reached at ${formatTime(by)}` : `, reached between ${formatTime(after)} and ${formatTime(by)}`;
 }
 

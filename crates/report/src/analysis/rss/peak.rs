@@ -8,10 +8,10 @@ use serde::Serialize;
 pub struct KernelPeak {
     /// In bytes.
     pub peak_rss: u64,
-    /// The process reached it after this time and by `peak_by_ms`, in milliseconds since the recording began; null where that is not
-    /// known.
+    /// The process reached it after this time, in milliseconds since the recording began; null where that is not known, as where the kernel's
+    /// figure had been as high before, within what the kernel adds late.
     pub peak_after_ms: Option<u64>,
-    /// See `peak_after_ms`.
+    /// The process reached it by this time; null where that is not known.
     pub peak_by_ms: Option<u64>,
     /// So many milliseconds before the end of the process, or of its recording, the kernel's figure was read last; null where nothing
     /// can have come after it.
@@ -32,6 +32,9 @@ pub struct BusierMoment {
     pub live_bytes: u64,
 }
 
+/// The kernel counts pages of files, anonymous and shared ones on each processor apart, and adds them up after 32 at the earliest: so much may
+/// be missing from a figure on two processors, and is in the exact one of the process's end. On more it may be more; see [`SAME`].
+const LATE: u64 = 3 * 64 * 4096;
 /// RSS is the same within this part of it.
 const SAME: u64 = 50;
 /// Live bytes are markedly more by this part of RSS.
@@ -77,10 +80,18 @@ impl KernelPeak {
         };
         let PeakRss { bytes, after_ms, by_ms, read_ms, is_final, is_older } = peak;
         // Sums of mappings may be a few pages above the kernel's own counts.
+        let peak_rss = bytes.max(read);
+        let before = own().filter(|footprint| footprint.ms <= after_ms);
+        let before = before.map(|footprint| footprint.peak_rss.max(footprint.totals.rss));
+        let before = before.chain(points().filter(|point| point.ms <= after_ms).map(|point| point.rss)).max();
+        let is_late = before.is_some_and(|before| peak_rss.saturating_sub(before) <= LATE + peak_rss / SAME);
+        // The program has ended then, and waits for mallow or is gone.
+        let end = own().filter(|footprint| footprint.is_at_exit).map(|footprint| footprint.ms).max();
+        let has_ended = |ms: u64| end.is_some_and(|end| ms > end);
         Some(Self {
-            peak_rss: bytes.max(read),
-            peak_after_ms: Some(after_ms),
-            peak_by_ms: Some(by_ms),
+            peak_rss,
+            peak_after_ms: (!is_late && !has_ended(by_ms)).then_some(after_ms),
+            peak_by_ms: (!has_ended(by_ms)).then_some(by_ms),
             peak_unread_ms: (!is_final).then(|| end_ms.saturating_sub(read_ms)),
             peak_is_older: is_older,
         })
@@ -117,13 +128,15 @@ mod tests {
     use super::*;
     use mallow_profile::{Footprint, MemorySizes, RssPoint, RssSeries};
 
+    const MIB: u64 = 1 << 20;
+
     fn profile(peak: Option<PeakRss>) -> Profile {
         let process = Process { end_ms: 100, ..Process::default() };
         let footprint = |ms, rss, peak_rss| {
-            let totals = MemorySizes { rss, ..MemorySizes::default() };
-            Footprint { ms, peak_rss, totals, ..Footprint::default() }
+            let totals = MemorySizes { rss: rss * MIB, ..MemorySizes::default() };
+            Footprint { ms, peak_rss: peak_rss * MIB, totals, ..Footprint::default() }
         };
-        let points = [(10, 5), (90, 30)].map(|(ms, rss)| RssPoint { ms, rss, live_bytes: 0 });
+        let points = [(10, 5), (90, 30)].map(|(ms, rss)| RssPoint { ms, rss: rss * MIB, live_bytes: 0 });
         Profile {
             processes: vec![process],
             footprints: vec![footprint(20, 40, 50), footprint(60, 20, 70)],
@@ -134,10 +147,10 @@ mod tests {
 
     #[test]
     fn the_kernels_own_maximum_is_above_all_that_was_read() {
-        let peak = PeakRss { bytes: 90, after_ms: 60, by_ms: 80, read_ms: 95, is_final: false, is_older: false };
+        let peak = PeakRss { bytes: 90 * MIB, after_ms: 60, by_ms: 80, read_ms: 95, is_final: false, is_older: false };
         let found = KernelPeak::of(&profile(Some(peak)), ProcessId(0)).expect("a peak");
         let expected = KernelPeak {
-            peak_rss: 90,
+            peak_rss: 90 * MIB,
             peak_after_ms: Some(60),
             peak_by_ms: Some(80),
             peak_unread_ms: Some(5),
@@ -149,10 +162,37 @@ mod tests {
         assert_eq!(found, Some(KernelPeak { peak_unread_ms: None, ..expected }));
         // Of a recording of an earlier version, the last footprint knows most.
         let found = KernelPeak::of(&profile(None), ProcessId(0)).expect("a peak");
-        let none =
-            KernelPeak { peak_rss: 70, peak_after_ms: None, peak_by_ms: None, peak_unread_ms: Some(10), ..expected };
+        let none = KernelPeak {
+            peak_rss: 70 * MIB,
+            peak_after_ms: None,
+            peak_by_ms: None,
+            peak_unread_ms: Some(10),
+            ..expected
+        };
         assert_eq!(found, none);
         assert_eq!(KernelPeak::of(&Profile::default(), ProcessId(0)), None);
+    }
+
+    /// The exact figure of a process's end is above what the kernel had added up before: it has not risen between two looks.
+    #[test]
+    fn what_the_kernel_adds_late_is_no_rise() {
+        let of = |bytes, after_ms, by_ms, exit_ms: Option<u64>| {
+            let peak = PeakRss { bytes, after_ms, by_ms, read_ms: by_ms, is_final: true, is_older: false };
+            let mut made = profile(Some(peak));
+            made.footprints[1].is_at_exit = exit_ms.is_some();
+            made.footprints[1].ms = exit_ms.unwrap_or(60);
+            let found = KernelPeak::of(&made, ProcessId(0)).expect("a peak");
+            (found.peak_after_ms, found.peak_by_ms)
+        };
+        // 70 MiB by 60 ms, and half of one more.
+        assert_eq!(of(70 * MIB + MIB / 2, 70, 80, None), (None, Some(80)));
+        assert_eq!(of(75 * MIB, 70, 80, None), (Some(70), Some(80)));
+        // What was read later says nothing about before.
+        assert_eq!(of(70 * MIB + MIB / 2, 30, 50, None), (Some(30), Some(50)));
+        // The program's end is at 60 ms: what it reached, it had reached by then.
+        assert_eq!(of(70 * MIB + MIB / 2, 70, 80, Some(60)), (None, None));
+        assert_eq!(of(90 * MIB, 70, 80, Some(60)), (None, None));
+        assert_eq!(of(90 * MIB, 50, 60, Some(60)), (Some(50), Some(60)));
     }
 
     #[test]

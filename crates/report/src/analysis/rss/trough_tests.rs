@@ -46,14 +46,77 @@ fn what_small_blocks_left_is_not_promised_of_large_ones() {
         let mut made = Made::new(glibc(200, 120), &live);
         let mut had = |site: usize, peak: u64, peak_bytes| {
             let site = &mut made.profile.sites[site];
-            (site.counts.peak, site.counts.peak_bytes, site.patterns.largest) = (peak, peak_bytes, peak_bytes / peak);
+            (site.counts.peak, site.counts.peak_bytes) = (peak, peak_bytes);
+            // An earlier one had been freed.
+            site.counts.allocations = peak + 1;
+            (site.patterns.smallest, site.patterns.largest) = (peak_bytes / peak, peak_bytes / peak);
         };
         had(1, 2, 300_000);
-        had(2, 1000, small);
+        had(2, 20, small);
         let account = made.report().account;
         let found = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MmapThreshold);
         found.map(|remedy| (remedy.certainty, remedy.expected_bytes))
     };
     assert_eq!(certainty(20_000), Some((Certainty::Likely, 300_000)));
     assert_eq!(certainty(200_000), Some((Certainty::AtMost, 300_000)));
+}
+
+/// A large block lies in the heap only where one as large was freed before it: until then each has a mapping of its own, which goes back to
+/// the kernel.
+#[test]
+fn large_blocks_that_had_mappings_left_no_gaps() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    // Of sites: allocations, live ones at the peak and their bytes, the smallest and the largest, growth steps.
+    let offered = |sites: &[(u64, u64, u64, [u64; 2], u64)]| {
+        let mut made = Made::new(glibc(200, 120), &live);
+        for (site, &(allocations, peak, peak_bytes, [smallest, largest], steps)) in
+            made.profile.sites[1..].iter_mut().zip(sites)
+        {
+            let counts = &mut site.counts;
+            (counts.allocations, counts.peak, counts.peak_bytes) = (allocations, peak, peak_bytes);
+            (counts.allocated_bytes, counts.frees) = (allocations * (smallest + largest) / 2, allocations);
+            let patterns = &mut site.patterns;
+            (patterns.smallest, patterns.largest, patterns.growth_steps) = (smallest, largest, steps);
+            patterns.grown_buffers = steps.min(1);
+        }
+        let account = made.report().account;
+        let found = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MmapThreshold);
+        found.map(|remedy| remedy.expected_bytes)
+    };
+    let size = 150_000;
+    assert_eq!(offered(&[(1, 1, size, [size, size], 0)]), None, "the only one");
+    assert_eq!(offered(&[(2, 2, 2 * size, [size, size], 0)]), None, "all of them lived at once");
+    assert_eq!(offered(&[(3, 2, 2 * size, [size, size], 0)]), Some(2 * size), "one of them came after a free");
+    assert_eq!(offered(&[(2, 1, 280_000, [140_000, 280_000], 1)]), None, "it grew: each step is above what was freed");
+    assert_eq!(
+        offered(&[(1, 1, size, [size, size], 0), (2, 0, 0, [140_000, 145_000], 0)]),
+        None,
+        "freed ones were smaller"
+    );
+    assert_eq!(
+        offered(&[(1, 1, size, [size, size], 0), (2, 0, 0, [16, 250_000], 0)]),
+        Some(size),
+        "a larger one was freed"
+    );
+    // 16 bytes, and whole pages: the mapping that was freed is larger than its block.
+    assert_eq!(
+        offered(&[(1, 1, size, [size, size], 0), (1, 0, 0, [size, size], 0)]),
+        Some(size),
+        "one as large was freed"
+    );
+}
+
+/// Chunks of small blocks are larger than what was requested: they could have left all that is free.
+#[test]
+fn what_small_blocks_left_includes_their_headers() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let mut made = Made::new(glibc(200, 120), &live);
+    for (at, blocks, size) in [(1, 2, 150_000), (2, 1000, 24)] {
+        let site = &mut made.profile.sites[at];
+        (site.counts.peak, site.counts.peak_bytes, site.counts.allocations) = (blocks, blocks * size, blocks + 1);
+        (site.patterns.smallest, site.patterns.largest) = (size, size);
+    }
+    let account = made.report().account;
+    let found = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MmapThreshold);
+    assert_eq!(found.map(|remedy| remedy.certainty), Some(Certainty::AtMost));
 }
