@@ -220,6 +220,7 @@ pub fn habits() -> Profile {
     let mut profile = b.profile;
     profile.command = vec!["program".to_owned()];
     profile.duration_ms = 900;
+    profile.peak_ms = 700;
     profile.ending.exit_status = Some(0);
     profile
 }

@@ -153,6 +153,12 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let (grew, were) = if *kept == 1 { ("it", "was") } else { ("they", "were") };
             format!("{blocks} of {all}: {grew} grew by {slack} in the last step (some may be unused) and {were} kept.")
         }
+        Evidence::GrowingAtPeak { growing, growing_bytes, old_bytes } => {
+            let (blocks, all, old) = (of(*growing, "large block"), size(*growing_bytes), size(*old_bytes));
+            let (from, was) =
+                if *growing == 1 { ("that it grew from", "was") } else { ("that they grew from", "were") };
+            format!("{blocks} of {all} grew at the peak: the old {old} {from} {was} live, too.")
+        }
         Evidence::BeforeMain(outside) => outside_of_main(outside, "before main", look),
         Evidence::AfterMain(outside) => outside_of_main(outside, "after main", look),
         Evidence::PopularContainer { container, allocations, allocated_bytes } => {

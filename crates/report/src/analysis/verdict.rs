@@ -298,7 +298,8 @@ fn held(report: &Overview, causes: &LeakCauses) -> Option<Held> {
 }
 
 fn peak_saving(insights: &Insights) -> Option<Statement> {
-    let best = insights.insights.iter().max_by(|a, b| a.peak_share.total_cmp(&b.peak_share))?;
+    let known = insights.insights.iter().filter(|insight| !insight.is_of_unknown_peak());
+    let best = known.max_by(|a, b| a.peak_share.total_cmp(&b.peak_share))?;
     let saving = Saving { of_whole: best.peak_share, place: best.frame.clone() };
     (best.peak_share >= PEAK_SHARE).then_some(Statement::PeakSaving(saving))
 }

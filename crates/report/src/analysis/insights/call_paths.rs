@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::function_kind::FunctionKind;
 use super::super::functions::{FunctionId, Functions, Step};
 use super::containers::{Container, Containers};
+use super::last_growth::LargeBlocks;
 
 /// Functions of the program's own on a path, at the most.
 const DEPTH: usize = 5;
@@ -34,6 +35,8 @@ pub(crate) struct CallPath {
     pub counts: Counts,
     /// What they do.
     pub patterns: Patterns,
+    /// Their large blocks, by where the peak was.
+    pub large: LargeBlocks,
     /// How many stacks.
     pub sites: u64,
     /// The stack with the most allocations.
@@ -64,6 +67,7 @@ struct Walker {
     stack: StackId,
     counts: Counts,
     patterns: Patterns,
+    large: LargeBlocks,
     /// Index of a step of the stack: the next one to look at.
     next: usize,
     path: Option<usize>,
@@ -141,6 +145,7 @@ impl CallPaths {
                     container,
                     counts,
                     patterns,
+                    large: LargeBlocks::default(),
                     sites: 0,
                     largest,
                     most: 0,
@@ -154,6 +159,7 @@ impl CallPaths {
             let path = &mut self.paths[number];
             path.counts += walker.counts;
             path.patterns += walker.patterns;
+            path.large += walker.large;
             path.sites += 1;
             if walker.counts.allocations > path.most {
                 (path.most, path.largest) = (walker.counts.allocations, walker.stack);
@@ -194,7 +200,10 @@ impl CallPaths {
 
 /// The same stack in several processes is one.
 fn walkers(profile: &Profile) -> Vec<Walker> {
-    let walker = |s: &Site| Walker { stack: s.stack, counts: s.counts, patterns: *s.patterns, next: 0, path: None };
+    let walker = |s: &Site| {
+        let (large, patterns) = (LargeBlocks::of(profile, s), *s.patterns);
+        Walker { stack: s.stack, counts: s.counts, patterns, large, next: 0, path: None }
+    };
     let mut walkers: Vec<_> = profile.sites.iter().map(walker).collect();
     walkers.sort_unstable_by_key(|walker| walker.stack);
     walkers.dedup_by(|next, sum| {
@@ -202,6 +211,7 @@ fn walkers(profile: &Profile) -> Vec<Walker> {
         if same {
             sum.counts += next.counts;
             sum.patterns += next.patterns;
+            sum.large += next.large;
         }
         same
     });

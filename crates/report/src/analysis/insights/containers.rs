@@ -278,12 +278,20 @@ impl Container {
     pub fn shrink(self) -> Option<&'static str> {
         match self {
             CppString | CppVector | CppDeque => Some("shrink_to_fit()"),
-            RustString | RustFormat | RustVec | RustHash => Some("shrink_to_fit()"),
-            SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
-                Some("a copy that reserves its own count")
-            }
+            RustString | RustFormat | RustVec => Some("shrink_to_fit()"),
+            SwiftArray | SwiftString | SwiftInterpolation => Some("a copy that reserves its own count"),
             _ => None,
         }
+    }
+
+    /// A table that grows when it is full.
+    pub fn is_hash(self) -> bool {
+        matches!(self, CppHash | CppUnorderedMap | CppUnorderedSet | RustHash | SwiftDictionary | SwiftSet)
+    }
+
+    /// Its sizes are powers of two, whatever was asked for.
+    pub fn doubles_alone(self) -> bool {
+        matches!(self, RustHash | SwiftDictionary | SwiftSet)
     }
 
     /// Which of two a person would name, where a function of `outer` called one of `self`.

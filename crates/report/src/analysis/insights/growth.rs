@@ -73,15 +73,39 @@ fn geometric_steps(smallest: u64, largest: u64) -> u64 {
     2 * u64::from(doublings) + 2
 }
 
-/// Large blocks that may be larger than they need to be.
+/// Large blocks that may be larger than they need to be, and those that were copied at the peak.
 pub(super) fn slack(path: &CallPath, peak_bytes: u64, language: Language) -> Option<(Evidence, Savings, String)> {
-    let p = &path.patterns;
-    // What was not live at the peak does not lower it.
-    let slack = p.kept_slack.min(path.counts.peak_bytes);
-    if p.kept == 0 || !at_least(slack, SLACK_PERCENT, peak_bytes) || !is_growth(path) {
+    if !is_growth(path) {
         return None;
     }
-    let evidence = Evidence::KeptSlack { kept: p.kept, kept_bytes: p.kept_bytes, kept_slack: p.kept_slack };
+    growing_at_peak(path, peak_bytes).or_else(|| kept_slack(path, peak_bytes, language))
+}
+
+fn growing_at_peak(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Savings, String)> {
+    let growing = &path.large.growing;
+    let old_bytes = growing.bytes.saturating_sub(growing.slack);
+    if growing.number == 0 || !at_least(old_bytes, SLACK_PERCENT, peak_bytes) {
+        return None;
+    }
+    let evidence = Evidence::GrowingAtPeak { growing: growing.number, growing_bytes: growing.bytes, old_bytes };
+    let reserve = path.container.map_or("Allocate the final size at once", Container::reserve);
+    let old = if growing.number == 1 { "the old block is" } else { "the old blocks are" };
+    // A size that is right may also be below the one that growth arrives at.
+    let unused = if path.container.is_some_and(Container::doubles_alone) { 0 } else { growing.slack };
+    let saves = Savings { peak_bytes: old_bytes.saturating_add(unused), ..Savings::default() };
+    Some((evidence, saves, format!("{reserve}: {old} not there then.")))
+}
+
+fn kept_slack(path: &CallPath, peak_bytes: u64, language: Language) -> Option<(Evidence, Savings, String)> {
+    let complete = &path.large.complete;
+    let slack = complete.slack.min(path.counts.peak_bytes);
+    // A hash table grows because it is full: the next smaller one does not hold what it has.
+    let is_hash = path.container.is_some_and(Container::is_hash);
+    if complete.number == 0 || is_hash || !at_least(slack, SLACK_PERCENT, peak_bytes) {
+        return None;
+    }
+    let evidence =
+        Evidence::KeptSlack { kept: complete.number, kept_bytes: complete.bytes, kept_slack: complete.slack };
     let usual = if language == Language::Other { "realloc to the size in use" } else { "shrink_to_fit()" };
     let shrink = path.container.and_then(Container::shrink).unwrap_or(usual);
     let remedy = format!("Once complete, {shrink} gives back what is not used.");

@@ -34,6 +34,12 @@ impl Insight {
         self.run_share.is_none_or(|share| share >= SHARE) || self.peak_share >= SHARE
     }
 
+    /// Whether it saves a part of the peak of which it is not known how large it is: without the copy of a growth, the next highest
+    /// moment is the peak.
+    pub fn is_of_unknown_peak(&self) -> bool {
+        matches!(self.evidence, Evidence::GrowingAtPeak { .. })
+    }
+
     /// Whether it saves memory at the peak rather than time.
     pub fn is_of_peak(&self) -> bool {
         self.peak_share > self.malloc_share
@@ -148,6 +154,15 @@ pub enum Evidence {
         kept_bytes: u64,
         /// What they had grown by in their last step.
         kept_slack: u64,
+    },
+    /// Large blocks whose last growth was at the peak, and that were then kept.
+    GrowingAtPeak {
+        /// How many.
+        growing: u64,
+        /// Their requested bytes.
+        growing_bytes: u64,
+        /// Those of the blocks that they were growing from, which were live beside them.
+        old_bytes: u64,
     },
     /// Allocations before `main` begins.
     BeforeMain(Outside),

@@ -9,6 +9,7 @@ mod containers;
 mod growth;
 mod insight;
 mod language;
+mod last_growth;
 mod lifetimes;
 mod outside;
 mod popular_containers;

@@ -225,18 +225,84 @@ fn blocks_that_other_threads_free() {
     assert!(silent(&freed(20_000)), "most are freed at home");
 }
 
+/// A large block that grew at 400 ms of 1,000, and the peak.
+fn large(inner: &[&str], counts: Counts, patterns: Patterns, peak_ms: u64) -> Profile {
+    let mut profile = beside(&[inner, PLACE].concat(), counts, patterns);
+    profile.processes[0].end_ms = 1000;
+    profile.peak_ms = peak_ms;
+    for site in &mut profile.sites {
+        site.live_youngest_ms = if site.counts.live > 0 { 400 } else { 0 };
+    }
+    profile
+}
+
 #[test]
 fn slack_that_is_kept() {
-    let kept = |size: u64, slack, live| {
+    let kept = |size: u64, slack, live, peak_ms| {
         let patterns = Patterns { kept: 1, kept_bytes: size, kept_slack: slack, ..sizes(size, size) };
-        let counts = Counts { peak: live, peak_bytes: live * size, ..blocks(1, size, 0, live) };
-        beside(PLACE, counts, patterns)
+        let counts = Counts { peak: live, peak_bytes: live * size, ..by_realloc(blocks(1, size, 0, live), 5) };
+        large(&[], counts, patterns, peak_ms)
     };
-    let found = one(&kept(100 << 20, 50 << 20, 1));
+    let found = one(&kept(100 << 20, 50 << 20, 1, 700));
     assert!(matches!(found.evidence, Evidence::KeptSlack { kept: 1, kept_slack: 52_428_800, .. }));
     assert_eq!(found.saves.peak_bytes, 50 << 20);
-    assert!(silent(&kept(12 << 20, 4 << 20, 1)), "little of the peak");
-    assert!(silent(&kept(100 << 20, 50 << 20, 0)), "not live at the peak");
+    assert!(silent(&kept(12 << 20, 4 << 20, 1, 700)), "little of the peak");
+    assert!(silent(&kept(100 << 20, 50 << 20, 0, 700)), "not live at the peak");
+    assert!(silent(&kept(100 << 20, 50 << 20, 1, 400)), "the peak is in the step");
+    // It lived for half of the time, so that it grew within the first half.
+    let mut freed = kept(100 << 20, 50 << 20, 1, 501);
+    freed.sites[1].counts.live = 0;
+    assert_eq!(one(&freed).saves.peak_bytes, 50 << 20);
+    freed.peak_ms = 500;
+    assert!(silent(&freed), "nobody knows whether it had grown by then");
+}
+
+const VECTOR: &str = "std::vector<int, std::allocator<int> >::push_back(int const&)";
+const HASH: &str = "hashbrown::raw::RawTable<T,A>::reserve_rehash";
+
+/// The one buffer of a container that copies: 10 MB that had 5 MB before, with so many blocks at the peak.
+fn copied(container: &str, peak: u64, peak_bytes: u64) -> Profile {
+    let patterns = Patterns {
+        kept: 1,
+        kept_bytes: 10 << 20,
+        kept_slack: 5 << 20,
+        growth_steps: 9,
+        grown_buffers: 1,
+        ..sizes(16, 10 << 20)
+    };
+    let counts = Counts { peak, peak_bytes, ..blocks(10, 2 << 20, 0, 0) };
+    let mut profile = large(&[container], counts, patterns, 395);
+    profile.totals.peak_bytes = 20 << 20;
+    profile
+}
+
+#[test]
+fn a_copy_at_the_peak_is_spared_by_a_capacity_and_not_by_shrinking() {
+    // The old block is 5 MB, and up to 5 MB of the new one are unused; a hash table is full.
+    for (container, saves, remedy) in [
+        (VECTOR, 10 << 20, "reserve() the final size: the old block is not there then."),
+        (HASH, 5 << 20, "Give it its final size with_capacity: the old block is not there then."),
+    ] {
+        let profile = copied(container, 2, 15 << 20);
+        let found = one(&profile);
+        let Evidence::GrowingAtPeak { growing: 1, growing_bytes, old_bytes } = found.evidence else {
+            panic!("{found:?}")
+        };
+        assert_eq!((growing_bytes, old_bytes, found.saves.peak_bytes), (10 << 20, 5 << 20, saves));
+        assert_eq!(found.remedy, remedy);
+        // Without the copy the next highest moment is the peak, and nobody knows which: no promise in the verdict.
+        let all = crate::analysis::leak_causes(&profile, 3);
+        let live = crate::analysis::LiveBlocks { all: &all, lost: None, unscanned: None };
+        let verdict = crate::analysis::verdict(&crate::analysis::overview(&profile, 3), &live, &insights(&profile, 3));
+        let is_saving = |one: &_| matches!(one, crate::analysis::Statement::PeakSaving(_));
+        assert!(!verdict.statements.iter().any(is_saving), "{verdict:?}");
+    }
+    // After the copy.
+    assert!(matches!(one(&copied(VECTOR, 1, 10 << 20)).evidence, Evidence::KeptSlack { kept: 1, .. }));
+    assert!(silent(&copied(HASH, 1, 10 << 20)), "a hash table grows because it is full");
+    let rehash = "std::_Hashtable<int, int>::_M_rehash(unsigned long)";
+    assert!(silent(&copied(rehash, 1, 10 << 20)), "so does that of C++");
+    assert!(silent(&copied(VECTOR, 1, 5 << 20)), "before the copy");
 }
 
 fn started(outer: &[&str], allocations: u64) -> Profile {

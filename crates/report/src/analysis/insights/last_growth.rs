@@ -1,0 +1,78 @@
+//! Large blocks that were kept after their last growth, and where the peak was by then.
+//!
+//! Giving back what is not used lowers the peak only where the growth was over. A peak inside of it has the old block beside the
+//! new one, and only a size that is right from the start lowers that.
+
+use std::ops::AddAssign;
+
+use mallow_profile::{Profile, Site};
+
+/// Kept blocks of some sites. Blocks of which it is not known on which side of the peak they grew are in neither part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LargeBlocks {
+    /// Those that had grown for the last time before the peak.
+    pub complete: Kept,
+    /// Those that were growing at the peak: the block that each had grown from was live, too.
+    pub growing: Kept,
+}
+
+/// Kept blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// How many.
+    pub number: u64,
+    /// Their requested bytes.
+    pub bytes: u64,
+    /// What they grew by in their last step.
+    pub slack: u64,
+}
+
+impl LargeBlocks {
+    /// Those of a site.
+    pub fn of(profile: &Profile, site: &Site) -> Self {
+        let (c, p) = (&site.counts, &site.patterns);
+        // What was not live at the peak does not lower it.
+        let kept = Kept { number: p.kept, bytes: p.kept_bytes, slack: p.kept_slack.min(c.peak_bytes) };
+        let (none, only) = (Self::default(), p.growth_steps > 0 && c.allocations <= p.growth_steps.saturating_add(1));
+        if p.kept == 0 {
+            return none;
+        }
+        let by_copy = c.reallocs_in_place == 0 && c.reallocs_moved == 0;
+        if p.kept == 1 && only && by_copy {
+            // All blocks of the site are this one at different times.
+            return match (c.peak, c.peak_bytes == p.kept_bytes) {
+                (1, true) => Self { complete: kept, ..none },
+                (2, _) if c.peak_bytes > p.kept_bytes => Self { growing: kept, ..none },
+                _ => none,
+            };
+        }
+        if last_growth_ms(profile, site) < profile.peak_ms { Self { complete: kept, ..none } } else { none }
+    }
+}
+
+/// When the site's kept blocks had grown for the last time, at the latest.
+fn last_growth_ms(profile: &Profile, site: &Site) -> u64 {
+    let (c, p) = (&site.counts, &site.patterns);
+    // A block is kept if it lives for half of the time from its process's start to its own end, or longer.
+    let half = profile.processes.get(site.process.0 as usize).map_or(u64::MAX, |process| {
+        let ms = process.end_ms.saturating_sub(process.start_ms) / 2;
+        process.start_ms.saturating_add(ms)
+    });
+    let all_live = c.live >= p.kept && c.live_bytes >= p.kept_bytes;
+    if all_live { half.min(site.live_youngest_ms) } else { half }
+}
+
+impl AddAssign for LargeBlocks {
+    fn add_assign(&mut self, other: Self) {
+        self.complete += other.complete;
+        self.growing += other.growing;
+    }
+}
+
+impl AddAssign for Kept {
+    fn add_assign(&mut self, other: Self) {
+        self.number = self.number.saturating_add(other.number);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.slack = self.slack.saturating_add(other.slack);
+    }
+}
