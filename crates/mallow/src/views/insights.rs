@@ -223,7 +223,7 @@ fn after_article(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mallow_report::analysis::{Insights, insights};
+    use mallow_report::analysis::{Evidence, Insights, insights};
     use mallow_report::testing::habits;
 
     use super::show;
@@ -240,6 +240,16 @@ mod tests {
     #[test]
     fn all_kinds_in_words() {
         insta::assert_snapshot!(shown(&insights(&habits(), usize::MAX), Look::default()));
+    }
+
+    #[test]
+    fn a_growth_at_the_peak_names_both_blocks() {
+        let growing = |n| Evidence::GrowingAtPeak { growing: n, growing_bytes: 6_422_548, old_bytes: 3_211_276 };
+        let look = Look::default();
+        let one = "1 large block of 6.42 MB grew at the peak: the old 3.21 MB that it grew from was live, too.";
+        assert_eq!(super::evidence(&growing(1), &look), one);
+        let two = "2 large blocks of 6.42 MB grew at the peak: the old 3.21 MB that they grew from were live, too.";
+        assert_eq!(super::evidence(&growing(2), &look), two);
     }
 
     #[test]

@@ -203,23 +203,33 @@ impl Container {
         }
     }
 
-    /// What may be done where several are live at once: none that takes it for one that is kept and cleared.
-    pub fn remedy_of_many(self) -> &'static str {
+    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is kept and
+    /// cleared, nor for a part of something larger. None where there is nothing.
+    pub fn remedy_of_many(self) -> Option<&'static str> {
         match self {
-            CppVector => "reserve() the size it will have, or move it where a copy is made.",
-            CppDeque => "An empty std::deque has two blocks already: use a std::vector.",
-            CppStream => "std::to_chars or std::format_to into the string that is kept.",
-            RustFormat => "write! into the String that it becomes part of.",
-            RustVec => "Vec::with_capacity, or move it where a copy is made.",
-            RustHash => "HashMap::with_capacity.",
-            SwiftArray => ".lazy where an array is only passed on; a reference or inout where a copy is made.",
-            SwiftDictionary | SwiftSet => "Give it its minimumCapacity.",
-            SwiftInterpolation => "append(_:) to the String that it becomes part of.",
+            CppVector => Some("reserve() the size it will have, or move it where a copy is made."),
+            CppDeque => Some("An empty std::deque has two blocks already: use a std::vector."),
+            CppStream => Some("std::to_chars or std::format_to allocate less than a stream."),
+            RustVec => Some("Vec::with_capacity, or move it where a copy is made."),
+            RustHash => Some("HashMap::with_capacity."),
+            SwiftArray => Some(".lazy where an array is only passed on; a reference or inout where a copy is made."),
+            SwiftDictionary | SwiftSet => Some("Give it its minimumCapacity."),
+            // Who makes the text that is kept needs its block.
+            RustFormat | SwiftInterpolation => None,
             CppString | CppTree | CppMap | CppSet | CppHash | CppUnorderedMap | CppUnorderedSet | CppList
             | CppFunction | CppShared | RustString | RustBTree | RustBox | RustShared | SwiftString | Copied => {
-                self.remedy()
+                Some(self.remedy())
             }
         }
+    }
+
+    /// What may be done where a good part of its blocks had to grow, however long they live.
+    pub fn remedy_of_growth(self) -> String {
+        let how = match self {
+            RustFormat => "String::with_capacity(n), then write! into it",
+            _ => self.reserve(),
+        };
+        format!("{how}: no block has to grow.")
     }
 
     /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is nothing.

@@ -93,7 +93,7 @@ fn growing_at_peak(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Saving
     // A size that is right may also be below the one that growth arrives at.
     let unused = if path.container.is_some_and(Container::doubles_alone) { 0 } else { growing.slack };
     let saves = Savings { peak_bytes: old_bytes.saturating_add(unused), ..Savings::default() };
-    Some((evidence, saves, format!("{reserve}: {old} not there then.")))
+    Some((evidence, saves, format!("{reserve}: {old} not there then, and the next highest moment is the peak.")))
 }
 
 fn kept_slack(path: &CallPath, peak_bytes: u64, language: Language) -> Option<(Evidence, Savings, String)> {

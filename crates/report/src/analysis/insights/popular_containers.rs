@@ -14,6 +14,9 @@ const PERCENT: u64 = 20;
 /// From this share that is live at once on, in percent, what is allocated is stored.
 const STORED_PERCENT: u64 = 50;
 
+/// From this share of the allocations on, in percent, a size that is right from the start is the remedy.
+const GROWN_PERCENT: u64 = 25;
+
 /// `found` are the insights so far, each with its path.
 pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)]) -> Vec<(usize, Finding)> {
     let mut claimed: BTreeMap<usize, u64> = BTreeMap::new();
@@ -39,19 +42,29 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         let path = paths.get(largest);
         let allocated_bytes = sum(&|root| paths.get(root).counts.allocated_bytes);
         let large = sum(&|root| large_bytes(&paths.get(root).counts));
-        let saves = Savings { allocations, large_bytes: large, ..Savings::default() };
         // What is live together at the peak, or at the end, cannot be one that is kept and cleared.
         let live = sum(&|root| paths.get(root).counts.peak.max(paths.get(root).counts.live));
         // And one is gone before the next comes only where most are.
         let alternating = sum(&|root| paths.get(root).patterns.alternating);
-        let remedy = match (at_least(live, STORED_PERCENT, allocations), at_least(alternating, 50, allocations)) {
-            (true, _) => container.remedy_of_stored()?,
-            (false, true) => container.remedy(),
-            (false, false) => container.remedy_of_many(),
+        // A step is an allocation, and no block more.
+        let steps = sum(&|root| paths.get(root).patterns.growth_steps).min(allocations);
+        let copied_bytes = sum(&|root| paths.get(root).patterns.copied_bytes);
+        let begun = allocations - steps;
+        let is_stored = at_least(live, STORED_PERCENT, begun);
+        let is_short_lived = !is_stored && at_least(alternating, 50, begun);
+        let all = Savings { allocations, large_bytes: large, ..Savings::default() };
+        let (remedy, saves) = if is_short_lived {
+            (container.remedy().to_owned(), all)
+        } else if container.grows() && at_least(steps, GROWN_PERCENT, allocations) {
+            (container.remedy_of_growth(), Savings { allocations: steps, copied_bytes, ..Savings::default() })
+        } else if is_stored {
+            (container.remedy_of_stored()?.to_owned(), all)
+        } else {
+            (container.remedy_of_many()?.to_owned(), all)
         };
         let finding = Finding {
             evidence: Evidence::PopularContainer { container: container.name(), allocations, allocated_bytes },
-            remedy: remedy.to_owned(),
+            remedy,
             saves,
             step: path.step,
             through: path.through,
