@@ -46,6 +46,10 @@ pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> Stri
     page.into_text()
 }
 
+/// What `record --python` changes, whoever did it.
+const PYTHON_MALLOC: &str = "With PYTHONMALLOC=malloc, as record --python sets it: by itself, Python has its small objects in arenas of its own, \
+                             and RSS, its parts and what helps are others. mallow rss -- python … shows those.";
+
 /// All but the lists, with so many of the smallest parts in one row.
 fn answer(report: &Rss, asked: Option<&str>, folded: usize, lists: bool, look: &Look) -> Page {
     let account = &report.account;
@@ -54,6 +58,9 @@ fn answer(report: &Rss, asked: Option<&str>, folded: usize, lists: bool, look: &
     if let Some(asked) = asked {
         let moment = format!("{asked}: the nearer one of the two moments whose pages are kept.");
         page.sentence(Line::new().faint(moment));
+    }
+    if account.limits.contains(&RssNote::PythonMalloc) {
+        page.sentence(Line::new().warning(PYTHON_MALLOC));
     }
     if let Some(cause) = &account.cause {
         page.sentence(because(cause, account, look));
@@ -413,8 +420,8 @@ fn notes(account: &RssAccount, page: &mut Page) {
                 Some(words) => words,
                 None => continue,
             },
-            // The first two lines say it.
-            RssNote::HigherBefore | RssNote::WhileRunning => continue,
+            // The first lines say it.
+            RssNote::HigherBefore | RssNote::WhileRunning | RssNote::PythonMalloc => continue,
         };
         page.sentence(Line::new().faint(words));
     }

@@ -318,6 +318,8 @@ pub enum RssNote {
     Busier,
     /// The kernel's maximum was not read at the very end of the process.
     PeakUnread,
+    /// Python's objects are blocks of malloc (`PYTHONMALLOC=malloc`), and not in arenas of its own.
+    PythonMalloc,
     /// Pages.
     NoPages,
 }
@@ -432,7 +434,7 @@ fn account(
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
         kept_apart: kept_apart(footprint),
-        limits: limits(footprint, ledger, &peak, busier.is_some()),
+        limits: limits(footprint, ledger, &peak, busier.is_some(), has_python_malloc(profile, footprint.process)),
         no_pages: footprint.gap.clone(),
         parts,
     })
@@ -570,9 +572,25 @@ fn kept_apart(footprint: &Footprint) -> KeptApart {
     }
 }
 
-fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak, is_trough: bool) -> Vec<RssNote> {
+/// Whether it is an interpreter of Python without arenas of its own: where it has them, the recording says so.
+fn has_python_malloc(profile: &Profile, process: ProcessId) -> bool {
+    let executable = profile.processes.get(process.0 as usize).map_or("", |process| process.executable.as_str());
+    let name = executable.rsplit('/').next().unwrap_or_default();
+    let is_python =
+        name.strip_prefix("python").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'));
+    is_python && !profile.custom_allocators.iter().any(|one| one.process == process && one.found.starts_with("Python "))
+}
+
+fn limits(
+    footprint: &Footprint,
+    ledger: Option<&Ledger<'_>>,
+    peak: &KernelPeak,
+    is_trough: bool,
+    has_python_malloc: bool,
+) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
+    add(has_python_malloc, RssNote::PythonMalloc);
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
     if let Some(ledger) = ledger {
         let rows = allocator_rows(ledger);

@@ -1,8 +1,8 @@
 //! Footprints made up by hand, and any that a file may say.
 
 use mallow_profile::{
-    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
-    PlacedBlock, Profile, SizeClasses, ThreadCaches,
+    AddressRange, CachedBlock, CustomAllocator, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes,
+    PageRun, PageState, PlacedBlock, ProcessId, Profile, SizeClasses, ThreadCaches,
 };
 use proptest::prelude::*;
 
@@ -92,6 +92,19 @@ pub(super) fn glibc(heap_pages: u64, resident: u64) -> Vec<Mapping> {
 }
 
 /// Blocks of 1000 bytes, in chunks of 1008, each other one freed; behind them half of the heap's pages are in memory.
+#[test]
+fn a_python_without_its_arenas_is_another_program() {
+    let mut made = Made::new(glibc(200, 120), &[]);
+    let mut says = |executable: &str, has_arenas: bool| {
+        made.profile.processes[0].executable = executable.to_owned();
+        let arenas = CustomAllocator { process: ProcessId(0), found: "Python allocates".into(), remedy: String::new() };
+        made.profile.custom_allocators = if has_arenas { vec![arenas] } else { Vec::new() };
+        made.report().account.limits.contains(&RssNote::PythonMalloc)
+    };
+    assert_eq!([says("/usr/bin/python3.11", false), says("/v/bin/python", false)], [true, true]);
+    assert_eq!([says("/usr/bin/python3.11", true), says("/bin/pythonic", false)], [false, false]);
+}
+
 #[test]
 fn each_byte_of_a_heap_has_a_part() {
     let first = HEAP + 0x1010;
