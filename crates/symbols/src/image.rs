@@ -5,7 +5,9 @@ use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectKind};
+use object::elf::{FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, Object, ObjectKind};
 use rustix::fs::{FileType, Mode, OFlags};
 
 /// The bytes of an ELF file, with where they came from.
@@ -77,6 +79,20 @@ impl Image {
     pub fn build_id(&self) -> Result<Vec<u8>, ImageError> {
         let id = self.parse_any()?.build_id().map_err(|e| ImageError::Format(e.to_string()))?;
         Ok(id.unwrap_or_default().to_vec())
+    }
+
+    /// Whether a program header leads to a build-id, so that it is in memory where the file is loaded. Go's linker makes a section of
+    /// one that no program header covers.
+    pub fn loads_build_id(&self) -> bool {
+        let is_id = |(kind, name): (u32, &[u8])| kind == NT_GNU_BUILD_ID && name == b"GNU";
+        let find = || {
+            let header = FileHeader64::<LittleEndian>::parse(&**self).ok()?;
+            let all = header.program_headers(LittleEndian, &**self).ok()?;
+            let notes = all.iter().filter_map(|one| one.notes(LittleEndian, &**self).ok().flatten());
+            let notes = notes.flat_map(|mut notes| std::iter::from_fn(move || notes.next().ok().flatten()));
+            Some(notes.map(|note| (note.n_type(LittleEndian), note.name())).any(is_id))
+        };
+        find().unwrap_or(false)
     }
 }
 

@@ -72,6 +72,8 @@ fn same(module: &Module, image: Result<Image, ImageError>, ended_unix_ms: u64) -
         ImageError::Format(why) => NameSource::Unreadable(why),
     })?;
     let build_id = image.build_id().map_err(|e| NameSource::Unreadable(e.to_string()))?;
+    // What is not loaded with the file, the recording cannot have.
+    let build_id = if module.build_id.is_empty() && !image.loads_build_id() { Vec::new() } else { build_id };
     match is_same(&module.build_id, &build_id) {
         true if build_id.is_empty() && ended_unix_ms > 0 && written_since(&image, ended_unix_ms) => {
             Err(NameSource::WrittenSince)

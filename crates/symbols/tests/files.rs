@@ -336,6 +336,34 @@ fn a_file_that_is_not_the_recorded_one_is_not_used() {
     assert!(found.is_some());
 }
 
+/// As Go's own linker makes it: the section is there, and no program header leads to it. The recording cannot have it then.
+#[test]
+fn a_build_id_that_is_not_loaded_is_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", C);
+    let (address, id) = (symbol(&path, "internal"), profile(&path).modules[0].build_id.clone());
+    let mut bytes = fs::read(&path).unwrap();
+    let at = |bytes: &[u8], from: usize, size: usize| {
+        bytes[from..from + size].iter().rev().fold(0usize, |sum, &byte| sum << 8 | usize::from(byte))
+    };
+    let (headers, size, count) = (at(&bytes, 32, 8), at(&bytes, 54, 2), at(&bytes, 56, 2));
+    for header in (0..count).map(|number| headers + number * size) {
+        // PT_NOTE becomes PT_NULL.
+        if at(&bytes, header, 4) == 4 {
+            bytes[header..header + 4].fill(0);
+        }
+    }
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    for (build_id, used) in [(Vec::new(), true), (id, true), (vec![7; 20], false)] {
+        let mut profile = profile(&path);
+        profile.modules[0].build_id = build_id;
+        let frame = add(&mut profile, address, true);
+        Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+        assert_eq!(!names(&profile, frame).is_empty(), used);
+    }
+}
+
 /// Without a build-id, only its date shows that a program was built again.
 #[test]
 fn a_file_without_build_id_that_was_written_since_is_not_used() {
