@@ -79,9 +79,12 @@ def of_statement(statement, document):
 
 def contradictions(document):
     """Statements of the verdict that another number of the JSON contradicts: pairs of what was said and what is right."""
+    # What a runtime loses by design, the verdict says, and calls it no loss.
+    by_design = {(one.get("kept") or {}).get("kept_bytes") for one in document["verdict"]["statements"] if one["kind"] == "none_lost"}
     for statement in document["verdict"]["statements"]:
         kind = statement["kind"]
         lost = document.get("lost_blocks")
+        lost = 0 if lost and document.get("lost_bytes") in by_design else lost
         scanned = lost is not None and not document["unscanned"]
         if kind == "none_lost" and not (scanned and lost == 0):
             yield (
@@ -195,7 +198,12 @@ def of_leaks(document):
     for word, suppressed in (("reachable_blocks", "suppressed"), ("reachable_bytes", "suppressed_bytes")):
         if word in document:
             # None: no process was scanned.
-            facts[word] = None if document[word] is None else [document[word], document[word] - document[suppressed]]
+            facts[word] = None
+            if document[word] is not None:
+                # Or what is suppressed has all that was lost, too: a runtime's own.
+                lost = document["lost_bytes" if word.endswith("bytes") else "lost_blocks"] or 0
+                reported = document[word] - document[suppressed]
+                facts[word] = [document[word], reported, reported + lost]
     return facts
 
 
