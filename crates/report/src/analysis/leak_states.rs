@@ -268,6 +268,11 @@ impl<'a> LiveBlocks<'a> {
 
 /// How the blocks of a recording that were live at the end divide; None: a file that knows no scans. At most `limit` kinds of cycles.
 pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
+    leak_states_with(profile, limit, true)
+}
+
+/// The same; `has_rules`: without cycles that a runtime loses by design.
+pub(super) fn leak_states_with(profile: &Profile, limit: usize, has_rules: bool) -> Option<LeakStates> {
     let states = States::of(profile)?;
     let mut sums = LeakStates::default();
     let leaking = profile.sites.iter().filter(|s| s.counts.live > 0 || s.counts.live_bytes > 0);
@@ -296,17 +301,23 @@ pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
     (sums.lost_blocks, sums.lost_bytes) = (known(lost.live), known(lost.live_bytes));
     (sums.reachable_blocks, sums.reachable_bytes) = (known(reachable.live), known(reachable.live_bytes));
     (sums.live_at_exec_blocks, sums.live_at_exec_bytes) = (exec.live, exec.live_bytes);
-    sums.lost_cycles = cycles(profile, limit);
+    sums.lost_cycles = cycles(profile, limit, has_rules);
     Some(sums)
 }
 
-fn cycles(profile: &Profile, limit: usize) -> Vec<Cycle> {
+fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cycle> {
     if profile.scans.iter().all(|scan| scan.cycles.is_empty()) {
         return Vec::new();
     }
     let functions = Functions::new(profile);
+    let runtimes = if has_rules { Runtimes::of(profile, &functions) } else { None };
+    let is_by_design = |stack: StackId| {
+        let runtimes = runtimes.as_ref();
+        runtimes.is_some_and(|all| all.rule_of(stack).is_some_and(|rule| all.takes_lost(rule, stack)))
+    };
     let mut known: FxHashMap<Vec<_>, Cycle> = FxHashMap::default();
-    for cycle in profile.scans.iter().flat_map(|scan| &scan.cycles) {
+    let all = profile.scans.iter().flat_map(|scan| &scan.cycles);
+    for cycle in all.filter(|cycle| !cycle.stacks.iter().all(|&stack| is_by_design(stack))) {
         let mut key = Vec::new();
         let mut places = Vec::new();
         for &stack in &cycle.stacks {
@@ -373,6 +384,22 @@ mod tests {
 
     fn lost(stack: StackId, head: Option<StackId>, blocks: u64) -> LostBlocks {
         LostBlocks { stack, head, blocks, bytes: 10 * blocks }
+    }
+
+    #[test]
+    fn a_cycle_that_a_runtime_loses_by_design_is_none() {
+        let mut b = Builder::default();
+        let java = b.process(7, &["java"], 10);
+        let frames = ["os::malloc!libjvm.so", "JNI_CreateJavaVM!libjvm.so", "JLI_Launch!libjli.so"];
+        b.site(java, &frames, blocks(4, 10, 0, 2));
+        b.site(java, &["f@a.c:1", "main@a.c:9"], blocks(4, 10, 0, 2));
+        let of = |site: usize| b.profile.sites[site].stack;
+        let cycle = |stacks| LostCycle { count: 1, blocks: 2, bytes: 20, stacks };
+        let cycles = vec![cycle(vec![of(0)]), cycle(vec![of(1)]), cycle(vec![of(0), of(1)])];
+        let lost = vec![lost(of(0), None, 2), lost(of(1), None, 2)];
+        b.profile.scans = vec![Scan { process: java, outcome: ScanOutcome::Scanned, lost, cycles }];
+        assert_eq!(leak_states(&b.profile, 9).expect("a recording").lost_cycles.len(), 2);
+        assert_eq!(super::leak_states_with(&b.profile, 9, false).expect("a recording").lost_cycles.len(), 3);
     }
 
     /// Two images of one pid: the first one ended by exec, or lost nothing; the second one lost blocks.

@@ -11,7 +11,7 @@ use super::emergency_pool::is_emergency_pool;
 use super::functions::Functions;
 use super::leak_causes::{Kept, LeakCauses, causes};
 use super::leak_sites::{LeakSite, Live};
-use super::leak_states::{LeakState, LeakStates, LiveBlocks, leak_states};
+use super::leak_states::{LeakState, LeakStates, LiveBlocks, leak_states_with};
 use super::numbers::{Ending, Least, LeftOut};
 use super::runtimes::RuleId;
 use super::suppressions::Suppressions;
@@ -124,7 +124,7 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
         .iter()
         .map(|p| SuppressionUse { pattern: p.text.clone(), line: p.line, sites: 0, live: 0, live_bytes: 0 })
         .collect();
-    let states = leak_states(profile, CYCLES.min(limit));
+    let states = leak_states_with(profile, CYCLES.min(limit), built_in);
     let at_exec = states.as_ref().filter(|_| state.is_none()).map(LeakStates::at_exec).unwrap_or_default();
     let mut suppressed = (0, 0);
     let mut of_state = (0, 0);
