@@ -202,10 +202,14 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
     if let Some(row) = memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
         let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
-        lines.push(("", format!("{} grew most: {grown} since this watch began", part(row.part))));
+        lines.push(("", format!("{} grew most: {grown} since the first reading", part(row.part))));
     }
     let free = memory.parts.iter().find(|row| row.part == MemoryPart::OtherAnonymous).map_or(0, |row| row.bytes);
-    if free > memory.rss / GAP_SHARE {
+    // Objects of an allocator that is not sampled lie there, and nothing need be free.
+    if !report.custom_allocators.is_empty() {
+        lines
+            .push(("", format!("what is not seen (Incomplete, above) counts as {}", part(MemoryPart::OtherAnonymous))));
+    } else if free > memory.rss / GAP_SHARE {
         lines.push(("", "sampling cannot say which sites pin free memory: a recording can".to_owned()));
     }
     lines
