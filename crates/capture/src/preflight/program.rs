@@ -430,12 +430,21 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
     }
     if facts.defines(&["Py_BytesMain"]).is_some() || facts.needs("libpython").is_some() {
         let value = set("PYTHONMALLOC");
+        let is_python = facts.defines(&["Py_BytesMain"]).is_some();
         return Some(if ["malloc", "malloc_debug"].iter().any(|direct| value == OsStr::new(direct)) {
             Finding::works(RUNTIME, format!("Python, with PYTHONMALLOC={}", value.display()))
         } else {
             Finding::partly(
                 RUNTIME,
-                "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not recorded",
+                match is_python {
+                    true => {
+                        "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not recorded"
+                    }
+                    // Debian's ledger and gdb have it for scripts, and run without.
+                    false => {
+                        "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not recorded"
+                    }
+                },
                 "set PYTHONMALLOC=malloc to record each",
             )
         });

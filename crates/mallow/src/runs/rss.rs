@@ -8,6 +8,7 @@ use mallow_capture::preflight::{self, Chain};
 
 use super::record;
 use crate::flags::{Command, Flags, RssFlags};
+use crate::output::destination::may_be_written;
 use crate::output::stdio;
 use crate::output::text::Stream;
 use crate::views::rss as view;
@@ -16,6 +17,10 @@ use crate::views::rss as view;
 pub fn run(flags: &RssFlags) -> Result<ExitCode> {
     if flags.command.is_empty() {
         return view::run(flags);
+    }
+    // Before anything is recorded, which may replace a recording of this name.
+    if let Some(output) = &flags.output {
+        may_be_written(output)?;
     }
     let words = ["mallow", "record", "--no-report", "--"].map(OsString::from);
     let line = words.into_iter().chain(flags.command.iter().cloned()).collect();

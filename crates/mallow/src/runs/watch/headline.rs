@@ -1,7 +1,7 @@
 //! What a watch has found so far, in one sentence: what grows comes first.
 
 use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, NEEDED_SAMPLES, Verdict};
-use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace};
+use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace, Which};
 
 use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
 use crate::output::text::units::{count, of, span};
@@ -57,7 +57,12 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
     let largest = places.places.iter().max_by(|a, b| a.live_bytes.value.total_cmp(&b.live_bytes.value));
     let most = match largest.filter(|place| place.live_bytes.enough()) {
         Some(place) => format!(
-            "; most is live in {}: {}",
+            "; {}most is live in {}: {}",
+            match report.which {
+                Which::Old if report.older_than_ms > 0 =>
+                    format!("of what is older than {}, ", span(report.older_than_ms)),
+                _ => String::new(),
+            },
             name(place, look).trim_end_matches(','),
             estimated_bytes(&place.live_bytes, look)
         ),

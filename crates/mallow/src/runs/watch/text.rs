@@ -101,8 +101,13 @@ fn title(report: &Watched) -> Line {
     const SOME: usize = 6;
     let more = if pids.len() > SOME { format!(" and {} more", pids.len() - SOME) } else { String::new() };
     let pids = pids.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let who = if pids.is_empty() { "ended".to_owned() } else { format!("pid {pids}{more}") };
-    line.plain(format!(", {who}, watched for {}", span(report.watched_ms)))
+    let who = match (pids.is_empty(), report.nothing_seen()) {
+        (false, _) => format!(", pid {pids}{more}"),
+        (true, None) => ", ended".to_owned(),
+        // Whether it runs is not known here.
+        (true, Some(_)) => String::new(),
+    };
+    line.plain(format!("{who}, watched for {}", span(report.watched_ms)))
 }
 
 /// `4711`; of another program than the command: `4712 as (ended)`.
