@@ -103,6 +103,21 @@ fn every_other_block_freed_leaves_holes() {
     assert!(text.lines().count() <= 24, "{text}");
 }
 
+/// A pool of the same blocks has the same holes.
+#[test]
+fn holes_of_freed_blocks_of_the_same_place_are_no_likely_remedy() {
+    let (record, json, truth) = run(&target("rss_holes", "own"));
+    heap_is_true(&json, &truth);
+    let pool = json["remedies"].as_array().expect("remedies").iter().find(|one| one["remedy"] == "pool");
+    let pool = pool.unwrap_or_else(|| panic!("{json:#}"));
+    assert_eq!(
+        (&pool["certainty"], &pool["own_holes"], number(pool, "least_bytes")),
+        (&"at_most".into(), &true.into(), 0)
+    );
+    let text = record.shown(&RSS);
+    assert!(text.contains(", if it keeps together what is freed together"), "{text}");
+}
+
 #[test]
 fn one_survivor_in_each_page_pins_it() {
     let (_, json, truth) = run(&target("rss_holes", "survivors"));

@@ -1,4 +1,5 @@
-/* A heap with holes. `rss_holes half`: every other block is freed. `rss_holes survivors`: one block in each page is left.
+/* A heap with holes. `rss_holes half`: every other block is freed, which is another function's; `own`: the same function's.
+   `rss_holes survivors`: one block in each page is left.
    `rss_holes burst`: a burst that is freed leaves the heap's end, because one block was made after it. */
 #include "rss_truth.h"
 
@@ -25,7 +26,7 @@ int main(int count, char **arguments) {
         if (strcmp(mode, "burst") != 0 && n % step == 0)
             truth_note(cache_entry(SIZE), SIZE);
         else
-            freed[n] = request(SIZE);
+            freed[n] = strcmp(mode, "own") == 0 ? cache_entry(SIZE) : request(SIZE);
     }
     if (strcmp(mode, "burst") == 0)
         truth_note(cache_entry(100), 100);

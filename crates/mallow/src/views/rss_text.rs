@@ -276,7 +276,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             let others = remedy.places.len().saturating_sub(1) as u64;
             let line = Line::new().strong("a memory pool").plain(" for blocks of ");
             let line = first.map_or(line.clone(), |frame| line.then(framed(frame, look)));
-            if others > 0 { line.plain(format!(" and {}", of(others, "other place"))) } else { line }
+            let line = if others > 0 { line.plain(format!(" and {}", of(others, "other place"))) } else { line };
+            // They left the holes themselves, and would in a pool.
+            if remedy.own_holes { line.plain(", if it keeps together what is freed together") } else { line }
         }
     }
 }

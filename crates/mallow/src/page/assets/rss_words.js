@@ -129,7 +129,9 @@ export function remedyWords(one, answer) {
   if (one.remedy === "pool") {
     const [first, ...others] = one.places ?? [];
     const more = others.length > 0 ? ` and ${others.length} other place${others.length > 1 ? "s" : ""}` : "";
-    return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}` };
+    // They left the holes themselves, and would in a pool.
+    const condition = one.own_holes ? ", if it keeps together what is freed together" : "";
+    return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}` };
   }
   return { setting: one.setting, text: REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ") };
 }

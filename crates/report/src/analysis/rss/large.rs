@@ -70,9 +70,7 @@ impl LargeBlocks {
             }
             let gone = site.counts.peak_bytes.saturating_sub(live.bytes);
             if site.counts.peak_bytes / site.counts.peak.max(1) < LARGE {
-                let blocks = site.counts.peak.saturating_sub(live.blocks);
-                let chunks =
-                    gone.saturating_add(blocks.saturating_mul(OVERHEAD)).max(blocks.saturating_mul(LEAST_CHUNK));
+                let chunks = chunks_at_most(site.counts.peak.saturating_sub(live.blocks), gone);
                 all.small_given_up = all.small_given_up.saturating_add(chunks);
             } else if thresholds.may_keep(at, site) {
                 all.given_up = all.given_up.saturating_add(gone);
@@ -80,6 +78,11 @@ impl LargeBlocks {
         }
         all
     }
+}
+
+/// What chunks of so many blocks and requested bytes take at most.
+pub fn chunks_at_most(blocks: u64, bytes: u64) -> u64 {
+    bytes.saturating_add(blocks.saturating_mul(OVERHEAD)).max(blocks.saturating_mul(LEAST_CHUNK))
 }
 
 impl Thresholds {

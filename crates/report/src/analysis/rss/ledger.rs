@@ -12,6 +12,7 @@ use super::super::functions::{FunctionId, Functions, Named};
 use super::geometry::{Allocator, PAGE, page_after, page_of};
 use super::large::{LARGE, LargeBlocks};
 use super::owners::{Owner, Owners, Reach, may_be_managed};
+use super::pools::{Pinning, Pools, least_worth};
 use super::residency::Residency;
 use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached};
 use super::territory::{Territory, TerritoryKind, territories};
@@ -155,10 +156,8 @@ pub struct Ledger<'a> {
     pub bss: u64,
     /// Blocks in no territory: where no pages were read, or in no mapping at all.
     pub elsewhere: ClassSums,
-    /// By number of the largest places, by their share of holes, that have to go: the free bytes in pages that nobody else pins.
-    pub together: Vec<u64>,
-    /// The order of places by their share of holes.
-    pub by_holes: Vec<u32>,
+    /// Places whose blocks may get memory pools.
+    pub pools: Pools,
     /// Where jemalloc keeps its tables is known.
     pub knows_tables: bool,
     /// What threads keep is known, of all threads.
@@ -166,9 +165,6 @@ pub struct Ledger<'a> {
     /// Whether blocks are there that the recording does not know: pages without known blocks may hold those.
     pub older_blocks: bool,
 }
-
-/// Places whose blocks may get a memory pool: nobody makes more.
-const POOLS: usize = 12;
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
@@ -205,8 +201,7 @@ impl<'a> Ledger<'a> {
             others: Vec::new(),
             bss: 0,
             elsewhere: ClassSums::default(),
-            together: Vec::new(),
-            by_holes: Vec::new(),
+            pools: Pools::default(),
             knows_tables: !heap.tables.is_empty(),
             knows_caches: heap.caches.is_complete,
             older_blocks: process.is_some_and(Process::has_older_blocks),
@@ -224,7 +219,10 @@ impl<'a> Ledger<'a> {
             it.runtimes.extend((bytes > 0).then_some((kind, bytes)));
         }
         it.add_others(footprint, &residency, &all, &heaps);
-        it.rank(&sweep, &all);
+        let least = least_worth(footprint);
+        let pinning = |place: &PlaceEntry| Pinning { named: place.named, holes: place.sums.holes_bytes };
+        let pinning: Vec<Pinning> = it.places.iter().map(pinning).collect();
+        it.pools = Pools::of(profile, footprint.process, &it.functions, &pinning, &sweep, &all, least);
         it
     }
 
@@ -375,31 +373,6 @@ impl<'a> Ledger<'a> {
                 _ => self.others.push((index, other)),
             }
         }
-    }
-
-    /// Which places pin most, and what would be free without the first one, the first two and so on.
-    fn rank(&mut self, sweep: &Sweep<'_>, all: &[Territory]) {
-        let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
-        order.retain(|&place| self.places[place as usize].sums.holes_bytes > 0);
-        order.sort_by_key(|&place| std::cmp::Reverse(self.places[place as usize].sums.holes_bytes));
-        let mut rank = vec![usize::MAX; self.places.len()];
-        for (at, &place) in order.iter().take(POOLS).enumerate() {
-            rank[place as usize] = at;
-        }
-        let mut together = vec![0u64; order.len().min(POOLS)];
-        for territory in all {
-            sweep.territory(territory, &mut |found| {
-                let Found::Unit { resident, used, cached, pins, .. } = found else { return };
-                let last = pins.iter().map(|&(place, _)| rank.get(place as usize).copied().unwrap_or(usize::MAX)).max();
-                if let Some(sum) = last.and_then(|last| together.get_mut(last)) {
-                    *sum += resident - used - cached;
-                }
-            });
-        }
-        for at in 1..together.len() {
-            together[at] += together[at - 1];
-        }
-        (self.together, self.by_holes) = (together, order);
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `ledger.rs` | what such passes add up to |
 //! | `parts.rs` | the parts of RSS, and the largest one |
 //! | `peak.rs` | the kernel's own maximum, and blocks that a recording cannot know |
+//! | `pools.rs` | memory pools for the blocks of some places |
 //! | `remedies.rs` | what would release how much |
 //! | `report.rs` | the report of a recording |
 //! | `map.rs` | pages in order, for a picture |
@@ -22,6 +23,7 @@ mod map;
 mod owners;
 mod parts;
 mod peak;
+mod pools;
 mod remedies;
 mod report;
 mod residency;

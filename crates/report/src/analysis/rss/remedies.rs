@@ -7,6 +7,7 @@ use super::super::functions::Frame;
 use super::geometry::{Allocator, PAGE};
 use super::ledger::{ArenaSums, Ledger, OwnerSums};
 use super::owners::{LIBRARY, Owner};
+use super::pools::{LITTLE, Pools, least_worth};
 use super::territory::TerritoryKind;
 
 /// What can be done.
@@ -66,11 +67,11 @@ pub struct Remedy {
     pub module: Option<String>,
     /// Of a pool: whose blocks, those that pin most first.
     pub places: Vec<Frame>,
+    /// Of a pool: blocks that these places freed themselves may have left the holes. A pool has them as well, unless blocks that are freed
+    /// together lie together in it.
+    pub own_holes: bool,
 }
 
-/// Less is not worth a row: 1 % of RSS, or what 16 pages have.
-const LEAST_SHARE: u64 = 100;
-const LEAST: u64 = 16 * PAGE;
 /// glibc keeps this much at the end of its heap (`M_TOP_PAD`), and starts with a threshold that is as large.
 const TOP_PAD: u64 = 128 << 10;
 /// Blocks that a thread's cache may keep in glibc: 7 of each of 64 sizes. Each is in use to its arena.
@@ -92,7 +93,7 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, i
     if is_trough || footprint.is_at_exit && footprint.fell_from().is_some() {
         bound(&mut all);
     }
-    let least = LEAST.max(footprint.totals.rss / LEAST_SHARE);
+    let least = least_worth(footprint);
     all.retain(|remedy| remedy.expected_bytes >= least);
     all.sort_by_key(|remedy| (remedy.certainty == Certainty::AtMost, std::cmp::Reverse(remedy.expected_bytes)));
     all
@@ -117,6 +118,7 @@ fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certaint
         allocator: Some("glibc"),
         module: None,
         places: Vec::new(),
+        own_holes: false,
     }
 }
 
@@ -237,13 +239,18 @@ fn of_python(footprint: &Footprint, ledger: &Ledger<'_>) -> Vec<Remedy> {
     vec![Remedy { allocator: None, ..found }]
 }
 
-/// The fewest places that bring four fifths of what twelve would.
+/// The fewest places that bring four fifths of what all of them would. What they freed themselves leaves the same holes in a pool.
 fn pool(ledger: &Ledger<'_>) -> Option<Remedy> {
-    let most = *ledger.together.last()?;
-    let at = ledger.together.iter().position(|&sum| sum >= most - most / 5)?;
-    let named = ledger.by_holes[..=at].iter().filter_map(|&place| ledger.places[place as usize].named);
+    let Pools { places, together, own_freed } = &ledger.pools;
+    let most = *together.last()?;
+    let at = together.iter().position(|&sum| sum >= most - most / 5)?;
+    let expected = *together.get(at)?;
+    let own = own_freed.iter().take(at + 1).fold(0u64, |sum, &one| sum.saturating_add(one));
+    let own_holes = own > expected / LITTLE;
+    let certainty = if own_holes { Certainty::AtMost } else { Certainty::Likely };
+    let least = if own_holes { 0 } else { expected - own };
+    let named = places.iter().take(at + 1).filter_map(|&place| ledger.places.get(place as usize)?.named);
     let places = named.map(|named| ledger.functions.frame(&named.step)).collect();
-    let expected = ledger.together[at];
     // The pages are empty then, and have to be given back.
-    Some(Remedy { places, allocator: None, ..remedy(RemedyKind::Pool, "", expected, expected, Certainty::Likely) })
+    Some(Remedy { places, own_holes, allocator: None, ..remedy(RemedyKind::Pool, "", least, expected, certainty) })
 }

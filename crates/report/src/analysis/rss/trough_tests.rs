@@ -120,3 +120,25 @@ fn what_small_blocks_left_includes_their_headers() {
     let found = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MmapThreshold);
     assert_eq!(found.map(|remedy| remedy.certainty), Some(Certainty::AtMost));
 }
+
+/// Every other block of two places was freed: by others, by the first one, or by both. What a place freed itself leaves the same holes in a
+/// pool of its blocks.
+#[test]
+fn a_pool_has_the_holes_that_its_own_blocks_leave() {
+    let live: Vec<_> = (0..400).step_by(2).map(|n| (HEAP + 0x1010 + n * 1008, 1000, (n / 200) as u32)).collect();
+    let pool = |freed: &[usize]| {
+        let mut made = Made::new(glibc(200, 120), &live);
+        for &site in freed {
+            let counts = &mut made.profile.sites[site].counts;
+            (counts.frees, counts.freed_bytes) = (100, 100_000);
+        }
+        let account = made.report().account;
+        let found = account.remedies.into_iter().find(|remedy| remedy.remedy == RemedyKind::Pool).expect("holes");
+        let names: Vec<_> = found.places.into_iter().map(|frame| frame.function).collect();
+        (names.join(" "), found.certainty, found.own_holes, found.least_bytes > 0)
+    };
+    assert_eq!(pool(&[]), ("second first".to_owned(), Certainty::Likely, false, true));
+    assert_eq!(pool(&[2]), ("second first".to_owned(), Certainty::Likely, false, true), "another place's");
+    assert_eq!(pool(&[0]), ("second".to_owned(), Certainty::Likely, false, true));
+    assert_eq!(pool(&[0, 1]), ("second first".to_owned(), Certainty::AtMost, true, false));
+}
