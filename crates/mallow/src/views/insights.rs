@@ -4,7 +4,7 @@ use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
 use serde::Serialize;
 
 use crate::output::text::units::{bytes, count, of, share};
-use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading};
+use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading, passed};
 
 /// What an insight says.
 #[derive(Clone, Debug, Serialize)]
@@ -71,9 +71,12 @@ pub fn entries(insights: &Insights, most: usize, look: &Look, page: &mut Page) {
 
 fn place(insight: &Insight, look: &Look) -> Line {
     const CALLERS: usize = 3;
+    let through = insight.through.as_ref().map(|through| crate::output::text::function(through, look));
+    let passed = passed(insight.largest_site.nameless_below(&insight.frame));
+    let passed: Vec<String> = through.into_iter().chain(passed).collect();
     let mut line = framed(&insight.frame, look);
-    if let Some(through) = &insight.through {
-        line = line.faint(format!(" via {}", crate::output::text::function(through, look)));
+    if !passed.is_empty() {
+        line = line.faint(format!(" via {}", passed.join(" and ")));
     }
     called(line, &insight.frame, &insight.largest_site, CALLERS, look)
 }

@@ -196,7 +196,9 @@ fn notes(report: &Leaks, look: &Look, page: &mut Page) {
 
 /// What brings the names of the first cause's file, if that cause is an address.
 fn nameless(report: &Leaks, recording: &Recording) -> Option<String> {
-    let first = report.causes.leak_causes.first()?.frame.as_ref().filter(|frame| !frame.named)?;
+    let cause = report.causes.leak_causes.first()?;
+    let mut nameless = cause.frame.iter().filter(|frame| !frame.named);
+    let first = nameless.next().or_else(|| cause.largest_site.looked_past_without_names().next())?;
     let lacking = recording.lacking(&[first.module.as_deref()?]);
     lacking.iter().find(|missing| missing.is_of_addresses([first])).map(MissingNames::line)
 }

@@ -2,7 +2,7 @@
 
 use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{
-    self, Insights, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Overview, Verdict, leak_causes,
+    self, Insights, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Verdict, leak_causes,
     leak_causes_in_state, leak_states, overview, verdict,
 };
 use serde::Serialize;
@@ -89,7 +89,8 @@ impl ReportDocument {
         }
     }
 
-    /// Files with a place that is shown without its source line.
+    /// Files with a place that is shown without its source line, or that looks past functions without names; those first whose places
+    /// have most, by the first list. What a place looks past is of its own file.
     fn nameless(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
         if self.overview.origin.is_some() {
@@ -98,7 +99,19 @@ impl ReportDocument {
         }
         let places = self.overview.largest.iter().flat_map(|l| &l.largest).filter_map(|p| p.frame.as_ref());
         for frame in places.chain(self.insights.insights.iter().map(|insight| &insight.frame)) {
-            paths.extend(frame.module.as_deref().filter(|m| frame.file.is_none() && !paths.contains(m)));
+            let lacks = |m: &&str| (frame.file.is_none() || frame.nameless > 0) && !paths.contains(m);
+            paths.extend(frame.module.as_deref().filter(lacks));
+        }
+        let list = self.overview.largest.iter().find(|list| list.by == Measure::Peak && !list.largest.is_empty());
+        if let Some(list) = list.or(self.overview.largest.first()) {
+            let of = |path: &str| {
+                let rows = list
+                    .largest
+                    .iter()
+                    .filter(|row| row.frame.as_ref().is_some_and(|frame| frame.module.as_deref() == Some(path)));
+                rows.fold(0u64, |sum, row| sum.saturating_add(list.by.of(&row.totals)))
+            };
+            paths.sort_by_cached_key(|path| std::cmp::Reverse(of(path)));
         }
         paths
     }
@@ -112,4 +125,22 @@ pub fn is_over(report: &Overview) -> bool {
 /// Is the quantity known of this recording?
 pub fn has(report: &Overview, quantity: Quantity) -> bool {
     report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::testing::{Builder, blocks};
+
+    use super::ReportDocument;
+
+    #[test]
+    fn files_without_names_come_in_the_order_of_their_places_bytes() {
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, &["+0x10!libsmall.so", "main@a.c:1"], blocks(100, 1, 0, 0));
+        // Many small blocks lead the list of allocations; the bytes are another file's, whose functions are looked past.
+        b.site(process, &["+0x10!liblarge.so", "open@l.c:2!liblarge.so", "main@a.c:1"], blocks(2, 4096, 0, 0));
+        let document = ReportDocument::without_hints(&b.profile, 9, 9);
+        assert_eq!(document.nameless(), ["/usr/lib/liblarge.so", "/usr/lib/libsmall.so"]);
+    }
 }

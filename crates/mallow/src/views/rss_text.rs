@@ -7,7 +7,7 @@ use mallow_report::analysis::{
 
 use super::peak_text::{below, reached, since, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
-use crate::output::text::{Align, Line, Look, Page, Table, framed, function, location};
+use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
 /// Places that are read, unless the user asks for more: the text names the first ones.
 pub const PLACES: usize = 12;
@@ -121,7 +121,7 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
         return line.plain(format!("{size}: {what}{of_mapping}"));
     };
     let much = bytes(place.bytes, look.exact);
-    let line = line.then(framed(&place.frame, look)).plain(" ");
+    let line = line.then(framed_place(&place.frame, look)).plain(" ");
     match cause.part {
         PartKind::Live => {
             let of_rss = if share.is_empty() { "" } else { " of RSS" };
@@ -275,7 +275,7 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             let first = remedy.places.first();
             let others = remedy.places.len().saturating_sub(1) as u64;
             let line = Line::new().strong("a memory pool").plain(" for blocks of ");
-            let line = first.map_or(line.clone(), |frame| line.then(framed(frame, look)));
+            let line = first.map_or(line.clone(), |frame| line.then(framed_place(frame, look)));
             let line = if others > 0 { line.plain(format!(" and {}", of(others, "other place"))) } else { line };
             // They left the holes themselves, and would in a pool.
             if remedy.own_holes { line.plain(", if it keeps together what is freed together") } else { line }
@@ -480,7 +480,8 @@ fn places(account: &RssAccount, look: &Look, page: &mut Page) {
         let totals = &place.totals;
         let amounts = [totals.live_bytes, totals.rounding_bytes, totals.holes_bytes, place.alone_bytes];
         let cells = amounts.map(|amount| Line::new().plain(bytes(amount, look.exact))).into_iter();
-        let name = place.frame.as_ref().map_or(Line::new().faint("(no stack is known)"), |frame| framed(frame, look));
+        let name =
+            place.frame.as_ref().map_or(Line::new().faint("(no stack is known)"), |frame| framed_place(frame, look));
         cells.chain([name]).collect::<Vec<_>>()
     };
     account.places.iter().for_each(|place| table.row(row(place)));

@@ -83,15 +83,18 @@ pub fn text(document: &ReportDocument, look: &Look) -> String {
     best
 }
 
-/// The first row of each list that the page begins with.
+/// The first row of each list that the page begins with: what it is named by, and the functions without names that it looks past.
 fn leading(document: &ReportDocument) -> impl Iterator<Item = &Frame> {
     let lists = &document.overview.largest;
     let first = [Measure::Peak, Measure::Allocations].iter().find_map(|by| {
         let list = lists.iter().find(|list| list.by == *by && !list.largest.is_empty())?;
-        list.largest.first()?.frame.as_ref()
+        let place = list.largest.first()?;
+        Some(place.frame.iter().chain(place.largest_site.stack.looked_past_without_names()))
     });
-    let leak = document.worst_leaks().0.leak_causes.first().and_then(|cause| cause.frame.as_ref());
-    first.into_iter().chain(leak)
+    let leak = document.worst_leaks().0.leak_causes.first();
+    let leak =
+        leak.into_iter().flat_map(|cause| cause.frame.iter().chain(cause.largest_site.looked_past_without_names()));
+    first.into_iter().flatten().chain(leak)
 }
 
 /// What brings names that are missing, that of the leading rows first.
@@ -240,11 +243,13 @@ mod tests {
 
     #[test]
     fn what_brings_names_is_on_the_screen_if_the_answer_is_an_address() {
-        let shown = |main: &str| {
+        let shown = |functions: &[&str]| {
             let mut b = Builder::default();
             let process = b.process(7, &["git"], 10);
             for site in 1..40 {
-                b.site(process, &[&main.replace('*', &site.to_string()), "main"], blocks(4, 8, 1, 1));
+                let functions: Vec<String> = functions.iter().map(|f| f.replace('*', &site.to_string())).collect();
+                let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+                b.site(process, &[&functions[..], &["main"]].concat(), blocks(4, 8, 1, 1));
             }
             let mut document = ReportDocument::without_hints(&b.profile, PLACES, INSIGHTS);
             document.missing_names = vec![MissingNames {
@@ -258,9 +263,12 @@ mod tests {
             }];
             text(&document, &Look { width: Some(80), height: Some(17), ..Look::default() })
         };
-        let (address, name) = (shown("+0x*00!git"), shown("f*!git"));
+        let (address, name) = (shown(&["+0x*00!git"]), shown(&["f*!git"]));
         assert!(address.contains("apt install git-dbgsym") && address.contains("Most bytes live"), "{address}");
         assert!(address.lines().count() <= 15, "{address}");
         assert!(!name.contains("git-dbgsym"), "{name}");
+        // Nor is the answer the name of what called the functions that allocate.
+        let past = shown(&["+0x*00!git", "f*!git"]);
+        assert!(past.contains("via 1 function without a name") && past.contains("git-dbgsym"), "{past}");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Named {
     pub step: Step,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<Step>,
+    /// Functions of the program's own without names that were looked past, between it and the allocator.
+    pub nameless: u64,
 }
 
 impl Named {
@@ -49,6 +51,10 @@ pub struct Frame {
     pub inlined: bool,
     /// It only passes the request on, and reports look past it.
     pub looked_past: bool,
+    /// Of a function that a row is named by: functions without names on the path between it and the allocator, which rows look past.
+    /// Left out where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nameless: u64,
     /// `function` is a name, and not an address.
     #[serde(skip)]
     pub named: bool,
@@ -58,6 +64,10 @@ pub struct Frame {
     /// Another row's function has the same name without its arguments: lists show them.
     #[serde(skip)]
     pub keeps_arguments: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Row for Frame {
@@ -89,11 +99,38 @@ impl Stack {
 
     /// Those of them that called `frame`, without those that have no name, if others have.
     pub fn callers_of(&self, frame: &Frame) -> Vec<&Frame> {
+        self.callers_and_gaps(frame).into_iter().map(|(caller, _)| caller).collect()
+    }
+
+    /// The same, each with whether functions without names were left out between it and the one before.
+    pub fn callers_and_gaps(&self, frame: &Frame) -> Vec<(&Frame, bool)> {
         let own = self.own();
         let from = own.iter().position(|f| f.function == frame.function).map_or(0, |at| at + 1);
         let callers = &own[from.min(own.len())..];
-        let named: Vec<_> = callers.iter().copied().filter(|f| f.named).collect();
-        if named.is_empty() { callers.to_vec() } else { named }
+        if callers.iter().all(|f| !f.named) {
+            return callers.iter().map(|f| (*f, false)).collect();
+        }
+        let mut gap = false;
+        let mut found = Vec::new();
+        for &caller in callers {
+            if caller.named {
+                found.push((caller, std::mem::take(&mut gap)));
+            } else {
+                gap = true;
+            }
+        }
+        found
+    }
+
+    /// The functions without names between the one that rows are named by and the allocator.
+    pub fn looked_past_without_names(&self) -> impl Iterator<Item = &Frame> {
+        let at = self.frames.iter().position(|f| f.nameless > 0).unwrap_or(0);
+        self.frames[..at].iter().filter(|f| !f.named && !f.looked_past)
+    }
+
+    /// How many functions without names rows look past that are named by `frame` and have this stack.
+    pub fn nameless_below(&self, frame: &Frame) -> u64 {
+        self.frames.iter().find(|f| f.nameless > 0 && f.function == frame.function).map_or(0, |f| f.nameless)
     }
 }
 
@@ -356,18 +393,25 @@ impl<'a> Functions<'a> {
         let mut wrapper = None;
         let mut through = None;
         let mut nameless: Option<(usize, Named)> = None;
+        let (mut passed, mut last) = (0u64, None);
         for (at, &step) in self.steps(stack).enumerate() {
+            if step.kind == FunctionKind::Own && step.nameless && !self.is_wrapper(&step) && last != Some(step.function)
+            {
+                (passed, last) = (passed + 1, Some(step.function));
+            }
             match (step.kind, nameless) {
                 (FunctionKind::Own, None) if self.is_wrapper(&step) => {
                     wrapper = Some((at, step));
                     through = if step.nameless { through } else { Some(step) };
                 }
                 (FunctionKind::Own, Some(_)) if self.is_wrapper(&step) => {}
-                (FunctionKind::Own, None) if step.nameless => nameless = Some((at, Named { step, through })),
-                (FunctionKind::Own, None) => return Some((at, Named { step, through })),
+                (FunctionKind::Own, None) if step.nameless => {
+                    nameless = Some((at, Named { step, through, nameless: 0 }))
+                }
+                (FunctionKind::Own, None) => return Some((at, Named { step, through, nameless: 0 })),
                 (FunctionKind::Own, Some(_)) if step.nameless => {}
                 (FunctionKind::Own, Some((_, inner))) if step.module == inner.step.module => {
-                    return Some((at, Named { step, through: inner.through }));
+                    return Some((at, Named { step, through: inner.through, nameless: passed }));
                 }
                 (FunctionKind::Runtime, None) => {
                     runtime = runtime.or(Some((at, step)));
@@ -384,11 +428,11 @@ impl<'a> Functions<'a> {
                 |step: &Step| self.known_name(step.function).is_some_and(|name| names::run_by_std(name).is_some());
             if let Some((at, &step)) = self.steps(stack).enumerate().find(|(_, step)| runs(step)) {
                 let through = Some(inner).filter(|inner| inner.function != step.function);
-                return Some((at, Named { step, through }));
+                return Some((at, Named { step, through, nameless: 0 }));
             }
         }
         let step = wrapper.or(runtime).or_else(|| self.steps(stack).next().map(|&step| (0, step)));
-        nameless.or(step.map(|(at, step)| (at, Named { step, through: None })))
+        nameless.or(step.map(|(at, step)| (at, Named { step, through: None, nameless: 0 })))
     }
 
     /// The name of a function: `module+0xoffset` where none is known.
@@ -424,6 +468,11 @@ impl<'a> Functions<'a> {
         executed.map_or_else(|| module_path(self.profile, Some(module)), |(_, path)| Some(*path))
     }
 
+    /// The function that sites are named by, as reports show it.
+    pub fn place(&self, named: &Named) -> Frame {
+        Frame { nameless: named.nameless, ..self.frame(&named.step) }
+    }
+
     /// A step, as reports show it.
     pub fn frame(&self, step: &Step) -> Frame {
         let raw = &self.profile.frames[step.frame.0 as usize];
@@ -439,6 +488,7 @@ impl<'a> Functions<'a> {
             address: format!("{:#x}", raw.address),
             inlined: step.inlined,
             looked_past: self.is_looked_past(step),
+            nameless: 0,
             named: !step.nameless,
             allocates: step.kind == FunctionKind::Allocator,
         }
@@ -456,10 +506,13 @@ impl<'a> Functions<'a> {
 
     /// A whole stack, as reports show it.
     pub fn stack(&self, stack: StackId) -> Stack {
-        Stack {
-            frames: self.steps(stack).map(|s| self.frame(s)).collect(),
-            cut: self.profile.stacks.is_cut(stack) || stack == Stacks::CUT_ROOT,
+        let mut frames: Vec<Frame> = self.steps(stack).map(|s| self.frame(s)).collect();
+        if let Some((at, named)) = self.named_at(stack)
+            && let Some(frame) = frames.get_mut(at)
+        {
+            frame.nameless = named.nameless;
         }
+        Stack { frames, cut: self.profile.stacks.is_cut(stack) || stack == Stacks::CUT_ROOT }
     }
 }
 

@@ -325,9 +325,10 @@ fn largest(
     let place = |group: &Group| {
         let (_, stack, counts) = group.largest[index];
         // Of the site that is shown, so that `through` and the stack agree.
-        let through = functions.named(stack).and_then(|n| n.through);
+        let named = functions.named(stack);
+        let (through, nameless) = named.map_or((None, 0), |n| (n.through, n.nameless));
         Place {
-            frame: group.named.map(|n| functions.frame(&n.step)),
+            frame: group.named.map(|n| Frame { nameless, ..functions.frame(&n.step) }),
             through: through.map(|s| functions.name(s.function)),
             totals: group.counts.into(),
             estimate: table.zip(group.precisions.as_deref()).and_then(|(table, precisions)| {

@@ -20,5 +20,7 @@ pub use amount::{amount, change, change_style, measured, signed};
 pub use look::{Look, Stream};
 pub use names::{elided, function, function_in_list, function_of, location};
 pub use page::{Line, Page, clean};
-pub use place::{STACK_LINES, called, described, described_by, framed, heading, stacked, with_one_code};
+pub use place::{
+    STACK_LINES, called, described, described_by, framed, framed_place, heading, passed, stacked, with_one_code,
+};
 pub use table::{Align, Table};

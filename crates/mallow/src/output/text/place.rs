@@ -18,6 +18,32 @@ pub fn framed(frame: &Frame, look: &Look) -> Line {
     placed(frame, &Look { modules: false, ..*look })
 }
 
+/// A function that a row is named by, without a stack: `load load.cc:88 via 5 functions without names`
+pub fn framed_place(frame: &Frame, look: &Look) -> Line {
+    via(framed(frame, look), None, frame.nameless, look)
+}
+
+/// The line, and what was looked past between its function and the allocator.
+fn via(line: Line, through: Option<&str>, nameless: u64, look: &Look) -> Line {
+    match (through, passed(nameless)) {
+        (None, None) => line,
+        (Some(through), None) => line.faint(" via ").faint_name(function(through, look)),
+        (None, Some(passed)) => line.faint(format!(" via {passed}")),
+        (Some(through), Some(passed)) => {
+            line.faint(" via ").faint_name(function(through, look)).faint(format!(" and {passed}"))
+        }
+    }
+}
+
+/// How many functions without names were looked past; None: none were.
+pub fn passed(nameless: u64) -> Option<String> {
+    match nameless {
+        0 => None,
+        1 => Some("1 function without a name".to_owned()),
+        more => Some(format!("{} functions without names", count(more))),
+    }
+}
+
 /// A function and where it is.
 fn placed(frame: &Frame, look: &Look) -> Line {
     let name = function_of(frame, look);
@@ -63,9 +89,7 @@ pub fn described_by(
     if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
         line = line.faint(format!(" ({})", of(sites, "site")));
     }
-    if let Some(through) = through.filter(|_| by.is_none()) {
-        line = line.faint(" via ").faint_name(function(through, look));
-    }
+    let line = via(line, through.filter(|_| by.is_none()), stack.nameless_below(frame), look);
     called(line, frame, stack, CALLERS, look)
 }
 
@@ -73,7 +97,7 @@ pub fn described_by(
 pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
     let mut last = frame.function.as_str();
     let mut callers = 0;
-    for caller in stack.callers_of(frame) {
+    for (caller, gap) in stack.callers_and_gaps(frame) {
         // Recursion reads as one call.
         if caller.function == last {
             continue;
@@ -84,7 +108,8 @@ pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: 
             line = line.faint(" ← …");
             break;
         }
-        line = line.faint(" ← ").faint_name(function(last, look));
+        // Functions without names between the two.
+        line = line.faint(if gap { " ← … ← " } else { " ← " }).faint_name(function(last, look));
         if let (Some(file), Some(at)) = (caller.file.as_deref(), caller.line) {
             let at = location(last, Some(file), Some(at), None, look);
             line = line.faint(format!(" {at}"));
@@ -180,6 +205,24 @@ mod tests {
             place(&["operator new(unsigned long) = operator new[](unsigned long)", "load@a.cc:7"]),
             "load a.cc:7"
         );
+    }
+
+    #[test]
+    fn functions_without_names_that_are_left_out_are_counted_and_marked() {
+        let past = ["operator new(unsigned long)!libstdc++.so.6", "+0x10!libq.so", "+0x20!libq.so", "+0x20!libq.so"];
+        let path = ["has_key!libq.so", "+0x30!libq.so", "all_pages!libq.so", "write!libq.so", "+0x40!tool"];
+        assert_eq!(
+            place(&[&past[..], &path].concat()),
+            "has_key [libq.so] via 2 functions without names ← … ← all_pages ← write"
+        );
+        assert_eq!(place(&["+0x10!libq.so", "has_key!libq.so"]), "has_key [libq.so] via 1 function without a name");
+        let grow = "std::vector<int, std::allocator<int> >::push_back(int const&)";
+        assert_eq!(
+            place(&[grow, "+0x10!libq.so", "has_key!libq.so"]),
+            "has_key [libq.so] via std::vector<…>::push_back and 1 function without a name"
+        );
+        // An address that a row is named by is not left out.
+        assert_eq!(place(&["+0x10!libq.so", "main@a.c:3"]), "libq.so+0x10 ← main a.c:3");
     }
 
     #[test]

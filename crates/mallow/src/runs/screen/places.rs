@@ -13,7 +13,7 @@ use super::fit::{faint, fit, strong, warning};
 use super::state::State;
 use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, estimated_count, growth_in_full, verdict};
 use crate::output::text::units::{count, of, share};
-use crate::output::text::{Look, clean, elided, function, function_of, location};
+use crate::output::text::{Look, clean, elided, function, function_of, location, passed};
 use crate::runs::watch::headline::seconds;
 
 /// Columns between two columns of the table.
@@ -109,15 +109,21 @@ fn named(place: &WatchedPlace, report: &Watched, width: usize, look: &Look) -> V
     if place.sites > 1 {
         spans.push(Span::styled(format!(" ({} paths)", count(place.sites)), faint()));
     }
+    if let Some(passed) = passed(place.largest_site.nameless_below(first)) {
+        spans.push(Span::styled(format!(" via {passed}"), faint()));
+    }
     // Where there is little room, callers are worth more.
     if let Some(through) = place.through.as_ref().filter(|_| width >= WIDE && place.by.is_none()) {
         spans.push(Span::styled(format!(" via {}", text(through)), faint()));
     }
     let sites: Vec<&WatchedSite> = report.sites.iter().filter(|site| site.place == place.id).collect();
-    let on_all = |caller: &&mallow_report::analysis::Frame| {
+    let on_all = |(caller, _): &(&mallow_report::analysis::Frame, bool)| {
         sites.iter().all(|site| site.stack.frames.iter().any(|frame| frame.function == caller.function))
     };
-    for caller in place.largest_site.callers_of(first).into_iter().filter(on_all).take(CALLERS) {
+    for (caller, gap) in place.largest_site.callers_and_gaps(first).into_iter().filter(on_all).take(CALLERS) {
+        if gap {
+            spans.push(Span::styled(format!("{arrow}{}", if look.ascii { "..." } else { "…" }), faint()));
+        }
         spans.push(Span::styled(format!("{arrow}{}", text(&caller.function)), faint()));
     }
     spans

@@ -22,6 +22,7 @@ fn frame(function: &str, file: Option<&str>, line: u32) -> Frame {
         address: "0x1000".to_owned(),
         inlined: false,
         looked_past: false,
+        nameless: 0,
         named: true,
         allocates: false,
         keeps_arguments: false,

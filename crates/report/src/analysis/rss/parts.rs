@@ -234,7 +234,7 @@ fn largest_mapping(footprint: &Footprint, ledger: Option<&Ledger<'_>>, part: Par
 fn largest_of(ledger: &Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<CausePlace> {
     let entry = ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)?;
     let named = entry.named?;
-    Some(CausePlace { frame: ledger.functions.frame(&named.step), bytes: of(&entry.sums) })
+    Some(CausePlace { frame: ledger.functions.place(&named), bytes: of(&entry.sums) })
 }
 
 /// The largest part in memory, and whose it is.
@@ -292,5 +292,5 @@ fn used_before(
     }
     let (bytes, stack) = given_up.into_values().max_by_key(|(bytes, stack)| (*bytes, std::cmp::Reverse(stack.0)))?;
     let named = functions.named(stack).filter(|_| bytes > 0)?;
-    Some(CausePlace { frame: functions.frame(&named.step), bytes })
+    Some(CausePlace { frame: functions.place(&named), bytes })
 }

@@ -250,7 +250,7 @@ fn pool(ledger: &Ledger<'_>) -> Option<Remedy> {
     let certainty = if own_holes { Certainty::AtMost } else { Certainty::Likely };
     let least = if own_holes { 0 } else { expected - own };
     let named = places.iter().take(at + 1).filter_map(|&place| ledger.places.get(place as usize)?.named);
-    let places = named.map(|named| ledger.functions.frame(&named.step)).collect();
+    let places = named.map(|named| ledger.functions.place(&named)).collect();
     // The pages are empty then, and have to be given back.
     Some(Remedy { places, own_holes, allocator: None, ..remedy(RemedyKind::Pool, "", least, expected, certainty) })
 }

@@ -449,7 +449,7 @@ fn place(ledger: &Ledger<'_>, entry: &PlaceEntry) -> RssPlace {
     let functions = &ledger.functions;
     let through = functions.named(entry.largest.1).and_then(|named| named.through);
     RssPlace {
-        frame: entry.named.map(|named| functions.frame(&named.step)),
+        frame: entry.named.map(|named| functions.place(&named)),
         through: through.map(|step| functions.name(step.function)),
         totals: totals(&entry.sums),
         alone_bytes: entry.sums.alone_bytes,
