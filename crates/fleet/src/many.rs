@@ -155,6 +155,7 @@ mod tests {
             let frame = Frame {
                 function: (*function).to_owned(),
                 folded: Vec::new(),
+                nameless: 0,
                 file: None,
                 line: None,
                 module: None,

@@ -198,6 +198,7 @@ mod tests {
         let frame = Frame {
             function: function.to_owned(),
             folded: Vec::new(),
+            nameless: 0,
             file: None,
             line: None,
             module: Some("/usr/lib/x.so".to_owned()),
