@@ -20,6 +20,7 @@ mod geometry;
 mod large;
 mod ledger;
 mod map;
+mod notes;
 mod owners;
 mod parts;
 mod peak;
@@ -38,11 +39,12 @@ mod trough_tests;
 pub use geometry::Allocator;
 pub use ledger::HeapSums;
 pub use map::{HeapCell, HeapRow, PageMap, page_map};
+pub use notes::RssNote;
 pub use parts::{Cause, CausePlace, Part, PartKind};
 pub use peak::{BusierMoment, KernelPeak, OlderBlocks};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
-    AllocatorRow, FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess,
-    SizeClassRow, rss, shown_footprint,
+    AllocatorRow, FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssPlace, RssProcess, SizeClassRow,
+    rss, shown_footprint,
 };
 pub use territory::TerritoryKind;
