@@ -92,7 +92,44 @@ var (
 	guarded *Guarded
 	nodes   *Node[int]
 	built   *strings.Builder
+	copied  []int
+	queue   Queue
+	large   = map[int]*Large{}
+	held    map[int]Large
+	names   map[string]int
+	count   func() int
 )
+
+type Queue struct{ waiting []int }
+
+type Large struct{ bytes [200]byte }
+
+//go:noinline
+func clone(numbers []int) []int { return append([]int(nil), numbers...) }
+
+//go:noinline
+func (queue *Queue) put(n int) { queue.waiting = append(queue.waiting, n) }
+
+func (q *Queue) next() { q.waiting = q.waiting[1:] }
+
+//go:noinline
+func remember(n int) { large[n%4] = &Large{} }
+
+//go:noinline
+func hold(n int) {
+	held = make(map[int]Large)
+	held[n] = Large{}
+}
+
+//go:noinline
+func name(n int) {
+	names = make(map[string]int)
+	names["first"] = n
+	names["second"] = n
+}
+
+//go:noinline
+func counter(n int) { count = func() int { return n } }
 
 func (tree *Tree) push(key int) { tree.left = &Tree{key: key} }
 
@@ -165,6 +202,13 @@ func BenchmarkAll(b *testing.B) {
 		nodes = node(nil, i)
 		built = lines()
 		total += temporary(text)
+		copied = clone([]int{1, 2, 3})
+		queue.put(i)
+		queue.next()
+		remember(i)
+		hold(i)
+		name(i)
+		counter(i)
 	}
 }
 "#;
@@ -189,12 +233,25 @@ fn what_cannot_be_followed_is_not_suggested() {
         found
     };
     let texts = ["var group", "results := make", "current.Store", "&Tree{", "letter = string(r)", "letters = []rune"];
+    let code_and_copies = ["append([]int(nil)", "append(queue.waiting", "large[n%4] = ", "count = func()"];
     let locks_and_nodes = ["&Guarded{", "&Node[T]{", "var made Renderer"];
-    for text in texts.iter().chain(&locks_and_nodes) {
+    for text in texts.iter().chain(&locks_and_nodes).chain(&code_and_copies) {
         for line in on(text) {
             assert_eq!(line["remedy"], Value::Null, "{line}");
         }
     }
+    let said = |text: &str| {
+        let lines = on(text).into_iter().map(|line| (line["reason"].to_string(), line["remedy"].clone()));
+        lines.collect::<Vec<_>>()
+    };
+    let first = ("\"the map makes its first 8 slots for its first key\"".to_owned(), Value::Null);
+    let value = "\"a value of more than 128 bytes: the map keeps it in a block of its own\"".to_owned();
+    let few = said("names[\"first\"] = n");
+    assert!(few.len() == 1 && few.contains(&first), "{few:?}");
+    let held = said("held[n] = ");
+    assert!(held.len() == 2 && held.contains(&first) && held.contains(&(value, Value::Null)), "{held:?}");
+    let copy = "\"a copy: append is given a slice without room, and makes one block for all\"".to_owned();
+    assert_eq!(said("append([]int(nil)"), [(copy, Value::Null)]);
     for line in on("fmt.Errorf(") {
         assert_eq!(line["remedy"], Value::Null, "{line}");
     }

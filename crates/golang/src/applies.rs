@@ -3,9 +3,12 @@
 use crate::advice::Advice;
 use crate::join::Type;
 use crate::model::{Kind, Reason};
+use crate::source::{Source, Target};
 
 /// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody says.
 const SHAPED: &str = " DYNAMICTYPE>";
+/// Bytes of the largest key or value that a map holds itself; it has a pointer to a larger one, in a block of its own.
+const IN_MAP: u64 = 128;
 
 /// What a suggestion is about.
 pub struct Occasion<'a> {
@@ -31,6 +34,20 @@ impl Occasion<'_> {
             _ => None,
         };
         match advice {
+            // Code has no value that can be held in place of it.
+            Advice::ByValue
+            | Advice::PassedValue
+            | Advice::PartByValue
+            | Advice::StoredValue
+            | Advice::SentValue
+            | Advice::MapOfValues
+            | Advice::SliceOfValues
+                if matches!(self.kind, Kind::Closure | Kind::LoopBody | Kind::MethodValue) =>
+            {
+                false
+            }
+            Advice::KeptSlice => !self.copies(),
+            Advice::StoredValue | Advice::MapOfValues if self.is_large_in_map() => false,
             Advice::OneOfBoth => !self.converts_runes(),
             // A variable is captured by reference, all else by value already.
             Advice::CapturedCopy => self.kind == Kind::Variable && !self.must_not_be_copied(),
@@ -52,6 +69,18 @@ impl Occasion<'_> {
             }
             _ => true,
         }
+    }
+
+    /// `append([]T(nil), items...)` makes one block of the right size anyway.
+    fn copies(&self) -> bool {
+        let appends = Source::parse(self.what.to_owned()).appends(1);
+        !appends.is_empty() && appends.iter().all(|target| *target == Target::Empty)
+    }
+
+    /// A map has its block by itself as well. What is indexed may be a slice: the compiler says the same of both.
+    fn is_large_in_map(&self) -> bool {
+        let indexed = matches!(self.reason, Reason::Stored { place } if place.ends_with(']'));
+        (indexed || *self.reason == Reason::InMap) && self.of.is_some_and(|of| of.size > IN_MAP)
     }
 
     fn converts_runes(&self) -> bool {
@@ -163,6 +192,7 @@ mod tests {
         let guarded = Type { parts: vec!["p.inner".to_owned(), "sync.Mutex".to_owned()], ..of("p.Guarded") };
         let node = Type { links_itself: true, ..of("p.Node[int]") };
         let receiver = Reason::PartOf { whole: "r.one".to_owned() };
+        let (indexed, large) = (Reason::Stored { place: "m[i]".to_owned() }, Type { size: 129, ..of("p.Rec") });
         for one in [
             occasion(Kind::Variable, "wg", &add, Some(&of("sync.WaitGroup"))),
             occasion(Kind::Variable, "mu", &keep, Some(&of("sync.Mutex"))),
@@ -176,6 +206,13 @@ mod tests {
             occasion(Kind::Composite, "&Node[int]{...}", &stored, Some(&node)),
             occasion(Kind::Composite, "&Node[int]{...}", &Reason::Appended, Some(&node)),
             occasion(Kind::New, "new(<node DYNAMICTYPE>)", &Reason::Returned, None),
+            occasion(Kind::Composite, "&Rec{...}", &indexed, Some(&large)),
+            occasion(Kind::Composite, "&Rec{...}", &Reason::InMap, Some(&large)),
+            occasion(Kind::Closure, "func literal", &stored, None),
+            occasion(Kind::Closure, "func literal", &Reason::InMap, None),
+            occasion(Kind::Closure, "func literal", &Reason::Appended, None),
+            occasion(Kind::Closure, "func literal", &Reason::Sent, None),
+            occasion(Kind::Append, "append(([]Item)(nil), items...)", &Reason::Returned, None),
             occasion(Kind::Variable, "r", &in_itself("r"), None),
             occasion(Kind::Variable, "r", &receiver, None),
             occasion(Kind::Make, "make([]int, n)", &Reason::Captured, Some(&of("int"))),
@@ -207,9 +244,15 @@ mod tests {
         let (read, any) = (passed("io.ReadAtLeast", true), passed("readAll", true));
         let part = Reason::PartOf { whole: "T{...}".to_owned() };
         let stack = in_itself("r.stack");
+        let (indexed, fits) = (Reason::Stored { place: "m[i]".to_owned() }, Type { size: 128, ..of("p.Rec") });
+        let large = Type { size: 129, ..of("p.Rec") };
         let (sprint, put) = (passed("fmt.Sprint", true), passed("(*List).Put", false));
         for (one, expected) in [
             (occasion(Kind::Composite, "&Rec{...}", &stored, Some(&of("p.Rec"))), Advice::StoredValue),
+            (occasion(Kind::Composite, "&Rec{...}", &stored, Some(&large)), Advice::StoredValue),
+            (occasion(Kind::Composite, "&Rec{...}", &indexed, Some(&fits)), Advice::StoredValue),
+            (occasion(Kind::Composite, "&Rec{...}", &Reason::InMap, Some(&fits)), Advice::MapOfValues),
+            (occasion(Kind::Append, "append(xs, x)", &Reason::Returned, None), Advice::KeptSlice),
             (occasion(Kind::Variable, "p", &keep, Some(&of("p.Point"))), Advice::PassedValue),
             (occasion(Kind::Variable, "r", &stack, Some(&of("p.Room"))), Advice::LateReference),
             (occasion(Kind::Variable, "x", &part, Some(&of("p.Point"))), Advice::PartByValue),

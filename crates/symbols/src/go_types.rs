@@ -23,6 +23,21 @@ pub struct GoType {
     pub parts: Vec<String>,
     /// A value points to others of its type, directly or through slices and maps: a node of a list or tree.
     pub links_itself: bool,
+    /// Of a map.
+    pub map: Option<GoMap>,
+}
+
+/// What a map makes blocks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoMap {
+    /// Bytes of 8 slots: a group, or a bucket before Go 1.24.
+    pub slots: u64,
+    /// Bytes of a key, where the slots have a pointer to it.
+    pub key: Option<u64>,
+    /// Bytes of a value, where the slots have a pointer to it.
+    pub value: Option<u64>,
+    /// Slots are made one bucket after another where many keys are in one, too: the maps of before Go 1.24.
+    pub overflows: bool,
 }
 
 /// Where types are read.
@@ -67,7 +82,24 @@ impl GoTypes<'_> {
         let mut walk = Walk { of: address, parts: Vec::new(), links_itself: false, seen: vec![address] };
         self.walk(address, true, &mut walk);
         let Walk { parts, links_itself, .. } = walk;
-        Some(GoType { name, size, pointers: pointers != 0, parts, links_itself })
+        let map = if self.kind(address) == Some(Kind::Map) { self.map(address) } else { None };
+        Some(GoType { name, size, pointers: pointers != 0, parts, links_itself, map })
+    }
+
+    /// `abi.MapType`, or `abi.OldMapType`: which it is shows the size of its slots, which both repeat.
+    fn map(&self, address: u64) -> Option<GoMap> {
+        let behind = |at: u64| self.word(address.checked_add(HEADER + at)?);
+        let slots = self.word(behind(16)?)?;
+        let (sizes, flags) = (behind(32)?, behind(56));
+        let (flags, indirect, overflows) = match sizes {
+            _ if sizes == slots => (flags?, [4, 8], false),
+            // A byte for each of key and value, two for the bucket, four of flags.
+            _ if (sizes >> 16) & 0xffff == slots => (sizes >> 32, [1, 2], true),
+            _ => return None,
+        };
+        let size = |flag: u64, of: u64| if flags & flag == 0 { Some(None) } else { self.word(of).map(Some) };
+        let (key, value) = (size(indirect[0], behind(0)?)?, size(indirect[1], behind(8)?)?);
+        Some(GoMap { slots, key, value, overflows })
     }
 
     /// Follows what a type is made of; `held` is a value within the first type, others are behind a pointer.

@@ -63,7 +63,7 @@ pub use debug_cache::{DebugCache, DebugFileError, NewDebugFile, hex, missing_deb
 pub use demangle::demangled;
 pub use functions::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
 pub use go::{GoCall, GoProgram, TINY};
-pub use go_types::GoType;
+pub use go_types::{GoMap, GoType};
 pub use jit::{JitProcess, MapPlace, symbolize_jit, symbolize_jit_all, symbolize_jit_frames, symbolize_jit_in};
 /// What was found, as the data model has it.
 pub use mallow_profile::{ModuleSummary, NameSource, Note, Summary};

@@ -36,7 +36,7 @@ fn calls_of_the_runtime_and_the_types_that_they_get() {
     let program = GoProgram::open(&path).expect("a program of Go's");
     let of = |name: &str, size, pointers| {
         let (parts, links_itself) = (Vec::new(), false);
-        Some(GoType { name: name.to_owned(), size, pointers, parts, links_itself })
+        Some(GoType { name: name.to_owned(), size, pointers, parts, links_itself, map: None })
     };
     let point = || of("main.Point", 32, true);
     for (function, callee, of) in [
@@ -53,10 +53,16 @@ fn calls_of_the_runtime_and_the_types_that_they_get() {
         let calls = calls(&program, &path, function);
         let call = calls.iter().find(|call| call.callee == callee);
         let call = call.unwrap_or_else(|| panic!("{function} does not call {callee}: {calls:?}"));
-        assert_eq!(call.of, of, "{function}");
+        let without_map = call.of.clone().map(|of| GoType { map: None, ..of });
+        assert_eq!(without_map, of, "{function}");
         let range = code(&path, function);
         assert_eq!(program.function(range.start).as_deref(), Some(function));
     }
+    let fill = calls(&program, &path, "main.fill").into_iter().find_map(|call| call.of?.map).expect("a map");
+    assert_eq!((fill.key, fill.value), (None, None), "both are small");
+    let (slots, head) = (8 * (16 + 32), 8);
+    let pointer = if fill.overflows { 8 } else { 0 };
+    assert_eq!(fill.slots, head + slots + pointer);
     // Nobody knows what a function value is.
     assert_eq!(calls(&program, &path, "main.through"), []);
     let main = code(&path, "main.main");

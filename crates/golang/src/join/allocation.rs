@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::room::{Map, Room};
+
 /// A line of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Place {
@@ -41,6 +43,25 @@ pub struct Type {
     /// A value points to others of its type: a node of a list or tree.
     #[serde(skip)]
     pub links_itself: bool,
+    /// Of a map.
+    #[serde(skip)]
+    pub map: Option<Map>,
+}
+
+/// What an append does, as its source shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Appended {
+    /// The slice has no more room: it grows.
+    #[default]
+    Grows,
+    /// It makes a new slice by its expression, a copy: there is one block of the right size anyway.
+    Copies,
+    /// The front of the slice is cut off elsewhere: no capacity lasts.
+    Queue,
+    /// Several of these on one line.
+    Unclear,
+    /// A buffer of the standard library's.
+    Buffer,
 }
 
 /// What of a benchmark an allocation is.
@@ -102,6 +123,12 @@ pub struct Allocation {
     /// Blocks of 16 bytes among them, by operation, where the profile distinguishes sizes: those that small objects may share.
     #[serde(skip)]
     pub small: f64,
+    /// What it does, where it appends.
+    #[serde(skip)]
+    pub appended: Appended,
+    /// What it is for, where a map makes it for a key.
+    #[serde(skip)]
+    pub room: Room,
     /// What of a benchmark it is.
     #[serde(skip_serializing_if = "Part::is_operation")]
     pub part: Part,

@@ -2,7 +2,7 @@
 
 use mallow_profile::{Counts, Frame, Line, Process, ProcessId, Profile, Site, Stacks};
 
-use super::{Allocation, Call, Part, Place, Seen, Type};
+use super::{Allocation, Appended, Call, Part, Place, Room, Seen, Type};
 use crate::model::{Diagnostic, Kind, Position, Reason, Verdict};
 
 /// `a.go:12` of a function; files are in a directory of their own.
@@ -29,6 +29,8 @@ pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocati
         allocations: 1.0,
         bytes: 8.0,
         small: 0.0,
+        appended: Appended::Grows,
+        room: Room::default(),
         part: Part::Operation,
         callers: Vec::new(),
     }
@@ -81,6 +83,10 @@ impl Seen for Known {
 
     fn part(&self, benchmark: &Place) -> Part {
         if benchmark.function.ends_with("Untimed") { Part::Untimed } else { Part::Operation }
+    }
+
+    fn appended(&self, place: &Place) -> Appended {
+        if place.function.ends_with("Copy") { Appended::Copies } else { Appended::Grows }
     }
 
     fn is_own(&self, place: &Place) -> bool {

@@ -9,6 +9,7 @@ mod find;
 #[cfg(test)]
 mod fixture;
 mod instance;
+mod room;
 mod runtime;
 mod sites;
 
@@ -21,8 +22,9 @@ use crate::model::{Diagnostic, Kind, Reason, Verdict};
 
 use runtime::Family;
 
-pub use allocation::{Allocation, Call, Caller, Part, Place, Type};
+pub use allocation::{Allocation, Appended, Call, Caller, Part, Place, Type};
 pub use find::{Compiled, Found};
+pub use room::{Map, Room};
 pub use sites::{Apart, Listed, Runs, Seen, Sums, allocations, difference, each};
 
 /// Who gives the reason.
@@ -89,7 +91,8 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
         let column = line.explanation.diagnostic.as_ref().map(|d| (d.position.column, d.position.line));
         let Allocation { chain, call, part, .. } = &line.allocation;
         let call = call.as_ref().map(|call| (call.callee.clone(), call.of.clone()));
-        let key = (chain.clone(), call, *part, line.explanation.what.clone(), column);
+        let what = (line.explanation.what.clone(), line.allocation.room);
+        let key = (chain.clone(), call, *part, what, column);
         let Some(&at) = known.get(&key) else {
             known.insert(key, merged.len());
             merged.push(line);
@@ -124,7 +127,10 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
 }
 
 fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
-    let cause = allocation.call.as_ref().and_then(|call| runtime::explain(call, found.as_ref().map(|f| f.diagnostic)));
+    let cause = allocation
+        .call
+        .as_ref()
+        .and_then(|call| runtime::explain(call, allocation, found.as_ref().map(|f| f.diagnostic)));
     let one_of = found.as_ref().map_or(1, |found| found.one_of);
     let diagnostic = found.map(|found| found.diagnostic);
     let boxes = allocation.call.as_ref().is_some_and(|call| Family::of(&call.callee) == Some(Family::Box));
@@ -135,7 +141,10 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
         Some(diagnostic) => diagnostic.kind,
         None => Kind::Other,
     };
+    let maps = |call: &Call| Family::of(&call.callee) == Some(Family::MapGrowth);
     let what = match (diagnostic, &cause) {
+        // What is put into a map is not its literal.
+        (_, Some(cause)) if allocation.call.as_ref().is_some_and(maps) => cause.what.clone(),
         (Some(diagnostic), _) => runtime::named(diagnostic, kind, allocation.call.as_ref()),
         (None, Some(cause)) => cause.what.clone(),
         (None, None) => "not known".to_owned(),
@@ -150,7 +159,8 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             allocator: call.map(|call| call.callee.as_str()),
             function: allocation.chain.first().map(|place| place.function.as_str()),
         };
-        let possible = advice.filter(|advice| occasion.takes(*advice));
+        let saves = advice != Some(Advice::KeptSlice) || allocation.appended == Appended::Grows;
+        let possible = advice.filter(|advice| saves && occasion.takes(*advice));
         callers::advice(allocation, possible).map(|advice| advice.text().to_owned())
     };
     let escapes = diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != Reason::Unknown);
@@ -250,8 +260,41 @@ mod tests {
                 (Source::Runtime, "the slice grows beyond its capacity")
             );
         }
-        let actual = explained("runtime.mapassign_faststr", Some("map[string]int"), Vec::new());
-        assert_eq!((actual.what.as_str(), actual.source), ("growth of a map[string]int", Source::Runtime));
+        let of_map = |room| {
+            let call = call("runtime.mapassign_faststr", Some("map[string]int"));
+            let here = allocation(1, &[place("p.F", "a.go:5")], Some(call));
+            explain(vec![Allocation { room, ..here }], &Compiled::new(Vec::new())).remove(0).explanation
+        };
+        let growth = of_map(Room { growth: true, ..Room::default() });
+        assert_eq!((growth.what.as_str(), growth.source), ("growth of a map[string]int", Source::Runtime));
+        assert_eq!(growth.remedy.as_deref(), Some(Advice::KeptMap.text()));
+        for (room, what) in [
+            (Room { slots: true, ..Room::default() }, "slots of a map[string]int"),
+            (Room { value: true, ..Room::default() }, "a value of a map[string]int"),
+            (Room::default(), "room in a map[string]int"),
+        ] {
+            let explained = of_map(room);
+            assert_eq!((explained.what.as_str(), explained.remedy), (what, None));
+        }
+    }
+
+    #[test]
+    fn a_copy_and_a_queue_save_nothing_by_a_capacity() {
+        let list = || vec![escapes(Kind::Append, "append(x, y)", &["a.go:5:9"])];
+        let appended = |appended| {
+            let here = allocation(1, &[place("p.F", "a.go:5")], Some(call("runtime.growslice", Some("int"))));
+            let explained =
+                explain(vec![Allocation { appended, ..here }], &Compiled::new(list())).remove(0).explanation;
+            (explained.reason, explained.remedy.as_deref() == Some(Advice::KeptSlice.text()))
+        };
+        assert_eq!(appended(Appended::Grows), ("the slice grows beyond its capacity".to_owned(), true));
+        for (kind, words) in [
+            (Appended::Copies, "a copy: append is given a slice without room, and makes one block for all"),
+            (Appended::Queue, "the slice grows beyond its capacity; each cut of its front takes capacity away"),
+            (Appended::Unclear, "append needs more room than its slice has"),
+        ] {
+            assert_eq!(appended(kind), (words.to_owned(), false));
+        }
     }
 
     #[test]

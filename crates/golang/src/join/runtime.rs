@@ -1,6 +1,6 @@
 //! What the functions of the runtime are called for.
 
-use super::Call;
+use super::{Allocation, Appended, Call};
 use crate::advice::Advice;
 use crate::chain;
 use crate::model::{Diagnostic, Kind, Verdict};
@@ -164,7 +164,7 @@ const LARGE_RUNES: &str = "the runes do not escape, but there are more than the 
 const LARGE_STRING: &str = "the string does not escape, but is longer than the 32 bytes that the stack has for it";
 
 /// What a call of the runtime allocates, and why, where that does not depend on the compiler alone.
-pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<RuntimeCause> {
+pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Option<RuntimeCause> {
     let family = Family::of(&call.callee)?;
     let of = call.of.as_ref().map_or("T", |of| of.name.as_str());
     let stays = diagnostic.is_some_and(|diagnostic| diagnostic.verdict == Verdict::DoesNotEscape);
@@ -177,18 +177,26 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Ru
     let name = call.callee.rsplit_once("runtime.").map_or(call.callee.as_str(), |(_, name)| name);
     match family {
         Family::Grow => {
-            decides(format!("append to a []{of}"), "the slice grows beyond its capacity", Some(Advice::KeptSlice))
+            let (reason, remedy) = match allocation.appended {
+                Appended::Grows => ("the slice grows beyond its capacity", Some(Advice::KeptSlice)),
+                Appended::Copies => ("a copy: append is given a slice without room, and makes one block for all", None),
+                Appended::Queue => {
+                    ("the slice grows beyond its capacity; each cut of its front takes capacity away", None)
+                }
+                Appended::Unclear => ("append needs more room than its slice has", None),
+                Appended::Buffer => ("the buffer grows to what is written", Some(Advice::Grow)),
+            };
+            decides(format!("append to a []{of}"), reason, remedy)
         }
         Family::Move => decides(
             if of == "T" { "a slice built on the stack".to_owned() } else { format!("a []{of} built on the stack") },
             "it escapes here: the runtime copies it to the heap",
             Some(Advice::CallersSlice),
         ),
-        Family::MapGrowth => decides(
-            format!("growth of a {}", if of == "T" { "map" } else { of }),
-            "the map grows as keys are added",
-            Some(Advice::KeptMap),
-        ),
+        Family::MapGrowth => {
+            let (what, reason) = allocation.room.words(if of == "T" { "map" } else { of });
+            decides(what, &reason, allocation.room.growth.then_some(Advice::KeptMap))
+        }
         Family::Buffer => {
             decides("a buffer of bytes".to_owned(), "the buffer grows to what is written", Some(Advice::Grow))
         }

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use mallow_profile::{FrameId, Profile, Quantities, Quantity, Site, StackId};
 use rustc_hash::FxHashMap;
 
-use super::{Allocation, Call, Caller, Part, Place};
+use super::{Allocation, Appended, Call, Caller, Map, Part, Place, Room};
 
 /// What a program can be asked.
 pub trait Seen {
@@ -18,6 +18,8 @@ pub trait Seen {
     fn is_runtime(&self, place: &Place) -> bool;
     /// What of a benchmark a line of its function is.
     fn part(&self, benchmark: &Place) -> Part;
+    /// What an append of the place's line does.
+    fn appended(&self, place: &Place) -> Appended;
     /// The place is in the program's own code, not in a library's.
     fn is_own(&self, place: &Place) -> bool;
 }
@@ -125,11 +127,12 @@ impl Listed {
 
 /// What one profile has.
 pub fn allocations(profile: &Profile, seen: &dyn Seen) -> Listed {
-    by_instruction(stacks(profile).into_iter(), 1, seen)
+    by_instruction(stacks(profile, Some((seen, true))).into_iter(), 1, seen)
 }
 
 /// What of a benchmark `many` has more than `few`, by operation.
 pub fn each(few: &Profile, many: &Profile, operations: u64, seen: &dyn Seen) -> Listed {
+    let stacks = |profile| stacks(profile, Some((seen, false)));
     let before = stacks(few);
     let of_benchmark = stacks(many).into_iter().filter(|(stack, _)| in_benchmark(stack));
     let more = of_benchmark.map(|(stack, counts)| {
@@ -168,6 +171,7 @@ impl Runs<'_> {
     /// Separates what each operation allocates from what happens once: perhaps in one of the two runs only, where a
     /// pool is empty in one and not in the other.
     pub fn apart(&self, seen: &dyn Seen) -> Apart {
+        let stacks = |profile| stacks(profile, Some((seen, false)));
         let before = stacks(self.before);
         let (few, many) = (stacks(self.few.0), stacks(self.many.0));
         let more = self.many.1.saturating_sub(self.few.1).max(1);
@@ -235,7 +239,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
         if counts.allocations == 0 {
             continue;
         }
-        let leaf = stack.iter().position(|frame| frame.places.iter().any(|place| !seen.is_runtime(place)));
+        let leaf = leaf(&stack, seen);
         let part = benchmark(&stack).map_or(Part::Operation, |place| match parts.get(place) {
             Some(&part) => part,
             None => *parts.entry(place.clone()).or_insert_with(|| seen.part(place)),
@@ -285,7 +289,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
 
 /// Leaves in `many` what it has more than `few`, as so many allocations as `per` of its `operations` have.
 pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) {
-    let before = stacks(few);
+    let before = stacks(few, None);
     let mut keys = FxHashMap::default();
     merge(&mut many.sites);
     let scaled = |n: u64| (n as f64 * per as f64 / operations.max(1) as f64).round() as u64;
@@ -345,6 +349,8 @@ fn merge(sites: &mut Vec<Site>) {
 struct FrameKey {
     address: u64,
     places: Vec<Place>,
+    /// Of the line that allocates, what its map makes the block for.
+    room: Room,
 }
 
 fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Allocation {
@@ -360,7 +366,12 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         let inner = || stack[..at].last()?.places.last().or_else(|| places[..first].last());
         call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None, next: None }));
     }
+    // Without the program it may be an append.
+    let appends = call.as_ref().is_none_or(|call| call.callee.starts_with("runtime.growslice"));
+    let appended = chain.first().filter(|_| appends).map(|place| seen.appended(place)).unwrap_or_default();
     Allocation {
+        appended,
+        room: leaf.map(|at| stack[at].room).unwrap_or_default(),
         of_library: chain.first().is_some_and(|place| !seen.is_own(place)),
         chain,
         address,
@@ -374,11 +385,27 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
     }
 }
 
-fn stacks(profile: &Profile) -> FxHashMap<Vec<FrameKey>, Counts> {
+/// The frame of the line that allocates.
+fn leaf(stack: &[FrameKey], seen: &dyn Seen) -> Option<usize> {
+    stack.iter().position(|frame| frame.places.iter().any(|place| !seen.is_runtime(place)))
+}
+
+/// What each stack allocates; blocks of a map apart by what they are for, where the program can be asked. The second of
+/// `asked`: a site may have blocks of several sizes.
+fn stacks(profile: &Profile, asked: Option<(&dyn Seen, bool)>) -> FxHashMap<Vec<FrameKey>, Counts> {
+    let mut maps: FxHashMap<u64, Option<Map>> = FxHashMap::default();
     let mut keys: FxHashMap<FrameId, FrameKey> = FxHashMap::default();
     let mut sums: FxHashMap<Vec<FrameKey>, Counts> = FxHashMap::default();
     for site in &profile.sites {
-        let stack = stack_of(profile, site.stack, &mut keys);
+        let mut stack = stack_of(profile, site.stack, &mut keys);
+        if let Some((seen, mixed)) = asked
+            && let Some(frame) = leaf(&stack, seen).and_then(|at| stack.get_mut(at))
+        {
+            let map = || seen.call(frame.address).1?.of?.map;
+            let map = maps.entry(frame.address).or_insert_with(map);
+            let (allocations, bytes) = (site.counts.allocations, site.counts.allocated_bytes);
+            frame.room = map.map(|map| map.room(allocations, bytes, mixed)).unwrap_or_default();
+        }
         let sum = sums.entry(stack).or_default();
         *sum = sum.plus(Counts::of(&site.counts));
     }
@@ -391,7 +418,9 @@ fn stack_of(profile: &Profile, stack: StackId, keys: &mut FxHashMap<FrameId, Fra
 }
 
 fn key(profile: &Profile, id: FrameId) -> FrameKey {
-    let Some(frame) = profile.frames.get(id.0 as usize) else { return FrameKey { address: 0, places: Vec::new() } };
+    let Some(frame) = profile.frames.get(id.0 as usize) else {
+        return FrameKey { address: 0, places: Vec::new(), room: Room::default() };
+    };
     let place = |line: &mallow_profile::Line| Place {
         function: profile.strings.get(line.function).to_owned(),
         file: line.file.map(|file| profile.strings.get(file).to_owned()).unwrap_or_default(),
@@ -399,7 +428,7 @@ fn key(profile: &Profile, id: FrameId) -> FrameKey {
     };
     // What is kept of a call is, in some profiles, the address behind it.
     let address = frame.address.saturating_sub(u64::from(!frame.exact));
-    FrameKey { address, places: frame.lines.iter().map(place).collect() }
+    FrameKey { address, places: frame.lines.iter().map(place).collect(), room: Room::default() }
 }
 
 #[cfg(test)]

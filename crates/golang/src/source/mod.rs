@@ -1,9 +1,11 @@
 //! What a Go source says and its compiler does not: which statement starts a closure, which names are results, and what is
 //! in a loop.
 
+mod append;
 mod benchmark;
 mod token;
 
+pub use append::Target;
 use token::{Token, tokens};
 
 /// What a statement does with a call.

@@ -232,7 +232,7 @@ fn profile(run: &Profiled) -> Result<Profile> {
 
 #[cfg(test)]
 mod tests {
-    use mallow_golang::join::{Call, Part, Type};
+    use mallow_golang::join::{Appended, Call, Part, Room, Type};
 
     use super::*;
 
@@ -248,6 +248,8 @@ mod tests {
             allocations: 1.0,
             bytes: 16.0,
             small: 1.0,
+            appended: Appended::Grows,
+            room: Room::default(),
             part: Part::Operation,
             callers: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! Lines that allocate, for the tests of what is shown of them.
 
-use mallow_golang::join::{Allocation, Call, Caller, Compiled, Explained, Part, Place, Type, explain};
+use mallow_golang::join::{Allocation, Appended, Call, Caller, Compiled, Explained, Part, Place, Room, Type, explain};
 use mallow_golang::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
 
 fn place(function: &str, file: &str, line: u32) -> Place {
@@ -28,6 +28,8 @@ fn allocation(
         allocations,
         bytes,
         small: 0.0,
+        appended: Appended::Grows,
+        room: Room::default(),
         part: Part::Operation,
         callers: Vec::new(),
     }

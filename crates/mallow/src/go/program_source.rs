@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mallow_golang::join::{Call, Part, Place, Seen, Type};
-use mallow_golang::source::Source;
+use mallow_golang::join::{Appended, Call, Map, Part, Place, Seen, Type};
+use mallow_golang::source::{Source, Target};
 use mallow_golang::tool::source;
 use mallow_symbols::GoProgram;
 
@@ -34,6 +34,23 @@ impl<'a> ProgramSource<'a> {
     }
 }
 
+impl ProgramSource<'_> {
+    /// The front of the slice is cut off by its function, or elsewhere in its package.
+    fn cuts_front(&self, place: &Place, slice: &str) -> bool {
+        if self.source(&place.file).is_some_and(|source| source.cuts_front(slice, place.line)) {
+            return true;
+        }
+        // A variable may be another one in another file.
+        if !slice.contains(['.', '*', '[']) {
+            return false;
+        }
+        let others = Path::new(&place.file).parent().and_then(|directory| directory.read_dir().ok());
+        let files = others.into_iter().flatten().flatten().map(|entry| entry.path());
+        let names = files.filter_map(|path| path.to_str().filter(|name| name.ends_with(".go")).map(str::to_owned));
+        names.into_iter().any(|file| self.source(&file).is_some_and(|source| source.cuts_front_of_package(slice)))
+    }
+}
+
 impl Seen for ProgramSource<'_> {
     fn call(&self, frame: u64) -> (u64, Option<Call>) {
         let Some(program) = self.program else { return (frame, None) };
@@ -44,6 +61,7 @@ impl Seen for ProgramSource<'_> {
             pointers: of.pointers,
             parts: of.parts,
             links_itself: of.links_itself,
+            map: of.map.map(|map| Map { slots: map.slots, key: map.key, value: map.value, overflows: map.overflows }),
         };
         let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of), next: call.next });
         (address, call)
@@ -65,6 +83,20 @@ impl Seen for ProgramSource<'_> {
 
     fn part(&self, benchmark: &Place) -> Part {
         self.source(&benchmark.file).map_or(Part::Operation, |source| source.part(benchmark.line))
+    }
+
+    fn appended(&self, place: &Place) -> Appended {
+        if place.function == "bytes.growSlice" {
+            return Appended::Buffer;
+        }
+        let targets = self.source(&place.file).map(|source| source.appends(place.line)).unwrap_or_default();
+        let mut kinds = targets.iter().map(|target| match target {
+            Target::Empty => Appended::Copies,
+            Target::Slice(slice) if self.is_own(place) && self.cuts_front(place, slice) => Appended::Queue,
+            Target::Slice(_) => Appended::Grows,
+        });
+        let first = kinds.next().unwrap_or_default();
+        if kinds.all(|kind| kind == first) { first } else { Appended::Unclear }
     }
 
     fn is_own(&self, place: &Place) -> bool {
