@@ -250,7 +250,9 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
     };
     let largest = parts.iter().filter(|part| in_memory(part) > 0).max_by_key(|part| in_memory(part))?;
     let place = match (largest.part, ledger) {
-        (PartKind::FreePages, Some(ledger)) => used_before(profile, footprint, ledger, largest.owner),
+        (PartKind::FreePages, Some(ledger)) => {
+            used_before(profile, footprint, ledger, largest.owner, largest.bytes.unsigned_abs())
+        }
         (PartKind::Live, Some(ledger)) => largest_of(ledger, |sums| sums.resident_bytes),
         _ => largest.largest.clone(),
     };
@@ -264,12 +266,14 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
     })
 }
 
-/// Who had more live bytes at the peak than now, of what this allocator may have given it: most of the pages that are free now were its.
+/// Who had more live bytes at the peak than now, of what this allocator may have given it: most of the `free` bytes of pages were its. A
+/// block that is larger than they are has left none of them: it had a mapping of its own, which went with it.
 fn used_before(
     profile: &Profile,
     footprint: &Footprint,
     ledger: &Ledger<'_>,
     owner: Option<usize>,
+    free: u64,
 ) -> Option<CausePlace> {
     if profile.peak_ms > footprint.ms {
         return None;
@@ -278,7 +282,8 @@ fn used_before(
     let mut given_up = FxHashMap::default();
     for (at, site) in profile.sites.iter().enumerate() {
         let is_its = owner.is_none_or(|owner| ledger.owners.may_own(owner, at as u32));
-        if site.process != footprint.process || site.counts.peak_bytes == 0 || !is_its {
+        let mean = site.counts.peak_bytes.checked_div(site.counts.peak).unwrap_or(0);
+        if site.process != footprint.process || site.counts.peak_bytes == 0 || !is_its || mean > free {
             continue;
         }
         let Some(named) = functions.named(site.stack) else { continue };

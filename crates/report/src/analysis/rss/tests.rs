@@ -400,6 +400,18 @@ fn each_free_page_is_its_own_allocators() {
     assert!(!settings.iter().any(|setting| setting.contains("MALLOC_CONF")), "no variable of this copy is known");
 }
 
+/// 40 MB at the peak in one block, of which 1.6 MB of free pages cannot be: it was mapped, and went back to the kernel.
+#[test]
+fn free_pages_are_of_blocks_that_fit_into_them() {
+    let mut made = Made::new(glibc(400, 400), &[]);
+    for (site, (blocks, bytes)) in made.profile.sites.iter_mut().zip([(1, 40_000_000), (1000, 1_000_000), (0, 0)]) {
+        (site.counts.peak, site.counts.peak_bytes) = (blocks, bytes);
+    }
+    let cause = made.report().account.cause.expect("a cause");
+    assert_eq!(cause.part, PartKind::FreePages);
+    assert_eq!(cause.place.map(|place| (place.frame.function, place.bytes)), Some(("second".to_owned(), 1_000_000)));
+}
+
 #[test]
 fn what_is_not_known_is_not_guessed() {
     let mappings = vec![mapping(MappingKind::Anonymous, HEAP, 30, 30, "")];
