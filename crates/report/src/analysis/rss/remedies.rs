@@ -167,7 +167,10 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         let holes: u64 = arenas.iter().map(|arena| arena.holes).sum();
         let needed = u64::try_from(peak).unwrap_or(u64::MAX).max(used.saturating_add(holes));
         let expected = resident.saturating_sub(needed).min(free);
-        all.push(remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, Certainty::Likely));
+        // Where most of what is free was needed at one time, the rest is within the error of that: six threads that were all at their peaks
+        // had 6.7 MB of 28 MB too much, and gave 0 MB back.
+        let certainty = if expected > free / 2 { Certainty::Likely } else { Certainty::AtMost };
+        all.push(remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, certainty));
     }
     all.push(remedy(RemedyKind::OtherAllocator, "", 0, sums.holes_bytes, Certainty::AtMost));
     all
