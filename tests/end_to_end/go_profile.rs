@@ -111,9 +111,19 @@ fn a_profile_has_its_lines_and_their_reasons() {
     assert_eq!(line(&live, 22)["allocations"].as_f64(), Some(100.0));
     let dropped = |line: &Value| line["what"] == "&bytes.Buffer{...}";
     assert!(!live["lines"].as_array().expect("lines").iter().any(dropped), "{live}");
+    let sums = &report["sums"];
+    let of = |key: &str| sums[key].as_f64().expect("a number");
+    let rows: f64 =
+        report["lines"].as_array().expect("lines").iter().filter_map(|line| line["allocations"].as_f64()).sum();
+    assert!(of("of_runtime") > 0.0 && (of("allocations") - of("of_runtime") - rows).abs() < 0.5, "{sums}");
     // People see the same.
     let output = module.mallow(&["profile", "heap.pb.gz"]).out();
-    for text in ["Lines of heap.pb.gz by bytes, what allocates there and why", "stored in all", "suggestion: "] {
+    for text in [
+        "Lines of heap.pb.gz by bytes, what allocates there and why",
+        "stored in all",
+        "suggestion: ",
+        "are the runtime's own and have no row",
+    ] {
         assert!(output.contains(text), "no {text:?} in\n{output}");
     }
     let output = module.mallow(&["why", "main.go:22", "--profile", "heap.pb.gz"]).out();

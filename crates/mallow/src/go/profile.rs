@@ -48,6 +48,10 @@ pub struct ProfileSums {
     pub on_lines: f64,
     /// Of these, with a reason.
     pub with_reason: f64,
+    /// Of the allocations, those that no line outside of Go's runtime leads to.
+    pub of_runtime: f64,
+    /// Their bytes.
+    pub of_runtime_bytes: f64,
 }
 
 /// Shows it.
@@ -65,6 +69,8 @@ pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
         bytes: sum(&|line| line.allocation.bytes) + heap.nowhere.bytes,
         on_lines,
         with_reason: sum(&|line| if known(line) { line.allocation.allocations } else { 0.0 }),
+        of_runtime: heap.nowhere.allocations,
+        of_runtime_bytes: heap.nowhere.bytes,
     };
     let report = GoProfile {
         go: heap.version().to_owned(),
@@ -83,6 +89,25 @@ pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
+/// Two digits: more are not known of an estimate.
+fn rounded(number: f64) -> u64 {
+    let whole = number.round().max(0.0);
+    if whole < 100.0 {
+        return whole as u64;
+    }
+    let unit = 10_f64.powf(whole.log10().floor() - 1.0);
+    ((whole / unit).round() * unit).round() as u64
+}
+
+/// A size of three digits without the last of them, where that is a fraction: `4.70 MB` is `4.7 MB`, `54.0 MB` is `54 MB`.
+fn two_digits(size: &str) -> String {
+    let Some((number, unit)) = size.split_once(' ').filter(|(number, _)| number.contains('.')) else {
+        return size.to_owned();
+    };
+    let shorter = number.get(..number.len() - 1).unwrap_or(number);
+    format!("{} {unit}", shorter.trim_end_matches('.'))
+}
+
 fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     let mut page = Page::new(*look);
     let what = if report.live { "is live" } else { "allocates" };
@@ -92,19 +117,30 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
             .plain(format!(" by bytes, what {what} there and why, by {}", report.go)),
     );
     let sums = &report.sums;
-    let whole = |number: f64| number.round().max(0.0) as u64;
-    let size = |number: f64| bytes(whole(number), look.exact);
+    let estimated = report.sampled_bytes.is_some();
+    let whole = |number: f64| if estimated { rounded(number) } else { number.round().max(0.0) as u64 };
+    let size = |number: f64| {
+        let text = bytes(whole(number), look.exact);
+        if estimated { two_digits(&text) } else { text }
+    };
     let sampled = report.sampled_bytes.map(|n| format!("; estimates, from one in {}", bytes(n, false)));
+    let about = if estimated { "about " } else { "" };
     page.line(Line::new().plain(format!(
-        "{} allocations, {} in all{}",
+        "{about}{} allocations, {} in all{}",
         count(whole(sums.allocations)),
         size(sums.bytes),
         sampled.unwrap_or_default()
     )));
+    if sums.of_runtime > 0.0 {
+        let (allocations, bytes) = (count(whole(sums.of_runtime)), size(sums.of_runtime_bytes));
+        let own = "are the runtime's own and have no row";
+        page.line(Line::new().plain(format!("{about}{allocations} of these, {bytes}, {own}")));
+    }
     page.gap();
     let cells = |line: &Explained| {
         let allocation = &line.allocation;
-        let share = percent(whole(allocation.bytes), whole(sums.bytes));
+        let plain = |number: f64| number.round().max(0.0) as u64;
+        let share = percent(plain(allocation.bytes), plain(sums.bytes));
         [count(whole(allocation.allocations)), size(allocation.bytes), share]
     };
     let limit = view.limit(LINES).min(report.lines.len());
@@ -132,7 +168,14 @@ mod tests {
             profile: "mem.out".to_owned(),
             live,
             sampled_bytes: (!live).then_some(512 << 10),
-            sums: ProfileSums { allocations: 1260.0, bytes: 64_200.0, on_lines: 1254.0, with_reason: 1251.0 },
+            sums: ProfileSums {
+                allocations: 1260.0,
+                bytes: 64_200.0,
+                on_lines: 1254.0,
+                with_reason: 1251.0,
+                of_runtime: 6.0,
+                of_runtime_bytes: 200.0,
+            },
             lines: fixture::lines(),
             notes: vec!["the program of the profile, /tmp/x.test, is not here: calls are not known".to_owned()],
         }
@@ -141,6 +184,14 @@ mod tests {
     #[test]
     fn lines_with_their_reasons_and_what_is_not_known() {
         insta::assert_snapshot!(text(&report(false), &ViewFlags::default(), &Look::default()));
+    }
+
+    #[test]
+    fn estimates_have_two_digits() {
+        let numbers = [0.0, 7.4, 99.6, 100.0, 104.0, 51_187.0, 995.0, 451_234_567.0, -3.0];
+        assert_eq!(numbers.map(rounded), [0, 7, 100, 100, 100, 51_000, 1000, 450_000_000, 0]);
+        let sizes = ["4.70 MB", "54.0 MB", "210 MB", "200 B", "1,200,000 B"];
+        assert_eq!(sizes.map(two_digits), ["4.7 MB", "54 MB", "210 MB", "200 B", "1,200,000 B"]);
     }
 
     #[test]
