@@ -16,6 +16,8 @@
 //! | `report.rs` | the report of a recording |
 //! | `map.rs` | pages in order, for a picture |
 
+#[cfg(test)]
+mod cause_tests;
 mod geometry;
 mod large;
 mod ledger;

@@ -1,8 +1,8 @@
 //! Footprints made up by hand, and any that a file may say.
 
 use mallow_profile::{
-    AddressRange, CachedBlock, CustomAllocator, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes,
-    PageRun, PageState, PlacedBlock, ProcessId, Profile, SizeClasses, ThreadCaches,
+    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    PlacedBlock, Profile, SizeClasses, ThreadCaches,
 };
 use proptest::prelude::*;
 
@@ -92,19 +92,6 @@ pub(super) fn glibc(heap_pages: u64, resident: u64) -> Vec<Mapping> {
 }
 
 /// Blocks of 1000 bytes, in chunks of 1008, each other one freed; behind them half of the heap's pages are in memory.
-#[test]
-fn a_python_without_its_arenas_is_another_program() {
-    let mut made = Made::new(glibc(200, 120), &[]);
-    let mut says = |executable: &str, has_arenas: bool| {
-        made.profile.processes[0].executable = executable.to_owned();
-        let arenas = CustomAllocator { process: ProcessId(0), found: "Python allocates".into(), remedy: String::new() };
-        made.profile.custom_allocators = if has_arenas { vec![arenas] } else { Vec::new() };
-        made.report().account.limits.contains(&RssNote::PythonMalloc)
-    };
-    assert_eq!([says("/usr/bin/python3.11", false), says("/v/bin/python", false)], [true, true]);
-    assert_eq!([says("/usr/bin/python3.11", true), says("/bin/pythonic", false)], [false, false]);
-}
-
 #[test]
 fn each_byte_of_a_heap_has_a_part() {
     let first = HEAP + 0x1010;
@@ -398,18 +385,6 @@ fn each_free_page_is_its_own_allocators() {
     let settings: Vec<_> = report.account.remedies.iter().filter_map(|one| one.setting.as_deref()).collect();
     assert!(settings.contains(&"malloc_trim(0)"), "{settings:?}");
     assert!(!settings.iter().any(|setting| setting.contains("MALLOC_CONF")), "no variable of this copy is known");
-}
-
-/// 40 MB at the peak in one block, of which 1.6 MB of free pages cannot be: it was mapped, and went back to the kernel.
-#[test]
-fn free_pages_are_of_blocks_that_fit_into_them() {
-    let mut made = Made::new(glibc(400, 400), &[]);
-    for (site, (blocks, bytes)) in made.profile.sites.iter_mut().zip([(1, 40_000_000), (1000, 1_000_000), (0, 0)]) {
-        (site.counts.peak, site.counts.peak_bytes) = (blocks, bytes);
-    }
-    let cause = made.report().account.cause.expect("a cause");
-    assert_eq!(cause.part, PartKind::FreePages);
-    assert_eq!(cause.place.map(|place| (place.frame.function, place.bytes)), Some(("second".to_owned(), 1_000_000)));
 }
 
 #[test]
