@@ -1,6 +1,5 @@
-/* A heap with holes. `rss_holes half`: every other block is freed, which is another function's; `own`: the same function's.
-   `rss_holes survivors`: one block in each page is left.
-   `rss_holes burst`: a burst that is freed leaves the heap's end, because one block was made after it. */
+/* Holes by `rss_holes` half (every other block is freed, another function's), own (the same function's), survivors
+   (one block in each page is left), burst (one that is freed leaves the heap's end: a block was made after it). */
 #include "rss_truth.h"
 
 enum { BLOCKS = 40000, SIZE = 1000 };
