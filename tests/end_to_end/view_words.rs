@@ -147,7 +147,7 @@ fn each_sentence_about_a_profile_of_another_tool_is_on_the_page() {
     for name in names {
         fs::copy(files.join(name), place.path().join(name)).expect("a copy");
         let sentences = agrees(place.path(), name);
-        assert!(has(&sentences, " profile") && !has(&sentences, "live"), "{name}: {sentences:#?}");
+        assert!(has(&sentences, " profile") && !has(&sentences, "leaked"), "{name}: {sentences:#?}");
     }
     fs::write(place.path().join("a.folded"), "main;load;read 70\nmain;drop 3\n").expect("a file");
     agrees(place.path(), "a.folded");
@@ -159,9 +159,9 @@ fn each_sentence_about_a_go_heap_is_on_the_page_and_none_says_leaked() {
     let module = profiled();
     let sentences = agrees(module.path(), "heap.pb.gz");
     assert!(has(&sentences, "when the profile was taken") && has(&sentences, " live, "), "{sentences:#?}");
-    assert!(!has(&sentences, "live") && !has(&sentences, "at the end"), "{sentences:#?}");
+    assert!(!has(&sentences, "leaked") && !has(&sentences, "at the end"), "{sentences:#?}");
     let report = ran(Run::new(mallow(), module.path()).args(["report", "--all", "heap.pb.gz"])).out();
-    assert!(!report.to_lowercase().contains("live"), "{report}");
+    assert!(!report.to_lowercase().contains("leaked"), "{report}");
     let mut page = Page::open(module.path(), &["heap.pb.gz"], SIZES[0]);
     page.show("tab-leaks");
     page.browser.wait_for("document.querySelector('#leaks-table')");
@@ -187,7 +187,7 @@ fn each_sentence_about_a_snapshot_of_a_watch_is_on_the_page() {
     fs::copy(&found[0], place.path().join("heap.pb.gz")).expect("a copy");
     let sentences = agrees(place.path(), "heap.pb.gz");
     assert!(has(&sentences, "sampled: estimates from one allocation in"), "{sentences:#?}");
-    assert!(!has(&sentences, "live"), "{sentences:#?}");
+    assert!(!has(&sentences, "leaked"), "{sentences:#?}");
 }
 
 const AGES: &str = r#"
