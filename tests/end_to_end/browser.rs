@@ -32,7 +32,10 @@ fn a_browser_clicks_drags_and_types() {
 #[test]
 fn a_browser_keeps_what_a_page_complains_of() {
     let mut browser = Browser::start((800, 600));
-    browser.open("data:text/html,<script>console.error('first'); setTimeout(() => nowhere(), 0)</script>");
+    let late = "setTimeout(() => { document.title = 'late'; nowhere() }, 0)";
+    browser.open(&format!("data:text/html,<script>console.error('first'); {late}</script>"));
+    // The next page would take this one's timer away.
+    browser.wait_for("document.title === 'late'");
     browser.open(
         "data:text/html,<meta http-equiv='Content-Security-Policy' content=\"script-src 'none'\"><script>1</script>",
     );
