@@ -25,7 +25,7 @@ static void report_slack(void) {
     }
 }
 
-/* Not inlined: what lies above its frame are the registers of the caller, and all that the program still has. */
+/* Not inlined: where exit is not found, its frame is the border: above are the registers of the caller. */
 NOINLINE static void wait_for_search(struct mallow_process *process) {
     uint64_t now = sys_tick_ns(), longest = now + LONGEST_NS, silence = now + GUARD_LONGEST_NS;
     uint32_t beat = __atomic_load_n(&guard_shared->beat, __ATOMIC_RELAXED), waits = MALLOW_EXIT_WAITS;

@@ -15,7 +15,7 @@
 /* Mallow gives up long before this. */
 #define LONGEST_NS (60ull * 1000000000)
 
-/* Not inlined: what lies above its frame are the registers of the caller, and all that the program still has. */
+/* Not inlined: where exit is not found, its frame is the border: above are the registers of the caller. */
 NOINLINE static void wait_for_scan(struct mallow_process *process) {
     struct patience patience = {0};
     /* The coarse clock needs no system call, which a filter could forbid. */

@@ -255,7 +255,7 @@ class Decoder:
             counts["youngest_live_ms"] = max(counts["youngest_live_ms"], block.ms)
 
     def finish(self, recording):
-        """What is live at the end of the file is live at its end. Then sites know what they held at the peak."""
+        """At the end of the file no more blocks are freed. Then sites know what they held at the peak."""
         for process in list(self.of_process):
             self.end(recording, process)
         for held, counts in zip(self.held, self.sums.sites):

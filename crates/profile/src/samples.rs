@@ -100,7 +100,7 @@ pub enum SampleEvent {
         /// How much of what.
         lost: Lost,
     },
-    /// Nothing more comes from this process; what is live is live at the end.
+    /// Nothing more comes from this process; no more of its blocks are freed.
     ProcessEnded {
         /// Which.
         process: ProcessId,

@@ -254,7 +254,7 @@ impl Ledger {
         }
     }
 
-    /// Ends a process: what is still live is live at its end.
+    /// Ends a process: no block of it is freed any more.
     pub fn end_process(&mut self, process: u32, ms: u64, live: impl Iterator<Item = Block>) {
         self.advance(ms);
         let running = &mut self.running[process as usize];

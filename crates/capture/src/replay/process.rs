@@ -156,7 +156,7 @@ impl Process {
         self.scan = Some(scan);
     }
 
-    /// Nothing more comes: everything is replayed, and what is live is live at the end.
+    /// Nothing more comes: everything is replayed, and no more blocks are freed.
     pub fn end<S: EventSink>(&mut self, shared: &mut Shared<S>, ms: u64) {
         if std::mem::replace(&mut self.ended, true) {
             return;

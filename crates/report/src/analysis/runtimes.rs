@@ -316,12 +316,14 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mallow_profile::StackId;
+
     use super::{RULES, Runtimes, is_module};
     use crate::analysis::Functions;
     use crate::testing::{Builder, blocks};
 
-    /// The keeper of what was allocated with this stack, in a process of a program at this path.
-    fn keeper(program: &str, frames: &[&str]) -> Option<&'static str> {
+    /// What the rules say of a block with this stack, in a process of a program at this path; None where it runs no keeper.
+    fn ask<T>(program: &str, frames: &[&str], question: impl Fn(&Runtimes<'_>, StackId) -> T) -> Option<T> {
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
         b.site(process, frames, blocks(1, 8, 0, 1));
@@ -331,8 +333,12 @@ mod tests {
             }
         }
         let functions = Functions::new(&b.profile);
-        let runtimes = Runtimes::of(&b.profile, &functions)?;
-        runtimes.rule_of(b.profile.sites[0].stack).map(super::RuleId::keeper)
+        Some(question(&Runtimes::of(&b.profile, &functions)?, b.profile.sites[0].stack))
+    }
+
+    /// The keeper of what was allocated with this stack.
+    fn keeper(program: &str, frames: &[&str]) -> Option<&'static str> {
+        ask(program, frames, |runtimes, stack| runtimes.rule_of(stack).map(super::RuleId::keeper)).flatten()
     }
 
     #[test]
@@ -375,18 +381,10 @@ mod tests {
 
     /// Whether a lost block with this stack is taken, in a process of python at this path.
     fn takes_lost(program: &str, frames: &[&str]) -> bool {
-        let mut b = Builder::default();
-        let process = b.process(1, &["a"], 10);
-        b.site(process, frames, blocks(1, 8, 0, 1));
-        for module in &mut b.profile.modules {
-            if module.path == "/usr/bin/program" {
-                module.path = program.to_owned();
-            }
-        }
-        let functions = Functions::new(&b.profile);
-        let runtimes = Runtimes::of(&b.profile, &functions).expect("an interpreter");
-        let stack = b.profile.sites[0].stack;
-        runtimes.rule_of(stack).is_some_and(|rule| runtimes.takes_lost(rule, stack))
+        let takes = |runtimes: &Runtimes<'_>, stack| {
+            runtimes.rule_of(stack).is_some_and(|rule| runtimes.takes_lost(rule, stack))
+        };
+        ask(program, frames, takes).expect("an interpreter")
     }
 
     #[test]

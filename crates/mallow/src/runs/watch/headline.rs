@@ -55,14 +55,13 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
         return Headline { text, place: Some(place.id), verdict };
     }
     let largest = places.places.iter().max_by(|a, b| a.live_bytes.value.total_cmp(&b.live_bytes.value));
+    let of_older = match report.which {
+        Which::Old if report.older_than_ms > 0 => format!("of what is older than {}, ", span(report.older_than_ms)),
+        _ => String::new(),
+    };
     let most = match largest.filter(|place| place.live_bytes.enough()) {
         Some(place) => format!(
-            "; {}most is live in {}: {}",
-            match report.which {
-                Which::Old if report.older_than_ms > 0 =>
-                    format!("of what is older than {}, ", span(report.older_than_ms)),
-                _ => String::new(),
-            },
+            "; {of_older}most is live in {}: {}",
             name(place, look).trim_end_matches(','),
             estimated_bytes(&place.live_bytes, look)
         ),

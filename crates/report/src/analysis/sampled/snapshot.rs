@@ -22,8 +22,8 @@ struct Figures {
 }
 
 /// What was allocated and is live now, and what was live at the highest footprint if the book tracks it. `tables` are those
-/// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The blocks that are
-/// live are those live at its end.
+/// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The profile's
+/// end is now.
 pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     // What was live before everything was known was allocated too.
     made(book, tables, (now_ns, unix_ms), true)
