@@ -142,6 +142,8 @@ fn each_sentence_about_a_profile_of_another_tool_is_on_the_page() {
         "leak.heaptrack_raw.zst",
         "leak.jemalloc",
         "leak.massif",
+        "hold.jeprof",
+        "keep.go_text",
         "words.pprof",
     ];
     for name in names {

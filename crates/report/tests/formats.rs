@@ -233,6 +233,92 @@ fn gos_heap_profile() {
     assert!(profile.has(Quantity::Frees) && !profile.has(Quantity::PeakBytes) && !profile.has(Quantity::Times));
 }
 
+/// Live blocks and bytes by stack, without the stacks that have none.
+fn live(profile: &Profile) -> Vec<(String, u64, u64)> {
+    let rows = stacks(profile).into_iter().filter(|(_, counts)| counts.live > 0);
+    let mut rows: Vec<_> = rows.map(|(stack, counts)| (stack.join(" "), counts.live, counts.live_bytes)).collect();
+    rows.sort();
+    rows
+}
+
+/// Go wrote both files at one moment: 4,000 blocks of 1,024 bytes, of which one in 4 KiB was recorded. The period in the text is
+/// twice that, and the names stand below the stacks.
+#[test]
+fn gos_heap_profile_as_text_is_its_pprof() {
+    let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/keep.go_text"));
+    let same = read_file(include_bytes!("files/keep.pprof")).profile;
+    assert_eq!(live(&profile), live(&same));
+    let rows = live(&profile);
+    assert_eq!((rows[0].0.as_str(), rows[0].1), ("main.block main.fill main.main runtime.main", 3747), "{rows:?}");
+    assert_eq!(profile.origin.as_ref().and_then(|o| o.sampled_bytes), Some(4096));
+    assert_eq!(profile.origin.as_ref().map(|o| o.format), Some("Go text"));
+    assert_eq!(addresses, Addresses::Opaque, "no name is left to be looked up");
+    let block = profile.frames.iter().flat_map(|f| &f.lines).find(|l| profile.strings.get(l.function) == "main.block");
+    let block = block.expect("a function");
+    assert_eq!((block.file.map(|file| profile.strings.get(file)), block.line), (Some("example.com/keep/main.go"), 19));
+}
+
+/// Recursion has one address several times in a row; functions in one another have several names at one address.
+#[test]
+fn names_below_a_stack_of_gos_text() {
+    let text = "heap profile: 1: 8 [1: 8] @ heap/2\n1: 8 [1: 8] @ 0x11 0x21 0x31 0x31 0x41 0x51\n\
+        #\t0x20\tmain.inner+0x1\t\t/src/a.go:1\n#\t0x20\tmain.outer+0x1\t/src/a.go:2\n#\t0x30\tmain.again+0x1\t/src/a.go:3\n\
+        #\t0x30\tmain.again+0x1\t/src/a.go:3\n#\t0x40\n\n# runtime.MemStats\n# Alloc = 8\n";
+    let Foreign { profile, addresses, .. } = of_text(text);
+    // The runtime's functions, which Go hides, are 0x11 and 0x51; 0x41 has no name.
+    assert_eq!(stacks(&profile)[0].0, ["main.inner", "main.outer", "main.again", "main.again"]);
+    assert_eq!(addresses, Addresses::Opaque);
+    let cgo = text.replace("#\t0x40\n", "#\t0x40\n#\t0x50\tmain.main+0x2\t/src/a.go:9\n");
+    let Foreign { profile, addresses, .. } = of_text(&cgo);
+    assert_eq!(stacks(&profile)[0].0[3..], ["main.again", "0x41", "main.main"]);
+    assert_eq!(addresses, Addresses::FileOffsets);
+}
+
+/// `jeprof --raw` on Debian 12 wrote the names, jemalloc the profile: 500 blocks of 4,096 bytes.
+#[test]
+fn names_before_a_profile_of_jemalloc() {
+    let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/hold.jeprof"));
+    assert_eq!((profile.totals.live, profile.totals.live_bytes), (501, 2_129_920));
+    let all = stacks(&profile);
+    let (hold, counts) = all.iter().find(|(stack, _)| stack.contains(&"hold".to_owned())).expect("a stack of hold");
+    assert_eq!(counts.live_bytes, 2_048_000);
+    assert_eq!(hold[4..], ["hold", "main", "__libc_start_call_main", "__libc_start_main_impl", "_start"]);
+    assert!(all.iter().flat_map(|(stack, _)| stack).all(|name| !name.contains(['<', '@'])), "{all:?}");
+    assert_eq!(addresses, Addresses::Opaque);
+    assert_eq!(profile.origin.as_ref().map(|o| o.format), Some("jemalloc"));
+}
+
+/// As php-memprof writes it: its addresses are numbers of functions, and those of callers are no return addresses.
+#[test]
+fn names_before_a_profile_of_gperftools() {
+    let text = "--- symbol\nbinary=todo.php\n0x01 main\n0x02 App::load(string, int)\n0x03 array_map--closure\n---\n--- heap\n\
+        heap profile:      7:     4200 [     7:     4200] @ heapprofile\n\
+        \x20    5:     4000 [     5:     4000] @ 0x03 0x02 0x01\n     2:      200 [     2:      200] @ 0x02 0x01\n";
+    for text in [text.to_owned(), text.replace("--- heap\n", "")] {
+        let Foreign { profile, addresses, .. } = of_text(&text);
+        let expected = [
+            ("closure array_map App::load(string, int) main".to_owned(), 5, 4000),
+            ("App::load(string, int) main".to_owned(), 2, 200),
+        ];
+        assert!(expected.iter().all(|row| live(&profile).contains(row)), "{:?}", live(&profile));
+        assert_eq!(addresses, Addresses::Opaque);
+    }
+    // What google-pprof --raw makes of a local profile.
+    let raw = [&text.as_bytes()[..text.find("--- heap").expect("a mark")], b"--- profile\n\0\0\0\0\0"].concat();
+    assert!(refused(&raw).contains("give the heap profile that it was made of"), "{}", refused(&raw));
+    assert!(refused(b"--- symbol\n0x1 main\n").contains("within its symbols"));
+}
+
+/// gperftools counts each munmap of a part of a mapping as a free of a whole block: `HEAP_PROFILE_MMAP`.
+#[test]
+fn counts_below_0_of_mappings_are_left_out() {
+    let text = "heap profile:      2:     1120 [     4:     1049696] @ heapprofile\n    -1:   524288 [     1:  1048576] @ 0x10 0x20\n\
+        \x20    2:     1120 [     3:     1680] @ 0x30 0x20\n";
+    let Foreign { profile, remarks, .. } = of_text(text);
+    assert_eq!((profile.totals.live, profile.totals.live_bytes), (2, 1120));
+    assert!(remarks[0].contains("1 of its lines count fewer than 0 blocks"), "{remarks:?}");
+}
+
 const DTRACE: &str = "\n\n=====\nThis will collect stack shots\n=====\n  some output of the program\n\n
               libsystem_malloc.dylib`malloc
               libswiftCore.dylib`swift_slowAlloc+0x19
@@ -290,6 +376,9 @@ fn folded_stacks() {
     let marked = of_text("# mallow: live_bytes\nmain;f 30\n");
     assert_eq!((marked.profile.totals.live_bytes, marked.remarks.len()), (30, 0));
     assert_eq!(has(&marked.profile), [Quantity::LiveBytes]);
+    let tab = of_text("a;b\t10\na;c d\t1\n").profile;
+    assert_eq!(tab.totals.allocations, 11);
+    assert_eq!(stacks(&tab)[1].0, ["c d", "a"]);
     assert!(refused(b"a;b 1\nno number here\n").contains("neither a recording"));
 }
 

@@ -9,7 +9,7 @@ use mallow_report::formats::{Foreign, InputFormat, probes, trim};
 use proptest::prelude::*;
 use support::{field, foreign, pprof};
 
-const FILES: [&[u8]; 11] = [
+const FILES: [&[u8]; 13] = [
     include_bytes!("files/leak.heaptrack.zst"),
     include_bytes!("files/leak.heaptrack_raw.zst"),
     include_bytes!("files/leak.heaptrack_print"),
@@ -18,6 +18,8 @@ const FILES: [&[u8]; 11] = [
     include_bytes!("files/leak.gperftools"),
     include_bytes!("files/leak.jemalloc"),
     include_bytes!("files/words.pprof"),
+    include_bytes!("files/keep.go_text"),
+    include_bytes!("files/hold.jeprof"),
     b"=====\n              liba.so`f+0x19\n              app`main+0x27\n           231000\n\n    app`g\n   7\n",
     b"Attaching 14 probes...\n\n@m[\n    malloc+0\n    f(int)+52 (/usr/lib/liba.so)\n    main+2\n]: 7\n@bytes[\n    main+2\n, sqlite3, 4711]: 4096\n",
     b"# mallow: live_bytes\nmain;f (a.c);g(int, char);0x12 3\nmain;f_[i]; 4.6\nmain 1\n",

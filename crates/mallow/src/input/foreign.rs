@@ -35,9 +35,9 @@ pub fn read(path: &Path) -> Result<(Profile, Summary)> {
         adopt(&mut profile, addresses == Addresses::FileOffsets);
         names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
     }
-    // Go's names are whole, and Go's profiles are pprof's.
-    let pprof = profile.origin.as_ref().is_some_and(|origin| origin.format == InputFormat::Pprof.name());
-    rename(&mut profile, pprof);
+    // Go's names are whole.
+    let whole = profile.origin.as_ref().is_some_and(|origin| InputFormat::has_go_names(origin.format));
+    rename(&mut profile, whole);
     name_emergency_pool(&mut profile);
     formats::trim(&mut profile);
     Ok((profile, names))

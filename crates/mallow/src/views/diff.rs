@@ -143,7 +143,7 @@ fn to_json(side: &DiffSide, recording: &Recording) -> Result<Value> {
 /// A heap profile as Go's runtime writes it, of one moment of a program: recordings that were exported know their peak.
 fn is_snapshot(recording: &Recording) -> bool {
     let profile = &recording.profile;
-    profile.origin.as_ref().is_some_and(|origin| origin.format == "pprof")
+    profile.origin.as_ref().is_some_and(|origin| matches!(origin.format, "pprof" | "Go text"))
         && !profile.has(mallow_profile::Quantity::Peak)
 }
 

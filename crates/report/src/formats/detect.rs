@@ -1,6 +1,6 @@
 //! Which format a file has, by its first bytes.
 
-use super::{FormatError, InputFormat, aggregation, folded, heaptrack_print, input, massif, pprof, probes};
+use super::{FormatError, InputFormat, aggregation, folded, heap_text, heaptrack_print, input, massif, pprof, probes};
 
 /// The format of a file that begins like this, unpacked.
 pub fn detect(head: &[u8]) -> Result<InputFormat, FormatError> {
@@ -12,11 +12,12 @@ pub fn detect(head: &[u8]) -> Result<InputFormat, FormatError> {
     let words: Vec<_> = first.split(|&byte| byte == b' ').collect();
     let heaptrack = matches!(words[..], [b"v", version, ..] if input::hexadecimal(version).is_some());
     let json = head.trim_ascii_start();
-    let tests: [(bool, InputFormat); 8] = [
+    if let Some(format) = heap_text::detect(lines()) {
+        return Ok(format);
+    }
+    let tests: [(bool, InputFormat); 6] = [
         (heaptrack, InputFormat::Heaptrack),
         (json.starts_with(b"{") && contains(json, b"\"dhatFileVersion\""), InputFormat::Dhat),
-        (first.starts_with(b"heap_v2/"), InputFormat::Jemalloc),
-        (first.starts_with(b"heap profile:"), InputFormat::Gperftools),
         (massif::looks_like(lines()), InputFormat::Massif),
         (heaptrack_print::looks_like(lines()), InputFormat::HeaptrackPrint),
         (aggregation::looks_like_bpftrace(lines()), InputFormat::Bpftrace),
@@ -44,7 +45,7 @@ pub fn detect(head: &[u8]) -> Result<InputFormat, FormatError> {
 /// A stack that is deeper than the head is long, or the only one.
 fn one_line(head: &[u8]) -> Result<InputFormat, FormatError> {
     let frames = head.iter().filter(|&&byte| byte == b';').count();
-    let text = !head.iter().any(u8::is_ascii_control);
+    let text = !head.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
     match text && (folded::looks_like([head].into_iter()) || frames > 100) {
         true => Ok(InputFormat::Folded),
         false => Err(FormatError::Unknown(foreign_to_all(head))),

@@ -1,4 +1,4 @@
-//! Folded stacks: one a line, the outermost frame first, semicolons between frames, a space, a number. They do not say
+//! Folded stacks: one a line, the outermost frame first, semicolons between frames, a space or a tab, a number. They do not say
 //! what the number counts.
 
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ fn is_comment(line: &[u8]) -> bool {
 /// The stack and the number of a line. A number above 2^64 - 1 becomes that, and so does a sum of such: `Builder::finish`
 /// says so.
 fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
-    let space = line.iter().rposition(|&byte| byte == b' ')?;
+    let space = line.iter().rposition(|&byte| matches!(byte, b' ' | b'\t'))?;
     let (stack, number) = (line[..space].trim_ascii_end(), &line[space + 1..]);
     // Some tools write weights with decimals.
     let number = std::str::from_utf8(number).ok().filter(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?;

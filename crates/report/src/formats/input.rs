@@ -230,6 +230,16 @@ impl<'a> Lines<'a> {
         Self { input, line: Vec::new(), number: 0, format, cut: false }
     }
 
+    /// What the text is.
+    pub fn format(&self) -> InputFormat {
+        self.format
+    }
+
+    /// It turned out to be another one.
+    pub fn set_format(&mut self, format: InputFormat) {
+        self.format = format;
+    }
+
     /// The next line, without its end; None at the end of the text.
     pub fn next(&mut self) -> Result<Option<&[u8]>, FormatError> {
         self.line.clear();

@@ -19,6 +19,8 @@ pub enum InputFormat {
     Jemalloc,
     /// Heap profiles of gperftools.
     Gperftools,
+    /// Heap profiles of Go as text.
+    GoText,
     /// Stacks that dtrace has counted.
     Dtrace,
     /// Stacks that bpftrace has counted.
@@ -30,8 +32,13 @@ pub enum InputFormat {
 }
 
 impl InputFormat {
+    /// True for the name of a format whose functions are those of Go, which need no demangling.
+    pub fn has_go_names(name: &str) -> bool {
+        [Self::Pprof, Self::GoText].iter().any(|format| format.name() == name)
+    }
+
     /// All that views read.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pprof,
         Self::Heaptrack,
         Self::HeaptrackPrint,
@@ -39,6 +46,7 @@ impl InputFormat {
         Self::Massif,
         Self::Jemalloc,
         Self::Gperftools,
+        Self::GoText,
         Self::Dtrace,
         Self::Bpftrace,
         Self::Folded,
@@ -54,6 +62,7 @@ impl InputFormat {
             Self::Massif => "massif",
             Self::Jemalloc => "jemalloc",
             Self::Gperftools => "gperftools",
+            Self::GoText => "Go text",
             Self::Dtrace => "dtrace",
             Self::Bpftrace => "bpftrace",
             Self::Folded => "folded",

@@ -67,8 +67,9 @@ pub fn read(
         InputFormat::HeaptrackPrint => heaptrack_print::read(Lines::new(input, format)),
         InputFormat::Dhat => dhat::read(input),
         InputFormat::Massif => massif::read(Lines::new(input, format)),
-        InputFormat::Jemalloc => heap_text::read_jemalloc(Lines::new(input, format)),
-        InputFormat::Gperftools => heap_text::read_gperftools(Lines::new(input, format)),
+        InputFormat::Jemalloc | InputFormat::Gperftools | InputFormat::GoText => {
+            heap_text::read(Lines::new(input, format))
+        }
         InputFormat::Dtrace => aggregation::read_dtrace(Lines::new(input, format)),
         InputFormat::Bpftrace => aggregation::read_bpftrace(Lines::new(input, format)),
         InputFormat::Folded => folded::read(Lines::new(input, format)),

@@ -1,7 +1,10 @@
-//! Heap profiles as text, of jemalloc and of gperftools' kind.
+//! Heap profiles as text, of jemalloc, of gperftools' kind and of Go.
 
+mod maps;
+mod names;
+mod raw;
 mod read;
 mod write;
 
-pub use read::{read_gperftools, read_jemalloc};
+pub use read::{detect, read};
 pub use write::write;

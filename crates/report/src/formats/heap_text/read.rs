@@ -1,4 +1,4 @@
-//! Reading heap profiles as text: jemalloc's `heap_v2` and those of gperftools. Stacks are addresses; the end
+//! Reading heap profiles as text: jemalloc's `heap_v2`, those of gperftools and of Go. Stacks are addresses; the end
 //! says which files they lie in, as the kernel lists them.
 //!
 //! ```text
@@ -9,213 +9,167 @@
 //!   t0: 1: 1024 [0: 0]
 //! ```
 
-use mallow_profile::{Counts, Frame, FrameId, ModuleId, Profile, Quantities, Quantity, StackId};
-use rustc_hash::FxHashMap;
+use super::maps;
+use super::names::{SymbolTable, TABLE, comment};
+use super::raw::Raw;
+use super::write::LINK_TIME;
+use crate::formats::input::{Lines, decimal, name};
+use crate::formats::{Foreign, FormatError, InputFormat};
 
-use crate::formats::builder::{Builder, DEPTH};
-use crate::formats::input::{Lines, decimal, hexadecimal, name};
-use crate::formats::{Addresses, Foreign, FormatError, InputFormat};
-
-/// Stacks of addresses, until the files are known that they lie in.
-struct Raw {
-    builder: Builder,
-    frames: FxHashMap<u64, FrameId>,
-    stack: Vec<FrameId>,
-    /// One allocation in so many bytes was recorded; 1: all were.
-    period: f64,
-    /// Sums of all allocations are there, not of live blocks alone.
-    accumulated: bool,
+/// The format of a text that begins like this. The profile may stand behind a table of symbols.
+pub fn detect<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Option<InputFormat> {
+    let mut first = lines.next()?;
+    if first.trim_ascii() == TABLE {
+        let mut rest = lines.by_ref().skip_while(|line| line.trim_ascii() != b"---").skip(1);
+        let head = rest.find(|line| !(line.is_empty() || line.starts_with(b"--- heap")));
+        // Of a table that is longer than what is here, and of what pprof makes, the reader finds out.
+        first = head.filter(|head| !head.starts_with(b"--- ")).unwrap_or(b"heap profile:");
+    }
+    if first.starts_with(b"heap_v2/") {
+        return Some(InputFormat::Jemalloc);
+    }
+    if !first.starts_with(b"heap profile:") {
+        return None;
+    }
+    let by_go = |line: &[u8]| line.starts_with(b"#\t0x") || line.starts_with(b"# runtime.MemStats");
+    let go = first.windows(7).any(|part| part == b"@ heap/") && lines.any(by_go);
+    Some(if go { InputFormat::GoText } else { InputFormat::Gperftools })
 }
 
-impl Raw {
-    fn new(format: InputFormat, period: u64) -> Self {
-        Self {
-            builder: Builder::new(format),
-            frames: FxHashMap::default(),
-            stack: Vec::new(),
-            period: period.max(1) as f64,
-            accumulated: false,
-        }
-    }
-
-    fn stack(&mut self, addresses: &[u8]) -> Result<Option<StackId>, FormatError> {
-        self.stack.clear();
-        for text in addresses.split(u8::is_ascii_whitespace).filter(|text| !text.is_empty()) {
-            let Some(address) = hexadecimal(text) else { return Ok(None) };
-            let frame =
-                *self.frames.entry(address).or_insert_with(|| self.builder.add_frame(Frame::new(None, address, false)));
-            self.stack.push(frame);
-            if self.stack.len() > DEPTH {
+/// Reads a profile of any of the formats.
+pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
+    let mut first = lines.next()?.unwrap_or_default().to_vec();
+    let mut symbols = SymbolTable::default();
+    if first.trim_ascii() == TABLE {
+        symbols = SymbolTable::read(&mut lines)?;
+        loop {
+            let Some(line) = lines.next()? else { return Err(lines.damaged("no profile follows the symbols")) };
+            if line.trim_ascii() == b"--- profile" {
+                return Err(lines.unusable(
+                    "was written by pprof --raw, which says what none of its numbers counts: give the heap profile that it \
+                     was made of",
+                ));
+            }
+            // `--- heap`
+            if !(line.is_empty() || line.starts_with(b"---")) {
+                first = line.to_vec();
                 break;
             }
         }
-        self.builder.stack(self.stack.iter().copied()).map(Some)
     }
-
-    fn add(&mut self, stack: StackId, numbers: [u64; 4]) {
-        let [live, live_bytes, all, all_bytes] = numbers;
-        self.accumulated |= all > 0;
-        let (live, live_bytes) = self.unbiased(live, live_bytes);
-        let (allocations, allocated_bytes) = self.unbiased(all, all_bytes);
-        self.builder.add(stack, Counts { allocations, allocated_bytes, live, live_bytes, ..Counts::default() });
-    }
-
-    /// A block of `size` bytes is in the sample with a probability of `1 - exp(-size / period)`. The blocks of a stack are
-    /// taken to be all of one size, as all readers of these profiles do; jemalloc prepares its numbers for that.
-    fn unbiased(&self, blocks: u64, bytes: u64) -> (u64, u64) {
-        if self.period <= 1.0 || blocks == 0 || bytes == 0 {
-            return (blocks, bytes);
+    match first.strip_prefix(b"heap_v2/") {
+        Some(period) => {
+            lines.set_format(InputFormat::Jemalloc);
+            read_jemalloc(lines, period, symbols)
         }
-        let seen = -(-(bytes as f64 / blocks as f64) / self.period).exp_m1();
-        let scale = |n: u64| (n as f64 / seen).round() as u64;
-        (scale(blocks), scale(bytes))
-    }
-
-    fn finish(mut self, maps: &[Map]) -> Foreign {
-        place(&mut self.builder, maps);
-        let mut quantities = vec![Quantity::Live, Quantity::LiveBytes];
-        if self.accumulated {
-            quantities.extend([Quantity::Allocations, Quantity::AllocatedBytes]);
-        }
-        let sampled = (self.period > 1.0).then_some(self.period as u64);
-        self.builder.finish(Quantities::of(&quantities), sampled, Addresses::FileOffsets)
+        None => read_gperftools(lines, &first, symbols),
     }
 }
 
-/// `1: 4096 [ 1: 4096]`, and what comes after it.
-fn numbers(text: &[u8]) -> Option<([u64; 4], &[u8])> {
+/// `1: 4096 [ 1: 4096]`, and what comes after it. None for counts below 0 in place of the counts, and None for something else.
+fn numbers(text: &[u8]) -> Option<(Option<[u64; 4]>, &[u8])> {
     let mut all = [0; 4];
+    let mut negative = false;
     let mut rest = text;
     for (number, end) in all.iter_mut().zip(b":[:]") {
         rest = rest.trim_ascii_start();
+        if let Some(digits) = rest.strip_prefix(b"-") {
+            (negative, rest) = (true, digits);
+        }
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         *number = decimal(&rest[..digits])?;
         rest = rest[digits..].trim_ascii_start().strip_prefix(&[*end])?;
     }
-    Some((all, rest))
+    Some(((!negative).then_some(all), rest))
 }
 
-/// Reads a profile of jemalloc.
-pub fn read_jemalloc(mut lines: Lines) -> Result<Foreign, FormatError> {
-    let period = lines.next()?.and_then(|line| decimal(line.strip_prefix(b"heap_v2/")?.trim_ascii()));
-    let Some(period) = period else { return Err(lines.damaged("the sampling period is missing")) };
-    let mut raw = Raw::new(InputFormat::Jemalloc, period);
-    let mut stack = None;
+fn read_jemalloc(mut lines: Lines, period: &[u8], symbols: SymbolTable) -> Result<Foreign, FormatError> {
+    let Some(period) = decimal(period.trim_ascii()) else {
+        return Err(lines.damaged("the sampling period is missing"));
+    };
+    let mut raw = Raw::new(&lines, period, symbols);
+    // Before the first stack come the sums.
+    let mut begun = false;
     loop {
-        let Some(line) = lines.next()? else {
-            return Ok(raw.finish(&[]));
-        };
+        let Some(line) = lines.next()? else { return raw.finish(&[]) };
         raw.builder.read(line.len() + 1);
         let text = line.trim_ascii();
         if let Some(addresses) = text.strip_prefix(b"@") {
-            stack = raw.stack(addresses)?;
-            if stack.is_none() {
+            begun = raw.begin(addresses)?;
+            if !begun {
                 return Err(lines.damaged("this is no stack of addresses"));
             }
         } else if let Some(counts) = text.strip_prefix(b"t*:") {
-            let Some((counts, _)) = numbers(counts) else { return Err(lines.damaged("these are no counts")) };
-            // Before the first stack come the sums.
-            if let Some(stack) = stack.take() {
-                raw.add(stack, counts);
+            let Some((Some(counts), _)) = numbers(counts) else { return Err(lines.damaged("these are no counts")) };
+            if std::mem::take(&mut begun) {
+                raw.count(counts);
             }
         } else if text == b"MAPPED_LIBRARIES:" {
-            let maps = maps(&mut lines)?;
-            return Ok(raw.finish(&maps));
+            let maps = maps::read(&mut lines)?;
+            return raw.finish(&maps);
         } else if !(text.is_empty() || text.starts_with(b"t")) {
             return Err(lines.damaged("this belongs to no heap profile"));
         }
     }
 }
 
-/// Reads a profile of gperftools.
-pub fn read_gperftools(mut lines: Lines) -> Result<Foreign, FormatError> {
-    let head = lines.next()?.and_then(|line| {
-        let (_, rest) = numbers(line.strip_prefix(b"heap profile:")?)?;
+/// What the head of a profile says: one allocation in so many bytes was recorded.
+fn period(lines: &Lines, head: &[u8]) -> Result<u64, FormatError> {
+    let head = head.strip_prefix(b"heap profile:").and_then(|head| {
+        let (_, rest) = numbers(head)?;
         let kind = rest.trim_ascii_start().strip_prefix(b"@")?.trim_ascii();
         Some(name(kind).into_owned())
     });
-    let period = match head.as_deref().map(|head| head.split_once('/').unwrap_or((head, ""))) {
-        Some(("heapprofile" | "heap", "")) => 1,
-        Some(("heap_v2" | "heap" | "heapz_v2", period)) => match decimal(period.as_bytes()) {
-            Some(period) => period,
-            None => return Err(lines.damaged("the sampling period is missing")),
+    match head.as_deref().map(|head| head.split_once('/').unwrap_or((head, ""))) {
+        Some(("heapprofile" | "heap", "")) => Ok(1),
+        Some((kind @ ("heap_v2" | "heap" | "heapz_v2"), period)) => match (decimal(period.as_bytes()), kind) {
+            // Go prints twice its rate, as the first tcmalloc did, and all readers halve it.
+            (Some(period), "heap") => Ok(period / 2),
+            (Some(period), _) => Ok(period),
+            (None, _) => Err(lines.damaged("the sampling period is missing")),
         },
-        Some((other, _)) => return Err(lines.unusable(format!("counts {other}, not blocks of the heap"))),
-        None => return Err(lines.damaged("this is no head of a heap profile")),
-    };
-    let mut raw = Raw::new(InputFormat::Gperftools, period);
-    loop {
-        let Some(line) = lines.next()? else {
-            return Ok(raw.finish(&[]));
-        };
+        Some((other, _)) => Err(lines.unusable(format!("counts {other}, not blocks of the heap"))),
+        None => Err(lines.damaged("this is no head of a heap profile")),
+    }
+}
+
+fn read_gperftools(mut lines: Lines, head: &[u8], symbols: SymbolTable) -> Result<Foreign, FormatError> {
+    let mut raw = Raw::new(&lines, period(&lines, head)?, symbols);
+    let go = lines.format() == InputFormat::GoText;
+    let mut negative = 0u64;
+    let maps = loop {
+        let Some(line) = lines.next()? else { break Vec::new() };
         raw.builder.read(line.len() + 1);
         let text = line.trim_ascii();
         if text == b"MAPPED_LIBRARIES:" {
-            let maps = maps(&mut lines)?;
-            return Ok(raw.finish(&maps));
+            break maps::read(&mut lines)?;
         }
-        // Go, and Mallow, name the functions of a stack in comments.
-        if text.is_empty() || text.starts_with(b"#") {
+        if text.starts_with(b"#") {
+            if let Some((address, name)) = comment(text, go) {
+                raw.name(address, name);
+            }
+            raw.link_time |= text == LINK_TIME.as_bytes();
+            continue;
+        }
+        if text.is_empty() {
             continue;
         }
         let parsed =
             numbers(text).and_then(|(counts, rest)| Some((counts, rest.trim_ascii_start().strip_prefix(b"@")?)));
         let Some((counts, addresses)) = parsed else { return Err(lines.damaged("these are no counts with a stack")) };
-        match raw.stack(addresses)? {
-            Some(stack) => raw.add(stack, counts),
-            None => return Err(lines.damaged("this is no stack of addresses")),
+        if !raw.begin(addresses)? {
+            return Err(lines.damaged("this is no stack of addresses"));
         }
-    }
-}
-
-/// One file in memory.
-struct Map {
-    start: u64,
-    end: u64,
-    offset: u64,
-    path: String,
-}
-
-/// Lines as `/proc/PID/maps` has them. What is no file is passed over.
-fn maps(lines: &mut Lines) -> Result<Vec<Map>, FormatError> {
-    let mut maps = Vec::new();
-    while let Some(line) = lines.next()? {
-        let text = name(line);
-        let mut words = text.split_ascii_whitespace();
-        let range = words.next().and_then(|range| range.split_once('-'));
-        let Some((start, end)) =
-            range.and_then(|(a, b)| Some((hexadecimal(a.as_bytes())?, hexadecimal(b.as_bytes())?)))
-        else {
-            continue;
-        };
-        let Some(offset) = words.nth(1).and_then(|offset| hexadecimal(offset.as_bytes())) else { continue };
-        // The path may have spaces.
-        let Some(path) = text.find('/').map(|at| text[at..].to_owned()) else { continue };
-        if start < end {
-            maps.push(Map { start, end, offset, path });
+        match counts {
+            Some(counts) => raw.count(counts),
+            None => negative += 1,
         }
+    };
+    if negative > 0 {
+        raw.builder.remarks.push(format!(
+            "{negative} of its lines count fewer than 0 blocks, for mappings that were unmapped in parts: left out, as \
+             google-pprof does"
+        ));
     }
-    maps.sort_by_key(|map| map.start);
-    Ok(maps)
-}
-
-/// Sets for each frame the file that it lies in, and where there.
-fn place(builder: &mut Builder, maps: &[Map]) {
-    let modules: Vec<ModuleId> = maps.iter().map(|map| builder.module(&map.path)).collect();
-    let Profile { frames, .. } = &mut builder.profile;
-    for frame in frames {
-        // A return address may be the first one behind its file.
-        let inside = frame.address.wrapping_sub(1);
-        let at = maps.partition_point(|map| map.start <= inside);
-        let Some((map, &module)) = at.checked_sub(1).map(|at| (&maps[at], &modules[at])) else { continue };
-        if inside < map.end {
-            frame.module = Some(module);
-            frame.address = frame.address.wrapping_sub(map.start).wrapping_add(map.offset);
-        }
-    }
-    // The first file is the program itself.
-    if let Some(map) = maps.first() {
-        builder.process.executable.clone_from(&map.path);
-        builder.profile.command = vec![map.path.clone()];
-    }
+    raw.finish(&maps)
 }

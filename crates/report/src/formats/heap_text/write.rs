@@ -6,6 +6,9 @@ use mallow_profile::{FrameId, ModuleId, Profile};
 
 use crate::formats::frames::{functions, plain};
 
+/// Says that addresses are link-time ones of their modules. Offsets into files are what other writers mean.
+pub const LINK_TIME: &str = "# mallow: link-time addresses";
+
 /// Each module has so many addresses in the text: those of several modules would be the same otherwise.
 const SPAN: u64 = 1 << 40;
 
@@ -15,6 +18,7 @@ pub fn write(profile: &Profile, mut out: impl Write) -> io::Result<()> {
     let head = (totals.live, totals.live_bytes, totals.allocations, totals.allocated_bytes);
     // `heapprofile` has no period: the numbers are estimates of all, and no reader may scale them again.
     writeln!(out, "heap profile: {}: {} [{}: {}] @ heapprofile", head.0, head.1, head.2, head.3)?;
+    writeln!(out, "{LINK_TIME}")?;
     let mut sites: Vec<_> = profile.sites.iter().filter(|site| site.counts.allocations > 0).collect();
     sites.sort_by_key(|site| {
         (std::cmp::Reverse(site.counts.live_bytes), std::cmp::Reverse(site.counts.allocated_bytes))
@@ -74,6 +78,18 @@ mod tests {
         assert_eq!(again.totals.allocations, profile.totals.allocations);
         assert_eq!(again.totals.allocated_bytes, profile.totals.allocated_bytes);
         assert_eq!((again.totals.live, again.totals.live_bytes), (profile.totals.live, profile.totals.live_bytes));
+        let named = |profile: &mallow_profile::Profile| {
+            let mut all: Vec<_> = profile
+                .frames
+                .iter()
+                .flat_map(|frame| &frame.lines)
+                .map(|line| (profile.strings.get(line.function).to_owned(), line.line))
+                .collect();
+            all.sort();
+            all.dedup();
+            all
+        };
+        assert_eq!(named(&again), named(&profile), "names that stand in it are read");
         let text = String::from_utf8(text).expect("UTF-8");
         assert!(text.starts_with("heap profile: "), "{text}");
         assert!(text.lines().any(|line| line.starts_with("#\t0x") && line.contains("parse")), "{text}");
