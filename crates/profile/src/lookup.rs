@@ -61,7 +61,8 @@ pub enum Note {
     DebugFileDiffers(PathBuf),
     /// The debug information refers to a shared supplementary file that is not there: some names are missing.
     SupplementaryMissing(PathBuf),
-    /// The debug information of some units is in a `.dwo` or `.dwp` file that is not there: only lines are known.
+    /// The debug information of some units is in a `.dwo` or `.dwp` file that is not there: their functions
+    /// have the names of the symbol table, and no lines.
     SplitMissing(PathBuf),
     /// Debug information that makes no sense, or more than is reasonable. In words.
     Damaged(String),

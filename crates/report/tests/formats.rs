@@ -173,6 +173,44 @@ fn massifs_snapshots() {
     assert!(remarks[0].contains("67 snapshots"), "{remarks:?}");
 }
 
+/// Valgrind 3.19 wrote it of a program that keeps 20,000 blocks of 100 bytes: 2,000,000 bytes at its end, of which `keep` made all.
+#[test]
+fn massifs_stacks_of_a_program_that_only_grows() {
+    let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/grow.massif"));
+    let t = profile.totals;
+    let all = stacks(&profile);
+    let keep = site(&all, "keep")[0];
+    assert!(keep.peak_bytes * 10 > t.peak_bytes * 8, "{all:?}");
+    assert_eq!((keep.live_bytes, t.live_bytes), (keep.peak_bytes, t.peak_bytes), "the last snapshot is the highest");
+    let unknown: u64 = all.iter().filter(|(stack, _)| stack.is_empty()).map(|(_, counts)| counts.peak_bytes).sum();
+    assert_eq!(keep.peak_bytes + unknown, t.peak_bytes);
+    assert!(remarks.iter().any(|r| r.contains("took no stacks in its highest snapshot")), "{remarks:?}");
+}
+
+/// The same with `--pages-as-heap=yes`.
+#[test]
+fn massifs_pages_are_said_to_be_pages() {
+    let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/pages.massif"));
+    let all = stacks(&profile);
+    let known: u64 = all.iter().filter(|(stack, _)| !stack.is_empty()).map(|(_, counts)| counts.peak_bytes).sum();
+    // Of the largest snapshot with a tree, not of the one with the mark: massif marks what shrank first.
+    assert_eq!((known, profile.totals.peak_bytes), (5_324_800, 6_406_144), "{all:?}");
+    assert!(remarks.iter().any(|remark| remark.contains("pages that were mapped")), "{remarks:?}");
+}
+
+/// What the largest tree shows is not what the last snapshot had, where the program gave memory back before its end.
+#[test]
+fn massifs_last_snapshot_has_no_stacks_of_another() {
+    let snapshot = |n: u32, bytes: u32, tree: &str| {
+        format!("#-----------\nsnapshot={n}\n#-----------\ntime={n}\nmem_heap_B={bytes}\nheap_tree={tree}\n")
+    };
+    let tree = "detailed\nn1: 80 (heap allocation functions) malloc\n n0: 80 0x1: f (a.c:1)";
+    let text = [snapshot(0, 80, tree), snapshot(1, 100, "empty"), snapshot(2, 60, "empty")].concat();
+    let profile = of_text(&text).profile;
+    let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join(","), c.peak_bytes, c.live_bytes)).collect();
+    assert_eq!(rows, [("f".to_owned(), 80, 0), (String::new(), 20, 60)]);
+}
+
 #[test]
 fn massifs_trees_and_times() {
     let text = "desc: x\ncmd: a b\ntime_unit: ms\n#-----------\nsnapshot=0\n#-----------\ntime=1500\nmem_heap_B=100\nheap_tree=peak\n\

@@ -75,12 +75,26 @@ impl<'a> Dwarf<'a> {
             {
                 function = Some(whole.as_bytes());
             }
+            // Without the split unit, the line is that of the innermost inlined function, which nothing names: it would pass for one of
+            // the function around it.
+            if frame.function.is_none() && lacks_split_unit(&self.context, address) {
+                continue;
+            }
             let location = frame.location;
             let file = location.as_ref().and_then(|location| location.file);
             each(Position { function, file, line: location.and_then(|location| location.line).unwrap_or(0) });
         }
         Ok(())
     }
+}
+
+/// Whether what is known of the unit at this address is a skeleton, whose functions are in a file that is not here. clang puts functions
+/// with inlined calls into the skeleton too (`-fsplit-dwarf-inlining`): the others have none then, and their lines are their own.
+fn lacks_split_unit(context: &Context<Slice>, address: u64) -> bool {
+    let Some(unit) = context.find_dwarf_and_unit(address).skip_all_loads() else { return false };
+    let is_skeleton = unit.dwo_name().is_ok_and(|name| name.is_some());
+    let mut entries = unit.entries();
+    is_skeleton && entries.next_entry().is_ok() && entries.current().is_some_and(|root| !root.has_children())
 }
 
 fn load<'a>(image: &'a Image, store: &'a Store) -> Result<gimli::Dwarf<Slice<'a>>, String> {

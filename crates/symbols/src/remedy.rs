@@ -58,7 +58,11 @@ fn remedy(module: &Module, summary: &ModuleSummary, package: Option<&String>) ->
     if module.path == vdso::PATH {
         return None;
     }
+    let split = summary.notes.iter().filter(|note| matches!(note, Note::SplitMissing(_))).count();
     if let Some(missing) = summary.notes.iter().find_map(|note| match note {
+        Note::SplitMissing(file) if split > 1 => {
+            Some(format!("{} and others, or a .dwp file beside the program, bring them", file.display()))
+        }
         Note::SplitMissing(file) => Some(format!("{}, or a .dwp file beside the program, brings them", file.display())),
         Note::SupplementaryMissing(file) => Some(format!("{} brings them", file.display())),
         _ => None,

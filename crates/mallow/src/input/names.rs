@@ -19,6 +19,9 @@ pub struct MissingNames {
     pub some_functions: bool,
     /// True where the names of inlined functions alone are missing: they are in a file that several modules share.
     pub without_inlined: bool,
+    /// True where parts of the module lack their source lines too: they are in split debug files.
+    #[serde(skip)]
+    pub without_split: bool,
     /// What was found, in words.
     pub found: String,
     /// What would bring the rest, if anything does.
@@ -47,6 +50,7 @@ impl MissingNames {
             without_functions: summary.named < summary.frames.div_ceil(2),
             some_functions: summary.named > 0,
             without_inlined: summary.located > 0,
+            without_split: summary.notes.iter().any(is_split),
             found: why(summary),
             remedy: summary.remedy.clone().or_else(|| found.next().flatten()),
             fetch: None,
@@ -91,6 +95,12 @@ impl MissingNames {
     }
 
     fn what(&self) -> &'static str {
+        if self.without_split && !self.without_functions {
+            return match self.without_inlined {
+                true => "source lines and inlined functions of parts",
+                false => "source lines and inlined functions",
+            };
+        }
         match (self.without_functions, self.without_inlined) {
             (_, true) => "names of inlined functions",
             (true, _) if self.has_few() => "most names",
@@ -112,21 +122,28 @@ pub fn fetch_command(recording: &Path) -> String {
 
 /// True where source lines, or names of inlined functions, are missing.
 pub fn lacks(summary: &ModuleSummary) -> bool {
-    summary.located == 0 || shared_file(summary).is_some()
+    summary.located == 0 || missing_file(summary).is_some()
 }
 
-/// True where names of inlined functions alone are missing.
+/// True where names of inlined functions are missing, and of split debug files the source lines of some functions.
 pub fn lacks_inlined(summary: &ModuleSummary) -> bool {
-    summary.located > 0 && shared_file(summary).is_some()
+    summary.located > 0 && missing_file(summary).is_some()
 }
 
-/// The file that is not here, and that holds what dwz took out of several files' debug information.
-fn shared_file(summary: &ModuleSummary) -> Option<&Note> {
-    summary.notes.iter().find(|note| matches!(note, Note::SupplementaryMissing(_)))
+fn is_split(note: &Note) -> bool {
+    matches!(note, Note::SplitMissing(_))
+}
+
+/// A file that is not here, and that holds a part of the debug information: what dwz took out of several files, or a split unit.
+fn missing_file(summary: &ModuleSummary) -> Option<&Note> {
+    summary.notes.iter().find(|note| is_split(note) || matches!(note, Note::SupplementaryMissing(_)))
 }
 
 fn why(summary: &ModuleSummary) -> String {
-    match (&summary.found, shared_file(summary).or(summary.notes.first())) {
+    if let Some(split) = summary.notes.iter().find(|note| is_split(note)) {
+        return split.to_string();
+    }
+    match (&summary.found, missing_file(summary).or(summary.notes.first())) {
         // What it has is not what was asked for.
         (NameSource::DebugInformation, Some(note)) => note.to_string(),
         (NameSource::DebugInformation, None) => "debug information of other parts of it alone".to_owned(),
@@ -156,6 +173,20 @@ mod tests {
         let modules = [
             (module("/a"), summary(NameSource::SymbolTable, 9, 0, Some("this brings them"))),
             (module("/b"), summary(NameSource::DebugInformation, 9, 1, None)),
+            (
+                module("/f"),
+                ModuleSummary {
+                    notes: vec![Note::SplitMissing("/s/f.dwo".into())],
+                    ..summary(NameSource::DebugInformation, 9, 5, None)
+                },
+            ),
+            (
+                module("/g"),
+                ModuleSummary {
+                    notes: vec![Note::SplitMissing("/s/g.dwo".into()), Note::SplitMissing("/s/h.dwo".into())],
+                    ..summary(NameSource::SymbolTable, 9, 0, None)
+                },
+            ),
             (module("/c"), summary(NameSource::Unreadable("an object file".to_owned()), 0, 0, None)),
             (module("/d"), summary(NameSource::DynamicSymbols, 1, 0, None)),
             (
@@ -175,6 +206,10 @@ mod tests {
             lines,
             [
                 "No source lines of /a: symbol table, no debug information; this brings them",
+                "No source lines and inlined functions of parts of /f: no split debug file /s/f.dwo; /s/f.dwo, or a .dwp file \
+                 beside the program, brings them",
+                "No source lines and inlined functions of /g: no split debug file /s/g.dwo; /s/g.dwo and others, or a .dwp file \
+                 beside the program, bring them",
                 "No names of /c: not readable: an object file",
                 "Few names of /d: dynamic symbols alone; a build with -g that is not stripped afterwards brings them",
                 "No names of inlined functions of /e: no supplementary debug file ../e.dwz; ../e.dwz brings them",

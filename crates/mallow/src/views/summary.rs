@@ -257,6 +257,7 @@ mod tests {
                 without_functions: true,
                 some_functions: true,
                 without_inlined: false,
+                without_split: false,
                 found: "dynamic symbols alone".to_owned(),
                 remedy: Some("apt install git-dbgsym".to_owned()),
                 fetch: None,

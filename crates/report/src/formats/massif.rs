@@ -1,4 +1,6 @@
-//! massif's snapshots: the stacks of the one at the peak, and what was live in the last.
+//! massif's snapshots: the bytes of the highest one and of the last, and their stacks. massif takes stacks in some snapshots
+//! alone, and takes the peak's only when the heap shrinks after it. Without them, the stacks are those of the largest snapshot that has
+//! some.
 
 use mallow_profile::{Counts, FrameId, Quantities, Quantity, StackId, Stacks};
 
@@ -7,6 +9,9 @@ use super::input::{Lines, decimal, name};
 use super::valgrind::Text;
 use super::{Addresses, Foreign, FormatError, InputFormat};
 
+/// What the description says of a file that counts pages: blocks are what it counts otherwise.
+const PAGES: &str = "--pages-as-heap=yes";
+
 /// A snapshot begins, after a description or at once.
 pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut ruled = false;
@@ -14,8 +19,9 @@ pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
 }
 
 /// The numbers of one snapshot, and its stacks where it has them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Snapshot {
+    number: u64,
     time: f64,
     bytes: u64,
     /// What is live by each stack.
@@ -29,6 +35,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut now = Snapshot::default();
     let mut snapshots = 0u64;
     let mut peak: Option<Snapshot> = None;
+    let mut detailed: Option<Snapshot> = None;
+    let mut pages = false;
     while let Some(line) = lines.next()? {
         let line = line.trim_ascii_start();
         builder.read(line.len() + 1);
@@ -37,6 +45,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
             None => (line, &b""[..]),
         };
         match key {
+            b"desc" => pages = value.windows(PAGES.len()).any(|part| part == PAGES.as_bytes()),
             b"cmd" => builder.profile.command = vec![name(value).into_owned()],
             b"time_unit" => {
                 per_ms = match value {
@@ -46,8 +55,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
                 };
             }
             b"snapshot" => {
+                now = Snapshot { number: decimal(value).unwrap_or(snapshots), ..Snapshot::default() };
                 snapshots += 1;
-                now = Snapshot::default();
             }
             b"time" => {
                 let time = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
@@ -62,13 +71,32 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
                     .as_ref()
                     .is_none_or(|peak| now.bytes > peak.bytes || (now.bytes == peak.bytes && peak.stacks.is_none()))
                 {
-                    peak = Some(Snapshot { time: now.time, bytes: now.bytes, stacks: now.stacks.clone() });
+                    peak = Some(now.clone());
+                }
+                if now.stacks.is_some() && detailed.as_ref().is_none_or(|known| now.bytes >= known.bytes) {
+                    detailed = Some(now.clone());
                 }
             }
             _ => {}
         }
     }
     let Some(mut peak) = peak else { return Err(lines.unusable("holds no snapshot")) };
+    // Of a program that only grew, the last snapshot is the highest one.
+    let grew = now.number == peak.number;
+    if let Some(detailed) = detailed.filter(|_| peak.stacks.is_none()) {
+        builder.remarks.push(format!(
+            "massif took no stacks in its highest snapshot ({}, {} bytes): they are those of snapshot {}, the largest that has some, \
+             and what it had less ({} bytes) has no stack",
+            peak.number,
+            peak.bytes,
+            detailed.number,
+            peak.bytes - detailed.bytes
+        ));
+        peak.stacks = detailed.stacks;
+    }
+    if grew {
+        now.stacks.clone_from(&peak.stacks);
+    }
     put(&mut builder, peak.stacks.take(), peak.bytes, |counts| &mut counts.peak_bytes);
     put(&mut builder, now.stacks.take(), now.bytes, |counts| &mut counts.live_bytes);
     let mut quantities = vec![Quantity::PeakBytes, Quantity::LiveBytes];
@@ -81,6 +109,11 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         "massif looks at its program now and then: peak and live are those of {snapshots} snapshots, and what is small has \
          no stack of its own"
     ));
+    if pages {
+        builder
+            .remarks
+            .push(format!("{PAGES}: its bytes are pages that were mapped, code and files among them, not blocks"));
+    }
     Ok(builder.finish(Quantities::of(&quantities), None, Addresses::Opaque))
 }
 
