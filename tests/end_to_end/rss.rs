@@ -221,6 +221,28 @@ fn what_the_program_maps_is_not_by_malloc() {
     assert_eq!(cause(&json).0, "mappings");
 }
 
+/// `.bss` is anonymous memory behind a file's data, and named after nobody in smaps: the program headers say whose it is. The heap of this
+/// program has no live block, and there is no thread.
+#[test]
+fn a_static_array_is_its_programs_data() {
+    const TOUCHED: u64 = 30 << 20;
+    let case = target("rss_blocks", "static").prints_addresses();
+    let (record, json, truth) = run(&case);
+    adds_up(&json, &truth);
+    let cause = &json["cause"];
+    assert_eq!(cause["part"], "data", "{json:#}");
+    assert!(cause["mapping"].as_str().is_some_and(|path| path.ends_with("/rss_blocks")), "{json:#}");
+    let (all, bss) = (number(cause, "file_bytes"), number(cause, "bss_bytes"));
+    assert!((TOUCHED..TOUCHED + 65_536).contains(&bss) && (bss..bss + 65_536).contains(&all), "{json:#}");
+    assert!(part(&json, "mappings") < 1_000_000 && part(&json, "data") > TOUCHED as i64, "{json:#}");
+    let text = record.view(&RSS).out();
+    assert!(
+        text.contains("/rss_blocks has 31.5 MB of it, ") && text.contains(" in its .bss (static variables)"),
+        "{text}"
+    );
+    assert!(text.contains(" in the heap, which has no live block") && !text.contains("thread arena"), "{text}");
+}
+
 /// Allocators with slabs, beneath the same programs: what they say of themselves, and what mincore says of their blocks.
 #[test]
 fn other_allocators_have_the_same_account() {

@@ -5,7 +5,7 @@ from mallow_format import Column, Damaged
 SIZES = (
     "size rss pss shared_clean shared_dirty private_clean private_dirty anonymous lazy_free huge swap swap_pss locked hugetlb"
 ).split()
-KINDS = "heap anonymous stack thread_stack file_text file_data mallow shared kernel".split()
+KINDS = "heap anonymous stack thread_stack file_text file_data mallow shared kernel bss".split()
 WORD = 1 << 64
 
 

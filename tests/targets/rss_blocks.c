@@ -1,7 +1,10 @@
 /* Live blocks. `rss_blocks leak`: nothing is freed. `rss_blocks reserved`: huge blocks of which a page in 64 is touched.
    `rss_blocks sizes`: blocks of all sizes, so that rounding is large. `rss_blocks own`: the program maps memory of its own.
-   `rss_blocks split`: blocks whose mappings madvise and mprotect split, as numpy does with arrays of 4 MiB and more. */
+   `rss_blocks split`: blocks whose mappings madvise and mprotect split, as numpy does with arrays of 4 MiB and more.
+   `rss_blocks static`: no live block, and a static array of which 30 MiB are touched. */
 #include "rss_truth.h"
+
+static char table[40 << 20];
 
 __attribute__((noinline)) static char *leak(size_t size) {
     char *block = malloc(size);
@@ -49,6 +52,11 @@ int main(int count, char **arguments) {
     if (strcmp(mode, "split") == 0)
         for (int n = 0; n < 12; n++)
             split(5 << 20, n % 3 == 0 ? PROT_READ : n % 3 == 1 ? PROT_NONE : PROT_READ | PROT_WRITE);
+    if (strcmp(mode, "static") == 0) {
+        for (size_t n = 0; n < 100; n++)
+            free(malloc(1000 * n));
+        memset(table, count, 30 << 20);
+    }
     truth_print();
     return 0;
 }

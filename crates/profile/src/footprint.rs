@@ -61,11 +61,13 @@ pub enum MappingKind {
     Shared,
     /// `[vdso]`, `[vvar]` and the like.
     Kernel,
+    /// The `.bss` of a module: private memory of no file that its program headers ask for. Its name is the module's.
+    Bss,
 }
 
 impl MappingKind {
     /// All of them; the position of each is its number in a recording.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Heap,
         Self::Anonymous,
         Self::Stack,
@@ -75,6 +77,7 @@ impl MappingKind {
         Self::Mallow,
         Self::Shared,
         Self::Kernel,
+        Self::Bss,
     ];
 }
 

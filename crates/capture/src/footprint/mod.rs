@@ -10,6 +10,8 @@
 //! | `tables.rs` | where jemalloc keeps its own tables |
 //! | `heaps.rs` | heaps that their contents name: arenas of glibc, and those of runtimes |
 //! | `go_heap.rs` | Go's heap |
+//! | `bss.rs` | the `.bss` of modules |
+//! | `division.rs` | mappings, divided by ranges of known owners |
 //! | `own.rs` | what of it is Mallow's own |
 //! | `zeros.rs` | what of huge pages nobody wrote |
 //! | `peek.rs` | words of another process's memory |
@@ -20,8 +22,10 @@
 //! | `columns.rs` | a footprint as columns of a recording |
 //! | `series.rs` | RSS over time |
 
+mod bss;
 mod caches;
 pub mod columns;
+mod division;
 mod environment;
 mod go_heap;
 mod heaps;

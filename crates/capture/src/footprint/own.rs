@@ -1,15 +1,14 @@
 //! Memory that Mallow's library has mapped for itself: parts of mappings of their own kind.
 //!
 //! The kernel joins anonymous mappings with their neighbours, so smaps does not say whose they are. The library lists its ranges
-//! (`struct mallow_own`). A mapping is divided where one begins or ends, and its sizes by the pages that exist in each part: those of the
-//! whole remain what the kernel says.
+//! (`struct mallow_own`).
 
 use super::Failure;
+use super::division::divide;
 use super::pagemap::{PAGE, Pagemap};
 use super::peek::words;
-use super::smaps::is_anonymous;
 use crate::wire::own;
-use mallow_profile::{Mapping, MappingKind, MemorySizes, PageState};
+use mallow_profile::{Mapping, MappingKind, PageState};
 use std::ops::Range;
 
 /// Lists that are read of a process: a range for each of 65,000 threads.
@@ -60,38 +59,7 @@ impl OwnRanges {
 
     /// Gives what is the library's a mapping of its own. A part whose pages are not all known stays with the program's.
     pub fn divide(&self, pagemap: &mut Pagemap, mappings: &mut Vec<Mapping>) -> Result<(), Failure> {
-        if self.all.is_empty() {
-            return Ok(());
-        }
-        let mut divided = Vec::with_capacity(mappings.len() + self.all.len());
-        for mapping in mappings.drain(..) {
-            let parts = if is_anonymous(&mapping) { self.parts(&mapping) } else { Vec::new() };
-            match &parts[..] {
-                [] | [(_, false)] => divided.push(mapping),
-                [(_, true)] => divided.push(Mapping { kind: MappingKind::Mallow, ..mapping }),
-                _ => divided.extend(divide(pagemap, mapping, &parts)?),
-            }
-        }
-        *mappings = divided;
-        Ok(())
-    }
-
-    /// What a mapping consists of, and whether that is the library's.
-    fn parts(&self, mapping: &Mapping) -> Vec<(Range<u64>, bool)> {
-        let (mut parts, mut at) = (Vec::new(), mapping.start);
-        let first = self.all.partition_point(|range| range.end <= mapping.start);
-        for range in self.all[first..].iter().take_while(|range| range.start < mapping.end) {
-            let (start, end) = (range.start.max(at), range.end.min(mapping.end));
-            if at < start {
-                parts.push((at..start, false));
-            }
-            parts.push((start..end, true));
-            at = end;
-        }
-        if at < mapping.end {
-            parts.push((at..mapping.end, false));
-        }
-        parts
+        divide(&self.all, pagemap, mappings, |mapping| mapping.kind = MappingKind::Mallow)
     }
 
     /// What of `blocks`, which are by address and do not overlap, is in memory in the slots of these mappings.
@@ -117,59 +85,10 @@ impl OwnRanges {
     }
 }
 
-/// The parts of a mapping as mappings. Precondition: there are two at least.
-fn divide(pagemap: &mut Pagemap, whole: Mapping, parts: &[(Range<u64>, bool)]) -> Result<Vec<Mapping>, Failure> {
-    let first = pagemap.runs.len();
-    let is_known = pagemap.read(&whole)?;
-    let runs = pagemap.runs.split_off(first);
-    if !is_known {
-        return Ok(vec![whole]);
-    }
-    let count = |range: &Range<u64>, state: u8| {
-        let of_run = |run: &mallow_profile::PageRun| {
-            let (start, end) = (run.start.max(range.start), (run.start + PAGE * run.pages).min(range.end));
-            if run.state.has(state) { end.saturating_sub(start) } else { 0 }
-        };
-        runs.iter().map(of_run).sum::<u64>()
-    };
-    let states = [PageState::RESIDENT, PageState::SWAPPED, PageState::HUGE];
-    let counted: Vec<[u64; 3]> = parts.iter().map(|(range, _)| states.map(|state| count(range, state))).collect();
-    let sums: [u64; 3] = std::array::from_fn(|at| counted.iter().map(|part| part[at]).sum());
-    let mut rest = whole.sizes;
-    let mut divided = Vec::with_capacity(parts.len());
-    for (at, (range, is_own)) in parts.iter().enumerate() {
-        let is_last = at + 1 == parts.len();
-        let sizes = if is_last { rest } else { share(&whole.sizes, range.end - range.start, counted[at], sums) };
-        let (taken, left) = (sizes.all(), rest.all());
-        // No more than is left, so that the parts add up to the whole whatever the pages were meanwhile.
-        let sizes = MemorySizes::of(std::array::from_fn(|field| taken[field].min(left[field])));
-        rest = MemorySizes::of(std::array::from_fn(|field| left[field] - taken[field].min(left[field])));
-        let kind = if *is_own { MappingKind::Mallow } else { whole.kind };
-        divided.push(Mapping { start: range.start, end: range.end, kind, sizes, ..whole.clone() });
-    }
-    Ok(divided)
-}
-
-/// The sizes of a part of `bytes` with so many resident, swapped and huge ones.
-fn share(whole: &MemorySizes, bytes: u64, part: [u64; 3], sums: [u64; 3]) -> MemorySizes {
-    let of = |size: u64, at: usize| {
-        let share = u128::from(size) * u128::from(part[at]) / u128::from(sums[at].max(1));
-        u64::try_from(share).unwrap_or(size)
-    };
-    let resident = MemorySizes::of(whole.all().map(|size| of(size, 0)));
-    MemorySizes {
-        size: bytes,
-        huge: of(whole.huge, 2),
-        swap: of(whole.swap, 1),
-        swap_pss: of(whole.swap_pss, 1),
-        hugetlb: 0,
-        ..resident
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mallow_profile::MemorySizes;
 
     #[test]
     fn lists_may_say_anything() {

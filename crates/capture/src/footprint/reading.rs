@@ -2,7 +2,7 @@
 
 use super::own::OwnRanges;
 use super::pagemap::{PAGE, Pagemap};
-use super::{Failure, caches, environment, heaps, smaps, stacks, tables, zeros};
+use super::{Failure, bss, caches, environment, heaps, smaps, stacks, tables, zeros};
 use mallow_profile::{AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
 use std::fs;
 use std::ops::Range;
@@ -74,8 +74,9 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
 pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     let Subject { pid, process, directory, own_list, sampled, is_at_exit, .. } = *subject;
     let mut mappings = smaps::mappings(pid, directory)?;
-    stacks::mark(pid, &mut mappings);
     let mut pagemap = Pagemap::open(pid)?;
+    bss::divide(pid, &mut pagemap, &mut mappings)?;
+    stacks::mark(pid, &mut mappings);
     let own = OwnRanges::read(pid, own_list);
     own.divide(&mut pagemap, &mut mappings)?;
     let sampled_bytes = own.held(&mut pagemap, &mappings, sampled)?;

@@ -158,12 +158,14 @@ fn kind(name: &str, has_file: bool, flags: MappingFlags, directory: &str) -> Map
 
 /// Private memory of no file, but for the first thread's stack.
 pub fn is_anonymous(mapping: &Mapping) -> bool {
-    matches!(mapping.kind, MappingKind::Anonymous | MappingKind::Heap | MappingKind::ThreadStack)
+    use MappingKind::{Anonymous, Bss, Heap, ThreadStack};
+    matches!(mapping.kind, Anonymous | Heap | ThreadStack | Bss)
 }
 
-/// Memory of no file with any rights, but for `[heap]`.
+/// Memory of no file with any rights, but for `[heap]` and modules' `.bss`.
 pub fn is_mapped(mapping: &Mapping) -> bool {
-    is_anonymous(mapping) && mapping.kind != MappingKind::Heap && mapping.flags.has(MappingFlags::READ)
+    let is_named = matches!(mapping.kind, MappingKind::Heap | MappingKind::Bss);
+    is_anonymous(mapping) && !is_named && mapping.flags.has(MappingFlags::READ)
 }
 
 /// The sums of mappings.

@@ -40,7 +40,7 @@ pub fn mark(pid: u32, mappings: &mut [Mapping]) {
 
 fn make_stack(mapping: &mut Mapping) {
     let is_writable = mapping.flags.has(MappingFlags::READ | MappingFlags::WRITE);
-    if is_anonymous(mapping) && is_writable && mapping.kind != MappingKind::Heap {
+    if is_anonymous(mapping) && is_writable && !matches!(mapping.kind, MappingKind::Heap | MappingKind::Bss) {
         mapping.kind = MappingKind::ThreadStack;
     }
 }

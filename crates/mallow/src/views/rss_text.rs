@@ -116,7 +116,11 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let allocator = allocator.as_str();
     let line = Line::new().strong("Cause: ");
     let Some(place) = &cause.place else {
-        let of_mapping = cause.mapping.as_deref().map(|name| format!("; the largest is {name}")).unwrap_or_default();
+        let of_mapping = cause.mapping.as_deref().map(|name| match cause.file_bytes.zip(cause.bss_bytes) {
+            Some((all, bss)) => format!("; {name} has {}", of_file(all, bss, look)),
+            None => format!("; the largest is {name}"),
+        });
+        let of_mapping = of_mapping.unwrap_or_default();
         let what = if cause.part == PartKind::Mappings { mapped(account) } else { meaning(cause.part, allocator) };
         return line.plain(format!("{size}: {what}{of_mapping}"));
     };
@@ -136,6 +140,18 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
         }
         PartKind::FreePages => line.plain(format!("used {much} and freed it; {allocator} keeps free pages, {size}")),
         _ => line.plain(format!("has {much} of {}, {size}", meaning(cause.part, allocator))),
+    }
+}
+
+/// What a file has of the data of all.
+fn of_file(all: u64, bss: u64, look: &Look) -> String {
+    let much = bytes(all, look.exact);
+    match bss {
+        0 => format!("{much} of it"),
+        _ if bss == all => format!("{much} of it, all in its .bss (static variables)"),
+        // The two are the same to the reader.
+        _ if bytes(bss, look.exact) == much => format!("{much} of it, nearly all in its .bss (static variables)"),
+        _ => format!("{much} of it, {} in its .bss (static variables)", bytes(bss, look.exact)),
     }
 }
 
@@ -338,6 +354,15 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
             });
             Line::new().faint(stacks.unwrap_or_default())
         }
+        (None, PartKind::Data) => {
+            let file = part.mapping.as_deref().zip(part.file_bytes.zip(part.bss_bytes)).map(|(path, (all, bss))| {
+                let name = path.rsplit('/').next().unwrap_or(path);
+                let share = percent(all, part.bytes.unsigned_abs());
+                let bss = if bss > 0 { format!(", {} .bss", bytes(bss, look.exact)) } else { String::new() };
+                format!("{name} {share}{bss}")
+            });
+            Line::new().faint(file.unwrap_or_default())
+        }
         (None, PartKind::Mappings | PartKind::Undivided) => {
             Line::new().faint(part.mapping.as_deref().unwrap_or_default())
         }
@@ -349,15 +374,22 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
 fn free(part: &Part, account: &RssAccount, look: &Look) -> String {
     let rows = || account.free_pages.iter().filter(|row| row.allocator == part.allocator && row.module == part.module);
     let sum = |of: fn(&FreeRow) -> u64| rows().map(of).sum::<u64>();
-    let top = |main: bool| -> u64 {
-        let rows = rows().filter(|row| (row.arena == TerritoryKind::ThreadArena) != main);
-        rows.map(|row| row.top_bytes).sum()
+    let is_threads = |row: &FreeRow| row.arena == TerritoryKind::ThreadArena;
+    let threads = || rows().filter(|row| is_threads(row));
+    let others = |of: fn(&FreeRow) -> u64| rows().filter(|row| !is_threads(row)).map(of).sum::<u64>();
+    let in_threads: u64 = threads().map(|row| row.top_bytes.saturating_add(row.unused_bytes)).sum();
+    let arenas = threads().map(|row| row.arenas).sum();
+    // A part of what is free may be all that the heap has.
+    let unused = if part.allocator == Some("glibc") {
+        "in the heap, which has no live block"
+    } else {
+        "in mappings without a live block"
     };
-    let threads: u64 = rows().filter(|row| row.arena == TerritoryKind::ThreadArena).map(|row| row.arenas).sum();
     let behind = if part.allocator == Some("glibc") { "at the heap's end" } else { "behind the last block" };
     let mut all = vec![
-        (top(true), behind.to_owned()),
-        (top(false) + sum(|row| row.unused_bytes), format!("in {}", of(threads, "thread arena"))),
+        (others(|row| row.top_bytes), behind.to_owned()),
+        (others(|row| row.unused_bytes), unused.to_owned()),
+        (in_threads, format!("in {}", of(arenas, "thread arena"))),
         (sum(|row| row.between_bytes), "between blocks".to_owned()),
         (sum(|row| row.beside_cached_bytes), "beside blocks in caches".to_owned()),
     ];

@@ -50,7 +50,7 @@ export class RssView {
       element("td", {}, element("i", { class: "swatch", style: { background: colours.get(part.part) ?? "transparent" } })),
       element("th", { scope: "row" }, partTitle(part, answer)), element("td", { class: "number right" }, formatBytes(part.bytes)),
       element("td", { class: "number right quiet" }, formatShare(part.bytes, answer.rss)),
-      element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping && part.part !== "stacks" ? nameText(baseName(part.mapping)) : usedWords(part, answer))));
+      element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping && part.part !== "stacks" && part.part !== "data" ? nameText(baseName(part.mapping)) : usedWords(part, answer))));
     return [this.cause(answer),
       element("p", { id: "rss-moment" }, element("b", {}, element("span", { class: "name" }, baseName(answer.executable)), ` (${answer.pid}), ${moment.peak}`), element("br"),
         `${moment.divided}. Allocator: ${printable(answer.allocator ?? "unknown")}.`),

@@ -32,8 +32,21 @@ export function partTitle(part, answer) {
   return owner && part.part !== "allocator" && (answer.allocators ?? []).length > 1 && !isMain ? `${words}, ${owner}` : words;
 }
 
-// Of CPython's pools, what is in use; of stacks, how many there are.
+// What a file has of the data of all.
+function fileWords({ mapping, file_bytes: all, bss_bytes: bss }) {
+  if (all === null || all === undefined) return mapping ? `; the largest is ${printable(mapping)}` : "";
+  const isNearlyAll = formatBytes(bss) === formatBytes(all);
+  const much = bss === all ? "all" : isNearlyAll ? "nearly all" : formatBytes(bss);
+  const ofBss = bss === 0 ? "" : `, ${much} in its .bss (static variables)`;
+  return `; ${printable(mapping)} has ${formatBytes(all)} of it${ofBss}`;
+}
+
+// Of CPython's pools, what is in use; of stacks, how many there are; of data, the file that has most.
 export function usedWords(part, answer) {
+  if (part.part === "data" && part.mapping) {
+    const bss = part.bss_bytes > 0 ? `, ${formatBytes(part.bss_bytes)} .bss` : "";
+    return `${printable(part.mapping.split("/").pop())} ${formatShare(part.file_bytes, Math.abs(part.bytes))}${bss}`;
+  }
   if (part.part === "pymalloc" && part.used_bytes !== null) return `${formatBytes(part.used_bytes)} of it in use`;
   const { stacks = 0, resident_bytes: resident, reserved_bytes: reserved } = answer.thread_stacks ?? {};
   if (part.part !== "stacks" || stacks === 0) return "";
@@ -110,7 +123,7 @@ export function causeWords(answer) {
   const isPart = cause.bytes <= rss;
   const size = isPart ? `${formatBytes(cause.bytes)}, ${formatShare(cause.bytes, rss)}` : formatBytes(cause.bytes);
   const { place } = cause;
-  if (!place) return { place: null, text: `${size}: ${cause.part === "mappings" ? mappedWords(answer) : partWords(cause.part, allocator)}${cause.mapping ? `; the largest is ${printable(cause.mapping)}` : ""}` };
+  if (!place) return { place: null, text: `${size}: ${cause.part === "mappings" ? mappedWords(answer) : partWords(cause.part, allocator)}${fileWords(cause)}` };
   const much = formatBytes(place.bytes);
   const text = {
     live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,

@@ -152,8 +152,10 @@ pub struct Ledger<'a> {
     pub thresholds_rose: bool,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
-    /// Data of files that is in no file: their `.bss`.
-    pub bss: u64,
+    /// `.bss` of files in recordings that have no mappings of that kind: what lies right behind a file's data. Index of the mapping, and bytes.
+    pub unnamed_bss: Vec<(usize, u64)>,
+    /// Resident bytes of `.bss` that are in a territory: an allocator has its memory in a static array.
+    pub managed_bss: u64,
     /// Blocks in no territory: where no pages were read, or in no mapping at all.
     pub elsewhere: ClassSums,
     /// Places whose blocks may get memory pools.
@@ -199,7 +201,8 @@ impl<'a> Ledger<'a> {
             small_given_up: large.small_given_up,
             thresholds_rose: large.rose && !footprint.fixes_thresholds,
             others: Vec::new(),
-            bss: 0,
+            unnamed_bss: Vec::new(),
+            managed_bss: 0,
             elsewhere: ClassSums::default(),
             pools: Pools::default(),
             knows_tables: !heap.tables.is_empty(),
@@ -351,6 +354,7 @@ impl<'a> Ledger<'a> {
         all: &[Territory],
         heaps: &[(KnownHeap, u64)],
     ) {
+        let knows_bss = footprint.mappings.iter().any(|mapping| mapping.kind == MappingKind::Bss);
         for (index, mapping) in footprint.mappings.iter().enumerate() {
             if !mapping.has_pages || !may_be_managed(mapping) {
                 continue;
@@ -364,12 +368,18 @@ impl<'a> Ledger<'a> {
                 self.stacks.extend((managed == 0).then_some(index));
                 continue;
             }
+            if mapping.kind == MappingKind::Bss {
+                self.managed_bss += managed;
+                continue;
+            }
             let other = residency.resident(mapping.start, mapping.end).saturating_sub(managed);
             let before = index.checked_sub(1).and_then(|before| footprint.mappings.get(before));
             let is_bss = |before: &Mapping| before.kind == MappingKind::FileData && before.end == mapping.start;
             match other {
                 0 => {}
-                _ if mapping.name.is_empty() && before.is_some_and(is_bss) => self.bss += other,
+                _ if !knows_bss && mapping.name.is_empty() && before.is_some_and(is_bss) => {
+                    self.unnamed_bss.push((index, other));
+                }
                 _ => self.others.push((index, other)),
             }
         }

@@ -9,6 +9,7 @@
 //! | `residency.rs` | which addresses are in memory |
 //! | `sweep.rs` | one pass over the blocks by address |
 //! | `ledger.rs` | what such passes add up to |
+//! | `file_data.rs` | data of files, and whose most of it is |
 //! | `parts.rs` | the parts of RSS, and the largest one |
 //! | `peak.rs` | the kernel's own maximum, and blocks that a recording cannot know |
 //! | `pools.rs` | memory pools for the blocks of some places |
@@ -18,6 +19,7 @@
 
 #[cfg(test)]
 mod cause_tests;
+mod file_data;
 mod geometry;
 mod large;
 mod ledger;

@@ -221,7 +221,9 @@ fn is_glibc(name: &str) -> bool {
     file == "libc.so.6" || file.starts_with("libc-2.")
 }
 
-/// Whether a mapping may hold an allocator's memory: private, of no file. A block that a program made a stack of is its allocator's.
+/// Whether a mapping may hold an allocator's memory: private, of no file. A block that a program made a stack of is its allocator's, and
+/// an allocator may have its memory in a static array.
 pub fn may_be_managed(mapping: &Mapping) -> bool {
-    matches!(mapping.kind, MappingKind::Heap | MappingKind::Anonymous | MappingKind::ThreadStack)
+    use MappingKind::{Anonymous, Bss, Heap, ThreadStack};
+    matches!(mapping.kind, Heap | Anonymous | ThreadStack | Bss)
 }

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::functions::{Frame, Functions};
+use super::file_data;
 use super::ledger::{Ledger, OwnerSums, PlaceSums};
 use super::owners::LIBRARY;
 
@@ -76,8 +77,12 @@ pub struct Part {
     pub owner: Option<usize>,
     /// Whose most of it is.
     pub largest: Option<CausePlace>,
-    /// The name of its largest mapping, where it consists of mappings.
+    /// The name of its largest mapping, where it consists of mappings; of data, the file that has most.
     pub mapping: Option<String>,
+    /// Bytes of all data of that file; null of other parts.
+    pub file_bytes: Option<u64>,
+    /// Its `.bss` among them, static variables without a value in the file.
+    pub bss_bytes: Option<u64>,
     /// Bytes of it in use, as its own heads say; null of all but CPython's pools. The rest is free, or pinned by what is in use.
     pub used_bytes: Option<u64>,
 }
@@ -105,8 +110,12 @@ pub struct Cause {
     pub module: Option<String>,
     /// Whose: of free pages, who had used most of them at the peak of live bytes.
     pub place: Option<CausePlace>,
-    /// The name of the largest mapping, of parts that are mappings.
+    /// The name of the largest mapping, of parts that are mappings; of data, the file that has most.
     pub mapping: Option<String>,
+    /// Bytes of all data of that file; null of other parts.
+    pub file_bytes: Option<u64>,
+    /// Its `.bss` among them.
+    pub bss_bytes: Option<u64>,
 }
 
 /// At most what user space can address with 57 bits: a file may say anything, and sums of parts must not overflow.
@@ -167,7 +176,8 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
         let of_kind = footprint.mappings.iter().filter(|mapping| kinds.contains(&mapping.kind));
         let all = of_kind.fold(0u64, |sum, mapping| sum.saturating_add(mapping.sizes.rss));
         let change = ledger.map_or(0, |ledger| match part {
-            PartKind::Data => signed(ledger.bss),
+            PartKind::Data => signed(ledger.unnamed_bss.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)))
+                .saturating_sub(signed(ledger.managed_bss)),
             PartKind::Stacks => -signed(ledger.managed_stacks),
             _ => 0,
         });
@@ -179,6 +189,7 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
     // A place has blocks of several allocators: which of its holes are whose was not added up.
     let is_only = |part| bytes.iter().filter(|(of, ..)| *of == part).count() == 1;
     let part = |&(part, owner, bytes): &(PartKind, Option<usize>, i64)| {
+        let of_file = file_data::largest(footprint, ledger).filter(|_| part == PartKind::Data);
         let whose = ledger.zip(owner).map(|(ledger, owner)| &ledger.owners.all[owner]);
         Part {
             part,
@@ -187,7 +198,9 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
             module: whose.and_then(|owner| owner.module.clone()),
             owner,
             largest: largest.get(&part).cloned().flatten().filter(|_| is_only(part)),
-            mapping: largest_mapping(footprint, ledger, part),
+            file_bytes: of_file.as_ref().map(|file| file.bytes),
+            bss_bytes: of_file.as_ref().map(|file| file.bss),
+            mapping: of_file.map(|file| file.name).or_else(|| largest_mapping(footprint, ledger, part)),
             used_bytes: ledger.filter(|_| part == PartKind::Pymalloc).map(|ledger| ledger.pymalloc_used),
         }
     };
@@ -211,7 +224,7 @@ const OF_KINDS: &[(PartKind, &[MappingKind])] = &[
     (PartKind::Undivided, &[MappingKind::Heap, MappingKind::Anonymous]),
     (PartKind::Stacks, &[MappingKind::Stack, MappingKind::ThreadStack]),
     (PartKind::Text, &[MappingKind::FileText]),
-    (PartKind::Data, &[MappingKind::FileData]),
+    (PartKind::Data, &[MappingKind::FileData, MappingKind::Bss]),
     (PartKind::Shared, &[MappingKind::Shared]),
     (PartKind::Kernel, &[MappingKind::Kernel]),
     (PartKind::Mallow, &[MappingKind::Mallow]),
@@ -263,6 +276,8 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
         module: largest.module.clone(),
         place,
         mapping: largest.mapping.clone(),
+        file_bytes: largest.file_bytes,
+        bss_bytes: largest.bss_bytes,
     })
 }
 

@@ -527,7 +527,7 @@ fn thread_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> ThreadStacks {
 
 fn kept_apart(footprint: &Footprint) -> KeptApart {
     let sizes = &footprint.totals;
-    let anonymous = |kind| matches!(kind, MappingKind::Heap | MappingKind::Anonymous);
+    let anonymous = |kind| matches!(kind, MappingKind::Heap | MappingKind::Anonymous | MappingKind::Bss);
     let sum = |of: &dyn Fn(&mallow_profile::Mapping) -> u64| {
         footprint.mappings.iter().fold(0u64, |sum, mapping| sum.saturating_add(of(mapping)))
     };

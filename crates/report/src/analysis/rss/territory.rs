@@ -51,8 +51,8 @@ const GO_HEAP: std::ops::Range<u64> = 0xc0_0000_0000..0xe0_0000_0000;
 pub fn territories(footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> Vec<Territory> {
     let mut survey = Survey { heap, owners, all: Vec::new() };
     let same_area = |before: &Mapping, next: &Mapping| {
-        let is_heap = |mapping: &Mapping| mapping.kind == MappingKind::Heap;
-        before.end == next.start && may_be_managed(before) && may_be_managed(next) && is_heap(before) == is_heap(next)
+        let is = |mapping: &Mapping| [MappingKind::Heap, MappingKind::Bss].map(|kind| mapping.kind == kind);
+        before.end == next.start && may_be_managed(before) && may_be_managed(next) && is(before) == is(next)
     };
     for area in footprint.mappings.chunk_by(same_area) {
         if may_be_managed(&area[0]) && area.iter().any(|mapping| mapping.has_pages) {

@@ -20,7 +20,7 @@ pub(super) struct Made {
     heap: HeapMap,
 }
 
-fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> Mapping {
+pub(super) fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> Mapping {
     let sizes = MemorySizes { size: pages * PAGE, rss: rss * PAGE, pss: rss * PAGE, ..MemorySizes::default() };
     let has_pages = matches!(kind, MappingKind::Heap | MappingKind::Anonymous | MappingKind::ThreadStack);
     Mapping { start, end: start + pages * PAGE, kind, flags: WRITABLE, name: name.into(), sizes, has_pages }
@@ -209,6 +209,11 @@ fn data_in_no_file_is_data_and_blocks_may_lie_elsewhere() {
     assert_eq!((bytes_of(&report, PartKind::Data), bytes_of(&report, PartKind::Mappings)), (5 * PAGE as i64, 0));
     assert_eq!((bytes_of(&report, PartKind::Live), report.account.elsewhere_bytes), (88, 5000));
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+    let data = report.account.parts.iter().find(|part| part.part == PartKind::Data).expect("data");
+    assert_eq!(
+        (data.mapping.as_deref(), data.file_bytes, data.bss_bytes),
+        (Some("/usr/lib/libc.so.6"), Some(5 * PAGE), Some(3 * PAGE))
+    );
 }
 
 /// An allocator inside of the program manages its blocks; the C library has its heap beside it.

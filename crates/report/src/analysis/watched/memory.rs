@@ -87,7 +87,7 @@ impl MemoryParts {
             live,
             anonymous: of(&[MappingKind::Heap, MappingKind::Anonymous]).saturating_add(sampled),
             stacks: of(&[MappingKind::Stack, MappingKind::ThreadStack]),
-            files: of(&[MappingKind::FileText, MappingKind::FileData]),
+            files: of(&[MappingKind::FileText, MappingKind::FileData, MappingKind::Bss]),
             shared: of(&[MappingKind::Shared]),
             mallow: (mallow - sampled).saturating_add(of(&[MappingKind::Kernel])),
         }
