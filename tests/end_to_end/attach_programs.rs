@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use harness::{directory, tool};
+use harness::{Run, directory, mallow, tool};
 
 use super::attach_harness::{Target, attached};
 
@@ -75,4 +75,44 @@ func main() {\n\tC.free(C.malloc(777))\n\tfmt.Println(\"ready\")\n\tfor in := bu
     assert_eq!(doctor.status, 3, "{}", doctor.out());
     assert!(doctor.out().contains("is written in Go"), "{}", doctor.out());
     assert_eq!(target.ask(), "alive");
+}
+
+/// An upgrade replaces the program's file: the process has the old one still. Its name looks like a function's arguments. Once it has
+/// ended, each function is an address of its own.
+#[test]
+fn a_program_whose_file_was_replaced_has_its_names_while_it_lives() {
+    let place = directory();
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n\
+        __attribute__((noinline)) static void hold(void) { kept = malloc(1000); }\n\
+        __attribute__((noinline)) static void borrow(void) { kept = malloc(24); free(kept); }\n\
+        int main(void) { puts(\"ready\"); fflush(stdout); for (;;) { hold(); borrow(); usleep(1000); } }\n";
+    fs::write(place.path().join("server.c"), source).expect("a source");
+    let program = place.path().join("server (v2) x");
+    let mut build = Command::new(tool("cc"));
+    build.args(["-O1", "-no-pie", "-Wl,--build-id", "server.c", "-o"]).arg(&program).current_dir(place.path());
+    assert!(build.status().expect("cc").success());
+    let mut target = Target::ready(&mut Command::new(&program));
+    fs::copy("/bin/true", place.path().join("next")).expect("a copy");
+    fs::rename(place.path().join("next"), &program).expect("it is replaced");
+    let record = ["record", "--for", "500ms", "--no-report", "-o"];
+    let seen = attached(&[&record[..], &["run.mallow"]].concat(), target.pid(), place.path());
+    assert_eq!(seen.status, 0, "{}", seen.err());
+    let packed = attached(&[&record[..], &["packed.mallow", "--embed-symbols"]].concat(), target.pid(), place.path());
+    assert_eq!(packed.status, 0, "{}", packed.err());
+    let tree = |file: &str| {
+        let seen = Run::new(mallow(), place.path()).args(["tree", "--limit", "0", file]).go();
+        assert_eq!(seen.status, 0, "{}", seen.err());
+        seen.out()
+    };
+    let named = |text: &str| ["hold", "borrow", "main"].iter().all(|name| text.contains(name));
+    assert!(named(&tree("run.mallow")), "{}", tree("run.mallow"));
+    target.child.kill().and_then(|()| target.child.wait()).expect("it ends");
+    assert!(named(&tree("packed.mallow")), "{}", tree("packed.mallow"));
+    let text = tree("run.mallow");
+    let mut offsets: Vec<_> = text.split("server (v2) x+0x").skip(1).map(|rest| &rest[..6]).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    // Addresses of the file: it is not to be loaded elsewhere than at 0x400000.
+    assert!(offsets.len() >= 3 && offsets.iter().all(|offset| offset.starts_with("401")), "{offsets:?} in {text}");
+    assert!(!text.contains("deleted"), "{text}");
 }

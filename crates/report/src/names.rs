@@ -27,6 +27,9 @@ enum Arguments {
 }
 
 fn shortened(name: &str, arguments: Arguments) -> String {
+    if is_place_in_file(name) {
+        return name.to_owned();
+    }
     if let Some(run) = run_by_std(name) {
         return run.map_or_else(|| INLINED_INTO_STD.to_owned(), |run| shortened(run, arguments));
     }
@@ -39,6 +42,12 @@ fn shortened(name: &str, arguments: Arguments) -> String {
         return swift.short;
     }
     fold(&plain, MAX_NESTING, arguments).unwrap_or(plain)
+}
+
+/// `app (copy)+0x1139`: what a function without a name is called. Its file may have any name.
+fn is_place_in_file(name: &str) -> bool {
+    let offset = name.rsplit_once("+0x").map(|(_, offset)| offset);
+    offset.is_some_and(|offset| !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// What a legacy symbol of Rust calls code that the compiler put into std's own function: it does not name it.
@@ -256,6 +265,7 @@ mod tests {
     fn keeps_what_names_the_function() {
         for (name, expected) in [
             ("main", "main"),
+            ("server (v2) x+0x401139", "server (v2) x+0x401139"),
             ("parse_row.isra.0", "parse_row.isra.0"),
             ("ns::Parser::parse(int, char const*) const", "ns::Parser::parse"),
             ("std::vector<int, std::allocator<int> >::push_back(int const&)", "std::vector<…>::push_back"),

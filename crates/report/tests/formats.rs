@@ -357,6 +357,25 @@ fn counts_below_0_of_mappings_are_left_out() {
     assert!(remarks[0].contains("1 of its lines count fewer than 0 blocks"), "{remarks:?}");
 }
 
+/// Of four types, each sample has two values: what is missing is not 0. `go tool pprof` says "mismatch".
+#[test]
+fn a_pprof_sample_with_too_few_values_is_damage() {
+    let strings = ["", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "f"];
+    let mut file = Vec::new();
+    let mut message = |number: u8, bytes: &[u8]| {
+        file.extend([number << 3 | 2, bytes.len() as u8]);
+        file.extend(bytes);
+    };
+    for (name, unit) in [(1, 2), (3, 4), (5, 2), (6, 4)] {
+        message(1, &[8, name, 16, unit]);
+    }
+    message(2, &[10, 1, 1, 18, 3, 3, 0xac, 2]);
+    message(4, &[8, 1, 34, 4, 8, 1, 16, 1]);
+    message(5, &[8, 1, 16, 7]);
+    strings.iter().for_each(|text| message(6, text.as_bytes()));
+    assert!(refused(&file).contains("a sample has 2 values, and the profile 4 types"), "{}", refused(&file));
+}
+
 const DTRACE: &str = "\n\n=====\nThis will collect stack shots\n=====\n  some output of the program\n\n
               libsystem_malloc.dylib`malloc
               libswiftCore.dylib`swift_slowAlloc+0x19

@@ -53,7 +53,7 @@ pub struct FunctionSymbols {
 pub fn functions(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<FunctionSymbols, NameSource> {
     let build_id = Image::open(path).ok().and_then(|image| image.build_id().ok()).unwrap_or_default();
     let module = Module { path: path.to_string_lossy().into_owned(), build_id };
-    let files = locate::files(&module, 0, &Options::default())?;
+    let files = locate::files(&module, 0, &Options::default(), &[])?;
     let mut all = FunctionSymbols::default();
     let own = files.image.parse().map_err(|error| NameSource::Unreadable(error.to_string()))?;
     all.add(own.dynamic_symbols(), SymbolSource::Exported, wanted);

@@ -48,6 +48,11 @@ impl Image {
         Ok(Self { path: path.to_path_buf(), bytes: Bytes::Map(map) })
     }
 
+    /// The same file under another path, beside which its debug files are looked for.
+    pub fn known_as(self, path: &Path) -> Self {
+        Self { path: path.to_path_buf(), ..self }
+    }
+
     /// An image that came from elsewhere than a file of its own.
     pub fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Self {
         Self { path, bytes: Bytes::Owned(bytes) }
@@ -105,4 +110,13 @@ impl Deref for Image {
             Bytes::Owned(bytes) => bytes,
         }
     }
+}
+
+/// wire.h keeps this many bytes of a build-id.
+const RECORDED_BUILD_ID: usize = 32;
+
+/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare but when it was
+/// written.
+pub(crate) fn is_same(recorded: &[u8], now: &[u8]) -> bool {
+    recorded == now || recorded.len() == RECORDED_BUILD_ID && now.starts_with(recorded)
 }

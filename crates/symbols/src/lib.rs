@@ -40,6 +40,7 @@ mod go_types;
 mod image;
 mod jit;
 mod locate;
+mod mapped;
 mod module;
 mod nesting;
 mod options;

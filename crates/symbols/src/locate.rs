@@ -9,13 +9,11 @@ use std::time::{Duration, SystemTime};
 use mallow_profile::Module;
 use object::{Object, ObjectSection};
 
-use crate::image::{Image, ImageError};
+use crate::image::{Image, ImageError, is_same};
+use crate::mapped;
 use crate::options::Options;
 use crate::vdso;
 use mallow_profile::{NameSource, Note};
-
-/// wire.h keeps this many bytes of a build-id.
-const RECORDED_BUILD_ID: usize = 32;
 
 /// The files of one module.
 pub(crate) struct Files {
@@ -38,11 +36,15 @@ impl Files {
 
 /// Opens the module's file, if it is the one that was recorded, and its debug files. Where it is not, as on another
 /// machine, a debug file of its build-id does as well. `ended_unix_ms` is when the recording ended; 0 where unknown.
-pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Files, NameSource> {
+/// `pids` are processes that may still have a file that was removed or replaced.
+pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options, pids: &[u32]) -> Result<Files, NameSource> {
     let mut notes = Vec::new();
     let image = match own(module, ended_unix_ms, options) {
         Ok(image) => image,
-        Err(found) => by_build_id(&module.build_id, options, &mut notes).ok_or(found)?,
+        Err(found) => match mapped::image(module, pids) {
+            Some(image) => image,
+            None => by_build_id(&module.build_id, options, &mut notes).ok_or(found)?,
+        },
     };
     let mut files = Files { image: Arc::new(image), separate: None, supplementary: None, notes };
     if !has_dwarf(&files.image) {
@@ -88,12 +90,6 @@ fn written_since(image: &Image, unix_ms: u64) -> bool {
     let ended = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms.saturating_add(1000)));
     let written = image.path.metadata().and_then(|file| file.modified());
     matches!((written, ended), (Ok(written), Some(ended)) if written > ended)
-}
-
-/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare but when it was
-/// written.
-fn is_same(recorded: &[u8], now: &[u8]) -> bool {
-    recorded == now || recorded.len() == RECORDED_BUILD_ID && now.starts_with(recorded)
 }
 
 fn has_dwarf(image: &Image) -> bool {

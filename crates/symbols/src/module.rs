@@ -36,8 +36,8 @@ pub(crate) struct ModuleSymbols {
 
 impl ModuleSymbols {
     /// Reads what the module's files say. Debug information is not read yet.
-    pub fn new(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Self, NameSource> {
-        let files = locate::files(module, ended_unix_ms, options)?;
+    pub fn new(module: &Module, ended_unix_ms: u64, options: &Options, pids: &[u32]) -> Result<Self, NameSource> {
+        let files = locate::files(module, ended_unix_ms, options, pids)?;
         let parsed = files.image.parse().map_err(|e| NameSource::Unreadable(e.to_string()))?;
         let go = parsed.section_by_name(".go.buildinfo").is_some();
         let style = Style { rust_hashes: options.rust_hashes, verbatim: go };

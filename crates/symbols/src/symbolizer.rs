@@ -10,6 +10,9 @@ use crate::code::{Code, CodeError};
 use crate::module::{ModuleSymbols, UNKNOWN};
 use crate::options::Options;
 
+/// So many processes are asked for a file that is no longer at its path.
+const PROCESSES: usize = 64;
+
 /// Finds names and lines. It keeps the symbol tables of modules that it has seen; debug information is read again by
 /// each call that needs it, and released at its end.
 pub struct Symbolizer {
@@ -77,7 +80,8 @@ impl Symbolizer {
         {
             return Arc::clone(known);
         }
-        let known = Arc::new(ModuleSymbols::new(module, ended_unix_ms, &self.options));
+        let pids: Vec<u32> = profile.processes.iter().map(|process| process.pid).take(PROCESSES).collect();
+        let known = Arc::new(ModuleSymbols::new(module, ended_unix_ms, &self.options, &pids));
         self.modules.insert(module.clone(), (version, Arc::clone(&known)));
         known
     }

@@ -267,10 +267,15 @@ impl ProcessFile {
     }
 
     /// A path that the process wrote. The executable has none where the process has no `/proc` to ask: the one that it has here is
-    /// as good.
+    /// as good. The kernel's mark of a file that was removed is no part of the path.
     fn path_or_program(&self, path: &[u8]) -> String {
         let found = if path.is_empty() { self.writer().and_then(Owner::executable) } else { None };
-        found.map_or_else(|| String::from_utf8_lossy(path).into_owned(), |path| path.to_string_lossy().into_owned())
+        let found =
+            found.map_or_else(|| String::from_utf8_lossy(path).into_owned(), |p| p.to_string_lossy().into_owned());
+        match found.strip_suffix(" (deleted)") {
+            Some(path) if !Path::new(&found).exists() => path.to_owned(),
+            _ => found,
+        }
     }
 
     fn module_offset(index: u32) -> usize {

@@ -7,6 +7,7 @@ use crate::library::LIBRARY;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What a table is made of.
@@ -70,7 +71,8 @@ pub fn known_images() -> impl Iterator<Item = (Vec<u8>, &'static [u8])> {
 }
 
 /// The file of a module: as its process names it, or below that one's own root directory, where another file may have the same
-/// path: the build-id distinguishes them. `pid` is the process's number here.
+/// path: the build-id distinguishes them. One that was removed or replaced is still there while the process lives. `pid` is the
+/// process's number here.
 pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<PathBuf> {
     let is_it = |path: &Path| {
         module.build_id.is_empty()
@@ -80,8 +82,29 @@ pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<Pa
     if plain.is_file() && is_it(&plain) {
         return Some(plain);
     }
-    let inside = PathBuf::from(format!("/proc/{}/root{}", pid(), module.path));
+    let pid = pid();
+    let inside = PathBuf::from(format!("/proc/{pid}/root{}", module.path));
+    if inside.is_file() && is_it(&inside) {
+        return Some(inside);
+    }
+    if let Some(mapped) = mapped_file(pid, module).filter(|path| is_it(path)) {
+        return Some(mapped);
+    }
     [inside, plain].into_iter().find(|path| path.is_file())
+}
+
+/// The file that a process has mapped where this module begins, whatever its path leads to now.
+fn mapped_file(pid: u32, module: &ModuleStart) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let start = format!("{:x}-", module.start);
+    let line = maps.lines().find(|line| line.trim_start_matches('0').starts_with(&start))?;
+    let mut words = line.split_ascii_whitespace();
+    let (range, inode) = (words.next()?, words.nth(3)?.parse::<u64>().ok()?);
+    let executable = PathBuf::from(format!("/proc/{pid}/exe"));
+    // Of what is mapped, only those may open it who may do much more.
+    let of_map = || PathBuf::from(format!("/proc/{pid}/map_files/{range}"));
+    let is_executable = executable.metadata().is_ok_and(|file| file.ino() == inode);
+    Some(if is_executable { executable } else { of_map() })
 }
 
 /// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.

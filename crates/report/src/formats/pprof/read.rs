@@ -87,6 +87,10 @@ fn read_into(
         if number == field::SAMPLE {
             values.clear();
             values.merge(value.bytes()?).map_err(|e| damaged(&bytes, value.start(), &e.to_string()))?;
+            if values.value.len() != kinds.len() {
+                let what = format!("a sample has {} values, and the profile {} types", values.value.len(), kinds.len());
+                return Err(damaged(&bytes, value.start(), &what));
+            }
             let counts = count(&values.value, &kinds)?;
             let ids = values.location_id.iter().filter_map(|id| frames.get(id)).copied();
             let known = ids.clone().count();
