@@ -265,7 +265,10 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let setting = remedy.setting.as_deref().unwrap_or_default();
     match remedy.remedy {
         RemedyKind::MallocTrim => Line::new().strong(setting).plain(" when the load is over"),
-        RemedyKind::ArenaMax => Line::new().strong(setting).plain(": threads share one arena"),
+        RemedyKind::ArenaMax => {
+            let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
+            Line::new().strong(setting).plain(format!(": threads share one arena{need}"))
+        }
         RemedyKind::TrimThreshold => Line::new().strong(setting).plain(": gives the heap's end back"),
         RemedyKind::Decay => {
             let whose =
@@ -284,9 +287,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             Line::new().strong(name).plain(whose)
         }
         RemedyKind::NumpyHugePages => Line::new().strong(setting).plain(": arrays take the pages that are touched"),
-        RemedyKind::OtherAllocator => {
-            Line::new().strong("another allocator").plain(": jemalloc, say, keeps equal sizes together")
-        }
+        RemedyKind::OtherAllocator => Line::new()
+            .strong("another allocator")
+            .plain(": jemalloc, say; this is all that glibc has beside live blocks"),
         RemedyKind::Pool => {
             let first = remedy.places.first();
             let others = remedy.places.len().saturating_sub(1) as u64;
@@ -294,7 +297,11 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             let line = first.map_or(line.clone(), |frame| line.then(framed_place(frame, look)));
             let line = if others > 0 { line.plain(format!(" and {}", of(others, "other place"))) } else { line };
             // They left the holes themselves, and would in a pool.
-            if remedy.own_holes { line.plain(", if it keeps together what is freed together") } else { line }
+            let line =
+                if remedy.own_holes { line.plain(", if it keeps together what is freed together") } else { line };
+            // The pages that such a pool empties are free pages of glibc's.
+            let is_glibcs = account.allocators.iter().any(|row| row.allocator == Some("glibc"));
+            if is_glibcs { line.plain(", then malloc_trim(0)") } else { line }
         }
     }
 }

@@ -138,13 +138,16 @@ export function remedyWords(one, answer) {
     const stacks = answer?.thread_stacks?.stacks ?? 0;
     return { setting: one.setting, text: `${one.setting ? "" : "stacks of 256 kB"}: ${stacks} stack${stacks === 1 ? "" : "s"} of threads are locked in memory as a whole` };
   }
-  if (one.remedy === "other_allocator") return { setting: null, text: "another allocator: jemalloc, say, keeps equal sizes together" };
+  if (one.remedy === "other_allocator") return { setting: null, text: "another allocator: jemalloc, say; this is all that glibc has beside live blocks" };
   if (one.remedy === "pool") {
     const [first, ...others] = one.places ?? [];
     const more = others.length > 0 ? ` and ${others.length} other place${others.length > 1 ? "s" : ""}` : "";
     // They left the holes themselves, and would in a pool.
     const condition = one.own_holes ? ", if it keeps together what is freed together" : "";
-    return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}` };
+    // The pages that such a pool empties are free pages of glibc's.
+    const trim = (answer?.allocators ?? []).some((row) => row.allocator === "glibc") ? ", then malloc_trim(0)" : "";
+    return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}${trim}` };
   }
+  if (one.remedy === "arena_max" && one.certainty === "at_most") return { setting: one.setting, text: `${REMEDIES.arena_max}, which may need more` };
   return { setting: one.setting, text: REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ") };
 }

@@ -145,6 +145,7 @@ fn memory() -> WatchedMemory {
         pss,
         swap: 0,
         gap: Some(300_000_000),
+        gap_is_least: false,
         older_blocks: None,
         parts: parts.map(row).to_vec(),
         grows,

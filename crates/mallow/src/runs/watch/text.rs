@@ -224,6 +224,9 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
 fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     match (memory.gap, memory.older_blocks) {
+        (Some(gap), _) if memory.gap_is_least => {
+            format!("at least {} of it is not live heap: more is live than in memory, untouched or in swap", size(gap))
+        }
         (Some(gap), _) => format!("{} of it is not live heap", size(gap)),
         (None, older) => {
             let since = older.map(since).unwrap_or_default();
@@ -240,7 +243,10 @@ const UNKNOWN: &str = "older blocks are not known";
 pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     let gap = match memory.gap {
-        Some(gap) => format!("{}, {} of it not live", size(memory.rss), size(gap)),
+        Some(gap) => {
+            let least = if memory.gap_is_least { "at least " } else { "" };
+            format!("{}, {least}{} of it not live", size(memory.rss), size(gap))
+        }
         None => format!("{}, {UNKNOWN}", size(memory.rss)),
     };
     match memory.parts.iter().find(|row| Some(row.part) == memory.grows) {

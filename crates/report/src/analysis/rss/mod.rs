@@ -18,6 +18,8 @@
 //! | `map.rs` | pages in order, for a picture |
 
 #[cfg(test)]
+mod bound_tests;
+#[cfg(test)]
 mod cause_tests;
 mod file_data;
 mod geometry;

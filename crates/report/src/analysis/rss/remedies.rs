@@ -55,8 +55,11 @@ pub struct Remedy {
     pub remedy: RemedyKind,
     /// What to call, or to set in the environment; None where the program has to change.
     pub setting: Option<String>,
-    /// What it is expected to release, in bytes.
+    /// What it is expected to release, in bytes. Of a bound, more than which it cannot release.
     pub expected_bytes: u64,
+    /// What it can release at the most.
+    #[serde(skip)]
+    most: u64,
     /// The least of it.
     pub least_bytes: u64,
     /// How sure that is.
@@ -76,6 +79,8 @@ pub struct Remedy {
 const TOP_PAD: u64 = 128 << 10;
 /// Blocks that a thread's cache may keep in glibc: 7 of each of 64 sizes. Each is in use to its arena.
 const CACHED: u64 = 7 * 64;
+/// What these take: 7 of each size from 32 to 1040 bytes.
+const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 
 /// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
 /// `is_trough`: at another moment of this RSS, markedly more was live.
@@ -96,6 +101,9 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, i
     let least = least_worth(footprint);
     all.retain(|remedy| remedy.expected_bytes >= least);
     all.sort_by_key(|remedy| (remedy.certainty == Certainty::AtMost, std::cmp::Reverse(remedy.expected_bytes)));
+    for remedy in all.iter_mut().filter(|remedy| remedy.certainty == Certainty::AtMost) {
+        remedy.expected_bytes = remedy.expected_bytes.max(remedy.most);
+    }
     all
 }
 
@@ -113,6 +121,7 @@ fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certaint
         remedy,
         setting,
         expected_bytes: expected,
+        most: expected,
         least_bytes: least.min(expected),
         certainty,
         allocator: Some("glibc"),
@@ -145,14 +154,18 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     if ledger.thresholds_rose {
         let tops = arenas.iter().map(|arena| arena.trim_top);
         let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
-        all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
+        // Blocks lie elsewhere under either setting, and leave other gaps.
+        let most = between.saturating_add(kept).saturating_add(sum(|arena| arena.holes));
+        let found = remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely);
+        all.push(Remedy { most, ..found });
         // What is free in smaller gaps was no large block, whatever the program had of these.
         let free = sum(|arena| arena.trim_large).saturating_add(kept);
         let expected = ledger.large_given_up.min(free);
         // Freed small blocks that lie next to each other leave large gaps as well, and nothing says whose a gap was.
         let is_theirs = free.saturating_sub(ledger.small_given_up) >= expected / 10 * 9;
         let certainty = if is_theirs { Certainty::Likely } else { Certainty::AtMost };
-        all.push(remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, certainty));
+        let found = remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, certainty);
+        all.push(Remedy { most, ..found });
     }
 
     // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of all.
@@ -169,10 +182,18 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         let expected = resident.saturating_sub(needed).min(free);
         // Where most of what is free was needed at one time, the rest is within the error of that: six threads that were all at their peaks
         // had 6.7 MB of 28 MB too much, and gave 0 MB back.
-        let certainty = if expected > free / 2 { Certainty::Likely } else { Certainty::AtMost };
-        all.push(remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, certainty));
+        // What threads kept of freed blocks at the peak was in no live block, and one arena has it between all other blocks: 64 threads that
+        // had filled their caches and ended were promised 2.0 MB, and took 12 MB more.
+        let cached = CACHE_MOST.saturating_mul(threads().count() as u64);
+        let is_likely = expected > free / 2 && expected > 2 * cached;
+        let certainty = if is_likely { Certainty::Likely } else { Certainty::AtMost };
+        let found = remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, certainty);
+        all.push(Remedy { most: resident.saturating_sub(used), ..found });
     }
-    all.push(remedy(RemedyKind::OtherAllocator, "", 0, sums.holes_bytes, Certainty::AtMost));
+    // Offered for the holes; it has other free pages, caches, headers and rounding as well.
+    let beside = [sums.free_bytes, sums.cached_bytes, sums.allocator_bytes, sums.rounding_bytes];
+    let most = beside.into_iter().fold(sums.holes_bytes, u64::saturating_add);
+    all.push(Remedy { most, ..remedy(RemedyKind::OtherAllocator, "", 0, sums.holes_bytes, Certainty::AtMost) });
     all
 }
 

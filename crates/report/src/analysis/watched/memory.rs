@@ -50,11 +50,14 @@ pub struct WatchedMemory {
     pub pss: u64,
     /// In swap.
     pub swap: u64,
-    /// RSS that is no live block, by the estimate of live bytes; 0 where that is more than RSS, null where `older_blocks` are not known.
+    /// RSS that is no live block, by the estimate of live bytes; null where `older_blocks` are not known.
     pub gap: Option<u64>,
+    /// It is that at the least: more is live than all private memory of no file that is in memory. Blocks were never touched, or are in swap,
+    /// so the heap is not divided.
+    pub gap_is_least: bool,
     /// Why there may be live blocks that are not known; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// What RSS consists of. The sum is RSS, unless more is live than is in memory.
+    /// What RSS consists of. The sum is RSS.
     pub parts: Vec<MemoryPartRow>,
     /// The part that grew most since the watching began; null: none grew much.
     pub grows: Option<MemoryPart>,
@@ -93,9 +96,9 @@ impl MemoryParts {
         }
     }
 
-    /// Private memory of no file is divided only where all live blocks are known: what is unknown is not absent.
-    fn rows(&self, all_known: bool) -> Vec<(MemoryPart, u64)> {
-        let mut rows = match all_known {
+    /// Private memory of no file is divided only where all live blocks are known and may be in memory: what is unknown is not absent.
+    fn rows(&self, is_divided: bool) -> Vec<(MemoryPart, u64)> {
+        let mut rows = match is_divided {
             true => vec![
                 (MemoryPart::LiveHeap, self.live),
                 (MemoryPart::OtherAnonymous, self.anonymous.saturating_sub(self.live)),
@@ -128,15 +131,19 @@ pub fn watched_memory(
         bytes,
         grown_bytes: grown(bytes, before),
     };
-    let now = MemoryParts::of(footprints, live_bytes).rows(all_known);
-    let parts: Vec<MemoryPartRow> = now.into_iter().zip(before.rows(all_known)).map(row).collect();
+    let now = MemoryParts::of(footprints, live_bytes);
+    let gap_is_least = all_known && live_bytes > now.anonymous;
+    let is_divided = all_known && !gap_is_least;
+    let rows = now.rows(is_divided).into_iter().zip(before.rows(is_divided));
+    let parts: Vec<MemoryPartRow> = rows.map(row).collect();
     let least = i64::try_from(LEAST_BYTES.max(rss / LEAST_SHARE)).unwrap_or(i64::MAX);
     let most = parts.iter().max_by_key(|row| row.grown_bytes).filter(|row| row.grown_bytes >= least);
     WatchedMemory {
         rss,
         pss: sum(|footprint| footprint.totals.pss),
         swap: sum(|footprint| footprint.totals.swap),
-        gap: all_known.then(|| rss.saturating_sub(live_bytes)),
+        gap: all_known.then(|| rss.saturating_sub(live_bytes.min(now.anonymous))),
+        gap_is_least,
         older_blocks,
         grows: most.map(|row| row.part),
         parts,
@@ -180,6 +187,20 @@ mod tests {
         let same = MemoryParts::of(&now, 12 * MIB);
         assert_eq!(watched_memory(&now, 12 * MIB + 4096, None, &same).grows, None);
         assert_eq!(watched_memory(&[], 12 * MIB, None, &same).gap, Some(0));
+    }
+
+    /// 80 MiB were reserved and not touched; the program maps 20 more of its own.
+    #[test]
+    fn where_more_is_live_than_in_memory_the_heap_is_not_divided() {
+        use MappingKind::*;
+        let at = |mapped| [footprint(&[(Heap, 30 * MIB), (Anonymous, mapped), (FileText, 3 * MIB), (Mallow, 8 * MIB)])];
+        let before = MemoryParts::of(&at(10 * MIB), 110 * MIB);
+        let memory = watched_memory(&at(30 * MIB), 112 * MIB, None, &before);
+        assert_eq!((memory.rss, memory.gap, memory.gap_is_least), (71 * MIB, Some(11 * MIB), true));
+        assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
+        assert_eq!(memory.grows, Some(MemoryPart::Anonymous));
+        let memory = watched_memory(&at(30 * MIB), 60 * MIB, None, &before);
+        assert_eq!((memory.gap, memory.gap_is_least), (Some(11 * MIB), false));
     }
 
     /// 3 MiB of slots, of which samples use one: two are there because Mallow is.

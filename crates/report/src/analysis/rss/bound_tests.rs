@@ -1,0 +1,52 @@
+//! Remedies that are bounds: no more than what they say can be released.
+
+use super::super::super::testing::fragmented;
+use super::tests::{Made, mapping};
+use super::{Certainty, PartKind, Remedy, RemedyKind, Rss, rss};
+use mallow_profile::{Mapping, MappingFlags, MappingKind};
+
+const PAGE: u64 = 4096;
+
+fn remedy(report: &Rss, kind: RemedyKind) -> &Remedy {
+    report.account.remedies.iter().find(|remedy| remedy.remedy == kind).expect("it is offered")
+}
+
+/// Another allocator has other free pages, caches and headers as well as other holes.
+#[test]
+fn another_allocator_may_spare_all_but_live_blocks() {
+    let (profile, heap) = fragmented();
+    let report = rss(&profile, 0, Some(&heap), 9).expect("a report");
+    let parts = [PartKind::Holes, PartKind::FreePages, PartKind::Rounding, PartKind::Allocator, PartKind::ThreadCaches];
+    let own =
+        report.account.parts.iter().filter(|part| parts.contains(&part.part)).map(|part| part.bytes.unsigned_abs());
+    let other = remedy(&report, RemedyKind::OtherAllocator);
+    assert_eq!((other.certainty, other.expected_bytes), (Certainty::AtMost, own.sum()));
+    assert!(other.expected_bytes > remedy(&report, RemedyKind::MallocTrim).expected_bytes);
+}
+
+/// Eight arenas of threads that ended, with as much free as their caches may have held: one arena may need more than all of them.
+#[test]
+fn one_arena_for_what_caches_held_is_no_likely_remedy() {
+    let (arena, all) = (0x7f40_0000_0000, 64 << 8);
+    let arenas = |resident: u64| {
+        let heap = move |n: u64| {
+            let start = arena + 2 * n * all * PAGE;
+            let kept = mapping(MappingKind::Anonymous, start + 300 * PAGE, all - 300, 0, "");
+            let kept = Mapping { flags: MappingFlags(0), has_pages: false, ..kept };
+            [mapping(MappingKind::Anonymous, start, 300, resident, ""), kept]
+        };
+        let first = vec![mapping(MappingKind::Heap, 0x5555_0000_0000, 10, 10, "[heap]")];
+        let libc = vec![mapping(MappingKind::FileText, 0x7f00_0000_0000, 100, 40, "/usr/lib/libc.so.6")];
+        let mut made =
+            Made::new([first, libc, (0..8).flat_map(heap).collect()].concat(), &[(0x5555_0000_2010, 200, 0)]);
+        made.profile.processes[0].own_peak_bytes = 200;
+        made.report()
+    };
+    let many = arenas(250);
+    assert_eq!(remedy(&many, RemedyKind::ArenaMax).certainty, Certainty::Likely);
+    let few = arenas(60);
+    let found = remedy(&few, RemedyKind::ArenaMax);
+    assert_eq!(found.certainty, Certainty::AtMost);
+    let free: u64 = few.account.free_pages.iter().map(|row| row.between_bytes + row.top_bytes + row.unused_bytes).sum();
+    assert!(found.expected_bytes >= free, "{found:?} {free}");
+}
