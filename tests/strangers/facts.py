@@ -42,6 +42,17 @@ def program_of(process):
     return called.rsplit("/", 1)[-1]
 
 
+def lost_of_the_program(document):
+    """Blocks and bytes of what was lost, without what a runtime loses by design; None where nobody knows."""
+    if document.get("lost_blocks") is None:
+        return None, None
+    by_design = document.get("lost_kept", [])
+    return (
+        document["lost_blocks"] - sum(kept["live"] for kept in by_design),
+        document["lost_bytes"] - sum(kept["live_bytes"] for kept in by_design),
+    )
+
+
 def of_statement(statement, document):
     """A statement of the verdict, computed from the rest of the JSON where that has it."""
     found = dict(statement)
@@ -63,7 +74,7 @@ def of_statement(statement, document):
             found["program_share"] = share(sum(process["peak_bytes"] for process in of_program), document["peak_bytes"])
         found["place_bytes"] = lists["peak"]["largest"][0]["peak_bytes"]
     elif kind == "lost":
-        found["bytes"] = document["lost_bytes"]
+        found["bytes"] = lost_of_the_program(document)[1]
     elif kind in ("reachable", "live_last") and causes:
         found["bytes"], found["place_bytes"] = live, causes[0]["live_bytes"]
     elif kind == "not_scanned":
@@ -79,12 +90,9 @@ def of_statement(statement, document):
 
 def contradictions(document):
     """Statements of the verdict that another number of the JSON contradicts: pairs of what was said and what is right."""
-    # What a runtime loses by design, the verdict says, and calls it no loss.
-    by_design = {(one.get("kept") or {}).get("kept_bytes") for one in document["verdict"]["statements"] if one["kind"] == "none_lost"}
+    lost = lost_of_the_program(document)[0]
     for statement in document["verdict"]["statements"]:
         kind = statement["kind"]
-        lost = document.get("lost_blocks")
-        lost = 0 if lost and document.get("lost_bytes") in by_design else lost
         scanned = lost is not None and not document["unscanned"]
         if kind == "none_lost" and not (scanned and lost == 0):
             yield (
@@ -99,7 +107,7 @@ def contradictions(document):
             yield "still reachable", f"{lost:,} lost"
     kinds = [statement["kind"] for statement in document["verdict"]["statements"]]
     several = len({program_of(process) for process in document["processes"] if process["allocations"]}) > 1
-    if document.get("lost_bytes") and "lost" in kinds and kinds.index("lost") > several:
+    if lost and "lost" in kinds and kinds.index("lost") > several:
         yield f"verdict begins with {kinds[0]}", "lost blocks first"
 
 
@@ -131,6 +139,7 @@ def of_report(document):
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("live_bytes")
     facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
     facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
+    facts["lost_blocks"], facts["lost_bytes"] = lost_of_the_program(document)
     highest = document.get("highest_rss")
     if highest:
         facts |= {
@@ -182,8 +191,8 @@ def of_cause(cause, whole):
     }
 
 
-def of_leaks(document):
-    """Of `mallow leaks --json`."""
+def of_leaks(document, of_lost):
+    """Of `mallow leaks --json`; `of_lost` is the same with `--only lost`, or None."""
     facts = {
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
@@ -194,16 +203,21 @@ def of_leaks(document):
     facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
     facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
     facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("live")
-    # Suppressed blocks are in neither list of the text; JSON's sums have them.
-    for word, suppressed in (("reachable_blocks", "suppressed"), ("reachable_bytes", "suppressed_bytes")):
-        if word in document:
-            # None: no process was scanned.
-            facts[word] = None
-            if document[word] is not None:
-                # Or what is suppressed has all that was lost, too: a runtime's own.
-                lost = document["lost_bytes" if word.endswith("bytes") else "lost_blocks"] or 0
-                reported = document[word] - document[suppressed]
-                facts[word] = [document[word], reported, reported + lost]
+    # Suppressed blocks are in neither list of the text; JSON's sums of states have them.
+    if document.get("lost_blocks"):
+        listed = ("live", "reachable_blocks", "lost_blocks"), ("live_bytes", "reachable_bytes", "lost_bytes")
+        for key, reachable, lost in listed:
+            facts[lost] = sum(cause[key] for cause in (of_lost or {}).get("leak_causes", []))
+            reported = document["reported" if key == "live" else "reported_bytes"] - facts[lost]
+            # Of what was not scanned, some may be suppressed.
+            unscanned = sum(part[key] for part in document["unscanned"])
+            facts[reachable] = [document[reachable], reported, reported - unscanned]
+    elif document.get("reachable_blocks") is not None:
+        facts["reachable_blocks"] = [document["reachable_blocks"], document["reachable_blocks"] - document["suppressed"]]
+        facts["reachable_bytes"] = [
+            document["reachable_bytes"],
+            document["reachable_bytes"] - document["suppressed_bytes"],
+        ]
     return facts
 
 

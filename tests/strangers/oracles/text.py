@@ -174,7 +174,6 @@ def _check_heading(line, heading, all_facts, document):
         if heading == "Processes":
             wholes = [len(document["processes"])]
         return [(f"{counted[2]}", f"{wholes}")] if counted and int(counted[2].replace(",", "")) not in wholes else []
-    scanned = {"lost_bytes": document.get("lost_bytes"), "lost_blocks": document.get("lost_blocks")}
     shown = int(counted[1].replace(",", "")) if counted else None
     listed = sum(cause["live"] for cause in document["leak_causes"]) + (
         (document.get("leak_causes_hidden") or {}).get("live") or 0
@@ -185,7 +184,6 @@ def _check_heading(line, heading, all_facts, document):
     lost_causes = int(counted[2].replace(",", "")) if counted else None
     known = {
         **all_facts,
-        **scanned,
         "shown": shown,
         "lost_causes": lost_causes,
         "leak_bytes": size,
@@ -201,7 +199,7 @@ def _row(line, said, section, row, document, causes, lost):
         listed, word, whole = places["largest"], facts.MEASURE[places["by"]], places["total"]
     elif section == "Lost":
         # Its causes are no list of the report's JSON.
-        listed, word, whole = lost, "live_bytes", document["lost_bytes"]
+        listed, word, whole = lost, "live_bytes", facts.lost_of_the_program(document)[1]
     elif section == "Processes":
         return []
     elif section in ("Best insight", "Insights"):
@@ -280,7 +278,7 @@ def leaks_sentences(recording):
     document = recording.leaks_json
     if not document or not recording.leaks:
         return
-    all_facts = facts.of_leaks(document)
+    all_facts = facts.of_leaks(document, recording.lost_json)
     causes = (recording.lost_json if document.get("lost_blocks") else document or {}).get("leak_causes") or []
     whole = sum(cause["live_bytes"] for cause in causes)
     row = 0

@@ -2,8 +2,8 @@
 
 use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{
-    self, Insights, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Verdict, leak_causes,
-    leak_causes_in_state, leak_states, overview, verdict,
+    self, Insights, Kept, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Verdict,
+    leak_causes, leak_causes_in_state, leak_states, overview, verdict,
 };
 use serde::Serialize;
 
@@ -25,6 +25,9 @@ pub struct ReportDocument {
     /// The causes of lost blocks, where there are any, or where all processes were scanned.
     #[serde(skip)]
     pub lost: Option<LeakCauses>,
+    /// What of the lost blocks a runtime loses by design: it is in `lost_blocks` and in no cause of lost blocks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_kept: Vec<Kept>,
     /// Suggestions.
     #[serde(flatten)]
     pub insights: Insights,
@@ -65,6 +68,7 @@ impl ReportDocument {
             // The overview has it, and more of it: JSON has a key once.
             leaks: LeakCauses { emergency_pool: None, ..leaks },
             leak_states: states,
+            lost_kept: lost.as_ref().map_or_else(Vec::new, |lost| lost.kept.clone()),
             lost,
             insights,
             missing_names: Vec::new(),

@@ -3,7 +3,7 @@
 use mallow_profile::Quantity;
 use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{
-    HighestRss, Largest, LeakStates, Live, LiveMoment, Measure, Overview, ProcessRow, Totals,
+    HighestRss, Largest, LeakCauses, LeakStates, Live, LiveMoment, Measure, Overview, ProcessRow, Totals,
 };
 use serde::Serialize;
 
@@ -216,7 +216,9 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let kept: Vec<String> = kept
         .map(|kept| format!("{} of it {}'s own, no leak", bytes(kept.live.live_bytes, look.exact), kept.keeper))
         .collect();
-    let states = document.leak_states.as_ref().map_or(String::new(), |states| divided(states, look));
+    // Without what a runtime loses by design: the remarks behind it name that as its own.
+    let lost = document.lost.as_ref().map(LeakCauses::live).unwrap_or_default();
+    let states = document.leak_states.as_ref().map_or(String::new(), |states| divided(states, &lost, look));
     let (name, of) = match document.live_moment {
         LiveMoment::End => ("live at end", ""),
         LiveMoment::Detached => ("live at end", "of the recording"),
@@ -234,12 +236,12 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
 }
 
 /// How what was live at the end divides: `384 B of it lost, 12.8 kB not scanned, 1.02 kB given back by exec`
-fn divided(states: &LeakStates, look: &Look) -> String {
+fn divided(states: &LeakStates, lost: &Live, look: &Look) -> String {
     let unscanned = states.unscanned();
     let size = |sum: Live| bytes(sum.live_bytes, look.exact);
     let is_some = |sum: Live| sum.live > 0 || sum.live_bytes > 0;
-    let lost = match (is_some(states.lost()), states.has_scan()) {
-        (true, _) => Some(format!("{} of it lost", size(states.lost()))),
+    let lost = match (is_some(*lost), states.has_scan()) {
+        (true, _) => Some(format!("{} of it lost", size(*lost))),
         (false, true) => Some("none lost".to_owned()),
         (false, false) => None,
     };
