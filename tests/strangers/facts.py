@@ -127,6 +127,7 @@ def of_report(document):
     facts |= {
         "processes": len(document["processes"]),
         "threads": threads,
+        "foreign_frees": sum(process["foreign_frees"] for process in document["processes"]),
         "signal": (status or 0) - 128,
         "rate": [document["allocations"] * 1000 / ms for ms in window if ms > 0],
         "families": families(document["families"]),

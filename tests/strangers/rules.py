@@ -13,6 +13,7 @@ REPORT = [
     r"; {count:processes} process(?:es)?, {count:threads} threads? used malloc(?:; --all shows more)?",
     r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
     r"frees {count:frees} {bytes:freed_bytes}"
+    r"(?: {count:foreign_frees} more of blocks that were not recorded;?)?"
     r"(?: reallocs: {count:reallocs_in_place} in place, {count:reallocs_moved} moved)?",
     r"temporary {count:temporary} {bytes:temporary_bytes}(?: {share:temporary_share} of allocations)?",
     r"live at peak {count:peak} {bytes:peak_bytes}(?: at {span:peak_ms}, {share:peak_when} of the run)?",

@@ -15,6 +15,8 @@ FLAGS = {
     "static": "it is statically linked",
     # memcheck cannot run it (a JIT, a garbage collector that reads registers), or not in minutes.
     "no-memcheck": "memcheck cannot run it",
+    # It writes down how long it took: strings that are longer by a digit or two where it is slower.
+    "timed": "it keeps times that it took as text, a few bytes more or less",
     # An exit status other than 0 that is right: a comparison that finds a difference, for instance.
     "fails": "its exit status is not 0, as it should be",
 }

@@ -151,11 +151,12 @@ impl RunDirectory {
             .mode(0o600)
             .open(path.join("control"))
             .inspect_err(|_| remove(&path))?;
-        let began_ns = monotonic_ns();
         let made = (|| {
             // Written, not only extended: on a full file system this fails here, and not as a SIGBUS later.
             (&file).write_all(&[0; control::FILE_BYTES])?;
             DirBuilder::new().mode(0o700).create(path.join(TABLES))?;
+            // One moment for both clocks: processes say when they began by the first, and end by the second.
+            let (began_ns, began) = (monotonic_ns(), Instant::now());
             let mut about = Vec::new();
             writeln!(about, "{} {began_ns}", unix_ms())?;
             for argument in command {
@@ -163,10 +164,10 @@ impl RunDirectory {
                 about.push(0);
             }
             fs::write(path.join("about"), about)?;
-            Ok::<_, io::Error>((Shared::map(&file, control::FILE_BYTES)?, Presence::begin(&file)?))
+            Ok::<_, io::Error>((Shared::map(&file, control::FILE_BYTES)?, Presence::begin(&file)?, began))
         })();
         drop(file);
-        let (shared, presence) = made.inspect_err(|_| remove(&path))?;
+        let (shared, presence, began) = made.inspect_err(|_| remove(&path))?;
         shared.set32(control::VERSION, wire::VERSION);
         shared.set32(control::MODE, settings.mode.word());
         let children = if settings.children { 0 } else { wire::NO_CHILDREN };
@@ -194,7 +195,7 @@ impl RunDirectory {
         shared.set32(control::MAX_ENDS, MAX_ENDS);
         shared.set64(control::EPOCH, 1);
         shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
-        Ok(Self { path, control: shared, presence: Some(presence), began: Instant::now(), keep: false, left: false })
+        Ok(Self { path, control: shared, presence: Some(presence), began, keep: false, left: false })
     }
 
     /// Its path.

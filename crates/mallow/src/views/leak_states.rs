@@ -16,9 +16,9 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
     match state {
         None if is_suppressed => "Nothing to report: all that was live at the end is suppressed, or kept by design.",
         None if states.is_some_and(|states| states.at_exec().live > 0) => {
-            "Nothing was live at the end of a process: all blocks were freed, or given back by exec."
+            "No recorded block was live at the end of a process: all were freed, or given back by exec."
         }
-        None => "Nothing was live at the end: all blocks were freed.",
+        None => "No recorded block was live at the end: all were freed.",
         Some(LeakState::Lost) if is_suppressed => "Nothing to report: all lost blocks are suppressed.",
         Some(LeakState::Lost) if states.is_some_and(|states| states.lost_blocks.is_none()) => {
             "No process was scanned: whether a block was lost is not known."

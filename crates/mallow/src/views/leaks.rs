@@ -274,6 +274,6 @@ mod tests {
     fn nothing_leaked() {
         let report = leaks(&mallow_profile::Profile::default(), &Suppressions::default(), 9);
         let text = text(&report, &Look::default(), false, 9);
-        assert_eq!(text, "Nothing was live at the end: all blocks were freed.\n");
+        assert_eq!(text, "No recorded block was live at the end: all were freed.\n");
     }
 }

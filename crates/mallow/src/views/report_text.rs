@@ -197,8 +197,13 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         0 => String::new(),
         _ => format!("reallocs: {} in place, {} moved", count(t.reallocs_in_place), count(t.reallocs_moved)),
     };
+    // Inherited by a fork, or older than the recording: of no known size and no site.
+    let foreign = report.processes.iter().fold(0u64, |sum, process| sum.saturating_add(process.foreign_frees));
+    let foreign = (foreign > 0).then(|| format!("{} more of blocks that were not recorded", count(foreign)));
     if frees {
-        row("frees", (t.frees, t.freed_bytes), (Quantity::Frees, Quantity::FreedBytes), reallocs);
+        let remark = [foreign.unwrap_or_default(), reallocs].into_iter().filter(|part| !part.is_empty());
+        let remark = remark.collect::<Vec<_>>().join("; ");
+        row("frees", (t.frees, t.freed_bytes), (Quantity::Frees, Quantity::FreedBytes), remark);
     }
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };

@@ -12,7 +12,7 @@ use super::callers::{Callers, caller};
 use super::emergency_pool::is_emergency_pool;
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::leak_sites::{LeakSite, Live, is_zero};
-use super::leak_states::{LeakState, LiveBlocks};
+use super::leak_states::{LeakState, LiveBlocks, divided};
 use super::losing_paths::losing_paths;
 use super::numbers::LeftOut;
 use super::runtimes::RuleId;
@@ -124,8 +124,8 @@ pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: 
         }
         None
     });
-    let requests = (state == Some(LeakState::Lost)).then_some(&profile.sites[..]);
-    let causes = causes(&functions, sites, requests, limit);
+    let requests = if state == Some(LeakState::Lost) { divided(profile) } else { Vec::new() };
+    let causes = causes(&functions, sites, &requests, limit);
     LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes }
 }
 
@@ -160,11 +160,12 @@ impl Cause {
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
-/// The causes of the leaks of some sites. `requests`: all sites of the profile, where the blocks are lost ones.
+/// The causes of the leaks of some sites. `requests`: where the blocks are lost ones, the sites of which it is known how much of theirs
+/// is: they show which callers of a line lose nothing.
 pub(super) fn causes(
     functions: &Functions<'_>,
     sites: impl Iterator<Item = (StackId, LeakSite)>,
-    requests: Option<&[Site]>,
+    requests: &[&Site],
     limit: usize,
 ) -> LeakCauses {
     type Line = (Option<Named>, Vec<(StackId, LeakSite)>);
@@ -174,7 +175,7 @@ pub(super) fn causes(
         lines.entry(named.map(|named| named.key())).or_insert_with(|| (named, Vec::new())).1.push((stack, site));
     }
     let mut requested: FxHashMap<Key, BTreeMap<StackId, u64>> = FxHashMap::default();
-    for site in requests.unwrap_or_default() {
+    for site in requests {
         let key = functions.named(site.stack).map(|named| named.key());
         if lines.contains_key(&key) {
             *requested.entry(key).or_default().entry(site.stack).or_default() += site.counts.allocations;
@@ -276,6 +277,26 @@ mod tests {
         b.profile.sites[0].counts = blocks(100, 10, 0, 0);
         let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
         assert_eq!(by(&lost), [("make_payload".to_owned(), None, 980, 2)]);
+    }
+
+    /// What another process has live by another caller may be lost as well: nobody looked.
+    #[test]
+    fn a_caller_in_a_process_that_was_not_scanned_loses_no_less() {
+        let mut b = Builder::default();
+        let (image, child) = (b.process(1, &["a"], 100), b.process(2, &["a"], 100));
+        let helper = "child_leak@a.c:11";
+        b.site(image, &[helper, "main@a.c:14"], blocks(70, 10, 0, 70));
+        b.profile.scans.push(scan_of(&b.profile));
+        b.site(child, &[helper, "main@a.c:16"], blocks(70, 10, 0, 70));
+        let named = |b: &Builder| {
+            let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
+            let row = |cause: &super::LeakCause| (cause.frame.as_ref().and_then(|frame| frame.line), cause.by.clone());
+            lost.leak_causes.iter().map(row).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&b), [(Some(11), None)]);
+        // One that has nothing live loses nothing, scanned or not.
+        b.profile.sites[1].counts = blocks(70, 10, 0, 0);
+        assert_eq!(named(&b), [(Some(14), Some("child_leak".to_owned()))]);
     }
 
     /// All that is live is lost.

@@ -266,6 +266,16 @@ impl<'a> LiveBlocks<'a> {
     }
 }
 
+/// The sites of which it is known how much of theirs is lost: of a process that was not scanned, those with nothing live.
+pub(super) fn divided(profile: &Profile) -> Vec<&Site> {
+    let Some(states) = States::of(profile) else { return Vec::new() };
+    let is_known = |site: &&Site| {
+        let is_live = site.counts.live > 0 || site.counts.live_bytes > 0;
+        !is_live || states.state_of_image(site).is_none()
+    };
+    profile.sites.iter().filter(is_known).collect()
+}
+
 /// How the blocks of a recording that were live at the end divide; None: a file that knows no scans. At most `limit` kinds of cycles.
 pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
     leak_states_with(profile, limit, true)

@@ -11,7 +11,7 @@ use super::emergency_pool::is_emergency_pool;
 use super::functions::Functions;
 use super::leak_causes::{Kept, LeakCauses, causes};
 use super::leak_sites::{LeakSite, Live};
-use super::leak_states::{LeakState, LeakStates, LiveBlocks, leak_states_with};
+use super::leak_states::{LeakState, LeakStates, LiveBlocks, divided, leak_states_with};
 use super::numbers::{Ending, Least, LeftOut};
 use super::runtimes::RuleId;
 use super::suppressions::Suppressions;
@@ -158,8 +158,8 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     }
     let sites_in_all = shown.len() as u64;
     shown.sort_by_key(|(stack, s)| (Reverse(s.live_bytes), Reverse(s.live), *stack));
-    let requests = (state == Some(LeakState::Lost) && !of_suppressed).then_some(&profile.sites[..]);
-    let causes = causes(&functions, shown.iter().cloned(), requests, limit);
+    let requests = if state == Some(LeakState::Lost) && !of_suppressed { divided(profile) } else { Vec::new() };
+    let causes = causes(&functions, shown.iter().cloned(), &requests, limit);
     let causes = LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes };
     let hidden = LeftOut::after(limit, shown.iter().map(|(_, site)| Live::of(site)));
     shown.truncate(limit);
