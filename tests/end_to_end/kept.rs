@@ -51,9 +51,13 @@ fn an_empty_program_of_an_interpreter_passes_the_gate() {
         let sum: u64 = suppressed["sites"].as_array().expect("sites").iter().filter_map(|s| s["live"].as_u64()).sum();
         assert_eq!(Some(sum), all["suppressed"].as_u64(), "{keeper}");
         let report = Run::new(mallow(), place.path()).args(["report", "l.mallow"]).go().out();
-        assert!(report.contains(&format!(" of it {keeper}'s own, no leak")), "{report}");
+        assert!(report.contains(&format!(" of it kept by {keeper}, not judged")), "{report}");
         // What a runtime loses by design is its own, too.
         assert!(report.contains(" none lost; ") && !report.contains(" of it lost"), "{keeper}: {report}");
+        // What a script leaks in its interpreter has the same stacks.
+        let leaks = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
+        assert!(leaks.contains(&format!(" {keeper} keeps to its end with all that its script")), "{leaks}");
+        assert_eq!(kept["judged"], false, "{kept}");
         // The verdict says whose it is, and not that nothing was live.
         let document = Run::new(mallow(), place.path()).args(["report", "--json", "l.mallow"]).go().out();
         let document: Value = serde_json::from_str(&document).expect("JSON");

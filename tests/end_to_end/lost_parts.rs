@@ -77,7 +77,7 @@ fn a_process_filter_judges_each_image_by_its_own_scan() {
     };
     assert!(text(&["lost"]).contains("1.77 kB in 26 blocks lost: nothing points to them"), "{}", text(&["lost"]));
     let env = text(&["env"]);
-    assert!(env.contains("all blocks were freed, or given back by exec.") && env.contains("\nNo leak: "), "{env}");
+    assert!(env.contains(": all were freed, or given back by exec.") && env.contains("\nNo leak: "), "{env}");
     // The overview, too.
     let report = |process: &str| {
         let run = Run::new(mallow(), place.path()).args(["report", "--process", process, "l.mallow"]).go().out();

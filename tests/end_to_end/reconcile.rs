@@ -218,7 +218,7 @@ fn every_view_has_the_same_totals() {
         assert_eq!(number(counted, "frees"), number(recorded, "frees") + number(recorded, "foreign_frees"));
     }
     assert_eq!((foreign, report["processes"].as_array().map(Vec::len)), (1, Some(2)));
-    let text = Run::new(mallow(), record.directory.path()).arg("report").arg(&record.file).go().out();
+    let text = Run::new(mallow(), record.directory.path()).args(["report", "--all"]).arg(&record.file).go().out();
     assert!(text.contains(" 1 more of blocks that were not recorded"), "{text}");
 }
 

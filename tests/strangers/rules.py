@@ -26,7 +26,7 @@ REPORT = [
     r"(?:,? {bytes:unscanned_bytes} not scanned for lost blocks| not scanned for lost blocks)?"
     r"(?:,? {bytes:live_at_exec_bytes} given back by exec| all given back by exec)?"
     + OWN
-    + r"(?:;? {bytes:kept_bytes} of it [^;]+'s own, no leak)?",
+    + r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?",
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
     r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
@@ -37,7 +37,7 @@ REPORT = [
     r"|allocated .+; older blocks are not known)",
 ]
 
-KEEPS = r"{bytes:kept_bytes} that .+ keeps? by design"
+KEEPS = r"{bytes:kept_bytes} that .+ keeps? (?:by design|\(not judged\))"
 BESIDE = r"(?: beside " + KEEPS + r")?, {share:place_share} from .+"
 
 VERDICT = {
@@ -94,7 +94,8 @@ POOL = (
     r" that libstdc\+\+ keeps for exceptions when memory is scarce"
 )
 KEPT = (
-    r"No leak: {bytes:kept_bytes} in {count:kept_blocks} blocks? that .+ keeps to its end by design"
+    r"(?:No leak|Not judged): {bytes:kept_bytes} in {count:kept_blocks} blocks? that .+ keeps to its end"
+    r" (?:by design|with all that its script keeps or leaks there)"
     r"; --suppressed shows them"
 )
 EXEC = (

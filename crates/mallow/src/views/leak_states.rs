@@ -14,7 +14,9 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
     let is_suppressed = report.suppressed > 0 || report.suppressed_bytes > 0;
     let states = report.states.as_ref();
     match state {
-        None if is_suppressed => "Nothing to report: all that was live at the end is suppressed, or kept by design.",
+        None if is_suppressed => {
+            "Nothing to report: all that was live at the end is suppressed, or kept as the next lines say."
+        }
         None if states.is_some_and(|states| states.at_exec().live > 0) => {
             "No recorded block was live at the end of a process: all were freed, or given back by exec."
         }
@@ -28,7 +30,7 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
         }
         Some(LeakState::Lost) => "No block was lost.",
         Some(LeakState::Reachable) if is_suppressed => {
-            "Nothing to report: all reachable blocks are suppressed, or kept by design."
+            "Nothing to report: all reachable blocks are suppressed, or kept as the next lines say."
         }
         Some(LeakState::Reachable) => "No block was still reachable at the end.",
         Some(LeakState::Unscanned) if is_suppressed => {

@@ -219,7 +219,10 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         });
     let kept = document.leaks.kept.iter();
     let kept: Vec<String> = kept
-        .map(|kept| format!("{} of it {}'s own, no leak", bytes(kept.live.live_bytes, look.exact), kept.keeper))
+        .map(|kept| {
+            let how = if kept.judged { "no leak" } else { "not judged" };
+            format!("{} of it kept by {}, {how}", bytes(kept.live.live_bytes, look.exact), kept.keeper)
+        })
         .collect();
     // Without what a runtime loses by design: the remarks behind it name that as its own.
     let lost = document.lost.as_ref().map(LeakCauses::live).unwrap_or_default();

@@ -53,19 +53,23 @@ pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
         rest.live = rest.live.saturating_sub(sum.live);
         rest.live_bytes = rest.live_bytes.saturating_sub(sum.live_bytes);
     };
-    let mut no_leak = |sum: Live, what: &str, page: &mut Page| {
+    let mut note = |begin: &str, sum: Live, what: &str, page: &mut Page| {
         if sum.live_bytes > 0 || sum.live > 0 {
             page.gap();
             let size = amount(report, sum.live_bytes, sum.live, look);
-            page.sentence(Line::new().faint(format!("No leak: {size} that {what}")));
+            page.sentence(Line::new().faint(format!("{begin}: {size} that {what}")));
         }
         take(sum);
     };
     let pool = report.causes.emergency_pool.unwrap_or_default();
-    no_leak(pool, "libstdc++ keeps for exceptions when memory is scarce", page);
+    note("No leak", pool, "libstdc++ keeps for exceptions when memory is scarce", page);
     for kept in &report.causes.kept {
-        let what = format!("{} keeps to its end by design; --suppressed shows them", kept.keeper);
-        no_leak(kept.live, &what, page);
+        let (begin, how) = match kept.judged {
+            true => ("No leak", "by design"),
+            false => ("Not judged", "with all that its script keeps or leaks there"),
+        };
+        let what = format!("{} keeps to its end {how}; --suppressed shows them", kept.keeper);
+        note(begin, kept.live, &what, page);
     }
     if rest.live > 0 || rest.live_bytes > 0 {
         page.gap();

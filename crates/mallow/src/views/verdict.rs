@@ -126,14 +126,15 @@ pub fn live(moment: LiveMoment) -> &'static str {
     }
 }
 
-/// `1.14 MB that perl keeps by design`
+/// `1.14 MB that perl keeps (not judged)`, `2.10 kB that fontconfig keeps by design`
 fn keeps(kept: &KeptSum, look: &Look) -> String {
     let (keepers, keep) = match &kept.keepers[..] {
         [one] => ((*one).to_owned(), "keeps"),
         [all @ .., last] => (format!("{} and {last}", all.join(", ")), "keep"),
         [] => ("a library".to_owned(), "keeps"),
     };
-    format!("{} that {keepers} {keep} by design", bytes(kept.kept_bytes, look.exact))
+    let how = if kept.judged { "by design" } else { "(not judged)" };
+    format!("{} that {keepers} {keep} {how}", bytes(kept.kept_bytes, look.exact))
 }
 
 fn part(part: u64, whole: u64) -> String {

@@ -43,6 +43,8 @@ pub struct Kept {
     pub keeper: &'static str,
     /// What they are, for people.
     pub what: &'static str,
+    /// Whether all of them are known to be kept by design. False of an interpreter: what its script keeps or leaks is among them.
+    pub judged: bool,
     /// How many.
     #[serde(flatten)]
     pub live: Live,
@@ -51,7 +53,12 @@ pub struct Kept {
 impl Kept {
     /// Rows, the largest first, of sums by rule.
     pub(super) fn rows(sums: impl IntoIterator<Item = (RuleId, Live)>) -> Vec<Self> {
-        let row = |(rule, live): (RuleId, Live)| Self { keeper: rule.keeper(), what: rule.what(), live };
+        let row = |(rule, live): (RuleId, Live)| Self {
+            keeper: rule.keeper(),
+            what: rule.what(),
+            judged: rule.is_judged(),
+            live,
+        };
         let mut rows: Vec<Self> = sums.into_iter().map(row).collect();
         rows.sort_by_key(|row| (Reverse(row.live.live_bytes), row.keeper));
         rows

@@ -198,6 +198,11 @@ impl RuleId {
     pub fn what(self) -> &'static str {
         self.rule().what
     }
+
+    /// Whether all of it is known to be kept by design. Of an interpreter it is not: what its script keeps, or leaks, has the same stacks.
+    pub fn is_judged(self) -> bool {
+        !self.rule().is_program
+    }
 }
 
 /// A bit for each rule.

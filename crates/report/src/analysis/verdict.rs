@@ -138,6 +138,8 @@ pub struct Held {
 pub struct KeptSum {
     /// All of it.
     pub kept_bytes: u64,
+    /// Whether all of it is known to be kept by design; of an interpreter it is not.
+    pub judged: bool,
     /// Who, the one with most first.
     pub keepers: Vec<&'static str>,
 }
@@ -270,7 +272,12 @@ fn kept(causes: &LeakCauses) -> Option<KeptSum> {
         causes.kept.iter().map(|kept| (kept.keeper, kept.live.live_bytes)).chain(pool).collect();
     all.sort_by_key(|(_, bytes)| Reverse(*bytes));
     let kept_bytes = all.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    (!all.is_empty()).then(|| KeptSum { kept_bytes, keepers: all.into_iter().map(|(keeper, _)| keeper).collect() })
+    let judged = causes.kept.iter().all(|kept| kept.judged);
+    (!all.is_empty()).then(|| KeptSum {
+        kept_bytes,
+        judged,
+        keepers: all.into_iter().map(|(keeper, _)| keeper).collect(),
+    })
 }
 
 /// Who allocated most, by bytes if these are known.
@@ -368,7 +375,7 @@ mod tests {
         let mut b = Builder::default();
         let process = b.process(1, &["perl"], 10);
         b.site(process, &["Perl_safesysmalloc!perl", "perl_parse!perl", "main!perl"], blocks(10, 100, 0, 10));
-        let kept = Some(KeptSum { kept_bytes: 1000, keepers: vec!["perl"] });
+        let kept = Some(KeptSum { kept_bytes: 1000, judged: false, keepers: vec!["perl"] });
         let found = of(&b.profile, None, None);
         assert_eq!(kinds(&found), ["at_peak", "kept"]);
         assert_eq!(found.last(), kept.clone().map(Statement::Kept).as_ref());
