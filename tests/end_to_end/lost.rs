@@ -362,8 +362,8 @@ fn a_spent_budget_of_waits_lets_all_processes_go_on() {
     assert!(all["lost_blocks"].is_null() && all["reachable_blocks"].is_null(), "{all:#}");
     // What images of the shell had when they ended by exec is no leak; all leaks are of processes that were let go.
     let reasons = all["unscanned"].as_array().expect("reasons").iter();
-    let let_go =
-        reasons.filter(|one| one["reason"].as_str().is_some_and(|reason| reason.contains("would have taken too long")));
+    let let_go = reasons
+        .filter(|one| one["reason"].as_str().is_some_and(|reason| reason.contains("exits may wait was used up")));
     let live: u64 = let_go.map(|one| one["live"].as_u64().expect("a number")).sum();
     assert!(live >= 3 * (26 + 9), "{live}: {all:#}");
     let unscanned = found(place.path(), "unscanned");

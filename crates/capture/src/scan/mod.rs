@@ -107,7 +107,7 @@ impl Failure {
             Self::Off => "recorded without a scan (--no-scan)",
             Self::EventsLost => "events were lost",
             Self::Forked => "forked, with blocks of the parent; record --scan-all scans forked children, too",
-            Self::OutOfTime => "the exit would have taken too long; record --scan-all waits for it",
+            Self::OutOfTime => "the time that exits may wait was used up; record --scan-all waits until it is done",
             Self::Sandboxed => "a seccomp filter may forbid the wait at exit",
             Self::NoAnswer => "mallow was stopped meanwhile",
         }
