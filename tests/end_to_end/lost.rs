@@ -62,6 +62,7 @@ fn blocks_are_lost_where_nothing_points_to_them() {
         "kept_large",
         "kept_mapping",
         "kept_parent",
+        "kept_sealed",
         "kept_stack",
         "kept_thread_local",
     ];

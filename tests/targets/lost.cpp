@@ -59,6 +59,9 @@ OUT static void *kept_thread_local() {
 OUT static void *kept_mapping() {
     return memset(malloc(240), 0, 240);
 }
+OUT static void *kept_sealed() {
+    return memset(malloc(235), 0, 235);
+}
 OUT static void *kept_code() {
     return memset(malloc(245), 0, 245);
 }
@@ -164,6 +167,12 @@ OUT static void keep() {
         (void *volatile *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping != MAP_FAILED)
         mapping[bytes / 16] = kept_mapping();
+    // A table that is written once.
+    void **sealed = (void **)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sealed != MAP_FAILED) {
+        sealed[7] = kept_sealed();
+        mprotect(sealed, 4096, PROT_READ);
+    }
     // As a compiler at run time has it: an operand of an instruction, where no word begins.
     char *code = (char *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (code != MAP_FAILED) {

@@ -14,6 +14,8 @@ pub struct Mapping {
     pub start: u64,
     /// Past its last.
     pub end: u64,
+    /// It can be read.
+    pub readable: bool,
     /// It can be read and written.
     pub writable: bool,
     /// It can be executed.
@@ -74,6 +76,7 @@ fn line(line: &str) -> Option<Mapping> {
     (start < end).then_some(Mapping {
         start,
         end,
+        readable: rights.starts_with('r'),
         writable: rights.starts_with("rw"),
         executable: rights.as_bytes().get(2) == Some(&b'x'),
         closed: rights.starts_with("---"),

@@ -1,6 +1,6 @@
 //! What of a process's memory is no heap: where its pointers to blocks begin.
 //!
-//! Roots are all writable mappings but what the allocator has, Mallow's own files, and stacks below their stack pointer. What
+//! Roots are all writable mappings, and those of no file that can be read, but what the allocator has, Mallow's own files, and stacks below their stack pointer. What
 //! an allocator keeps of freed blocks, and its lists of them, would keep blocks alive that nothing else points to.
 
 use super::Exit;
@@ -52,7 +52,9 @@ pub fn roots(
     let mut roots = Roots::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let code = mapping.executable && mapping.is_anonymous();
-        if !(mapping.writable || code) || is_mallows(mapping, exit.directory) {
+        // A table that a program seals is its own, as what it may write is.
+        let sealed = mapping.readable && mapping.is_anonymous();
+        if !(mapping.writable || code || sealed) || is_mallows(mapping, exit.directory) {
             continue;
         }
         let file = mapping.name.rsplit('/').next().unwrap_or_default();
