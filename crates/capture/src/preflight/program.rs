@@ -460,7 +460,7 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
         return Some(Finding::partly(
             RUNTIME,
             "JavaScript's heap is V8's own; what native code allocates is seen",
-            "use --perf-basic-prof for the names of compiled functions",
+            "with --perf-basic-prof, compiled functions have names",
         ));
     }
     if facts.defines(&["_emalloc"]).is_some() && set("USE_ZEND_ALLOC") != OsStr::new("0") {

@@ -346,6 +346,21 @@ mod tests {
         assert_eq!((report.leak_causes_in_all, report.live().live_bytes), (3, 67));
     }
 
+    /// What an interpreter keeps to its end is not known of one that runs on.
+    #[test]
+    fn nothing_is_kept_to_the_end_of_a_process_that_runs_on() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["python3"], 100);
+        b.site(p, &["PyObject_Malloc!python3", "Py_BytesMain!python3"], blocks(1, 500, 0, 1));
+        let found = |b: &Builder| {
+            let causes = leak_causes(&b.profile, 9);
+            (causes.kept.len(), causes.live().live_bytes)
+        };
+        assert_eq!(found(&b), (1, 0));
+        b.profile.processes[0].attached = true;
+        assert_eq!(found(&b), (0, 500));
+    }
+
     #[test]
     fn the_pool_of_a_library_that_an_interpreter_loads_is_not_the_interpreters() {
         let mut b = Builder::default();

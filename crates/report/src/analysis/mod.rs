@@ -20,6 +20,7 @@ mod leak_sites;
 mod leak_states;
 mod leaks;
 mod list;
+mod live_moment;
 mod lives;
 mod losing_paths;
 mod merge;
@@ -67,6 +68,7 @@ pub use leak_sites::{LeakSite, Live};
 pub use leak_states::{Cycle, CyclePlace, LeakState, LeakStates, Unscanned, leak_states};
 pub use leaks::{LeakOptions, Leaks, SuppressionUse, leaks, leaks_with};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
+pub use live_moment::LiveMoment;
 pub use lives::{BlockChoice, LifeGrid, LifeGridBuilder, LifeSeries, RegionSpan, TimeRange};
 pub use merge::{Merged, Merger};
 pub use moments::{Moment, merge_moments};
@@ -88,7 +90,7 @@ pub use timeline::{
 };
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
-pub use verdict::{Held, KeptSum, LiveBlocks, LiveMoment, PeakProgram, Saving, Statement, Verdict, verdict};
+pub use verdict::{Held, KeptSum, LiveBlocks, PeakProgram, Saving, Statement, Verdict, verdict};
 pub use watched::{
     Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, Unseen, WatchLosses, WatchOptions, WatchState,
     Watched, WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, watched, watched_memory,

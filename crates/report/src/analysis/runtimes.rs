@@ -9,6 +9,7 @@
 use mallow_profile::{ModuleId, Profile, StackId};
 
 use super::functions::Functions;
+use super::live_moment::LiveMoment;
 
 /// What one interpreter, runtime or library keeps.
 #[derive(Debug)]
@@ -225,6 +226,10 @@ impl<'a> Runtimes<'a> {
             let below = BELOW.iter().any(|pattern| is_module(pattern, path));
             (if below { ALL } else { own }, own)
         };
+        // What a process has that runs on is kept to no end: it may be what it grows by.
+        if LiveMoment::of(profile) != LiveMoment::End {
+            return None;
+        }
         let modules: Vec<_> = profile.modules.iter().map(|module| of_module(&module.path)).collect();
         modules.iter().any(|(_, own)| *own != 0).then_some(Self { functions, modules })
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use mallow_profile::{Profile, Quantity};
+use mallow_profile::Quantity;
 use serde::Serialize;
 
 use super::functions::Frame;
@@ -22,30 +22,6 @@ const PEAK_SHARE: f64 = 0.1;
 /// From this share of the run's CPU time on; of malloc's time where the run's is not known.
 const RUN_SHARE: f64 = 0.01;
 const MALLOC_SHARE: f64 = 0.1;
-
-/// When the blocks were live that a profile has as the last ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LiveMoment {
-    /// At the end of their process.
-    End,
-    /// At the end of the recording: the process went on.
-    Detached,
-    /// When the profile was taken of a process that ran.
-    Snapshot,
-}
-
-impl LiveMoment {
-    /// That of a profile.
-    pub fn of(profile: &Profile) -> Self {
-        const SNAPSHOTS: [&str; 5] = ["pprof", "jemalloc", "gperftools", "Go text", "mallow watch"];
-        match &profile.origin {
-            Some(origin) if SNAPSHOTS.contains(&origin.format) => Self::Snapshot,
-            _ if profile.processes.iter().any(|process| process.attached) => Self::Detached,
-            _ => Self::End,
-        }
-    }
-}
 
 /// What a recording comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -325,8 +301,10 @@ fn time_saving(insights: &Insights) -> Option<Statement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mallow_profile::Profile;
+
     use crate::analysis::leak_states::LeakState;
-    use crate::analysis::{insights, leak_causes, leak_causes_in_state, overview};
+    use crate::analysis::{LiveMoment, insights, leak_causes, leak_causes_in_state, overview};
     use crate::testing::{Builder, blocks, parser};
 
     fn of(profile: &Profile, lost: Option<&LeakCauses>, unscanned: Option<Live>) -> Vec<Statement> {

@@ -9,6 +9,7 @@ pub mod headline;
 mod log;
 mod memory;
 mod memory_limit;
+mod news_pace;
 mod page_session;
 pub mod push;
 pub mod pushing;

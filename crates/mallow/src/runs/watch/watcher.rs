@@ -26,6 +26,7 @@ use super::ending_signals::{crash_message, outcome};
 use super::endpoint::Endpoint;
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
+use super::news_pace::NewsPace;
 use super::pushing::{self, Pushing};
 use super::report_stream::ReportStream;
 use super::saving::Saving;
@@ -44,10 +45,6 @@ use crate::page::live::LivePage;
 const LOOK: Duration = Duration::from_millis(50);
 /// How often the live view is drawn anew.
 const DRAW: Duration = Duration::from_secs(1);
-/// How often it looks for news where there is no live view, at the most; and the share of its time that this takes, as a
-/// divisor.
-const NEWS: Duration = Duration::from_secs(2);
-const NEWS_SHARE: u32 = 50;
 /// Sampled more often than that, a program would notice.
 const LEAST_PERIOD: u64 = 1 << 12;
 
@@ -207,7 +204,7 @@ impl<'a> Watcher<'a> {
     fn follow(&mut self) -> Result<End> {
         let mut next_report = Instant::now() + self.flags.every;
         let mut next_drawing = Instant::now();
-        let mut next_news = Instant::now() + NEWS;
+        let mut news = NewsPace::default();
         let mut seen = false;
         loop {
             self.patch_new_modules();
@@ -241,15 +238,17 @@ impl<'a> Watcher<'a> {
             if Instant::now() >= next_report {
                 next_report += self.flags.every;
                 let reported = self.report("every", Which::Old).and_then(|()| self.snapshot());
+                if self.summarises() {
+                    let all = self.made(&Subject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+                    self.keep_running(&all);
+                }
                 self.go_on(reported);
             }
             if self.screen.is_none() {
-                if Instant::now() >= next_news && self.needs_news() {
+                if news.is_due() && self.needs_news() {
                     // Names are looked up once, which may take a second.
                     self.look_again();
-                    let began = Instant::now();
-                    self.look_for_news();
-                    next_news = Instant::now() + NEWS.max(began.elapsed() * NEWS_SHARE);
+                    news.time(|| self.look_for_news());
                 }
                 std::thread::sleep(LOOK);
                 continue;

@@ -1,0 +1,58 @@
+//! How often a watch without a live view looks for news.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// So often at the most.
+const LEAST: Duration = Duration::from_secs(2);
+/// The share of a processor that it takes, as a divisor.
+const SHARE: u32 = 50;
+/// So often whatever a look costs: the last one says what was live while the program ran.
+const MOST: Duration = Duration::from_secs(10);
+
+/// When the next look is due.
+pub struct NewsPace {
+    next: Instant,
+}
+
+impl Default for NewsPace {
+    fn default() -> Self {
+        Self { next: Instant::now() + LEAST }
+    }
+}
+
+impl NewsPace {
+    /// Whether it is.
+    pub fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    /// Looks; what that costs says when the next look is due. On a busy machine it takes longer, and costs no more.
+    pub fn time(&mut self, look: impl FnOnce()) {
+        let began = cpu_time();
+        look();
+        self.next = Instant::now() + pause(cpu_time().saturating_sub(began));
+    }
+}
+
+fn pause(cost: Duration) -> Duration {
+    cost.saturating_mul(SHARE).clamp(LEAST, MOST)
+}
+
+/// Processor time of this thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, pause};
+
+    #[test]
+    fn a_costly_look_puts_the_next_one_off_and_not_for_ever() {
+        let seconds = [0, 100, 3000].map(|cost| pause(Duration::from_millis(cost)).as_secs());
+        assert_eq!(seconds, [2, 5, 10]);
+    }
+}

@@ -1,0 +1,28 @@
+//! Which moment the last live blocks of a profile are of.
+
+use mallow_profile::Profile;
+use serde::Serialize;
+
+/// When the blocks were live that a profile has as the last ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveMoment {
+    /// At the end of their process.
+    End,
+    /// At the end of the recording: the process went on.
+    Detached,
+    /// When the profile was taken of a process that ran.
+    Snapshot,
+}
+
+impl LiveMoment {
+    /// That of a profile.
+    pub fn of(profile: &Profile) -> Self {
+        const SNAPSHOTS: [&str; 5] = ["pprof", "jemalloc", "gperftools", "Go text", "mallow watch"];
+        match &profile.origin {
+            Some(origin) if SNAPSHOTS.contains(&origin.format) => Self::Snapshot,
+            _ if profile.processes.iter().any(|process| process.attached) => Self::Detached,
+            _ => Self::End,
+        }
+    }
+}
