@@ -164,6 +164,22 @@ fn what_threads_keep_is_a_part_of_its_own() {
     assert!(!json["limits"].to_string().contains("unknown_caches"), "{json:#}");
     let trim = json["remedies"].as_array().expect("remedies").iter().find(|one| one["remedy"] == "malloc_trim");
     assert!(trim.is_none_or(|trim| trim["least_bytes"] == trim["expected_bytes"]), "{json:#}");
+    // Without caches, live blocks between them pin some of the pages all the same.
+    let all = json["remedies"].as_array().expect("remedies");
+    let offered = all.iter().find(|one| one["remedy"] == "thread_caches").unwrap_or_else(|| panic!("{json:#}"));
+    let setting = offered["setting"].as_str().and_then(|setting| setting.split_once('='));
+    assert_eq!(
+        (setting, &offered["certainty"]),
+        (Some(("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")), &"at_most".into())
+    );
+    let bare = |set: Option<(&str, &str)>| {
+        let out = Command::new(program("rss_caches")).envs(set).output().expect("it runs");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let truth = text.split_once('\n').map(|(_, truth)| serde_json::from_str::<Value>(truth).expect("JSON"));
+        number(&truth.expect("two lines"), "rss")
+    };
+    let released = bare(None).saturating_sub(bare(setting));
+    assert!(released > 100_000 && released <= number(offered, "expected_bytes"), "{released}: {offered}");
 }
 
 #[test]

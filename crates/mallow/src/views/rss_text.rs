@@ -276,6 +276,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             let whose = whose.map(|name| format!(": {name} gives")).unwrap_or_else(|| ": gives".to_owned());
             Line::new().strong(setting).plain(format!("{whose} free pages back"))
         }
+        RemedyKind::ThreadCaches => {
+            Line::new().strong(setting).plain(": threads keep no freed blocks, and malloc takes more time")
+        }
         RemedyKind::MmapThreshold => Line::new().strong(setting).plain(": gives large blocks back when they are freed"),
         RemedyKind::BackgroundThread => {
             Line::new().strong(setting).plain(": gives them back over 10 s, of an idle program as well")

@@ -11,6 +11,7 @@ const PARTS = {
 const REMEDIES = {
   malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back", decay: ": gives free pages back",
   mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives them back over 10 s, of an idle program as well",
+  thread_caches: ": threads keep no freed blocks, and malloc takes more time",
   numpy_huge_pages: ": arrays take the pages that are touched",
 };
 

@@ -22,6 +22,8 @@ pub enum RemedyKind {
     TrimThreshold,
     /// A fixed threshold from which on blocks have mappings of their own: `MALLOC_MMAP_THRESHOLD_`.
     MmapThreshold,
+    /// Threads of glibc keep no freed blocks: `glibc.malloc.tcache_count=0`.
+    ThreadCaches,
     /// The allocator gives free pages back at once.
     Decay,
     /// The allocator gives free pages back by a thread of its own, after some seconds.
@@ -190,6 +192,11 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         let found = remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, certainty);
         all.push(Remedy { most: resident.saturating_sub(used), ..found });
     }
+    // What is not kept joins its free neighbours; live blocks between them may pin the pages all the same.
+    let most = [sums.holes_bytes, sums.free_bytes].into_iter().fold(sums.cached_bytes, u64::saturating_add);
+    let setting = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
+    let found = remedy(RemedyKind::ThreadCaches, setting, 0, sums.cached_bytes, Certainty::AtMost);
+    all.push(Remedy { most, ..found });
     // Offered for the holes; it has other free pages, caches, headers and rounding as well.
     let beside = [sums.free_bytes, sums.cached_bytes, sums.allocator_bytes, sums.rounding_bytes];
     let most = beside.into_iter().fold(sums.holes_bytes, u64::saturating_add);
