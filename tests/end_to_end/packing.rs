@@ -86,3 +86,81 @@ fn a_full_disk_leaves_the_old_recording_whole() {
     let err = outcome.err();
     assert!(err.starts_with("mallow: cannot write small/x.mallow: No space left") && err.lines().count() == 1, "{err}");
 }
+
+/// A program that was moved has its names by its build-id: from a file, from a directory, below the root of another system. What was packed
+/// so needs no file.
+#[test]
+fn names_come_from_files_that_the_user_names() {
+    let place = directory();
+    let at = |name: &str| place.path().join(name);
+    let source = "#include <stdlib.h>\nvoid *volatile kept;\n__attribute__((noinline)) static void hold(void) { kept = malloc(1000); }\n\
+        int main(void) { for (int i = 0; i < 50; i++) hold(); return 0; }\n";
+    fs::write(at("app.c"), source).expect("a source");
+    let build = |name: &str, more: &[&str]| {
+        let outcome = Run::new(tool("cc"), place.path())
+            .args(["-O1", "-no-pie", "-Wl,--build-id", "app.c", "-o", name])
+            .args(more)
+            .go();
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+    };
+    build("app", &[]);
+    let mallow = |arguments: &[&str]| {
+        let outcome = Run::new(mallow(), place.path()).args(arguments).go();
+        assert_eq!(outcome.status, 0, "{arguments:?}: {}", outcome.err());
+        outcome
+    };
+    mallow(&["record", "--no-report", "-o", "run.mallow", "--", "./app"]);
+    let below = at("image").join(place.path().strip_prefix("/").expect("a whole path"));
+    fs::create_dir_all(&below).expect("a directory");
+    fs::create_dir_all(at("old/deep")).expect("a directory");
+    fs::copy(at("app"), below.join("app")).expect("a copy");
+    fs::rename(at("app"), at("old/deep/renamed")).expect("it is moved");
+    let has_names = |outcome: &Outcome| outcome.out().contains("hold");
+    assert!(!has_names(&mallow(&["tree", "run.mallow"])));
+    for flags in [["--binary", "old/deep/renamed"], ["--binary", "old"], ["--symfs", "image"]] {
+        for view in [&["tree"][..], &["report"], &["list", "hold"], &["export", "--format", "folded", "-o", "-"]] {
+            let seen = mallow(&[view, &flags, &["run.mallow"]].concat());
+            assert!(has_names(&seen), "{view:?} {flags:?}: {}{}", seen.out(), seen.err());
+        }
+        mallow(&["pack", flags[0], flags[1], "-o", "packed.mallow", "run.mallow"]);
+        assert!(has_names(&mallow(&["tree", "packed.mallow"])), "{flags:?}");
+    }
+    // Another build, of whatever name, has other functions at these addresses.
+    build("other", &["-O0"]);
+    let seen = mallow(&["tree", "--binary", "other", "run.mallow"]);
+    assert!(!has_names(&seen) && seen.err().contains("has no call path through it"), "{}{}", seen.out(), seen.err());
+    let packed = mallow(&["tree", "--binary", "old", "packed.mallow"]);
+    assert!(packed.err().contains("carries its names"), "{}", packed.err());
+    let missing = Run::new(harness::mallow(), place.path()).args(["tree", "--binary", "none", "run.mallow"]).go();
+    assert!(missing.status == 1 && missing.err().contains("cannot read names from none"), "{}", missing.err());
+}
+
+/// A profile of another tool has no build-id: the file's name is what there is.
+#[test]
+fn a_profile_without_build_ids_takes_names_from_a_file_of_the_same_name() {
+    let place = directory();
+    fs::create_dir(place.path().join("build")).expect("a directory");
+    let app = place.path().join("build/app");
+    fs::write(place.path().join("app.c"), "int hold(void) { return 3; }\nint main(void) { return hold(); }\n")
+        .expect("a source");
+    let cc = Run::new(tool("cc"), place.path()).args(["-O0", "-no-pie", "app.c", "-o"]).arg(&app).go();
+    assert_eq!(cc.status, 0, "{}", cc.err());
+    let symbols = Run::new(tool("nm"), place.path()).arg(&app).go().out();
+    let line = symbols.lines().find(|line| line.ends_with(" T hold")).expect("a symbol");
+    let start = u64::from_str_radix(&line[..16], 16).expect("an address");
+    // The file is mapped at 0x400000, as it is.
+    let text = format!(
+        "heap profile: 1: 8 [1: 8] @ heapprofile\n1: 8 [1: 8] @ {:#x}\n\nMAPPED_LIBRARIES:\n\
+         {start:x}-{:x} r-xp {:08x} 00:00 0 /nowhere/app\n",
+        start + 5,
+        start + 64,
+        start - 0x40_0000
+    );
+    fs::write(place.path().join("a.heap"), text).expect("a profile");
+    let top = |flags: &[&str]| Run::new(mallow(), place.path()).arg("top").args(flags).arg("a.heap").go();
+    assert!(!top(&[]).out().contains("hold"), "{}", top(&[]).out());
+    for flags in [["--binary", "build/app"], ["--binary", "build"]] {
+        let seen = top(&flags);
+        assert!(seen.out().contains("hold"), "{}{}", seen.out(), seen.err());
+    }
+}

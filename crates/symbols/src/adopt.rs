@@ -7,10 +7,11 @@ use object::{Object, ObjectSegment};
 
 use crate::demangle::{Style, demangle, is_mangled};
 use crate::image::Image;
+use crate::options::Options;
 
 /// Takes the files of today for those of the profile, where it has no build-id: there is nothing to compare, and every
-/// reader of such profiles does the same. With `offsets`, addresses are places in those files, and become link-time ones.
-pub fn adopt(profile: &mut Profile, offsets: bool) {
+/// reader of such profiles does the same. Files that the user named come first. With `offsets`, addresses are places in those files, and become link-time ones.
+pub fn adopt(profile: &mut Profile, offsets: bool, options: &Options) {
     let mut frames: Vec<Vec<usize>> = vec![Vec::new(); profile.modules.len()];
     for (index, frame) in profile.frames.iter().enumerate() {
         if let Some(of_module) = frame.module.and_then(|module| frames.get_mut(module.0 as usize)) {
@@ -21,7 +22,8 @@ pub fn adopt(profile: &mut Profile, offsets: bool) {
         if frames.is_empty() {
             continue;
         }
-        let Ok(image) = Image::open(Path::new(&module.path)) else { continue };
+        let given = options.given.as_ref().and_then(|given| given.image(module));
+        let Some(image) = given.or_else(|| Image::open(Path::new(&module.path)).ok()) else { continue };
         if module.build_id.is_empty() {
             module.build_id = image.build_id().unwrap_or_default();
         }

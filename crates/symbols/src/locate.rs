@@ -39,7 +39,8 @@ impl Files {
 /// `pids` are processes that may still have a file that was removed or replaced.
 pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options, pids: &[u32]) -> Result<Files, NameSource> {
     let mut notes = Vec::new();
-    let image = match own(module, ended_unix_ms, options) {
+    let given = options.given.as_ref().and_then(|given| given.image(module));
+    let image = match given.map_or_else(|| own(module, ended_unix_ms, options), Ok) {
         Ok(image) => image,
         Err(found) => match mapped::image(module, pids) {
             Some(image) => image,
@@ -100,6 +101,10 @@ fn has_dwarf(image: &Image) -> bool {
 
 fn separate(image: &Image, options: &Options, notes: &mut Vec<Note>) -> Option<Image> {
     let build_id = &image.build_id().ok()?[..];
+    let given = options.given.as_ref().and_then(|given| given.of_build(build_id).find(has_dwarf));
+    if given.is_some() {
+        return given;
+    }
     if let Some(found) = by_build_id(build_id, options, notes) {
         return Some(found);
     }

@@ -1,6 +1,9 @@
 //! Where to look for names, and how to show them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::given::Given;
 
 /// Where to look and what to show.
 #[derive(Clone, Debug)]
@@ -12,6 +15,8 @@ pub struct Options {
     pub debuginfod_cache: Option<PathBuf>,
     /// The root directory of the processes, as found from here, if they have another one.
     pub root: Option<PathBuf>,
+    /// Files that the user named: they come before all others.
+    pub given: Option<Arc<Given>>,
     /// Keep the hash at the end of Rust names.
     pub rust_hashes: bool,
 }
@@ -19,7 +24,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let debug_directories = vec![PathBuf::from("/usr/lib/debug")];
-        Self { debug_directories, debuginfod_cache: debuginfod_cache(), root: None, rust_hashes: false }
+        Self { debug_directories, debuginfod_cache: debuginfod_cache(), root: None, given: None, rust_hashes: false }
     }
 }
 

@@ -71,9 +71,9 @@ fn remedy(module: &Module, summary: &ModuleSummary, package: Option<&String>) ->
     }
     match &summary.found {
         NameSource::DebugInformation => None,
-        NameSource::FileGone(_) | NameSource::BuildIdDiffers { .. } | NameSource::WrittenSince => {
-            text("record --embed-symbols, or mallow pack right after recording, keeps them in the file")
-        }
+        NameSource::FileGone(_) | NameSource::BuildIdDiffers { .. } | NameSource::WrittenSince => text(
+            "--binary FILE reads them from a copy; record --embed-symbols, or mallow pack right after recording, keeps them",
+        ),
         NameSource::Unreadable(_) => None,
         NameSource::SymbolTable | NameSource::DynamicSymbols | NameSource::Nothing if package.is_some() => {
             package.cloned()
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(remedy_of("[vdso]", NameSource::DynamicSymbols, Vec::new()), None);
         starts(remedy_of("/no/such", NameSource::SymbolTable, Vec::new()), "a build with -g brings");
         starts(remedy_of("/no/such", NameSource::Nothing, Vec::new()), "a build with -g that is not stripped");
-        starts(remedy_of("/no/such", NameSource::FileGone(String::new()), Vec::new()), "record --embed-symbols");
+        starts(remedy_of("/no/such", NameSource::FileGone(String::new()), Vec::new()), "--binary FILE reads them");
         let split = vec![Note::SplitMissing("/b/a.dwo".into())];
         starts(remedy_of("/no/such", NameSource::DebugInformation, split), "/b/a.dwo, or a .dwp file");
         let own = std::env::current_exe().unwrap();

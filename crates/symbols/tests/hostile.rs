@@ -63,7 +63,13 @@ fn read(path: &Path, addresses: &[u64]) {
             }
         }
     }
-    let options = Options { debug_directories: vec![directory], debuginfod_cache: None, rust_hashes: true, root: None };
+    let options = Options {
+        debug_directories: vec![directory],
+        debuginfod_cache: None,
+        rust_hashes: true,
+        root: None,
+        given: None,
+    };
     let summary = Symbolizer::new(options).symbolize_all(&mut profile);
     assert_eq!(summary.modules.len(), 1);
     assert!(!format!("{summary:?}{}", summary.modules[0].found).is_empty());

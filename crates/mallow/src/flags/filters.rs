@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use mallow_capture::recording::{self, Span};
 use mallow_report::analysis::{Narrowing, Pattern};
 
+use super::names::NameFlags;
+
 /// Which part of a recording a view shows. Each flag leaves less.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
@@ -76,6 +78,9 @@ pub struct FilterFlags {
     /// of their frames. Default: none. Example: --hide '^std::'.
     #[arg(long, value_name = "REGEX")]
     pub hide: Option<Pattern>,
+    /// Where its names are.
+    #[command(flatten)]
+    pub names: NameFlags,
 }
 
 impl FilterFlags {

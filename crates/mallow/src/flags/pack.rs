@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::names::NameFlags;
+
 /// Flags of `pack`.
 #[derive(Debug, Args)]
 pub struct PackFlags {
@@ -29,4 +31,7 @@ pub struct PackFlags {
     /// A recording of mallow. It is replaced unless -o names another file.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Where names are.
+    #[command(flatten)]
+    pub names: NameFlags,
 }

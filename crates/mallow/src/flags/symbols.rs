@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::names::NameFlags;
+
 /// Flags of `symbols`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -38,4 +40,7 @@ pub struct SymbolsFlags {
     /// Default: the newest *.mallow in the current directory.
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Where names are.
+    #[command(flatten)]
+    pub names: NameFlags,
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::recording::{Choice, ReadError, Reader};
 use mallow_profile::Profile;
-use mallow_symbols::Summary;
+use mallow_symbols::{Options, Summary};
 
 use super::{filters, foreign, remote};
 use crate::flags::FilterFlags;
@@ -21,8 +21,8 @@ pub enum File {
     Foreign(Profile, Summary),
 }
 
-/// Opens a file, or an address, whatever its format is.
-pub fn read(named: &Path) -> Result<File> {
+/// Opens a file, or an address, whatever its format is. `options` say where names of another tool's profile are.
+pub fn read(named: &Path, options: &Options) -> Result<File> {
     let fetched = remote::fetch(named)?;
     let path = fetched.as_ref().map_or(named, |file| file.path());
     let waiting = Bar::of("reading");
@@ -30,7 +30,7 @@ pub fn read(named: &Path) -> Result<File> {
     drop(waiting);
     match opened {
         Err(error) if may_be_foreign(&error) => {
-            let (profile, names) = foreign::read(path).with_context(|| cannot_read(named))?;
+            let (profile, names) = foreign::read(path, options).with_context(|| cannot_read(named))?;
             Ok(File::Foreign(profile, names))
         }
         opened => opened.map(|(reader, profile)| File::Recording(reader, profile)).with_context(|| cannot_read(named)),

@@ -15,7 +15,7 @@ use crate::output::stdio;
 
 /// Reads a profile of another tool, and looks up the names that it lacks. What a person has to know of it is printed
 /// on standard error.
-pub fn read(path: &Path) -> Result<(Profile, Summary)> {
+pub fn read(path: &Path, options: &Options) -> Result<(Profile, Summary)> {
     let file = File::open(path)?;
     // A pipe has no length, and neither has a file of the kernel's.
     let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
@@ -32,8 +32,8 @@ pub fn read(path: &Path) -> Result<(Profile, Summary)> {
     }
     let mut names = Summary::default();
     if addresses != Addresses::Opaque {
-        adopt(&mut profile, addresses == Addresses::FileOffsets);
-        names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
+        adopt(&mut profile, addresses == Addresses::FileOffsets, options);
+        names = Symbolizer::new(options.clone()).symbolize_all(&mut profile);
     }
     // Go's names are whole.
     let whole = profile.origin.as_ref().is_some_and(|origin| InputFormat::has_go_names(origin.format));

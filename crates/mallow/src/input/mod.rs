@@ -7,6 +7,7 @@ pub mod filters;
 mod foreign;
 pub mod go_reasons;
 pub mod line_reasons;
+pub mod name_files;
 pub mod names;
 pub mod processes;
 pub mod recording;

@@ -21,8 +21,9 @@ use super::coverage::{self, Document, MEASURES};
 use super::embedded::Embedded;
 use super::file::{self, File, cannot_read};
 use super::filters::{self, Filters};
+use super::name_files;
 use super::names::{self, MissingNames};
-use crate::flags::{By, FilterFlags, SourceFlags};
+use crate::flags::{By, FilterFlags, NameFlags, SourceFlags};
 use crate::output::progress::Bar;
 use crate::output::text::{Look, Page, gaps};
 use crate::output::{json, stdio};
@@ -98,11 +99,15 @@ impl Recording {
     }
 
     /// The same of processes that have this root directory, if they have another one.
-    pub fn below(mut profile: Profile, root: Option<&Path>) -> Self {
+    pub fn below(profile: Profile, root: Option<&Path>) -> Self {
+        Self::by(profile, Options { root: root.map(Path::to_owned), ..Options::default() })
+    }
+
+    /// The same with names from where the options say.
+    fn by(mut profile: Profile, options: Options) -> Self {
         let names = profile.names.take();
         let embedded = Arc::new(Embedded::of(names.is_some()));
         let names = names.unwrap_or_else(|| {
-            let options = Options { root: root.map(Path::to_owned), ..Options::default() };
             let names = Symbolizer::new(options).symbolize_all(&mut profile);
             symbolize_jit_all(&mut profile);
             names
@@ -134,6 +139,11 @@ impl Recording {
     /// The same, after the user has read what was not recorded.
     pub fn with_gaps_reported(self) -> Self {
         Self { gaps_reported: true, ..self }
+    }
+
+    /// The whole recording at this path, with names from where the flags say.
+    pub fn read_with(path: &Path, names: &NameFlags) -> Result<Self> {
+        Self::open_at(path, &FilterFlags { names: names.clone(), ..FilterFlags::default() })
     }
 
     /// The whole recording at this path.
@@ -256,7 +266,8 @@ impl Recording {
 
     /// The part of a recording that the filters leave.
     pub fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
-        let (mut recording, mut events) = match file::read(path)? {
+        let options = name_files::options(&flags.names)?;
+        let (mut recording, mut events) = match file::read(path, &options)? {
             File::Recording(mut reader, profile) => {
                 let filters = Filters::of(flags, profile.duration_ms);
                 let (profile, chosen) = match flags.selects() {
@@ -266,7 +277,7 @@ impl Recording {
                         (profile, all)
                     }
                 };
-                (Self { filters, ..Self::of(profile) }, Some((reader, chosen)))
+                (Self { filters, ..Self::by(profile, options.clone()) }, Some((reader, chosen)))
             }
             File::Foreign(profile, names) => {
                 let filters = Filters::of(flags, profile.duration_ms);
@@ -277,6 +288,12 @@ impl Recording {
                 (recording, None)
             }
         };
+        match recording.is_packed() && options.given.is_some() {
+            true => {
+                stdio::notify(&format!("{} carries its names: --binary and --symfs change nothing", path.display()));
+            }
+            false => name_files::warn_of_unused(&options, path),
+        }
         let narrowing = flags.narrowing();
         if !narrowing.is_none() {
             let Narrowed { profile, sites, matched } = narrow(recording.profile, &narrowing);

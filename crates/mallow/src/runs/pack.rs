@@ -22,7 +22,7 @@ use crate::output::{exit, stdio};
 
 /// Packs, and says what is in it now and what is not.
 pub fn run(flags: &PackFlags) -> Result<ExitCode> {
-    let mut recording = Recording::read(&flags.file)?;
+    let mut recording = Recording::read_with(&flags.file, &flags.names)?;
     recording.require(Quantity::Events, "only recordings of mallow can be packed")?;
     let had_names = recording.is_packed();
     let carried = recording.embedded_sources()?;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use mallow_symbols::{DebugCache, hex, missing_debug_file};
 
-use crate::flags::SymbolsFlags;
+use crate::flags::{NameFlags, SymbolsFlags};
 use crate::input::recording::Recording;
 use crate::output::progress::Bar;
 use crate::output::text::units::bytes;
@@ -24,13 +24,13 @@ use servers::{Limits, Server};
 /// Lists the files; fetches first where the flags ask for that.
 pub fn run(flags: &SymbolsFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
-    let mut recording = Recording::read(&path)?;
+    let mut recording = Recording::read_with(&path, &flags.names)?;
     let (mut fetched, mut failed) = (Vec::new(), false);
     if flags.fetch {
         if recording.is_packed() {
             stdio::notify(&format!("{} carries its names: views look for no others", path.display()));
         } else {
-            (fetched, failed) = fetch_all(&mut recording, &path)?;
+            (fetched, failed) = fetch_all(&mut recording, &path, &flags.names)?;
         }
     }
     let listing = Listing::of(&recording, fetched);
@@ -43,7 +43,7 @@ pub fn run(flags: &SymbolsFlags) -> Result<ExitCode> {
 
 /// Fetches what is missing. A debug file may refer to one that it shares with others: that is missing then, too. Returns what the
 /// servers answered, and true where one of them failed.
-fn fetch_all(recording: &mut Recording, path: &Path) -> Result<(Vec<Download>, bool)> {
+fn fetch_all(recording: &mut Recording, path: &Path, names: &NameFlags) -> Result<(Vec<Download>, bool)> {
     let mut servers = servers::configured();
     if servers.is_empty() {
         bail!("DEBUGINFOD_URLS names no server; example: DEBUGINFOD_URLS=https://debuginfod.debian.net");
@@ -71,7 +71,7 @@ fn fetch_all(recording: &mut Recording, path: &Path) -> Result<(Vec<Download>, b
         if !more {
             break;
         }
-        *recording = Recording::read(path)?;
+        *recording = Recording::read_with(path, names)?;
     }
     if downloads.is_empty() {
         stdio::notify("no debug file is missing that a server could have");
