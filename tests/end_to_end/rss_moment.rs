@@ -79,7 +79,28 @@ fn what_is_freed_at_the_end_was_live() {
     let remedies = end["remedies"].as_array().expect("remedies");
     assert!(!remedies.is_empty() && remedies.iter().all(|remedy| remedy["certainty"] == "at_most"), "{end:#}");
     let shown = text(&record, &["rss", "--at", "end"]);
-    assert!(shown.contains("of live blocks were freed, as at a program's exit"), "{shown}");
+    assert!(
+        shown.contains("of live blocks were freed: giving back what they left lowers RSS in that time alone."),
+        "{shown}"
+    );
+}
+
+/// Blocks and pages are of one moment: a block that was unmapped after its pages were read, or mapped before, is no mapping of the program's.
+#[test]
+fn a_program_that_maps_nothing_has_no_mappings() {
+    let record = record("doubling");
+    for at in ["highest", "end"] {
+        let json = record.view_json(&["rss", "--at", at]);
+        let parts = json["parts"].as_array().expect("parts");
+        let mapped = parts.iter().filter(|part| part["part"] == "mappings").map(|part| number(part, "bytes"));
+        assert!(mapped.sum::<u64>() < 2 * MIB, "{json:#}");
+        assert!(json["cause"].is_null() || json["cause"]["part"] != "mappings", "{json:#}");
+        let live = number(&json, "live_bytes");
+        assert!(live <= 97 * MIB, "three blocks at the most: {json:#}");
+    }
+    let highest = &record.json["highest_rss"];
+    let resident = number(highest, "live_resident_bytes");
+    assert!(resident <= number(highest, "rss") && resident <= number(highest, "recorded_live_bytes"), "{highest}");
 }
 
 /// Who waits for the command learns its maximum, however it ended.

@@ -151,7 +151,10 @@ def of_report(document):
             "highest_live": highest.get("live"),
             "below_share": share(highest["peak_rss"] - highest["rss"], highest["peak_rss"]),
             "highest_live_bytes": highest["recorded_live_bytes"],
-            "highest_live_share": share(highest["recorded_live_bytes"], highest["rss"]),
+            "highest_in_memory": highest["live_resident_bytes"],
+            "highest_absent": highest["recorded_live_bytes"] - (highest["live_resident_bytes"] or 0),
+            "highest_live_share": share(highest["live_resident_bytes"] or 0, highest["rss"]),
+            "mallow_bytes": highest["mallow_bytes"],
             "swap": highest.get("swap"),
         }
     return facts

@@ -1,8 +1,11 @@
 """The sentences of Mallow's views, as rules (statements.py). A sentence that none reads is listed as unread."""
 
+MALLOWS = r"(?:; {bytes:mallow_bytes} of (?:it|that) Mallow's own)?"
 LIVE_HEAP = (
-    r"(?:; {bytes:highest_live_bytes} of (?:it|that) live heap(?:, {share:highest_live_share}| .+, older blocks are not known)"
-    r"|; live heap was {bytes:highest_live_bytes}, not all of it in memory)?"
+    r"(?:; {bytes:highest_in_memory} of (?:it|that) live heap(?:, {share:highest_live_share}| (?:since|while) .+?, older blocks are not known)"
+    r"(?:; {bytes:highest_absent} more of live heap not in memory)?"
+    r"|; live heap(?: since .+?| while .+?)? was {bytes:highest_live_bytes}, (?:not all of it in memory|how much of it in memory is not known)"
+    r"(?:, older blocks are not known)?)?" + MALLOWS
 )
 LIVE = r"(?:live at end|live) {count:live} {bytes:live_bytes}(?: of the recording;?| when the profile was taken;?)?"
 OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
@@ -33,8 +36,9 @@ REPORT = [
     r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
     r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
-    r"live then(?: {count:highest_live})? {bytes:highest_live_bytes} (?:{share:highest_live_share} of RSS then|not all of it in memory"
-    r"|allocated .+; older blocks are not known)",
+    r"live then(?: {count:highest_live})? {bytes:highest_live_bytes} (?:allocated .+?; )?"
+    r"(?:(?:{bytes:highest_in_memory} of it in memory, )?{share:highest_live_share} of RSS then|{bytes:highest_in_memory} of it in memory|not all of it in memory"
+    r"|how much of it in memory is not known)(?:; older blocks are not known)?",
 ]
 
 KEEPS = r"{bytes:kept_bytes} that .+ keeps? (?:by design|\(not judged\))"
@@ -116,7 +120,7 @@ RSS = [
     r"Divided: {bytes:rss} at {span:ms}(?:, at the end|, the last reading)?(?:, {share:below_share} below it)?; live blocks (?:allocated .+ )?are {bytes:live_bytes}"
     r"(?:, older ones are not known)?",
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
-    r"(?:, as at a program's exit: no remedy lowers the RSS from before that)?\.",
+    r"(?:: giving back what they left lowers RSS in that time alone)?\.",
     r"At {span:busier_ms}, RSS was {bytes:busier_rss} and {bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
     r" that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all\.",
     r"The process did not wait for mallow at its end: the kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before\.",

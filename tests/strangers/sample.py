@@ -83,6 +83,8 @@ REPORT = {
         "live": 3,
         "live_bytes": 10_000,
         "recorded_live_bytes": 10_000,
+        "live_resident_bytes": 8_000,
+        "mallow_bytes": 1_500_000,
         "swap": 0,
     },
     "largest": [places("peak", "peak_bytes"), places("allocations", "allocations")],
@@ -125,8 +127,8 @@ ran 200 ms, exit status 0; 1 process, 1 thread used malloc; --all shows more
   temporary     2     200 B  20.0 % of allocations
   live at peak  5   11.0 kB  at 100 ms, 50.0 % of the run
   live at end   3   10.0 kB  4.00 kB of it lost
-  highest RSS       4.00 MB  at 150 ms
-  live then     3   10.0 kB  0.3 % of RSS then
+  highest RSS       4.00 MB  at 150 ms; 1.50 MB of it Mallow's own
+  live then     3   10.0 kB  8.00 kB of it in memory, 0.2 % of RSS then
 
 Most bytes live at the peak  (the largest 2 of 3)
   75.0 %  8.25 kB  grow a.c:3 ← main

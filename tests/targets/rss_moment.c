@@ -87,6 +87,22 @@ static void copy(void) {
     waitpid(child, NULL, 0);
 }
 
+/* A buffer that doubles up to 32 MB, again and again: each block is copied into the next one, and unmapped. It ends in the middle. */
+static void doubling(void) {
+    for (int round = 0; round < 16; round++) {
+        char *block = filled(MIB);
+        for (size_t size = 2 * MIB; size <= 32 * MIB; size *= 2) {
+            char *next = filled(size);
+            memcpy(next, block, size / 2);
+            free(block);
+            block = next;
+        }
+        if (round == 15)
+            _exit(0);
+        free(block);
+    }
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
     if (strcmp(what, "spike") == 0)
@@ -99,5 +115,7 @@ int main(int count, char **arguments) {
         grow_and_end(leave);
     else if (strcmp(what, "copy") == 0)
         copy();
+    else if (strcmp(what, "doubling") == 0)
+        doubling();
     return 0;
 }

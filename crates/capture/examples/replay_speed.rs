@@ -82,7 +82,7 @@ fn replay<S: EventSink>(words: &[u64], sink: S) -> io::Result<(Profile, S)> {
     while at < words.len() {
         at += record::length(words[at]);
         if at - begin >= CHUNK || at >= words.len() {
-            replay.feed(&Chunk::Words { process: 0, ring: 0, words: &words[begin..at.min(words.len())] })?;
+            replay.feed(&Chunk::Words { process: 0, ring: 0, end: 0, words: &words[begin..at.min(words.len())] })?;
             replay.feed(&Chunk::Round { ms: 0 })?;
             begin = at;
         }

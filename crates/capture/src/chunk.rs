@@ -16,6 +16,8 @@ pub enum Chunk<'a> {
         process: u32,
         /// Number of the ring in its process.
         ring: u32,
+        /// Position in the ring after the last of them.
+        end: u64,
         /// The words.
         words: &'a [u64],
     },
@@ -40,6 +42,18 @@ pub enum Chunk<'a> {
         tid: u32,
         /// Its name.
         name: String,
+    },
+    /// A reading of a process's memory begins, or has ended. The begin comes before what the process did after it is replayed; another
+    /// begin of the same reading takes its place.
+    Reading {
+        /// Number of the process.
+        process: u32,
+        /// Number of the reading.
+        number: u64,
+        /// It has ended.
+        is_end: bool,
+        /// How far each ring was written then, by the number of the ring.
+        heads: &'a [u64],
     },
     /// A part of a reading of a process's memory, as [`crate::footprint::Reading::to_words`] has it. All that the process did
     /// before the reading is in earlier rounds, or in the last one or two.

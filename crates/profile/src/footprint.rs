@@ -155,10 +155,14 @@ pub struct Footprint {
     pub totals: MemorySizes,
     /// All mappings, by address.
     pub mappings: Vec<Mapping>,
+    /// Threads of the process; 0: the recording does not say.
+    pub threads: u64,
     /// Live blocks at that moment.
     pub live_blocks: u64,
     /// Their requested bytes.
     pub live_bytes: u64,
+    /// What of these is in memory; None: pages were not read, or the recording does not say.
+    pub live_resident: Option<u64>,
     /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording does not say.
     pub recent_live: Option<RecentLive>,
     /// What live blocks have in memory in mappings of Mallow's: samples of a watched program lie in slots of its library. 0 in recordings,

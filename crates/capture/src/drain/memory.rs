@@ -32,6 +32,17 @@ pub enum Finding {
         /// In bytes.
         peak: u64,
     },
+    /// A reading begins, or has ended.
+    Moment {
+        /// Number of the process.
+        process: u32,
+        /// Number of the reading.
+        number: u64,
+        /// It has ended.
+        is_end: bool,
+        /// How far each ring was written then.
+        heads: Vec<u64>,
+    },
     /// A reading, as words.
     Reading {
         /// Number of the process.
@@ -148,6 +159,11 @@ impl MemoryQueue {
     /// the others.
     pub fn is_kept(&self, process: u32, number: u64) -> bool {
         self.lock().kept.get(&process).is_none_or(|&(highest, last)| number == highest || number == last)
+    }
+
+    /// Whether a reading that has begun may be one that is kept.
+    pub fn may_be_kept(&self, process: u32, number: u64) -> bool {
+        self.lock().kept.get(&process).is_none_or(|&(highest, last)| number == highest || number >= last)
     }
 
     /// The process that waits at its exit was read, or cannot be.

@@ -408,6 +408,9 @@ impl<'a> Drain<'a> {
             match finding {
                 Finding::Rss { process, ms, rss, peak } => self.append(&Chunk::Rss { process, ms, rss, peak })?,
                 Finding::FinalRss { process, ms, peak } => self.append(&Chunk::FinalRss { process, ms, peak })?,
+                Finding::Moment { process, number, is_end, heads } => {
+                    self.append(&Chunk::Reading { process, number, is_end, heads: &heads })?;
+                }
                 Finding::Reading { process, words } if self.spool.fits(words.len()) => {
                     let mut parts = words.chunks(READING_PART).peekable();
                     while let Some(words) = parts.next() {

@@ -16,6 +16,7 @@
 //! kind 9 Rss         a: ms, b: bytes; payload: the highest so far
 //! kind 10 SizeClasses  payload: usable sizes
 //! kind 11 FinalRss   a: ms, b: bytes
+//! kind 12 Reading    a: its number, b: 1 at its end; payload: positions of rings
 //! ```
 
 use crate::chunk::{Chunk, ExitKind, ModuleStart, ProcessStart};
@@ -39,7 +40,7 @@ pub fn is_spool(file: &File) -> bool {
     let mut first = [0; 8];
     match file.read_at(&mut first, 0) {
         Ok(0) => true,
-        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=11),
+        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=12),
         _ => false,
     }
 }
@@ -88,8 +89,8 @@ impl SpoolWriter {
                 payload.bytes(m.path.as_bytes());
                 (2, m.process, 0, 0)
             }
-            Chunk::Words { process, ring, words } => {
-                return self.append_words(*process, *ring, 0, [Segment::of(words), Segment::of(&[])]);
+            Chunk::Words { process, ring, end, words } => {
+                return self.append_words(*process, *ring, *end, [Segment::of(words), Segment::of(&[])]);
             }
             Chunk::Round { ms } => (4, 0, *ms, 0),
             Chunk::ProcessEnd { process, ms, lost } => (5, *process, *ms, *lost),
@@ -98,6 +99,10 @@ impl SpoolWriter {
                 (7, *process, u64::from(*tid), 0)
             }
             Chunk::Exit { process, kind } => (6, *process, *kind as u64, 0),
+            Chunk::Reading { process, number, is_end, heads } => {
+                payload.numbers(heads);
+                (12, *process, *number, u64::from(*is_end))
+            }
             Chunk::Memory { process, is_last, words } => {
                 payload.numbers(words);
                 (8, *process, u64::from(*is_last), 0)
@@ -324,7 +329,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
             build_id: fields.bytes()?,
             path: fields.text()?,
         }),
-        3 => Chunk::Words { process, ring: u32::try_from(a).ok()?, words },
+        3 => Chunk::Words { process, ring: u32::try_from(a).ok()?, end: b, words },
         4 => Chunk::Round { ms: a },
         5 => Chunk::ProcessEnd { process, ms: a, lost: b },
         6 => Chunk::Exit { process, kind: *ExitKind::ALL.get(usize::try_from(a).ok()?)? },
@@ -333,6 +338,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         10 => Chunk::SizeClasses { process, usable: words },
         9 => Chunk::Rss { process, ms: a, rss: b, peak: *words.first()? },
         11 => Chunk::FinalRss { process, ms: a, peak: b },
+        12 => Chunk::Reading { process, number: a, is_end: b != 0, heads: words },
         _ => return None,
     })
 }
@@ -347,7 +353,7 @@ mod tests {
         let mut writer = SpoolWriter::new(file.try_clone().unwrap());
         for (i, chunk) in chunks.iter().enumerate() {
             match chunk {
-                Chunk::Words { process, ring, words } => {
+                Chunk::Words { process, ring, words, .. } => {
                     // As they lie in a ring that ends after a PAD record and a word that is not used.
                     let before = [words[0], head(OP_PAD, 0, 0), 99];
                     let segments = [Segment::of(&before), Segment::of(&words[1..])];
@@ -384,13 +390,14 @@ mod tests {
                 build_id: vec![1, 2, 3],
                 path: "/lib/x.so".into(),
             }),
-            Chunk::Words { process: 3, ring: 7, words: WORDS },
+            Chunk::Words { process: 3, ring: 7, end: 2, words: WORDS },
             Chunk::Round { ms: 12 },
             Chunk::Exit { process: 3, kind: ExitKind::GaveUp },
             Chunk::ThreadName { process: 3, tid: 44, name: "worker".into() },
             Chunk::Memory { process: 3, is_last: true, words: WORDS },
             Chunk::Rss { process: 3, ms: 12, rss: 1 << 40, peak: 1 << 41 },
             Chunk::FinalRss { process: 3, ms: 13, peak: 1 << 42 },
+            Chunk::Reading { process: 3, number: 4, is_end: true, heads: &[5, 1 << 50] },
             Chunk::SizeClasses { process: 3, usable: &[8, 16] },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]

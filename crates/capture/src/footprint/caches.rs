@@ -152,6 +152,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::footprint::pagemap::Pagemap;
     use crate::footprint::{smaps, stacks};
     use std::sync::{Barrier, Mutex};
     use std::thread;
@@ -179,7 +180,8 @@ mod tests {
             });
             freed.wait();
             let mappings = smaps::mappings(std::process::id(), "").map(|mut mappings| {
-                stacks::mark(std::process::id(), &mut mappings);
+                let mut pagemap = Pagemap::open(std::process::id()).expect("own pages");
+                stacks::mark(std::process::id(), &mut pagemap, &mut mappings).expect("own memory");
                 (read(std::process::id(), &mappings), mappings)
             });
             looked.wait();

@@ -22,8 +22,10 @@ const AT_EXIT: u64 = 4;
 const WITHOUT_MAP: u64 = 8;
 const RECENT: u64 = 16;
 const FIXED_THRESHOLDS: u64 = 32;
+const LIVE_RESIDENT: u64 = 64;
+const THREADS: u64 = 128;
 /// All flags of a footprint.
-const FLAGS: u64 = 63;
+const FLAGS: u64 = 255;
 
 /// Flags of the kernel's maximum.
 const PEAK: u64 = 1;
@@ -39,7 +41,9 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
         | flag(footprint.is_at_exit, AT_EXIT)
         | flag(footprint.gap.is_some(), WITHOUT_MAP)
         | flag(footprint.recent_live.is_some(), RECENT)
-        | flag(footprint.fixes_thresholds, FIXED_THRESHOLDS);
+        | flag(footprint.fixes_thresholds, FIXED_THRESHOLDS)
+        | flag(footprint.live_resident.is_some(), LIVE_RESIDENT)
+        | flag(footprint.threads > 0, THREADS);
     put(&mut head, footprint.process.0.into());
     put(&mut head, footprint.ms);
     put(&mut head, flags);
@@ -50,6 +54,10 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     if let Some(recent) = footprint.recent_live {
         put(&mut head, recent.ms);
         put(&mut head, recent.bytes);
+    }
+    footprint.live_resident.into_iter().for_each(|bytes| put(&mut head, bytes));
+    if footprint.threads > 0 {
+        put(&mut head, footprint.threads);
     }
     if let Some(gap) = &footprint.gap {
         put_bytes(&mut head, gap.as_bytes());
@@ -92,6 +100,8 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         0 => None,
         _ => Some(RecentLive { ms: head.number()?, bytes: head.number()? }),
     };
+    let live_resident = if flags & LIVE_RESIDENT != 0 { Some(head.number()?) } else { None };
+    let threads = if flags & THREADS != 0 { head.number()? } else { 0 };
     let gap = if flags & WITHOUT_MAP != 0 { Some(head.string()?) } else { None };
     let count = head.number()?;
     if flags > FLAGS || count > MAPPINGS {
@@ -108,6 +118,8 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         live_blocks,
         live_bytes,
         recent_live,
+        live_resident,
+        threads,
         fixes_thresholds: flags & FIXED_THRESHOLDS != 0,
         gap,
         ..Footprint::default()

@@ -9,6 +9,9 @@ use super::smaps::is_anonymous;
 use mallow_profile::{Mapping, MemorySizes, PageRun, PageState};
 use std::ops::Range;
 
+/// The kernel's sizes are multiples of this, and those of a recording: what is shown while it is recorded is what is shown of the file.
+const UNIT: u64 = 1024;
+
 /// Gives each of these ranges, as far as private memory of no file lies in it, a mapping of its own, and calls `label` with that. Precondition:
 /// ranges are by address, do not overlap, and are of whole pages. A mapping whose pages are not all known remains as it is.
 pub fn divide(
@@ -98,7 +101,7 @@ fn cut(pagemap: &mut Pagemap, whole: &Mapping, parts: &[(Range<u64>, bool)]) -> 
 fn share(whole: &MemorySizes, bytes: u64, part: [u64; 3], sums: [u64; 3]) -> MemorySizes {
     let of = |size: u64, at: usize| {
         let share = u128::from(size) * u128::from(part[at]) / u128::from(sums[at].max(1));
-        u64::try_from(share).unwrap_or(size)
+        u64::try_from(share).unwrap_or(size) / UNIT * UNIT
     };
     let resident = MemorySizes::of(whole.all().map(|size| of(size, 0)));
     MemorySizes {

@@ -29,6 +29,7 @@ mod division;
 mod environment;
 mod go_heap;
 mod heaps;
+mod live_pages;
 mod own;
 mod pagemap;
 mod peak;
@@ -43,6 +44,7 @@ mod words;
 mod zeros;
 
 pub use columns::Packed;
+pub use live_pages::live_resident;
 pub use peak::PeakTracker;
 pub use reading::{Reading, Resident, Subject, account, copied_pages, is_higher, resident};
 pub use schedule::{Look, Reason, Schedule};

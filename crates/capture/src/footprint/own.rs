@@ -137,7 +137,8 @@ mod tests {
         let ranges = OwnRanges::read(std::process::id(), head.as_ptr() as u64);
         assert_eq!((ranges.all.len(), ranges.slots.len()), (2, 1));
         let end = page(PAGES as u64);
-        let sizes = MemorySizes { size: end - start, rss: 7 * PAGE, pss: 7 * PAGE - 5, ..MemorySizes::default() };
+        let sizes =
+            MemorySizes { size: end - start, rss: 7 * PAGE, pss: 7 * PAGE - 5 * 1024, ..MemorySizes::default() };
         let whole = Mapping { start, end, sizes, ..Mapping::default() };
         let file = Mapping { start: end, end: end + PAGE, kind: MappingKind::FileData, ..Mapping::default() };
         let mut pagemap = Pagemap::open(std::process::id()).expect("own pagemap");
@@ -149,6 +150,10 @@ mod tests {
         let expected = [(Anonymous, 2, 2), (Mallow, 2, 2), (Anonymous, 4, 3), (Mallow, 1, 0), (Anonymous, 1, 0)];
         assert_eq!((&found[..5], found[5].0), (&expected[..], FileData));
         assert_eq!(mappings.iter().map(|part| part.sizes).sum::<MemorySizes>(), sizes);
+        assert!(
+            mappings.iter().flat_map(|part| part.sizes.all()).all(|size| size.is_multiple_of(1024)),
+            "{mappings:?}"
+        );
         // A block of a slot counts as far as it is in memory.
         let slots = OwnRanges { slots: vec![start..page(1), page(1)..page(8)], ..ranges };
         let blocks = [page(1)..page(1) + 9, page(2) + 16..page(2) + 116, page(3) + 16..page(4)];

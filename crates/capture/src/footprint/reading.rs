@@ -3,7 +3,9 @@
 use super::own::OwnRanges;
 use super::pagemap::{PAGE, Pagemap};
 use super::{Failure, bss, caches, environment, heaps, smaps, stacks, tables, zeros};
-use mallow_profile::{AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, ProcessId, ThreadCaches};
+use mallow_profile::{
+    AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, PageState, ProcessId, ThreadCaches,
+};
 use std::fs;
 use std::ops::Range;
 
@@ -76,7 +78,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     let mut mappings = smaps::mappings(pid, directory)?;
     let mut pagemap = Pagemap::open(pid)?;
     bss::divide(pid, &mut pagemap, &mut mappings)?;
-    stacks::mark(pid, &mut mappings);
+    stacks::mark(pid, &mut pagemap, &mut mappings)?;
     let own = OwnRanges::read(pid, own_list);
     own.divide(&mut pagemap, &mut mappings)?;
     let sampled_bytes = own.held(&mut pagemap, &mappings, sampled)?;
@@ -85,6 +87,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
         is_at_exit,
         fixes_thresholds: environment::fixes_thresholds(pid),
         peak_rss: resident(pid).map(|now| now.peak).unwrap_or_default(),
+        threads: stacks::threads(pid),
         page_bytes: PAGE as u32,
         totals: smaps::totals(&mappings),
         mappings,
@@ -98,6 +101,22 @@ impl Reading {
     pub fn of(subject: &Subject) -> Result<Self, Failure> {
         read(subject)
     }
+
+    /// Whether pages are as many as the sizes of their mappings say, but for a twentieth of RSS. Sizes are read before pages: in between, a
+    /// running process maps and unmaps.
+    pub fn is_settled(&self) -> bool {
+        let mut differs: u64 = 0;
+        let mut runs = self.pages.iter().peekable();
+        for mapping in self.footprint.mappings.iter().filter(|mapping| mapping.has_pages) {
+            while runs.next_if(|run| run.start < mapping.start).is_some() {}
+            let mut pages: u64 = 0;
+            while let Some(run) = runs.next_if(|run| run.start < mapping.end) {
+                pages += if run.state.has(PageState::RESIDENT) { run.pages } else { 0 };
+            }
+            differs = differs.saturating_add(mapping.sizes.rss.abs_diff(pages.saturating_mul(PAGE)));
+        }
+        differs <= self.footprint.totals.rss / SETTLED
+    }
 }
 
 /// Whether a reading takes the place of the highest one so far. An RSS that stays, or creeps, is not yet another maximum: the moment that
@@ -108,6 +127,9 @@ pub fn is_higher(sizes: &MemorySizes, highest: &MemorySizes) -> bool {
     let is_below = sizes.rss < highest.rss - highest.rss / HIGHER;
     is_above(sizes.rss, highest.rss) || !is_below && is_above(sizes.private_dirty, highest.private_dirty)
 }
+
+/// Pages and sizes of mappings agree within this part of RSS.
+const SETTLED: u64 = 20;
 
 /// Higher is what is above by more than this part of RSS.
 const HIGHER: u64 = 50;
@@ -143,7 +165,7 @@ pub fn copied_pages(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mallow_profile::{HeapMap, PageState};
+    use mallow_profile::HeapMap;
 
     #[test]
     fn a_copy_of_what_was_shared_is_higher() {

@@ -1,7 +1,7 @@
 //! A reading as words of the spool, and back from words that may be anything.
 //!
 //! ```text
-//! number | ms | at exit, fixed thresholds << 1 | peak RSS | page bytes | gap | mappings | mapping … | runs | run …
+//! number | ms | at exit, fixed thresholds << 1 | peak RSS | page bytes | threads | gap | mappings | mapping … | runs | run …
 //! caches, complete << 63 | cached blocks | tables | zeros in huge pages | address, size … | start, end … | kind, start, end, used …
 //! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
 //! gap, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
@@ -21,9 +21,10 @@ const COUNT_MOST: u64 = 1 << COUNT_BITS;
 impl Reading {
     /// As words: 8 bytes a run of pages.
     pub fn to_words(&self) -> Vec<u64> {
-        let Footprint { ms, is_at_exit, fixes_thresholds, peak_rss, page_bytes, gap, mappings, .. } = &self.footprint;
+        let Footprint { ms, is_at_exit, fixes_thresholds, peak_rss, page_bytes, threads, gap, mappings, .. } =
+            &self.footprint;
         let flags = u64::from(*is_at_exit) | u64::from(*fixes_thresholds) << 1;
-        let mut words = vec![self.number, *ms, flags, *peak_rss, u64::from(*page_bytes)];
+        let mut words = vec![self.number, *ms, flags, *peak_rss, u64::from(*page_bytes), *threads];
         put_text(&mut words, gap.as_deref().unwrap_or_default());
         words.push(mappings.len() as u64);
         for mapping in mappings {
@@ -67,6 +68,7 @@ impl Reading {
             fixes_thresholds: flags & 2 != 0,
             peak_rss: take(&mut rest)?,
             page_bytes: u32::try_from(take(&mut rest)?).ok().filter(|bytes| bytes.is_power_of_two())?,
+            threads: take(&mut rest)?,
             gap: Some(take_text(&mut rest)?).filter(|gap| !gap.is_empty()),
             ..Footprint::default()
         };

@@ -1,8 +1,8 @@
 //! What the kernel accounts for of one process, and where its blocks lay then.
 
 use crate::accounts::Ledger;
-use crate::footprint::{Packed, PeakTracker, Reading, Series, is_higher};
-use mallow_profile::{Block, Footprint, HeapMap, PeakRss, PlacedBlock, RecentLive, RssPoint};
+use crate::footprint::{Packed, PeakTracker, Reading, Series, is_higher, live_resident};
+use mallow_profile::{Footprint, HeapMap, PeakRss, PlacedBlock, RecentLive, RssPoint};
 use std::collections::VecDeque;
 
 /// Words of one reading.
@@ -64,16 +64,13 @@ impl Memory {
         Reading::of_words(process, &words).map(Some).ok_or(())
     }
 
-    /// A reading of the process, when these blocks were live.
-    pub fn read(&mut self, reading: Reading, blocks: impl Iterator<Item = (u64, Block)>) {
+    /// A reading of the process that has had its look ([`Self::pass`]), and the blocks that lay there.
+    pub fn read(&mut self, reading: Reading, blocks: Vec<PlacedBlock>) {
         let Reading { mut footprint, pages, caches, tables, heaps, huge_zeros, .. } = reading;
-        let place = |(address, block): (u64, Block)| PlacedBlock { address, size: block.size, site: block.site };
-        let map =
-            HeapMap { pages, caches, tables, heaps: Some(heaps), huge_zeros, blocks: blocks.map(place).collect() };
+        let map = HeapMap { pages, caches, tables, heaps: Some(heaps), huge_zeros, blocks };
         footprint.live_blocks = map.blocks.len() as u64;
         footprint.live_bytes = map.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
         footprint.recent_live = self.recent_live(footprint.ms);
-        self.look_of(&footprint, footprint.live_bytes);
         let kept = Kept { footprint, map };
         let highest = self.highest.as_ref().map(|highest| &highest.footprint);
         let is_better = |highest: &Footprint| {
@@ -87,7 +84,7 @@ impl Memory {
         }
     }
 
-    /// A reading that another one has taken the place of: its totals alone count.
+    /// The totals of a reading.
     pub fn pass(&mut self, reading: &Reading, live_bytes: u64) {
         self.look_of(&reading.footprint, live_bytes);
     }
@@ -142,6 +139,7 @@ impl Memory {
             if let Err(what) = map.check(&footprint, &ledger.sites) {
                 footprint.gap.get_or_insert_with(|| what.to_owned());
             }
+            footprint.live_resident = live_resident(&footprint, &map);
             Packed::new(footprint, &map)
         };
         (highest.into_iter().chain(last).map(close).collect(), self.series.into_points())
@@ -162,8 +160,8 @@ mod tests {
             let mapping =
                 Mapping { start: 4096, end: 1 << 40, kind, flags, name: String::new(), sizes, has_pages: true };
             let footprint = Footprint { ms, totals: sizes, mappings: vec![mapping], ..Footprint::default() };
-            let block = Block { sequence: 0, site: 0, size: live_bytes, ms, thread: 0 };
-            memory.read(Reading { footprint, ..Reading::default() }, std::iter::once((4096, block)));
+            let block = PlacedBlock { address: 4096, size: live_bytes, site: 0 };
+            memory.read(Reading { footprint, ..Reading::default() }, vec![block]);
         }
         memory.highest.expect("one was read").footprint.ms
     }

@@ -14,6 +14,7 @@ mod order;
 mod process;
 mod ring;
 mod scans;
+mod window;
 
 use crate::accounts::{EventSink, Options};
 use crate::chunk::{Chunk, ProcessStart};
@@ -117,8 +118,8 @@ impl<S: EventSink> Replay<S> {
                 }
                 None => self.shared.damaged += 1,
             },
-            Chunk::Words { process, ring, words } => match self.processes.get_mut(*process as usize) {
-                Some(process) => process.push(&mut self.shared, *ring, words),
+            Chunk::Words { process, ring, end, words } => match self.processes.get_mut(*process as usize) {
+                Some(process) => process.push(&mut self.shared, *ring, words, *end),
                 None => self.shared.damaged += 1,
             },
             Chunk::Round { ms: _ } => {
@@ -128,6 +129,7 @@ impl<S: EventSink> Replay<S> {
             }
             // Whoever can read its memory asks for its blocks.
             Chunk::Exit { .. } => {}
+            Chunk::Reading { process, number, is_end, heads } => self.reads(*process, *number, *is_end, heads),
             Chunk::Memory { process, is_last, words } => self.memory(*process, *is_last, words),
             Chunk::SizeClasses { process, usable } => match self.processes.get((*process) as usize) {
                 Some(_) if usable.is_sorted_by(|a, b| a < b) => {
@@ -153,6 +155,17 @@ impl<S: EventSink> Replay<S> {
         self.settle()
     }
 
+    /// A reading of a process's memory begins, or ends.
+    fn reads(&mut self, process: u32, number: u64, is_end: bool, heads: &[u64]) {
+        let may_be_kept = self.queue.as_ref().is_none_or(|queue| queue.may_be_kept(process, number));
+        match self.processes.get_mut(process as usize) {
+            Some(process) if is_end => process.reading_ends(number, heads),
+            Some(process) if may_be_kept => process.reading_begins(number, heads),
+            Some(_) => {}
+            None => self.shared.damaged += 1,
+        }
+    }
+
     fn memory(&mut self, number: u32, is_last: bool, words: &[u64]) {
         let live_bytes = self.shared.ledger.live_bytes_of(number);
         let Some(process) = self.processes.get_mut(number as usize) else {
@@ -161,8 +174,12 @@ impl<S: EventSink> Replay<S> {
         };
         let is_kept = |reading: &Reading| self.queue.as_ref().is_none_or(|queue| queue.is_kept(number, reading.number));
         match process.memory.part(number, is_last, words) {
-            Ok(Some(reading)) if is_kept(&reading) => process.place(reading),
-            Ok(Some(reading)) => process.memory.pass(&reading, live_bytes),
+            Ok(Some(reading)) => {
+                process.memory.pass(&reading, live_bytes);
+                if is_kept(&reading) {
+                    process.place(reading);
+                }
+            }
             Ok(None) => {}
             Err(()) => self.shared.damaged += 1,
         }

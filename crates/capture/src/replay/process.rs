@@ -4,13 +4,14 @@ use super::memory::Memory;
 use super::order::{self, Planner};
 use super::ring::{NO_SITE, Ring, StackDefinition, Transit};
 use super::scans;
+use super::window::Window;
 use crate::accounts::addresses::{AddressMap, Interner};
 use crate::accounts::{EventSink, Ledger, Live};
 use crate::courtesy::Courtesy;
 use crate::footprint::Reading;
 use crate::scan::{Failure, Found, LiveBlock};
 use crate::wire::record::{self, Record, What};
-use mallow_profile::{Block, Call, Event, Footprint, Moment, ProcessId, RssSeries, Scan};
+use mallow_profile::{Block, Call, Event, Footprint, Moment, PlacedBlock, ProcessId, RssSeries, Scan};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -93,6 +94,8 @@ pub struct Process {
     scan: Option<Result<Found, Failure>>,
     /// What the kernel accounts for of it.
     pub memory: Memory,
+    /// The reading of its memory that is being placed.
+    window: Option<Window>,
 }
 
 impl Process {
@@ -102,7 +105,7 @@ impl Process {
     }
 
     /// Takes words of a ring.
-    pub fn push<S>(&mut self, shared: &mut Shared<S>, ring: u32, words: &[u64]) {
+    pub fn push<S>(&mut self, shared: &mut Shared<S>, ring: u32, words: &[u64], end: u64) {
         let known = self.rings.len();
         if self.ended || (known >= order::RINGS && !self.ring_index.contains_key(&ring)) {
             shared.damaged += 1;
@@ -110,11 +113,11 @@ impl Process {
         }
         let index = *self.ring_index.entry(ring).or_insert(known);
         if index == known {
-            self.rings.push(Ring::default());
+            self.rings.push(Ring::new(ring));
         }
         let sound = record::sound(words);
         shared.damaged += u64::from(sound < words.len());
-        self.rings[index].push(&words[..sound]);
+        self.rings[index].push(&words[..sound], end);
     }
 
     /// A round is over: the records that are two rounds old are replayed now, because all that they depend on is here, and
@@ -122,6 +125,8 @@ impl Process {
     pub fn round<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         self.replay_due(shared);
         self.rings.iter_mut().for_each(Ring::age);
+        let is_over = self.window.as_mut().is_some_and(Window::age);
+        self.settle_window(is_over);
     }
 
     /// Its live blocks, for a scan at its exit.
@@ -130,13 +135,65 @@ impl Process {
         self.live.iter().map(block).collect()
     }
 
-    /// Its memory was read: the blocks that are live now lay there.
+    /// A reading of its memory begins when its rings are written so far. What was read before is placed now.
+    pub fn reading_begins(&mut self, number: u64, heads: &[u64]) {
+        self.settle_window(true);
+        self.window = Some(Window::new(number, heads));
+        self.settle_window(false);
+    }
+
+    /// That reading has ended.
+    pub fn reading_ends(&mut self, number: u64, heads: &[u64]) {
+        if let Some(window) = self.window.as_mut().filter(|window| window.number == number) {
+            window.ends(heads);
+        }
+    }
+
+    /// Its memory was read. Of a process that waits at its exit, the blocks that are live now lay there.
     pub fn place(&mut self, reading: Reading) {
-        let in_transit = self.rings.iter().filter_map(|ring| {
-            let transit = ring.transit.as_ref()?;
-            Some((transit.address, transit.block?))
-        });
-        self.memory.read(reading, self.live.iter().chain(in_transit));
+        match &mut self.window {
+            Some(window) if window.number == reading.number => {
+                window.reading = Some(reading);
+                self.settle_window(false);
+            }
+            _ => {
+                self.settle_window(true);
+                let blocks = self.placed();
+                self.memory.read(reading, blocks);
+            }
+        }
+    }
+
+    /// Where its blocks lie.
+    fn placed(&self) -> Vec<PlacedBlock> {
+        self.live.iter().chain(self.in_transit()).map(placed).collect()
+    }
+
+    /// Blocks whose realloc is under way, by their old addresses.
+    fn in_transit(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
+        self.rings
+            .iter()
+            .filter_map(|ring| ring.transit.as_ref().and_then(|transit| Some((transit.address, transit.block?))))
+    }
+
+    /// Places the blocks of a reading, where the replay has come so far. `is_last`: more does not come.
+    fn settle_window(&mut self, is_last: bool) {
+        let Some(mut window) = self.window.take() else { return };
+        if window.begins(&self.rings) || is_last && window.reading.is_some() && window.lacks_blocks() {
+            window.place(self.placed(), self.in_transit().map(placed));
+        }
+        let is_over = is_last || window.is_over(&self.rings);
+        match window.reading.take() {
+            Some(reading) if is_over => {
+                let blocks = window.blocks(&reading);
+                self.memory.read(reading, blocks);
+            }
+            None if is_last => {}
+            reading => {
+                window.reading = reading;
+                self.window = Some(window);
+            }
+        }
     }
 
     /// The highest RSS of its whole life. It may have ended before.
@@ -165,6 +222,7 @@ impl Process {
             self.rings.iter_mut().for_each(Ring::age);
         }
         self.replay_due(shared);
+        self.settle_window(true);
         self.settle_disorder(shared);
         let is_forked = shared.ledger.processes[self.number as usize].forked;
         let none = match shared.unscanned {
@@ -219,6 +277,21 @@ impl Process {
     /// needs. That of live blocks and of sites is larger than what a processor has near, and waiting for it was most of
     /// the time that a replay took.
     fn replay<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
+        let mut left = words;
+        while let Some(window) = self.window.as_mut().filter(|_| left > 0) {
+            let (part, stops) = window.part(&self.rings[index], left);
+            self.replay_part(shared, index, part);
+            left -= part;
+            if stops {
+                self.settle_window(false);
+            }
+        }
+        if left > 0 {
+            self.replay_part(shared, index, left);
+        }
+    }
+
+    fn replay_part<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
         let (all, start) = self.rings[index].take();
         let mut rest = &all[start..start + words];
         let mut few = [Record::ReallocFailed; TOGETHER];
@@ -266,11 +339,13 @@ impl Process {
                 let at = self.moment(shared, index);
                 let block = shared.ledger.allocate(at, call);
                 shared.sink.event(at, Event::Allocate(call));
+                self.note(address, Some(&block));
                 self.own(shared, at, address, block);
             }
             Record::Free { address } => {
                 let at = self.moment(shared, index);
                 let block = self.take(address);
+                self.note(address, block.as_ref());
                 shared.ledger.free(at, block.as_ref());
                 shared.sink.event(at, Event::Free(block));
             }
@@ -286,6 +361,7 @@ impl Process {
             Record::ReallocBegin { address } => {
                 self.conclude(shared, index);
                 let block = self.take(address);
+                self.note(address, block.as_ref());
                 self.rings[index].transit = Some(Transit { address, block });
             }
             Record::Alloc { address, what, family, realloc: _ } => {
@@ -298,6 +374,7 @@ impl Process {
                 let moved = from != address;
                 let block = shared.ledger.reallocate(at, old.as_ref(), call, moved);
                 shared.sink.event(at, Event::Reallocate { call, old, moved });
+                self.note(address, Some(&block));
                 self.own(shared, at, address, block);
             }
             Record::ReallocFreed => {
@@ -333,6 +410,14 @@ impl Process {
                 shared.sink.event(at, Event::Region { number, end, this_thread });
             }
             Record::Stack { .. } | Record::Time { .. } | Record::Order { .. } | Record::Free { .. } => {}
+        }
+    }
+
+    /// For a reading that is being placed.
+    #[inline]
+    fn note(&mut self, address: u64, block: Option<&Block>) {
+        if let (Some(window), Some(block)) = (&mut self.window, block) {
+            window.note(address, block);
         }
     }
 
@@ -478,6 +563,10 @@ impl Process {
             ring.stacks.push(StackDefinition { stack, site: NO_SITE });
         }
     }
+}
+
+fn placed((address, block): (u64, Block)) -> PlacedBlock {
+    PlacedBlock { address, size: block.size, site: block.site }
 }
 
 fn site_of(sites: &mut FxHashMap<StackId, u32>, ledger: &mut Ledger, process: u32, stack: StackId) -> u32 {

@@ -1,5 +1,6 @@
 //! One ring: words that wait for their turn, and what records refer to.
 
+use crate::wire::record;
 use mallow_profile::Block;
 use mallow_profile::{StackId, Stacks};
 
@@ -27,6 +28,10 @@ pub struct Transit {
 /// See the module's text.
 #[derive(Debug)]
 pub struct Ring {
+    /// Its number in the process.
+    pub number: u32,
+    /// Position in the ring after the last of the waiting words.
+    end: u64,
     words: Vec<u64>,
     start: usize,
     due: usize,
@@ -52,6 +57,8 @@ pub struct Ring {
 impl Default for Ring {
     fn default() -> Self {
         Self {
+            number: 0,
+            end: 0,
             words: Vec::new(),
             start: 0,
             due: 0,
@@ -72,8 +79,14 @@ impl Default for Ring {
 const COMPACT: usize = 1 << 12;
 
 impl Ring {
-    /// Adds words of this round: whole records that make sense.
-    pub fn push(&mut self, words: &[u64]) {
+    /// Number `number` of its process, without words.
+    pub fn new(number: u32) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// Adds words of this round: whole records that make sense, which end at this position.
+    pub fn push(&mut self, words: &[u64], end: u64) {
+        self.end = end;
         if self.start == self.words.len() || (self.start >= COMPACT && self.start * 2 >= self.words.len()) {
             self.words.drain(..self.start);
             self.aged -= self.start;
@@ -86,6 +99,24 @@ impl Ring {
     /// All that waits.
     pub fn waiting(&self) -> &[u64] {
         &self.words[self.start..]
+    }
+
+    /// How many waiting words come before a position of the ring; None: such words are yet to come. Where the ring's end lies between,
+    /// what closes it there counts as well, so that it may be some words too few.
+    pub fn words_to(&self, position: u64) -> Option<usize> {
+        let after = self.end.checked_sub(position)?;
+        Some(self.waiting().len().saturating_sub(usize::try_from(after).unwrap_or(usize::MAX)))
+    }
+
+    /// The least number of whole records that has so many words: in words.
+    pub fn whole_records(&self, words: usize) -> usize {
+        let mut count = 0;
+        while count < words
+            && let Some((_, length)) = record::decode(&self.waiting()[count..])
+        {
+            count += length;
+        }
+        count.max(words)
     }
 
     /// How many of the waiting words are two rounds old: what they depend on is aged, and so is all that other rings wrote

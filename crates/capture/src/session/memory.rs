@@ -19,6 +19,8 @@ const TOGETHER: usize = 64;
 /// A point of a process's RSS is noted if RSS or its maximum differs by this part from the last one, or after this time.
 const POINT_STEP: u64 = 100;
 const POINT_MS: u64 = 100;
+/// How often the memory of a process that runs is read at the most, until its sizes and its pages agree. Each costs as much as the first one.
+const ATTEMPTS: usize = 2;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
@@ -136,11 +138,11 @@ impl Reader<'_> {
     }
 
     fn read(&mut self, process: u32, source: &ProcessFile, look: Look, is_at_exit: bool) -> Result<(), Failure> {
-        let (now, ms) = (self.run.began().elapsed(), self.run.elapsed_ms());
+        let now = self.run.began().elapsed();
         let directory = self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let known = self.known.get_mut(&process).ok_or(Failure::Gone)?;
-        let before = used();
-        let read = Reading::of(&Subject {
+        let (before, number) = (used(), known.readings + 1);
+        let subject = Subject {
             pid: known.pid,
             process,
             directory: &directory,
@@ -148,7 +150,24 @@ impl Reader<'_> {
             sampled: &[],
             has_older_blocks: source.has_older_blocks(),
             is_at_exit,
-        });
+        };
+        // One that waits changes nothing.
+        let attempts = if is_at_exit { 1 } else { ATTEMPTS };
+        let moment = |is_end| {
+            let heads = (0..source.threads()).map(|ring| source.head(ring)).collect();
+            Finding::Moment { process, number, is_end, heads }
+        };
+        let (mut read, mut ms) = (Err(Failure::Gone), 0);
+        for _ in 0..attempts {
+            ms = self.run.elapsed_ms();
+            if !is_at_exit {
+                self.queue.put([moment(false)]);
+            }
+            read = Reading::of(&subject);
+            if read.as_ref().is_ok_and(Reading::is_settled) {
+                break;
+            }
+        }
         // A failure costs as much as what it failed at.
         let rss = read.as_ref().map_or(0, |reading| reading.footprint.totals.rss);
         known.schedule.read(now, Look { rss, ..look }, used().saturating_sub(before));
@@ -158,7 +177,7 @@ impl Reader<'_> {
         if !source.alive() || !still_waits {
             return Err(Failure::Gone);
         }
-        known.readings += 1;
+        known.readings = number;
         (reading.number, reading.footprint.ms) = (known.readings, ms);
         let (totals, peak) = (reading.footprint.totals, reading.footprint.peak_rss);
         known.point = Some((ms, Resident { rss: totals.rss, peak }));
@@ -166,7 +185,9 @@ impl Reader<'_> {
         let is_highest = !is_at_exit && known.highest.is_none_or(|highest| is_higher(&totals, &highest));
         known.highest = if is_highest { Some(totals) } else { known.highest };
         self.queue.keep(process, reading.number, is_highest);
-        self.queue.put([Finding::Reading { process, words: reading.to_words() }]);
+        let words = reading.to_words();
+        let ended = (!is_at_exit).then(|| moment(true));
+        self.queue.put(ended.into_iter().chain([Finding::Reading { process, words }]));
         Ok(())
     }
 }

@@ -129,6 +129,7 @@ fn note(
         Chunk::Exit { .. }
         | Chunk::ThreadName { .. }
         | Chunk::Memory { .. }
+        | Chunk::Reading { .. }
         | Chunk::SizeClasses { .. }
         | Chunk::Rss { .. }
         | Chunk::FinalRss { .. } => {}
@@ -154,7 +155,7 @@ fn read<S: EventSink>(source: &ProcessFile, known: &Known, replay: &mut Replay<S
         if head > from && head - from <= source.ring_words(ring) {
             words.clear();
             source.read_ring(ring, from, head, &mut words);
-            let _ = replay.feed(&Chunk::Words { process: known.number, ring, words: &words });
+            let _ = replay.feed(&Chunk::Words { process: known.number, ring, end: head, words: &words });
         }
     }
 }

@@ -289,27 +289,64 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
             (format!("the kernel's maximum{whose}{before}; {read}"), "that")
         }
     };
-    // What was never touched is live, and in no memory.
-    let is_part = highest.recorded_live_bytes <= highest.rss;
-    let share = percent(highest.recorded_live_bytes, highest.rss);
-    let live = size(highest.recorded_live_bytes);
+    let own = highest.mallow_bytes.filter(|&own| own > 0);
+    let own = own.map(|own| format!("; {} of {of} Mallow's own", size(own))).unwrap_or_default();
     if in_one_row {
-        let live = match highest.older_blocks {
-            None if is_part => format!("{live} of {of} live heap, {share}"),
-            None => format!("live heap was {live}, not all of it in memory"),
-            Some(older) => format!("{live} of {of} live heap {}, older blocks are not known", since(older)),
-        };
-        row("highest RSS", String::new(), peak, format!("{when}; {live}"));
+        row("highest RSS", String::new(), peak, format!("{when}; {}{own}", live_heap(highest, of, look)));
         return;
     }
-    row("highest RSS", String::new(), peak, when);
-    let live = match highest.older_blocks {
-        None if is_part => format!("{share} of RSS then"),
-        None => "not all of it in memory".to_owned(),
-        Some(older) => format!("allocated {}; older blocks are not known", since(older)),
-    };
+    row("highest RSS", String::new(), peak, format!("{when}{own}"));
     let blocks = highest.live.map(count).unwrap_or_default();
-    row("live then", blocks, highest.recorded_live_bytes, live);
+    row("live then", blocks, highest.recorded_live_bytes, live_then(highest, look));
+}
+
+/// What of RSS was live heap, as a remark on RSS. What was never touched is live, and in no memory.
+fn live_heap(highest: &HighestRss, of: &str, look: &Look) -> String {
+    let live = bytes(highest.recorded_live_bytes, look.exact);
+    let known = highest.older_blocks.map(since).map(|since| format!(" {since}")).unwrap_or_default();
+    let unknown = if known.is_empty() { "" } else { ", older blocks are not known" };
+    match highest.live_resident_bytes {
+        Some(resident) => {
+            let size = bytes(resident, look.exact);
+            // Of what is not known in full, a share says nothing.
+            let share = match highest.older_blocks {
+                None => format!(", {}", percent(resident, highest.rss)),
+                Some(_) => String::new(),
+            };
+            let absent = absent(highest, look).map(|absent| format!("; {absent} more of live heap not in memory"));
+            format!("{size} of {of} live heap{known}{share}{unknown}{}", absent.unwrap_or_default())
+        }
+        None if highest.recorded_live_bytes > highest.rss => {
+            format!("live heap{known} was {live}, not all of it in memory{unknown}")
+        }
+        None => format!("live heap{known} was {live}, how much of it in memory is not known{unknown}"),
+    }
+}
+
+/// The same in a row of live bytes.
+fn live_then(highest: &HighestRss, look: &Look) -> String {
+    let known = highest.older_blocks.map(since).map(|since| format!("allocated {since}; ")).unwrap_or_default();
+    let unknown = if known.is_empty() { "" } else { "; older blocks are not known" };
+    let of_rss = match (highest.live_resident_bytes, absent(highest, look)) {
+        (Some(resident), _) if highest.older_blocks.is_some() => {
+            format!("{} of it in memory", bytes(resident, look.exact))
+        }
+        (Some(resident), None) => format!("{} of RSS then", percent(resident, highest.rss)),
+        (Some(resident), Some(_)) => {
+            let size = bytes(resident, look.exact);
+            format!("{size} of it in memory, {} of RSS then", percent(resident, highest.rss))
+        }
+        (None, _) if highest.recorded_live_bytes > highest.rss => "not all of it in memory".to_owned(),
+        (None, _) => "how much of it in memory is not known".to_owned(),
+    };
+    format!("{known}{of_rss}{unknown}")
+}
+
+/// Live bytes in no memory; None: there are none that a reader sees.
+fn absent(highest: &HighestRss, look: &Look) -> Option<String> {
+    let (live, resident) = (highest.recorded_live_bytes, highest.live_resident_bytes?);
+    let is_seen = bytes(resident, look.exact) != bytes(live, look.exact);
+    (is_seen && resident < live).then(|| bytes(live - resident, look.exact))
 }
 
 /// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most live bytes.

@@ -281,7 +281,7 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
         }
         RemedyKind::MmapThreshold => Line::new().strong(setting).plain(": gives large blocks back when they are freed"),
         RemedyKind::BackgroundThread => {
-            Line::new().strong(setting).plain(": gives them back over 10 s, of an idle program as well")
+            Line::new().strong(setting).plain(": gives them back within 20 s, of an idle program as well")
         }
         RemedyKind::ThreadStacks => {
             let name = if setting.is_empty() { "stacks of 256 kB" } else { setting };
@@ -357,10 +357,18 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
             Line::new().faint(used.unwrap_or_default())
         }
         (None, PartKind::Stacks) => {
-            let stacks = account.thread_stacks.filter(|stacks| stacks.stacks > 0).map(|stacks| {
+            let stacks = account.thread_stacks.map(|stacks| {
                 let (resident, reserved) =
                     (bytes(stacks.resident_bytes, look.exact), bytes(stacks.reserved_bytes, look.exact));
-                format!("{} beside the first thread's: {resident} of {reserved}", of(stacks.stacks, "stack"))
+                let whose = match (stacks.stacks, stacks.ended) {
+                    (0, 0) => return String::new(),
+                    (0, ended) => format!("{} of ended threads beside the first thread's", of(ended, "stack")),
+                    (own, 0) => format!("{} beside the first thread's", of(own, "stack")),
+                    (own, ended) => {
+                        format!("{} beside the first thread's, {ended} more of ended threads", of(own, "stack"))
+                    }
+                };
+                format!("{whose}: {resident} of {reserved}")
             });
             Line::new().faint(stacks.unwrap_or_default())
         }
@@ -490,7 +498,7 @@ fn freed(before: &FreedBefore, account: &RssAccount) -> String {
     let (freed, live) = (bytes(before.freed_bytes, false), bytes(before.live_bytes, false));
     let what = format!("In the {ago} before this moment, {freed} of {live} of live blocks were freed");
     match account.is_at_exit {
-        true => format!("{what}, as at a program's exit: no remedy lowers the RSS from before that."),
+        true => format!("{what}: giving back what they left lowers RSS in that time alone."),
         false => format!("{what}."),
     }
 }

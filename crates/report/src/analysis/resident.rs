@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use mallow_profile::{Footprint, Profile, RssSeries};
+use mallow_profile::{Footprint, MappingKind, Profile, RssSeries};
 use serde::Serialize;
 
 use super::rss::{KernelPeak, OlderBlocks};
@@ -34,6 +34,11 @@ pub struct HighestRss {
     pub live_bytes: Option<u64>,
     /// Requested bytes of those that were allocated while the process was recorded.
     pub recorded_live_bytes: u64,
+    /// What of these is in memory then: a block is live before its pages are touched, and while they are in swap. Null where pages were not
+    /// read.
+    pub live_resident_bytes: Option<u64>,
+    /// What of `rss` is Mallow's own: rings, tables, its library; null where its mappings could not be read.
+    pub mallow_bytes: Option<u64>,
     /// Why there may be others; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
     /// How many processes were read.
@@ -70,9 +75,16 @@ fn highest_of(profile: &Profile, footprint: &Footprint) -> Option<HighestRss> {
         live: older_blocks.is_none().then_some(footprint.live_blocks),
         live_bytes: older_blocks.is_none().then_some(footprint.live_bytes),
         recorded_live_bytes: footprint.live_bytes,
+        live_resident_bytes: footprint.live_resident,
+        mallow_bytes: Some(mallow_bytes(footprint)),
         older_blocks,
         processes: 1,
     })
+}
+
+fn mallow_bytes(footprint: &Footprint) -> u64 {
+    let own = footprint.mappings.iter().filter(|mapping| mapping.kind == MappingKind::Mallow);
+    own.fold(0, |sum: u64, mapping| sum.saturating_add(mapping.sizes.rss))
 }
 
 fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
@@ -91,6 +103,8 @@ fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
         live: None,
         live_bytes: older_blocks.is_none().then_some(point.live_bytes),
         recorded_live_bytes: point.live_bytes,
+        live_resident_bytes: None,
+        mallow_bytes: None,
         older_blocks,
         processes: 1,
     })

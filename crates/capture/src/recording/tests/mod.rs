@@ -359,7 +359,7 @@ fn the_replay_outlives_its_sink() {
     let mut replay = Replay::new(options(), Broken(0));
     process(&mut replay, 0);
     let tape = Tape::default().alloc(0, 16, 1, 0);
-    let error = replay.feed(&Chunk::Words { process: 0, ring: 0, words: &tape.0 }).unwrap_err();
+    let error = replay.feed(&Chunk::Words { process: 0, ring: 0, end: 0, words: &tape.0 }).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     round(&mut replay, 1);
     round(&mut replay, 2);

@@ -4,6 +4,7 @@ mod basics;
 mod patterns;
 pub mod simulator;
 mod threads;
+mod windows;
 
 pub use super::{End, Replay};
 pub use crate::accounts::{EventSink, Ledger, Options};
@@ -133,7 +134,7 @@ pub fn module<S: EventSink>(
 }
 
 pub fn words<S: EventSink>(replay: &mut Replay<S>, process: u32, ring: u32, tape: Tape) {
-    replay.feed(&Chunk::Words { process, ring, words: &tape.0 }).unwrap();
+    replay.feed(&Chunk::Words { process, ring, end: 0, words: &tape.0 }).unwrap();
 }
 
 pub fn round<S: EventSink>(replay: &mut Replay<S>, ms: u64) {

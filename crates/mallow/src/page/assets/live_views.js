@@ -40,6 +40,12 @@ export class LivePlaceView {
   }
 }
 
+// Live heap is an estimate, and so is what is left without it.
+function within({ bytes, low, high }) {
+  if (low === null || high === null) return `roughly ${formatBytes(bytes)}`;
+  return low === high ? formatBytes(bytes) : `${formatBytes(bytes)} (${formatBytes(low)} to ${formatBytes(high)})`;
+}
+
 const PARTS = { live_heap: "live heap", other_anonymous: "free or mapped by the program", anonymous: "heap or mapped by the program", stacks: "stacks", files: "files", shared: "shared memory", mallow: "Mallow's own" };
 
 export class LiveMemoryView {
@@ -64,7 +70,7 @@ export class LiveMemoryView {
       element("table", { class: "parts", id: "memory-table" }, element("thead", {}, element("tr", {}, ["", "Part", "Bytes", "Share", "Since the watching began"].map((t) => element("th", { scope: "col" }, t)))),
         element("tbody", {}, parts.map((part, at) => element("tr", { "data-part": part.part, class: part.part === memory.grows ? "strong" : null },
           element("td", {}, element("i", { class: "swatch", style: { background: partColour(at) } })), element("th", { scope: "row" }, PARTS[part.part] ?? part.part),
-          element("td", { class: "number right" }, formatBytes(part.bytes)), element("td", { class: "number right quiet" }, formatShare(part.bytes, memory.rss)),
+          element("td", { class: "number right" }, within(part)), element("td", { class: "number right quiet" }, formatShare(part.bytes, memory.rss)),
           element("td", { class: "number right" }, signed(part.grown_bytes)))))),
       element("p", { class: "quiet" }, "Sampling does not see pages: which functions keep them, mallow rss shows of a recording."));
   }

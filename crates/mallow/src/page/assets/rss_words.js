@@ -10,7 +10,7 @@ const PARTS = {
 };
 const REMEDIES = {
   malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back", decay: ": gives free pages back",
-  mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives them back over 10 s, of an idle program as well",
+  mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives them back within 20 s, of an idle program as well",
   thread_caches: ": threads keep no freed blocks, and malloc takes more time",
   numpy_huge_pages: ": arrays take the pages that are touched",
 };
@@ -49,9 +49,12 @@ export function usedWords(part, answer) {
     return `${printable(part.mapping.split("/").pop())} ${formatShare(part.file_bytes, Math.abs(part.bytes))}${bss}`;
   }
   if (part.part === "pymalloc" && part.used_bytes !== null) return `${formatBytes(part.used_bytes)} of it in use`;
-  const { stacks = 0, resident_bytes: resident, reserved_bytes: reserved } = answer.thread_stacks ?? {};
-  if (part.part !== "stacks" || stacks === 0) return "";
-  return `${stacks} stack${stacks === 1 ? "" : "s"} beside the first thread's: ${formatBytes(resident)} of ${formatBytes(reserved)}`;
+  const { stacks = 0, ended = 0, resident_bytes: resident, reserved_bytes: reserved } = answer.thread_stacks ?? {};
+  if (part.part !== "stacks" || stacks + ended === 0) return "";
+  const first = stacks || ended;
+  const of = stacks === 0 ? " of ended threads" : "";
+  const more = stacks > 0 && ended > 0 ? `, ${ended} more of ended threads` : "";
+  return `${first} stack${first === 1 ? "" : "s"}${of} beside the first thread's${more}: ${formatBytes(resident)} of ${formatBytes(reserved)}`;
 }
 
 // Mappings without a live block: allocators other than glibc keep what is freed there.
@@ -104,7 +107,7 @@ export function limitWords({ freed_before: freed, busier, live_bytes: live, is_a
   }
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
-    all.push(isAtExit ? `${what}, as at a program's exit: no remedy lowers the RSS from before that.` : `${what}.`);
+    all.push(isAtExit ? `${what}: giving back what they left lowers RSS in that time alone.` : `${what}.`);
   }
   if (busier) {
     const more = `${formatBytes(busier.live_bytes)} were live, ${formatBytes(busier.live_bytes - live)} more than at this moment`;

@@ -136,7 +136,10 @@ pub fn report() -> Watched {
 
 /// 1.6 GB; what is free or mapped by the program grew.
 fn memory() -> WatchedMemory {
-    let row = |(part, bytes, grown_bytes)| MemoryPartRow { part, bytes, grown_bytes };
+    let row = |(part, bytes, grown_bytes)| {
+        let (low, high) = (Some(bytes), Some(bytes));
+        MemoryPartRow { part, bytes, low, high, grown_bytes }
+    };
     let parts = [(MemoryPart::LiveHeap, 1_300_000_000, 9), (MemoryPart::OtherAnonymous, 300_000_000, 120_000_000)];
     let grows = Some(MemoryPart::OtherAnonymous);
     let (rss, pss) = (1_600_000_000, 1_600_000_000);
@@ -146,6 +149,8 @@ fn memory() -> WatchedMemory {
         swap: 0,
         gap: Some(300_000_000),
         gap_is_least: false,
+        gap_low: Some(300_000_000),
+        gap_high: Some(300_000_000),
         older_blocks: None,
         parts: parts.map(row).to_vec(),
         grows,

@@ -56,7 +56,7 @@ impl MemoryHistory {
             Some(_) => Some(OlderBlocks::Attached),
             None => self.was_unsampled.then_some(OlderBlocks::Unsampled),
         };
-        Some(watched_memory(&footprints, live_bytes, older_blocks, &before))
+        Some(watched_memory(&footprints, &report.live_bytes, older_blocks, &before))
     }
 
     /// The account for the live view, which is drawn more often than memory should be read.

@@ -203,11 +203,13 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     };
     let gap = format!("{}{swap}{whose}; {}", size(memory.rss), heap_of(memory, report, look));
     let parts = memory.parts.iter().filter(|row| row.bytes > 0);
-    let parts: Vec<String> = parts.map(|row| format!("{} {}", size(row.bytes), part(row.part))).collect();
+    let parts: Vec<String> =
+        parts.map(|row| format!("{} {}", within(row.bytes, row.low, row.high, look), part(row.part))).collect();
     let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
     if let Some(row) = memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
         let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
-        lines.push(("", format!("{} grew most: {grown} since the first reading", part(row.part))));
+        let by = if row.low == row.high { "" } else { ", by estimates" };
+        lines.push(("", format!("{} grew most: {grown} since the first reading{by}", part(row.part))));
     }
     let free = memory.parts.iter().find(|row| row.part == MemoryPart::OtherAnonymous).map_or(0, |row| row.bytes);
     // Objects of an allocator that is not sampled lie there, and nothing need be free.
@@ -227,7 +229,9 @@ fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
         (Some(gap), _) if memory.gap_is_least => {
             format!("at least {} of it is not live heap: more is live than in memory, untouched or in swap", size(gap))
         }
-        (Some(gap), _) => format!("{} of it is not live heap", size(gap)),
+        (Some(gap), _) => {
+            format!("{} of it is not live heap", within(gap, memory.gap_low, memory.gap_high, look))
+        }
         (None, older) => {
             let since = older.map(since).unwrap_or_default();
             let live = size(report.live_bytes.value.max(0.0) as u64);
@@ -244,8 +248,11 @@ pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     let gap = match memory.gap {
         Some(gap) => {
-            let least = if memory.gap_is_least { "at least " } else { "" };
-            format!("{}, {least}{} of it not live", size(memory.rss), size(gap))
+            let gap = match memory.gap_is_least {
+                true => format!("at least {}", size(gap)),
+                false => within(gap, memory.gap_low, memory.gap_high, look),
+            };
+            format!("{}, {gap} of it not live", size(memory.rss))
         }
         None => format!("{}, {UNKNOWN}", size(memory.rss)),
     };
@@ -255,6 +262,18 @@ pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
             format!("{gap}; {} +{grown}", part(row.part))
         }
         None => gap,
+    }
+}
+
+/// Bytes with the interval that they lie in, where they are an estimate.
+fn within(size: u64, low: Option<u64>, high: Option<u64>, look: &Look) -> String {
+    match low.zip(high) {
+        Some((low, high)) => {
+            let limits = (Some(low as f64), Some(high as f64));
+            let estimate = Estimate { value: size as f64, low: limits.0, high: limits.1, ..Estimate::default() };
+            estimated_bytes(&estimate, look)
+        }
+        None => format!("roughly {}", bytes(size, look.exact)),
     }
 }
 

@@ -19,7 +19,7 @@ pub enum RssNote {
     WhileRunning,
     /// The kernel's maximum is more than a twentieth above the highest RSS that was read.
     HigherBefore,
-    /// Most live bytes were freed just before, as at a program's exit.
+    /// Most live bytes were freed just before: until then, what is free was in use.
     FreedBefore,
     /// RSS was the same at another moment, with markedly more live bytes.
     Busier,

@@ -265,11 +265,13 @@ pub struct MappingRow {
     pub rss: u64,
 }
 
-/// Stacks of threads beside the first one, those of threads that ended and that the C library keeps among them.
+/// Stacks of threads beside the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadStacks {
-    /// How many.
+    /// How many threads have one.
     pub stacks: u64,
+    /// How many more the C library keeps of threads that ended.
+    pub ended: u64,
     /// What of them is in memory.
     pub resident_bytes: u64,
     /// What of that is locked there.
@@ -513,16 +515,22 @@ fn mappings(footprint: &Footprint, ledger: Option<&Ledger<'_>>, limit: usize) ->
 
 fn thread_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> ThreadStacks {
     let own = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
-    own.fold(ThreadStacks::default(), |sums, mapping| {
+    let all = own.fold(ThreadStacks::default(), |sums, mapping| {
         let rss = mapping.sizes.rss;
         let is_locked = mapping.flags.has(MappingFlags::LOCKED);
         ThreadStacks {
             stacks: sums.stacks + 1,
+            ended: 0,
             resident_bytes: sums.resident_bytes.saturating_add(rss),
             locked_bytes: sums.locked_bytes.saturating_add(if is_locked { rss } else { 0 }),
             reserved_bytes: sums.reserved_bytes.saturating_add(mapping.end - mapping.start),
         }
-    })
+    });
+    let stacks = match footprint.threads {
+        0 => all.stacks,
+        threads => all.stacks.min(threads - 1),
+    };
+    ThreadStacks { stacks, ended: all.stacks - stacks, ..all }
 }
 
 fn kept_apart(footprint: &Footprint) -> KeptApart {

@@ -4,6 +4,7 @@ use mallow_profile::{Footprint, MappingKind};
 use serde::Serialize;
 
 use super::super::rss::OlderBlocks;
+use super::super::sampled::Estimate;
 
 /// A part that grew less than this, or less than this share of RSS, is not named.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -37,6 +38,11 @@ pub struct MemoryPartRow {
     pub part: MemoryPart,
     /// Its bytes.
     pub bytes: u64,
+    /// Between this and `high` the truth lies in 95 of 100 watches: live heap is an estimate, and so is what is left without it. Null: there
+    /// are not enough samples. Equal to `bytes`: the kernel counts it.
+    pub low: Option<u64>,
+    /// See `low`.
+    pub high: Option<u64>,
     /// How much more that is than when the watching began; negative: less.
     pub grown_bytes: i64,
 }
@@ -55,11 +61,15 @@ pub struct WatchedMemory {
     /// It is that at the least: more is live than all private memory of no file that is in memory. Blocks were never touched, or are in swap,
     /// so the heap is not divided.
     pub gap_is_least: bool,
+    /// Between this and `gap_high` the truth lies in 95 of 100 watches; null: there are not enough samples, or no gap, or `gap_is_least`.
+    pub gap_low: Option<u64>,
+    /// See `gap_low`.
+    pub gap_high: Option<u64>,
     /// Why there may be live blocks that are not known; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
     /// What RSS consists of. The sum is RSS.
     pub parts: Vec<MemoryPartRow>,
-    /// The part that grew most since the watching began; null: none grew much.
+    /// The part that grew most since the watching began; null: none grew much, or none by more than its estimate may be wrong.
     pub grows: Option<MemoryPart>,
 }
 
@@ -100,7 +110,7 @@ impl MemoryParts {
     fn rows(&self, is_divided: bool) -> Vec<(MemoryPart, u64)> {
         let mut rows = match is_divided {
             true => vec![
-                (MemoryPart::LiveHeap, self.live),
+                (MemoryPart::LiveHeap, self.live.min(self.anonymous)),
                 (MemoryPart::OtherAnonymous, self.anonymous.saturating_sub(self.live)),
             ],
             false => vec![(MemoryPart::Anonymous, self.anonymous)],
@@ -115,10 +125,13 @@ impl MemoryParts {
     }
 }
 
+/// Between which bytes the truth lies; None: nobody knows.
+type Limits = Option<(u64, u64)>;
+
 /// The memory of some processes now, and what of it has grown. `before`: the parts when the watching began.
 pub fn watched_memory(
     footprints: &[Footprint],
-    live_bytes: u64,
+    live: &Estimate,
     older_blocks: Option<OlderBlocks>,
     before: &MemoryParts,
 ) -> WatchedMemory {
@@ -126,28 +139,48 @@ pub fn watched_memory(
     let rss = sum(|footprint| footprint.totals.rss);
     let all_known = older_blocks.is_none();
     let grown = |bytes: u64, before: u64| i64::try_from(i128::from(bytes) - i128::from(before)).unwrap_or(i64::MAX);
-    let row = |((part, bytes), (_, before)): ((MemoryPart, u64), (MemoryPart, u64))| MemoryPartRow {
-        part,
-        bytes,
-        grown_bytes: grown(bytes, before),
-    };
+    let live_bytes = whole(live.value);
+    let of_live: Limits = live.interval().map(|(low, high)| (whole(low), whole(high)));
+    let without_live = |all: u64| of_live.map(|(low, high)| (all.saturating_sub(high), all.saturating_sub(low)));
     let now = MemoryParts::of(footprints, live_bytes);
-    let gap_is_least = all_known && live_bytes > now.anonymous;
+    let row = |((part, bytes), (_, before)): ((MemoryPart, u64), (MemoryPart, u64))| {
+        let limits = match part {
+            MemoryPart::LiveHeap => of_live.map(|(low, high)| (low.min(now.anonymous), high.min(now.anonymous))),
+            MemoryPart::OtherAnonymous => without_live(now.anonymous),
+            _ => Some((bytes, bytes)),
+        };
+        let (low, high) = limits.unzip();
+        MemoryPartRow { part, bytes, low, high, grown_bytes: grown(bytes, before) }
+    };
+    // By no more than the estimate may be wrong, all of it may be in memory.
+    let gap_is_least = all_known && of_live.is_some_and(|(low, _)| low > now.anonymous);
     let is_divided = all_known && !gap_is_least;
     let rows = now.rows(is_divided).into_iter().zip(before.rows(is_divided));
     let parts: Vec<MemoryPartRow> = rows.map(row).collect();
     let least = i64::try_from(LEAST_BYTES.max(rss / LEAST_SHARE)).unwrap_or(i64::MAX);
+    // What an estimate may be wrong by has not grown.
+    let is_sure = |row: &&MemoryPartRow| row.low.is_some_and(|low| row.grown_bytes > grown(row.bytes, low).max(0));
     let most = parts.iter().max_by_key(|row| row.grown_bytes).filter(|row| row.grown_bytes >= least);
+    let most = most.filter(is_sure);
+    let not_live = |live: u64| rss.saturating_sub(live.min(now.anonymous));
+    let gap_limits = of_live.filter(|_| is_divided).map(|(low, high)| (not_live(high), not_live(low)));
     WatchedMemory {
         rss,
         pss: sum(|footprint| footprint.totals.pss),
         swap: sum(|footprint| footprint.totals.swap),
         gap: all_known.then(|| rss.saturating_sub(live_bytes.min(now.anonymous))),
         gap_is_least,
+        gap_low: gap_limits.map(|limits| limits.0),
+        gap_high: gap_limits.map(|limits| limits.1),
         older_blocks,
         grows: most.map(|row| row.part),
         parts,
     }
+}
+
+/// An estimate as whole bytes.
+fn whole(bytes: f64) -> u64 {
+    bytes.max(0.0) as u64
 }
 
 #[cfg(test)]
@@ -167,6 +200,44 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// Of blocks that are all seen.
+    fn exactly(bytes: u64) -> Estimate {
+        within(bytes, 0)
+    }
+
+    /// So many bytes more or less.
+    fn within(bytes: u64, distance: u64) -> Estimate {
+        let (value, distance) = (bytes as f64, distance as f64);
+        Estimate { value, low: Some(value - distance), high: Some(value + distance), samples: 100 }
+    }
+
+    /// What is left without an estimate is one.
+    #[test]
+    fn what_is_no_live_heap_is_as_uncertain_as_that() {
+        use MappingKind::*;
+        let at = |heap| [footprint(&[(Heap, heap), (FileText, MIB)])];
+        let before = MemoryParts::of(&at(10 * MIB), 10 * MIB);
+        let memory = watched_memory(&at(30 * MIB), &within(20 * MIB, 4 * MIB), None, &before);
+        let limits: Vec<_> = memory.parts[..2].iter().map(|row| (row.bytes, row.low, row.high)).collect();
+        assert_eq!(limits[0], (20 * MIB, Some(16 * MIB), Some(24 * MIB)));
+        assert_eq!(limits[1], (10 * MIB, Some(6 * MIB), Some(14 * MIB)));
+        assert_eq!((memory.gap_low, memory.gap, memory.gap_high), (Some(7 * MIB), Some(11 * MIB), Some(15 * MIB)));
+        let files = memory.parts.iter().find(|row| row.part == MemoryPart::Files).expect("files");
+        assert_eq!((files.low, files.high), (Some(MIB), Some(MIB)));
+        assert!(memory.grows.is_some());
+        // By no more than it may be wrong.
+        assert_eq!(watched_memory(&at(30 * MIB), &within(20 * MIB, 10 * MIB), None, &before).grows, None);
+        // As much may be live as there is in memory.
+        let memory = watched_memory(&at(30 * MIB), &within(33 * MIB, 4 * MIB), None, &before);
+        assert_eq!((memory.gap_is_least, memory.gap_low, memory.gap_high), (false, Some(MIB), Some(2 * MIB)));
+        assert_eq!((memory.parts[0].bytes, memory.parts[0].high), (30 * MIB, Some(30 * MIB)));
+        assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
+        assert!(watched_memory(&at(30 * MIB), &within(35 * MIB, 4 * MIB), None, &before).gap_is_least);
+        let unknown = Estimate { low: None, high: None, ..exactly(20 * MIB) };
+        let memory = watched_memory(&at(30 * MIB), &unknown, None, &before);
+        assert_eq!((memory.grows, memory.gap_low, memory.parts[1].low), (None, None, None));
+    }
+
     #[test]
     fn the_part_that_grew_most_is_named() {
         use MappingKind::*;
@@ -176,17 +247,17 @@ mod tests {
             footprint(&[(Heap, 30 * MIB), (Anonymous, 5 * MIB), (FileText, 3 * MIB)]),
             footprint(&[(ThreadStack, MIB), (Shared, MIB), (Kernel, 4096)]),
         ];
-        let memory = watched_memory(&now, 12 * MIB, None, &before);
+        let memory = watched_memory(&now, &exactly(12 * MIB), None, &before);
         assert_eq!((memory.rss, memory.pss), (40 * MIB + 4096, 20 * MIB + 2048));
         assert_eq!(memory.gap, Some(28 * MIB + 4096));
         let grown: Vec<_> = memory.parts.iter().map(|row| row.grown_bytes / MIB as i64).collect();
         assert_eq!(grown, [3, 17, 0, 0, 1, 0]);
         assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
         assert_eq!(memory.grows, Some(MemoryPart::OtherAnonymous));
-        assert_eq!(watched_memory(&now, 26 * MIB, None, &before).grows, Some(MemoryPart::LiveHeap));
+        assert_eq!(watched_memory(&now, &exactly(26 * MIB), None, &before).grows, Some(MemoryPart::LiveHeap));
         let same = MemoryParts::of(&now, 12 * MIB);
-        assert_eq!(watched_memory(&now, 12 * MIB + 4096, None, &same).grows, None);
-        assert_eq!(watched_memory(&[], 12 * MIB, None, &same).gap, Some(0));
+        assert_eq!(watched_memory(&now, &exactly(12 * MIB + 4096), None, &same).grows, None);
+        assert_eq!(watched_memory(&[], &exactly(12 * MIB), None, &same).gap, Some(0));
     }
 
     /// 80 MiB were reserved and not touched; the program maps 20 more of its own.
@@ -195,11 +266,11 @@ mod tests {
         use MappingKind::*;
         let at = |mapped| [footprint(&[(Heap, 30 * MIB), (Anonymous, mapped), (FileText, 3 * MIB), (Mallow, 8 * MIB)])];
         let before = MemoryParts::of(&at(10 * MIB), 110 * MIB);
-        let memory = watched_memory(&at(30 * MIB), 112 * MIB, None, &before);
+        let memory = watched_memory(&at(30 * MIB), &exactly(112 * MIB), None, &before);
         assert_eq!((memory.rss, memory.gap, memory.gap_is_least), (71 * MIB, Some(11 * MIB), true));
         assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
         assert_eq!(memory.grows, Some(MemoryPart::Anonymous));
-        let memory = watched_memory(&at(30 * MIB), 60 * MIB, None, &before);
+        let memory = watched_memory(&at(30 * MIB), &exactly(60 * MIB), None, &before);
         assert_eq!((memory.gap, memory.gap_is_least), (Some(11 * MIB), false));
     }
 
@@ -209,11 +280,11 @@ mod tests {
         use MappingKind::*;
         let mut now = [footprint(&[(Heap, 10 * MIB), (Mallow, 4 * MIB)])];
         now[0].sampled_bytes = MIB;
-        let memory = watched_memory(&now, 11 * MIB, None, &MemoryParts::default());
+        let memory = watched_memory(&now, &exactly(11 * MIB), None, &MemoryParts::default());
         let bytes: Vec<_> = memory.parts.iter().map(|row| row.bytes / MIB).collect();
         assert_eq!(bytes, [11, 0, 0, 0, 0, 3]);
         now[0].sampled_bytes = u64::MAX;
-        let memory = watched_memory(&now, 14 * MIB, None, &MemoryParts::default());
+        let memory = watched_memory(&now, &exactly(14 * MIB), None, &MemoryParts::default());
         assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
     }
 
@@ -224,11 +295,20 @@ mod tests {
         use MappingKind::*;
         let at = |heap| [footprint(&[(Heap, heap), (ThreadStack, MIB)])];
         let before = MemoryParts::of(&at(50 * MIB), 0);
-        let memory = watched_memory(&at(50 * MIB), 9 * MIB, Some(OlderBlocks::Attached), &before);
+        let memory = watched_memory(&at(50 * MIB), &exactly(9 * MIB), Some(OlderBlocks::Attached), &before);
         assert_eq!((memory.gap, memory.grows), (None, None));
-        assert_eq!(memory.parts[0], MemoryPartRow { part: MemoryPart::Anonymous, bytes: 50 * MIB, grown_bytes: 0 });
+        assert_eq!(
+            memory.parts[0],
+            MemoryPartRow {
+                part: MemoryPart::Anonymous,
+                bytes: 50 * MIB,
+                low: Some(50 * MIB),
+                high: Some(50 * MIB),
+                grown_bytes: 0
+            }
+        );
         assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
-        let grown = watched_memory(&at(60 * MIB), 9 * MIB, Some(OlderBlocks::Unsampled), &before);
+        let grown = watched_memory(&at(60 * MIB), &exactly(9 * MIB), Some(OlderBlocks::Unsampled), &before);
         assert_eq!(grown.grows, Some(MemoryPart::Anonymous));
     }
 }
