@@ -125,12 +125,13 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     };
     let sampled = report.sampled_bytes.map(|n| format!("; estimates, from one in {}", bytes(n, false)));
     let about = if estimated { "about " } else { "" };
-    page.line(Line::new().plain(format!(
-        "{about}{} allocations, {} in all{}",
+    let whole_of_it = format!(
+        "{about}{} allocations, {} in all{}; as of the last garbage collection",
         count(whole(sums.allocations)),
         size(sums.bytes),
         sampled.unwrap_or_default()
-    )));
+    );
+    page.hanging(Line::new(), &whole_of_it);
     if sums.of_runtime > 0.0 {
         let (allocations, bytes) = (count(whole(sums.of_runtime)), size(sums.of_runtime_bytes));
         let own = "are the runtime's own and have no row";
