@@ -104,6 +104,42 @@ fn what_a_script_loses_by_ctypes_fails_the_gate() {
     assert!(through.contains("strdup") && through.contains("libffi"), "{through}");
 }
 
+/// Strings that CPython 3.12 and later frees at no time are its own, whatever is on their stacks: here libffi, and what was computed and then
+/// interned. Objects that are forgotten beside them are lost.
+#[test]
+fn immortal_strings_of_imports_below_foreign_code_are_kept() {
+    let Some(python) = crate::scripts::naming("immortal strings") else { return };
+    let place = directory();
+    let script = "import ctypes, sys
+def load():
+    import inspect
+    sys.intern('-'.join(['an', 'interned', 'name']))
+def forget(value):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+ctypes.PYFUNCTYPE(None)(load)()
+for number in range(100):
+    forget(b'x' * 1000 + bytes([number]))
+    forget('forgotten %d' % number)
+";
+    fs::write(place.path().join("load.py"), script).expect("a script");
+    let run =
+        Run::new(mallow(), place.path()).args(["record", "--scan-all", "--no-report", "-o", "l.mallow", "--python"]);
+    let run = run.env("PYTHONMALLOC", None::<&str>).arg(&python).arg("load.py").go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let lost = leaks(place.path(), &["--only", "lost"]);
+    // The interpreter's last objects may be held by one that was forgotten.
+    let reported = lost["reported"].as_u64().expect("a number");
+    assert!((198..=210).contains(&reported), "{lost:#}");
+    assert_eq!(lost["leak_causes_in_all"], 1, "{:#}", lost["leak_causes"]);
+    let file = lost["leak_causes"][0]["file"].as_str().unwrap_or_default();
+    assert!(file.ends_with("load.py"), "{:#}", lost["leak_causes"][0]);
+    assert!(lost["kept"][0]["live"].as_u64() > Some(1000), "{lost:#}");
+    assert_eq!(lost["kept"][0]["keeper"], "CPython");
+    // Without built-in rules all of them are there.
+    let all = leaks(place.path(), &["--only", "lost", "--no-built-in"]);
+    assert_eq!(all["reported"].as_u64(), lost["kept"][0]["live"].as_u64().map(|kept| kept + reported));
+}
+
 /// A user's program that is called as an interpreter is none.
 #[test]
 fn a_namesake_of_an_interpreter_fails_the_gate() {

@@ -39,7 +39,7 @@ fn names_functions(python: &Path) -> bool {
 }
 
 /// One that names its functions.
-fn naming(test: &str) -> Option<PathBuf> {
+pub fn naming(test: &str) -> Option<PathBuf> {
     let found = pythons().into_iter().rev().find(|python| names_functions(python));
     if found.is_none() {
         not_run(test, "there is no CPython 3.12 or later");

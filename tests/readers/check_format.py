@@ -164,9 +164,10 @@ def lost(recording):
         sums = {}
         for block in blocks.values():
             head = -1 if block["head"] is None else stack(blocks[block["head"]])
-            count, size = sums.get((stack(block), head), (0, 0))
-            sums[stack(block), head] = (count + 1, size + block["size"])
-        rows = {(row["stack"], row["head"]): (row["blocks"], row["bytes"]) for row in scan["rows"]}
+            key = (stack(block), head, block["kind"])
+            count, size = sums.get(key, (0, 0))
+            sums[key] = (count + 1, size + block["size"])
+        rows = {(row["stack"], row["head"], row["kind"]): (row["blocks"], row["bytes"]) for row in scan["rows"]}
         if rows != sums or len(rows) != len(scan["rows"]):
             yield f"process {scan['process']}: its scan says {rows}, its lost blocks {sums}"
 

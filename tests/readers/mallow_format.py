@@ -445,13 +445,24 @@ def inside(recording, block):
 
 
 def scans(recording, block):
+    kinds = Column((block.columns + [b""])[1])
+
     def row(column):
         lost = {"stack": column.number(), "head": column.number() - 1, "blocks": column.number(), "bytes": column.number()}
+        lost["kind"] = kind(kinds)
         for stack in [lost["stack"]] + [lost["head"]] * (lost["head"] >= 0):
             known(stack, recording.stacks)
         return lost
 
     scans_with(recording, block, row, (0, 1, 2))
+
+
+def kind(column):
+    """Of a lost block. Earlier recordings have none."""
+    number = column.number() if column.more() else 0
+    if number not in (0, 1):
+        raise Damaged(f"a lost block of the kind {number}")
+    return number
 
 
 def scan_sums(recording, block):
@@ -460,7 +471,7 @@ def scan_sums(recording, block):
 
 
 def scans_with(recording, block, row, outcomes):
-    (column,) = map(Column, block.columns)
+    column = Column(block.columns[0])
     while column.more():
         process, outcome = column.number(), column.number()
         known(process, recording.processes)
@@ -479,7 +490,7 @@ def scans_with(recording, block, row, outcomes):
 
 
 def lost_blocks(recording, block):
-    process, numbers, places, sizes, heads = map(Column, block.columns)
+    process, numbers, places, sizes, heads, kinds = map(Column, (block.columns + [b""])[:6])
     rows, number = recording.lost.setdefault(process.number(), []), 0
     while numbers.more():
         number += numbers.number()
@@ -488,7 +499,7 @@ def lost_blocks(recording, block):
         known(place, recording.sites)
         if rows and rows[-1]["number"] >= number:
             raise Damaged("lost blocks are not in their order")
-        rows.append({"number": number, "site": place, "size": sizes.number(), "head": head})
+        rows.append({"number": number, "site": place, "size": sizes.number(), "head": head, "kind": kind(kinds)})
 
 
 def lines(recording, block):

@@ -58,7 +58,7 @@ pub use process::{AllocatorInside, CustomAllocator, Process, ProcessId, Thread};
 pub use profile::{Ending, Profile, Region};
 pub use quantities::{Origin, Quantities, Quantity};
 pub use samples::{Lost, Release, Sample, SampleEvent, SampleKey};
-pub use scan::{LostBlocks, LostCycle, Scan, ScanOutcome, sum_lost};
+pub use scan::{LostBlocks, LostCycle, LostKind, Scan, ScanOutcome, sum_lost};
 pub use site::Site;
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};

@@ -36,10 +36,23 @@ pub struct LostBlocks {
     /// The stack of the lost block that holds them, directly or through others, and that no other lost block holds. None: no
     /// other lost block holds them, so that each is a leak.
     pub head: Option<StackId>,
+    /// What the block is that no other lost block holds.
+    pub kind: LostKind,
     /// How many.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+/// What a lost block is, where its contents show it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LostKind {
+    /// Anything.
+    #[default]
+    Other,
+    /// A string of CPython, 3.12 or later, that is immortal: the interpreter interned it, or made it of a name in code, and frees it at no
+    /// time. Nothing points to it once the interpreter has given up its table of them.
+    ImmortalString,
 }
 
 /// Lost blocks that point to each other in a circle.
@@ -55,11 +68,11 @@ pub struct LostCycle {
     pub stacks: Vec<StackId>,
 }
 
-/// Adds lost blocks up by their pairs of stacks. The result is in the order of the pairs.
+/// Adds lost blocks up by their pairs of stacks and their kinds, and puts them in the order of these.
 pub fn sum_lost(mut all: Vec<LostBlocks>) -> Vec<LostBlocks> {
-    all.sort_unstable_by_key(|lost| (lost.stack, lost.head));
+    all.sort_unstable_by_key(|lost| (lost.stack, lost.head, lost.kind));
     all.dedup_by(|next, sum| {
-        let is_same = (next.stack, next.head) == (sum.stack, sum.head);
+        let is_same = (next.stack, next.head, next.kind) == (sum.stack, sum.head, sum.kind);
         if is_same {
             sum.blocks = sum.blocks.saturating_add(next.blocks);
             sum.bytes = sum.bytes.saturating_add(next.bytes);
@@ -78,10 +91,12 @@ mod tests {
         let lost = |stack, head: Option<u32>, blocks| LostBlocks {
             stack: StackId(stack),
             head: head.map(StackId),
+            kind: LostKind::Other,
             blocks,
             bytes: 10 * blocks,
         };
-        let all = vec![lost(3, None, 1), lost(2, Some(3), 2), lost(3, None, 4), lost(2, None, u64::MAX / 10)];
-        assert_eq!(sum_lost(all), [lost(2, None, u64::MAX / 10), lost(2, Some(3), 2), lost(3, None, 5)]);
+        let string = LostBlocks { kind: LostKind::ImmortalString, ..lost(3, None, 8) };
+        let all = vec![lost(3, None, 1), string, lost(2, Some(3), 2), lost(3, None, 4), lost(2, None, u64::MAX / 10)];
+        assert_eq!(sum_lost(all), [lost(2, None, u64::MAX / 10), lost(2, Some(3), 2), lost(3, None, 5), string]);
     }
 }

@@ -1,13 +1,14 @@
 //! Lost blocks one by one, for selections of blocks: sums of sites do not say which of a site's blocks are lost.
 //!
-//! Five columns: the number of the process; and for each block, by number, its number minus that of the block before it, its site, its
+//! Six columns: the number of the process; and for each block, by number, its number minus that of the block before it, its site, its
 //! size, and 0 for a block that no other lost block holds, else 1 + the folded difference of its number and that of the block that
-//! holds it.
+//! holds it; and what that one is, as sums of scans have it. Earlier recordings lack the last column.
 
 use super::bytes::{Cursor, Nonsense, fold, put, unfold};
 use super::choice::Bits;
+use super::scans::{number_of, read_kind};
 use crate::scan::LostBlock;
-use mallow_profile::{LostBlocks, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
+use mallow_profile::{LostBlocks, LostKind, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 use std::collections::BTreeMap;
 
 /// Blocks of one file block: a column has room for them.
@@ -16,9 +17,9 @@ const ROWS: usize = 1 << 16;
 const MOST: usize = 1 << 26;
 
 /// The columns of file blocks with the lost blocks of a process, which are by number.
-pub fn write(process: u32, lost: &[LostBlock]) -> impl Iterator<Item = [Vec<u8>; 5]> {
+pub fn write(process: u32, lost: &[LostBlock]) -> impl Iterator<Item = [Vec<u8>; 6]> {
     lost.chunks(ROWS).map(move |lost| {
-        let mut columns: [Vec<u8>; 5] = Default::default();
+        let mut columns: [Vec<u8>; 6] = Default::default();
         put(&mut columns[0], process.into());
         let mut before = 0;
         for lost in lost {
@@ -26,6 +27,7 @@ pub fn write(process: u32, lost: &[LostBlock]) -> impl Iterator<Item = [Vec<u8>;
             put(&mut columns[2], lost.site.into());
             put(&mut columns[3], lost.size);
             put(&mut columns[4], lost.head.map_or(0, |(head, _)| 1 + fold(head, lost.sequence)));
+            put(&mut columns[5], number_of(lost.kind));
             before = lost.sequence;
         }
         columns
@@ -39,6 +41,7 @@ struct Row {
     site: u32,
     size: u64,
     head: Option<u64>,
+    kind: LostKind,
 }
 
 /// Lost blocks by process, each process's by number.
@@ -51,9 +54,11 @@ pub struct LostList {
 impl LostList {
     /// Reads a file block. `sites`: how many there are.
     pub fn read(&mut self, columns: &mut [Cursor], sites: usize) -> Result<(), Nonsense> {
-        let [process, numbers, places, sizes, heads] = columns else {
+        let [process, numbers, places, sizes, heads, kinds @ ..] = columns else {
             return Err(Nonsense("a block of lost blocks has another number of columns"));
         };
+        let mut none = Cursor::new(Vec::new());
+        let kinds = kinds.first_mut().unwrap_or(&mut none);
         let rows = self.processes.entry(process.small()?).or_default();
         let mut before = 0u64;
         while !numbers.is_empty() {
@@ -63,7 +68,7 @@ impl LostList {
                 return Err(Nonsense("lost blocks are not in their order, or of no site"));
             }
             let head = heads.number()?.checked_sub(1).map(|folded| unfold(folded, sequence));
-            rows.push(Row { sequence, site, size: sizes.number()?, head });
+            rows.push(Row { sequence, site, size: sizes.number()?, head, kind: read_kind(kinds)? });
             before = sequence;
             self.count += 1;
             if self.count > MOST {
@@ -90,7 +95,7 @@ impl LostList {
         };
         let row = |row: &Row| {
             let head = row.head.and_then(head);
-            Some(LostBlocks { stack: stack(row.site)?, head, blocks: 1, bytes: row.size })
+            Some(LostBlocks { stack: stack(row.site)?, head, kind: row.kind, blocks: 1, bytes: row.size })
         };
         let lost = rows.iter().filter(|row| chosen.get(row.sequence)).filter_map(row).collect();
         Scan { process: scan.process, outcome: scan.outcome, lost: sum_lost(lost), cycles: Vec::new() }

@@ -1,11 +1,12 @@
 //! What scans of processes at their exit found.
 //!
-//! One column. For each scan: the number of its process; 0 for one that was scanned, 1 and why it was not, or 2 for one that ended by
+//! Two columns. Column 0, for each scan: the number of its process; 0 for one that was scanned, 1 and why it was not, or 2 for one that ended by
 //! exec; the number of rows of lost blocks, and for each its stack, 0 or 1 + the stack of the block that holds them, how many, and their
-//! bytes; the number of kinds of cycles, and for each its count, blocks, bytes, the number of its stacks, and these.
+//! bytes; the number of kinds of cycles, and for each its count, blocks, bytes, the number of its stacks, and these. Column 1, for each row of lost blocks:
+//! what the block is that no other lost block holds, 0 or 1 for an immortal string. Earlier recordings lack it.
 
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
-use mallow_profile::{LostBlocks, LostCycle, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
+use mallow_profile::{LostBlocks, LostCycle, LostKind, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 
 /// Rows of one block: a column has room for them.
 const ROWS: usize = 1 << 16;
@@ -14,20 +15,37 @@ const SCANNED: u64 = 0;
 const FAILED: u64 = 1;
 const EXEC: u64 = 2;
 
-/// Blocks of scans, each with one column. A process with many rows goes on in the next one.
+/// What a lost block is, as a number.
+pub fn number_of(kind: LostKind) -> u64 {
+    match kind {
+        LostKind::Other => 0,
+        LostKind::ImmortalString => 1,
+    }
+}
+
+/// The next one of a column. That of an earlier recording is empty.
+pub fn read_kind(column: &mut Cursor) -> Result<LostKind, Nonsense> {
+    match if column.is_empty() { 0 } else { column.number()? } {
+        0 => Ok(LostKind::Other),
+        1 => Ok(LostKind::ImmortalString),
+        _ => Err(Nonsense("a lost block of no known kind")),
+    }
+}
+
+/// Blocks of scans, each with two columns. A process with many rows goes on in the next one.
 pub fn write(scans: &[Scan]) -> Vec<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
-    let (mut column, mut room) = (Vec::new(), ROWS);
+    let (mut columns, mut room): ([Vec<u8>; 2], usize) = (Default::default(), ROWS);
     for scan in scans {
         let mut rest = &scan.lost[..];
         let mut cycles = &scan.cycles[..];
         loop {
             let (now, later) = rest.split_at(rest.len().min(room));
-            write_scan(&mut column, scan, now, cycles);
+            write_scan(&mut columns, scan, now, cycles);
             (rest, cycles) = (later, &[]);
             room = room.saturating_sub(now.len() + 1);
             if room == 0 {
-                blocks.push(vec![std::mem::take(&mut column)]);
+                blocks.push(std::mem::take(&mut columns).into());
                 room = ROWS;
             }
             if rest.is_empty() {
@@ -35,13 +53,13 @@ pub fn write(scans: &[Scan]) -> Vec<Vec<Vec<u8>>> {
             }
         }
     }
-    if !column.is_empty() {
-        blocks.push(vec![column]);
+    if !columns[0].is_empty() {
+        blocks.push(columns.into());
     }
     blocks
 }
 
-fn write_scan(column: &mut Vec<u8>, scan: &Scan, lost: &[LostBlocks], cycles: &[LostCycle]) {
+fn write_scan([column, kinds]: &mut [Vec<u8>; 2], scan: &Scan, lost: &[LostBlocks], cycles: &[LostCycle]) {
     put(column, scan.process.0.into());
     match &scan.outcome {
         ScanOutcome::Scanned => put(column, SCANNED),
@@ -55,6 +73,7 @@ fn write_scan(column: &mut Vec<u8>, scan: &Scan, lost: &[LostBlocks], cycles: &[
     for lost in lost {
         let head = lost.head.map_or(0, |stack| 1 + u64::from(stack.0));
         [lost.stack.0.into(), head, lost.blocks, lost.bytes].into_iter().for_each(|number| put(column, number));
+        put(kinds, number_of(lost.kind));
     }
     put(column, cycles.len() as u64);
     for cycle in cycles {
@@ -67,11 +86,15 @@ fn write_scan(column: &mut Vec<u8>, scan: &Scan, lost: &[LostBlocks], cycles: &[
 
 /// Reads a block. `processes` and `stacks`: how many there are.
 pub fn read(columns: &mut [Cursor], processes: usize, stacks: usize, scans: &mut Vec<Scan>) -> Result<(), Nonsense> {
+    let (columns, kinds) = columns.split_at_mut(columns.len().min(1));
+    let mut none = Cursor::new(Vec::new());
+    let kinds = kinds.first_mut().unwrap_or(&mut none);
     read_with(columns, processes, stacks, scans, |column, scan| {
         for _ in 0..column.number()? {
             let stack = stack_of(column.number()?, stacks)?;
             let head = column.number()?.checked_sub(1).map(|head| stack_of(head, stacks)).transpose()?;
-            scan.lost.push(LostBlocks { stack, head, blocks: column.number()?, bytes: column.number()? });
+            let (blocks, bytes) = (column.number()?, column.number()?);
+            scan.lost.push(LostBlocks { stack, head, kind: read_kind(kinds)?, blocks, bytes });
         }
         Ok(())
     })
@@ -96,7 +119,8 @@ pub fn read_sums(
             let held = (lost.saturating_sub(heads), lost_bytes.saturating_sub(head_bytes));
             let rows = [(None, (heads, head_bytes)), (Some(stack), held)];
             let rows = rows.into_iter().filter(|(_, sums)| *sums != (0, 0));
-            scan.lost.extend(rows.map(|(head, (blocks, bytes))| LostBlocks { stack, head, blocks, bytes }));
+            let lost = |(head, (blocks, bytes))| LostBlocks { stack, head, kind: LostKind::Other, blocks, bytes };
+            scan.lost.extend(rows.map(lost));
         }
         Ok(())
     })
@@ -114,7 +138,7 @@ fn read_with(
     processes: usize,
     stacks: usize,
     scans: &mut Vec<Scan>,
-    rows: impl Fn(&mut Cursor, &mut Scan) -> Result<(), Nonsense>,
+    mut rows: impl FnMut(&mut Cursor, &mut Scan) -> Result<(), Nonsense>,
 ) -> Result<(), Nonsense> {
     let [column] = columns else { return Err(Nonsense("a block of scans has another number of columns")) };
     while !column.is_empty() {
@@ -161,8 +185,13 @@ mod tests {
     use super::*;
 
     fn scan(process: u32, rows: u32) -> Scan {
-        let row =
-            |stack| LostBlocks { stack: StackId(stack), head: (stack > 0).then_some(StackId(0)), blocks: 2, bytes: 99 };
+        let row = |stack| LostBlocks {
+            stack: StackId(stack),
+            head: (stack > 0).then_some(StackId(0)),
+            kind: if stack % 3 == 1 { LostKind::ImmortalString } else { LostKind::Other },
+            blocks: 2,
+            bytes: 99,
+        };
         let cycle = LostCycle { count: 3, blocks: 6, bytes: 600, stacks: vec![StackId(1), StackId(0)] };
         Scan { process: ProcessId(process), lost: (0..rows).map(row).collect(), cycles: vec![cycle], ..Scan::default() }
     }
@@ -181,6 +210,10 @@ mod tests {
         }
         assert_eq!(back, all);
         assert_eq!(in_order(back.clone()), all);
+        // Without kinds, as earlier recordings are.
+        let mut plain = Vec::new();
+        assert!(read(&mut [Cursor::new(blocks[0][0].clone())], 4, 150_000, &mut plain).is_ok());
+        assert!(plain[0].lost.iter().all(|lost| lost.kind == LostKind::Other) && plain[0].lost.len() == 3);
         let read_of =
             |processes, stacks| read(&mut [Cursor::new(blocks[0][0].clone())], processes, stacks, &mut Vec::new());
         assert!(read_of(2, 150_000).is_err() && read_of(4, 3).is_err());
@@ -196,6 +229,7 @@ mod tests {
         let lost = |stack, head: Option<u32>, blocks| LostBlocks {
             stack: StackId(stack),
             head: head.map(StackId),
+            kind: LostKind::Other,
             blocks,
             bytes: 10 * blocks,
         };

@@ -49,7 +49,7 @@ fn still_live(mut lost: Vec<LostBlock>, live: &Live) -> Vec<LostBlock> {
 fn sums(lost: &[LostBlock], ledger: &Ledger) -> Vec<LostBlocks> {
     let of = |lost: &LostBlock| {
         let head = lost.head.map(|(_, site)| stack(ledger, site)).unwrap_or_default();
-        Some(LostBlocks { stack: stack(ledger, lost.site)?, head, blocks: 1, bytes: lost.size })
+        Some(LostBlocks { stack: stack(ledger, lost.site)?, head, kind: lost.kind, blocks: 1, bytes: lost.size })
     };
     sum_lost(lost.iter().filter_map(of).collect())
 }

@@ -1,5 +1,6 @@
 //! Which block points to which, and which ones are pointed to from outside of the heap.
 
+use super::contents::Contents;
 use super::heap::free_blocks;
 use super::index::Index;
 use super::mappings::{Mapping, mappings};
@@ -7,6 +8,7 @@ use super::memory::Memory;
 use super::roots::{Roots, roots};
 use super::threads::{stood_still, threads};
 use super::{Exit, Failure, LiveBlock};
+use mallow_profile::LostKind;
 use std::time::Duration;
 
 /// A process waits so long at the most.
@@ -18,8 +20,6 @@ const EDGES: usize = 1 << 28;
 /// What glibc puts before a block, and what its smallest block takes.
 const HEAD: u64 = 16;
 const SMALLEST: u64 = 32;
-/// The head of an object whose references are counted: its type and its count, or two counts.
-const OBJECT_HEAD: u64 = 16;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -30,9 +30,10 @@ pub struct Graph {
     pub first: Vec<u32>,
     /// Numbers of blocks.
     pub edges: Vec<u32>,
-    /// Whether the block has a pointer to its own start behind its head, as an object has that refers to itself. A C list
-    /// whose links come first has it in its head, where it is empty.
+    /// Whether the block is an object that refers to itself.
     pub self_references: Vec<bool>,
+    /// What the block is if it is lost.
+    pub kinds: Vec<LostKind>,
     /// Whether anything outside of lost blocks leads to the block. In a process with threads that ran: at any look.
     pub reached: Vec<bool>,
     /// Whether the allocator has a block that nothing leads to for free: nobody saw the call.
@@ -74,14 +75,10 @@ impl Graph {
             let end = block.end().next_multiple_of(8);
             let ahead = index.blocks.get(number as usize + 1).map_or(end, |_| end + (1 << 20));
             let (edges, begin) = (&mut self.edges, self.first[number as usize] as usize);
-            let mut refers_to_itself = false;
-            let mut head = [0; 2];
+            let mut contents = Contents::of(block.address, block.size);
             memory.words(block.address, end, ahead, |at, words| {
-                if at == block.address {
-                    head.iter_mut().zip(words).for_each(|(head, &word)| *head = word);
-                }
                 for (address, &word) in (at..).step_by(8).zip(words) {
-                    refers_to_itself |= word == block.address && address - block.address >= OBJECT_HEAD;
+                    contents.add(address, word);
                     if let Some(to) = index.find(word)
                         && to != number
                         && (edges.len() == begin || edges.last() != Some(&to))
@@ -91,7 +88,8 @@ impl Graph {
                 }
                 if edges.len() > EDGES { Err(Failure::TooMany) } else { Ok(()) }
             })?;
-            self.self_references.push(refers_to_itself && !is_coroutine(head, mappings));
+            self.self_references.push(contents.refers_to_itself(mappings));
+            self.kinds.push(contents.kind(mappings));
         }
         self.first.push(self.edges.len() as u32);
         Ok(())
@@ -154,17 +152,6 @@ impl Graph {
     pub fn pointers(&self, block: u32) -> &[u32] {
         &self.edges[self.first[block as usize] as usize..self.first[block as usize + 1] as usize]
     }
-}
-
-/// Whether a block with these first words is the frame of a C++ coroutine: how it is resumed, unless it is over, and how it is
-/// destroyed. GCC keeps the frame's address in the frame.
-fn is_coroutine([resume, destroy]: [u64; 2], mappings: &[Mapping]) -> bool {
-    let is_code = |address: u64| {
-        let after = mappings.partition_point(|mapping| mapping.start <= address);
-        let mapping = after.checked_sub(1).and_then(|at| mappings.get(at));
-        mapping.is_some_and(|mapping| address < mapping.end && mapping.executable && !mapping.is_anonymous())
-    };
-    is_code(destroy) && (resume == 0 || is_code(resume))
 }
 
 /// Whether the address is that of the head of what follows the block in glibc's heap. Its last word may be the block's. Lists of

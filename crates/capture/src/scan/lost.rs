@@ -1,6 +1,7 @@
 //! Lost blocks: which of them are only held by other lost ones, and which hold each other in a cycle.
 
 use super::graph::Graph;
+use mallow_profile::LostKind;
 use std::collections::BTreeMap;
 
 /// Sites of a cycle that are named.
@@ -32,6 +33,8 @@ pub struct LostBlock {
     pub size: u64,
     /// Number and site of the lost block that holds it, and that no other lost block holds; None: no other lost block does.
     pub head: Option<(u64, u32)>,
+    /// What that one is; without one, what it is itself.
+    pub kind: LostKind,
 }
 
 /// Cycles of the same sites.
@@ -196,7 +199,9 @@ impl Parts {
                 let head = if owner[number as usize] == NONE { number } else { owner[number as usize] };
                 let (block, of) = (block(number), block(head));
                 let (address, sequence, site, size) = (block.address, block.sequence, block.site, block.size);
-                LostBlock { address, sequence, site, size, head: (head != number).then_some((of.sequence, of.site)) }
+                let kind = graph.kinds[lost[head as usize] as usize];
+                let head = (head != number).then_some((of.sequence, of.site));
+                LostBlock { address, sequence, site, size, head, kind }
             })
             .collect();
         found
@@ -221,6 +226,7 @@ mod tests {
             graph.first.push(graph.edges.len() as u32);
             graph.edges.extend(*to);
             graph.self_references.push(to.contains(&number));
+            graph.kinds.push(if number % 2 == 1 { LostKind::ImmortalString } else { LostKind::Other });
             graph.reached.push((number as usize) < reached);
             graph.free.push(false);
         }
@@ -237,6 +243,9 @@ mod tests {
         let found = found(&[&[1], &[], &[3, 4, 1], &[4], &[], &[4]], 2);
         assert_eq!(heads(&found), [2, 2, 2, 5]);
         assert_eq!(found.lost.iter().filter(|lost| lost.head.is_none()).count(), 2);
+        // What holds a block says what is lost.
+        let kinds: Vec<_> = found.lost.iter().map(|lost| lost.kind).collect();
+        assert_eq!(kinds, [LostKind::Other, LostKind::Other, LostKind::Other, LostKind::ImmortalString]);
         assert!(found.cycles.is_empty());
     }
 

@@ -11,9 +11,11 @@
 //! | `stacks.rs` | what of its threads' stacks nobody uses |
 //! | `roots.rs` | what of its memory is no heap |
 //! | `heap.rs` | whether glibc has a block for free |
+//! | `contents.rs` | what a block holds, as far as its words show it |
 //! | `graph.rs` | which block points to which |
 //! | `lost.rs` | lost blocks, what they hold, and cycles |
 
+mod contents;
 mod graph;
 mod heap;
 mod index;

@@ -229,7 +229,7 @@ pub(super) fn causes(
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{LostBlocks, ProcessId, Scan, ScanOutcome};
+    use mallow_profile::{LostBlocks, LostKind, ProcessId, Scan, ScanOutcome};
 
     use super::{LeakState, leak_causes, leak_causes_in_state};
     use crate::analysis::Suppressions;
@@ -311,6 +311,7 @@ mod tests {
         let lost = profile.sites.iter().filter(|site| site.counts.live > 0).map(|site| LostBlocks {
             stack: site.stack,
             head: None,
+            kind: LostKind::Other,
             blocks: site.counts.live,
             bytes: site.counts.live_bytes,
         });

@@ -25,6 +25,11 @@ impl Live {
     pub(super) fn of(site: &LeakSite) -> Self {
         Self { live: site.live, live_bytes: site.live_bytes }
     }
+
+    /// What is left without a part of it.
+    pub(super) fn less(self, part: Self) -> Self {
+        Self { live: self.live.saturating_sub(part.live), live_bytes: self.live_bytes.saturating_sub(part.live_bytes) }
+    }
 }
 
 impl AddAssign for Live {

@@ -3,7 +3,7 @@
 //! Each image is judged by its own scan, whatever a filter leaves of a recording. A pid is no image: what it was before exec and after it
 //! are two.
 
-use mallow_profile::{LostBlocks, ProcessId, Profile, ScanOutcome, Site, StackId};
+use mallow_profile::{LostBlocks, LostKind, ProcessId, Profile, ScanOutcome, Site, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -126,9 +126,42 @@ struct LostSums {
     held: Live,
 }
 
+impl LostSums {
+    /// What counts at the site: its heads, with what they hold.
+    fn counted(&self) -> Live {
+        let mut counted = self.heads;
+        counted += self.held;
+        counted
+    }
+}
+
+/// Lost blocks of a site by what their heads are.
+#[derive(Clone, Copy, Debug, Default)]
+struct LostOf {
+    /// No leak of the program: CPython's immortal strings, whoever had them interned.
+    immortal: LostSums,
+    other: LostSums,
+}
+
+impl LostOf {
+    fn of_kind(&mut self, kind: LostKind) -> &mut LostSums {
+        match kind {
+            LostKind::ImmortalString => &mut self.immortal,
+            LostKind::Other => &mut self.other,
+        }
+    }
+
+    /// All that were allocated there.
+    fn own(&self) -> Live {
+        let mut own = self.other.own;
+        own += self.immortal.own;
+        own
+    }
+}
+
 /// From sites to the states of their blocks.
 pub(super) struct States<'a> {
-    lost: FxHashMap<(ProcessId, StackId), LostSums>,
+    lost: FxHashMap<(ProcessId, StackId), LostOf>,
     outcomes: FxHashMap<ProcessId, &'a ScanOutcome>,
     /// Why a process without a scan has none.
     no_scan: &'static str,
@@ -140,15 +173,15 @@ impl<'a> States<'a> {
         if profile.origin.is_some() {
             return None;
         }
-        let mut lost: FxHashMap<_, LostSums> = FxHashMap::default();
+        let mut lost: FxHashMap<_, LostOf> = FxHashMap::default();
         for scan in &profile.scans {
-            for &LostBlocks { stack, head, blocks, bytes } in &scan.lost {
+            for &LostBlocks { stack, head, kind, blocks, bytes } in &scan.lost {
                 let sum = Live { live: blocks, live_bytes: bytes };
-                let own = lost.entry((scan.process, stack)).or_default();
+                let own = lost.entry((scan.process, stack)).or_default().of_kind(kind);
                 own.own += sum;
                 match head {
                     None => own.heads += sum,
-                    Some(head) => lost.entry((scan.process, head)).or_default().held += sum,
+                    Some(head) => lost.entry((scan.process, head)).or_default().of_kind(kind).held += sum,
                 }
             }
         }
@@ -180,7 +213,7 @@ impl<'a> States<'a> {
     /// How many of a site's own blocks are in this state: over all states and sites, all live blocks.
     fn own(&self, site: &Site, state: LeakState) -> Live {
         let all = Live { live: site.counts.live, live_bytes: site.counts.live_bytes };
-        let lost = self.lost.get(&(site.process, site.stack)).map(|lost| lost.own).unwrap_or_default();
+        let lost = self.lost_of(site).own();
         match (self.state_of_image(site), state) {
             (Some(of_all), state) => {
                 if of_all == state {
@@ -202,12 +235,26 @@ impl<'a> States<'a> {
     fn counted(&self, site: &Site, state: LeakState) -> (Live, u64) {
         match (self.state_of_image(site), state) {
             (None, LeakState::Lost) => {
-                let lost = self.lost.get(&(site.process, site.stack)).copied().unwrap_or_default();
-                let mut counted = lost.heads;
-                counted += lost.held;
-                (counted, lost.heads.live)
+                let LostOf { immortal, other } = self.lost_of(site);
+                let mut counted = other.counted();
+                counted += immortal.counted();
+                (counted, other.heads.live.saturating_add(immortal.heads.live))
             }
             _ => (self.own(site, state), 0),
+        }
+    }
+
+    fn lost_of(&self, site: &Site) -> LostOf {
+        self.lost.get(&(site.process, site.stack)).copied().unwrap_or_default()
+    }
+
+    /// Of what counts at a site, in a state or in all of them: immortal strings, and how many of them are heads.
+    fn immortal(&self, site: &Site, state: Option<LeakState>) -> (Live, u64) {
+        let immortal = self.lost_of(site).immortal;
+        match (self.state_of_image(site), state) {
+            (None, Some(LeakState::Lost)) => (immortal.counted(), immortal.heads.live),
+            (None, None) => (immortal.own, 0),
+            _ => (Live::default(), 0),
         }
     }
 }
@@ -218,6 +265,9 @@ pub(super) struct LiveBlocks<'a> {
     states: Option<States<'a>>,
     /// In this state; None: in any but [`LeakState::Exec`].
     state: Option<LeakState>,
+    /// What runtimes keep is marked as theirs.
+    has_rules: bool,
+    /// None: there are no rules, or no runtime.
     runtimes: Option<Runtimes<'a>>,
 }
 
@@ -225,29 +275,36 @@ impl<'a> LiveBlocks<'a> {
     /// `has_rules`: what runtimes keep is marked as theirs.
     pub fn new(profile: &'a Profile, functions: &'a Functions<'a>, state: Option<LeakState>, has_rules: bool) -> Self {
         let runtimes = if has_rules { Runtimes::of(profile, functions) } else { None };
-        Self { profile, states: States::of(profile), state, runtimes }
+        Self { profile, states: States::of(profile), state, has_rules, runtimes }
     }
 
-    /// What is live of a site, in one part or two: what a runtime keeps by a rule, and what none does.
+    /// What is live of a site, in up to three parts: immortal strings, what a runtime keeps by a rule, and what none does.
     pub fn of(&self, site: &Site) -> impl Iterator<Item = (LeakSite, Option<RuleId>)> + use<> {
-        let Some(all) = self.chosen(site) else { return [None, None].into_iter().flatten() };
+        let Some(all) = self.chosen(site) else { return [None, None, None].into_iter().flatten() };
         let runtimes = self.runtimes.as_ref();
         let rule = runtimes.and_then(|runtimes| runtimes.rule_of(site.stack));
-        let takes_lost = |rule| runtimes.is_some_and(|runtimes| runtimes.takes_lost(rule, site.stack));
+        let states = self.states.as_ref();
+        let (immortal, heads) = match self.has_rules {
+            true => states.map(|states| states.immortal(site, self.state)).unwrap_or_default(),
+            false => Default::default(),
+        };
+        let rest = Live::of(&all).less(immortal);
         let lost = match (rule, self.state) {
-            (Some(rule), _) if takes_lost(rule) => Live::default(),
-            (Some(_), Some(LeakState::Lost)) => Live::of(&all),
-            (Some(_), None) => self.states.as_ref().map(|s| s.own(site, LeakState::Lost)).unwrap_or_default(),
+            (Some(rule), _) if rule.may_lose() => Live::default(),
+            (Some(_), Some(LeakState::Lost)) => rest,
+            (Some(_), None) => states.map(|s| s.own(site, LeakState::Lost).less(immortal)).unwrap_or_default(),
             _ => Live::default(),
         };
-        let rest = Live {
-            live: all.live.saturating_sub(lost.live),
-            live_bytes: all.live_bytes.saturating_sub(lost.live_bytes),
+        let part = |Live { live, live_bytes }, heads, rule| {
+            (live > 0 || live_bytes > 0).then(|| (LeakSite { live, live_bytes, heads, ..all.clone() }, rule))
         };
-        let part = |Live { live, live_bytes }, rule| {
-            (live > 0 || live_bytes > 0).then(|| (LeakSite { live, live_bytes, ..all.clone() }, rule))
-        };
-        [part(lost, None), part(rest, rule)].into_iter().flatten()
+        let others = all.heads.saturating_sub(heads);
+        let parts = [
+            part(immortal, heads, Some(RuleId::CPYTHON)),
+            part(lost, others, None),
+            part(rest.less(lost), others, rule),
+        ];
+        parts.into_iter().flatten()
     }
 
     fn chosen(&self, site: &Site) -> Option<LeakSite> {
@@ -323,7 +380,7 @@ fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cycle> {
     let runtimes = if has_rules { Runtimes::of(profile, &functions) } else { None };
     let is_by_design = |stack: StackId| {
         let runtimes = runtimes.as_ref();
-        runtimes.is_some_and(|all| all.rule_of(stack).is_some_and(|rule| all.takes_lost(rule, stack)))
+        runtimes.is_some_and(|all| all.rule_of(stack).is_some_and(RuleId::may_lose))
     };
     let mut known: FxHashMap<Vec<_>, Cycle> = FxHashMap::default();
     let all = profile.scans.iter().flat_map(|scan| &scan.cycles);
@@ -369,7 +426,7 @@ fn pointer(functions: &Functions<'_>, stack: StackId) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{LostBlocks, LostCycle, Profile, Scan, ScanOutcome, StackId};
+    use mallow_profile::{LostBlocks, LostCycle, LostKind, Profile, Scan, ScanOutcome, StackId};
     use proptest::prelude::*;
 
     use super::{LeakState, LeakStates, leak_states};
@@ -393,7 +450,32 @@ mod tests {
     }
 
     fn lost(stack: StackId, head: Option<StackId>, blocks: u64) -> LostBlocks {
-        LostBlocks { stack, head, blocks, bytes: 10 * blocks }
+        LostBlocks { stack, head, kind: LostKind::Other, blocks, bytes: 10 * blocks }
+    }
+
+    /// CPython's immortal strings are its own, whoever had them interned; what else an extension loses is not.
+    #[test]
+    fn immortal_strings_are_no_leak_of_who_had_them_interned() {
+        let mut b = Builder::default();
+        let python = b.process(7, &["python3"], 10);
+        let frames = ["PyUnicode_New!python3.12", "exec!ext.so", "load@t.py:0!", "Py_BytesMain!python3.12"];
+        b.site(python, &frames, blocks(9, 10, 0, 9));
+        let stack = b.profile.sites[0].stack;
+        let string = |head, blocks| LostBlocks { kind: LostKind::ImmortalString, ..lost(stack, head, blocks) };
+        let all = vec![lost(stack, None, 2), string(None, 5), string(Some(stack), 1)];
+        b.profile.scans = vec![Scan { process: python, lost: all, ..Scan::default() }];
+        for state in [Some(LeakState::Lost), None] {
+            let leaks = leaks_in_state(&b.profile, state);
+            let kept: Vec<_> = leaks.causes.kept.iter().map(|kept| (kept.keeper, kept.live.live)).collect();
+            assert_eq!(kept, [("CPython", 6)], "{state:?}");
+            let reported = if state.is_some() { 2 } else { 3 };
+            assert_eq!((leaks.reported, leaks.causes.leak_causes[0].live.live), (reported, reported), "{state:?}");
+        }
+        assert_eq!(leaks_in_state(&b.profile, Some(LeakState::Lost)).causes.leak_causes[0].heads, 2);
+        let suppressions = &Suppressions::default();
+        let options =
+            LeakOptions { state: Some(LeakState::Lost), suppressions, built_in: false, of_suppressed: false, limit: 9 };
+        assert_eq!(leaks_with(&b.profile, &options).reported, 8);
     }
 
     #[test]

@@ -27,39 +27,9 @@ struct Rule {
     entries: &'static [&'static str],
     /// Whether a stack without entries counts, all of whose frames are its own.
     is_program: bool,
-    /// What it loses in an empty program.
-    loses: Loses,
+    /// It loses blocks in an empty program, so that none that its rule takes is a leak.
+    may_lose: bool,
 }
-
-/// Lost blocks that are no leak of the program.
-#[derive(Debug)]
-enum Loses {
-    /// There are none.
-    Nothing,
-    /// All that its rule takes.
-    All,
-    /// What `made` allocated for one of `within`, written as [`Rule::entries`] are. The module of `made` has no version before `since`
-    /// in its name.
-    Some { made: &'static [&'static str], within: &'static [&'static str], since: (u32, u32) },
-}
-
-/// Since 3.12, names in code are immortal, and nobody frees them at the end: the interpreter makes a string of the name of a constant or
-/// an attribute, and interns it. It frees strings that Python code computes.
-const NAMES: Loses = Loses::Some {
-    made: &["PyUnicode_New*", "resize_compact*"],
-    within: &[
-        "r_object*",
-        "PyDict_SetItemString*",
-        "PyUnicode_Intern*",
-        "_PyUnicode_Intern*",
-        "_PyUnicode_FromId*",
-        "_PyPegen_*",
-        "type_module*",
-    ],
-    since: (3, 12),
-};
-/// So many functions of the interpreter are between such a string and what it is for, inlined ones among them.
-const NEAR: usize = 6;
 
 const RULES: [Rule; 8] = [
     Rule {
@@ -69,7 +39,7 @@ const RULES: [Rule; 8] = [
         marks: &["Py", "_Py"],
         entries: &["Py_BytesMain", "Py_Main", "Py_RunMain", "Py_Initialize*", "Py_Finalize*"],
         is_program: true,
-        loses: NAMES,
+        may_lose: false,
     },
     Rule {
         keeper: "perl",
@@ -78,7 +48,7 @@ const RULES: [Rule; 8] = [
         marks: &["perl_", "Perl_", "PerlIO", "boot_"],
         entries: &["perl_construct", "perl_parse", "perl_run", "perl_alloc"],
         is_program: true,
-        loses: Loses::All,
+        may_lose: true,
     },
     Rule {
         keeper: "ruby",
@@ -87,7 +57,7 @@ const RULES: [Rule; 8] = [
         marks: &["ruby", "rb_", "Init_", "libruby"],
         entries: &["ruby_setup", "ruby_init", "ruby_options", "ruby_process_options", "ruby_run_node", "ruby_sysinit"],
         is_program: true,
-        loses: Loses::All,
+        may_lose: true,
     },
     Rule {
         keeper: "Node.js",
@@ -96,7 +66,7 @@ const RULES: [Rule; 8] = [
         marks: &["node::", "v8::", "uv_"],
         entries: &["node::Start*"],
         is_program: true,
-        loses: Loses::Nothing,
+        may_lose: false,
     },
     Rule {
         keeper: "the JVM",
@@ -105,7 +75,7 @@ const RULES: [Rule; 8] = [
         marks: &[],
         entries: &["JNI_CreateJavaVM*", "JLI_Launch*"],
         is_program: true,
-        loses: Loses::All,
+        may_lose: true,
     },
     Rule {
         keeper: "bash",
@@ -126,7 +96,7 @@ const RULES: [Rule; 8] = [
         ],
         entries: &[],
         is_program: true,
-        loses: Loses::Nothing,
+        may_lose: false,
     },
     Rule {
         keeper: "GLib",
@@ -154,7 +124,7 @@ const RULES: [Rule; 8] = [
             "g_get_filename_charsets",
         ],
         is_program: false,
-        loses: Loses::Nothing,
+        may_lose: false,
     },
     Rule {
         keeper: "fontconfig",
@@ -163,7 +133,7 @@ const RULES: [Rule; 8] = [
         marks: &[],
         entries: &["FcInit*", "FcConfigGetCurrent", "FcConfigReference"],
         is_program: false,
-        loses: Loses::Nothing,
+        may_lose: false,
     },
 ];
 
@@ -186,6 +156,9 @@ const BELOW: [&str; 10] = [
 pub(super) struct RuleId(u8);
 
 impl RuleId {
+    /// Whose immortal strings are.
+    pub const CPYTHON: Self = Self(0);
+
     fn rule(self) -> &'static Rule {
         &RULES[usize::from(self.0) % RULES.len()]
     }
@@ -193,6 +166,11 @@ impl RuleId {
     /// Who keeps the blocks.
     pub fn keeper(self) -> &'static str {
         self.rule().keeper
+    }
+
+    /// Whether it keeps lost blocks, too.
+    pub fn may_lose(self) -> bool {
+        self.rule().may_lose
     }
 
     /// What they are.
@@ -265,39 +243,6 @@ impl<'a> Runtimes<'a> {
     }
 }
 
-impl Runtimes<'_> {
-    /// Whether the rule that takes what was allocated with a stack takes it where it is lost, too.
-    pub fn takes_lost(&self, rule: RuleId, stack: StackId) -> bool {
-        let (made, within, since) = match rule.rule().loses {
-            Loses::Nothing => return false,
-            Loses::All => return true,
-            Loses::Some { made, within, since } => (made, within, since),
-        };
-        let is_own = |module: Option<ModuleId>| {
-            let known = module.and_then(|ModuleId(module)| self.modules.get(module as usize));
-            known.is_some_and(|(_, own)| own & (1 << rule.0) != 0)
-        };
-        let mut own = self.functions.steps(stack).skip_while(|step| !is_own(step.module)).take(NEAR).peekable();
-        let is_since = |module| {
-            let path = self.functions.module_path(module).unwrap_or_default();
-            version(path).is_none_or(|version| version >= since)
-        };
-        let calls = |functions: &[&str], name: &str| functions.iter().any(|function| is_called(function, name));
-        let is_made = own.peek().is_some_and(|first| {
-            first.module.is_some_and(is_since) && calls(made, &self.functions.name(first.function))
-        });
-        is_made && own.any(|step| is_own(step.module) && calls(within, &self.functions.name(step.function)))
-    }
-}
-
-/// The first two numbers with a point between them in the name of a file.
-fn version(path: &str) -> Option<(u32, u32)> {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let mut numbers = file.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|part| !part.is_empty());
-    let mut numbers = numbers.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?.split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 fn is_called(entry: &str, name: &str) -> bool {
     match entry.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -326,14 +271,12 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::StackId;
-
-    use super::{RULES, Runtimes, is_module};
+    use super::{RULES, RuleId, Runtimes, is_module};
     use crate::analysis::Functions;
     use crate::testing::{Builder, blocks};
 
-    /// What the rules say of a block with this stack, in a process of a program at this path; None where it runs no keeper.
-    fn ask<T>(program: &str, frames: &[&str], question: impl Fn(&Runtimes<'_>, StackId) -> T) -> Option<T> {
+    /// The keeper of what was allocated with this stack, in a process of a program at this path.
+    fn keeper(program: &str, frames: &[&str]) -> Option<&'static str> {
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
         b.site(process, frames, blocks(1, 8, 0, 1));
@@ -343,12 +286,8 @@ mod tests {
             }
         }
         let functions = Functions::new(&b.profile);
-        Some(question(&Runtimes::of(&b.profile, &functions)?, b.profile.sites[0].stack))
-    }
-
-    /// The keeper of what was allocated with this stack.
-    fn keeper(program: &str, frames: &[&str]) -> Option<&'static str> {
-        ask(program, frames, |runtimes, stack| runtimes.rule_of(stack).map(super::RuleId::keeper)).flatten()
+        let rule = Runtimes::of(&b.profile, &functions)?.rule_of(b.profile.sites[0].stack);
+        rule.map(RuleId::keeper)
     }
 
     #[test]
@@ -389,43 +328,12 @@ mod tests {
         }
     }
 
-    /// Whether a lost block with this stack is taken, in a process of python at this path.
-    fn takes_lost(program: &str, frames: &[&str]) -> bool {
-        let takes = |runtimes: &Runtimes<'_>, stack| {
-            runtimes.rule_of(stack).is_some_and(|rule| runtimes.takes_lost(rule, stack))
-        };
-        ask(program, frames, takes).expect("an interpreter")
-    }
-
     #[test]
-    fn an_interpreter_loses_what_it_does_not_free_by_design() {
-        let name =
-            ["PyUnicode_New", "_PyUnicode_FromUCS1", "r_object", "PyMarshal_ReadObjectFromString", "Py_BytesMain"];
-        let attribute =
-            ["malloc!libc.so.6", "PyUnicode_New", "unicode_decode_utf8", "PyDict_SetItemString", "f", "Py_BytesMain"];
-        let parsed =
-            ["PyUnicode_New", "unicode_decode_utf8", "_PyPegen_constant_from_string", "string_rule", "Py_BytesMain"];
-        let computed = ["PyUnicode_New", "unicode_split", "_PyEval_EvalFrameDefault", "Py_BytesMain"];
-        let list = ["PyList_New", "r_object", "Py_BytesMain"];
-        let of_extension = ["PyUnicode_New", "PyUnicode_InternFromString", "load!ext.so", "Py_BytesMain"];
-        for (program, frames, expected) in [
-            ("/usr/bin/python3.13", &name[..], true),
-            ("/usr/bin/python3.12", &attribute, true),
-            ("/usr/bin/python3.12", &parsed, true),
-            ("/usr/bin/python3", &name, true),
-            ("/usr/bin/python3.11", &name, false),
-            ("/usr/bin/python2.7", &name, false),
-            ("/usr/bin/python3.13", &computed, false),
-            ("/usr/bin/python3.13", &list, false),
-            ("/usr/bin/python3.13", &of_extension, false),
-            ("/usr/bin/perl", &["Perl_safesysmalloc", "perl_parse", "main"], true),
-            ("/usr/bin/node", &["f", "node::Start(int, char**)", "main"], false),
-        ] {
-            assert_eq!(takes_lost(program, frames), expected, "{program}: {frames:?}");
-        }
-        let libpython =
-            ["PyUnicode_New!libpython3.13.so.1.0", "r_object!libpython3.13.so.1.0", "Py_RunMain!libpython3.13.so.1.0"];
-        assert!(takes_lost("/usr/bin/python", &libpython));
+    fn where_an_empty_program_loses_blocks_all_of_them_are_the_keepers() {
+        let of = |name: &str| (0..).zip(&RULES).find(|(_, rule)| rule.keeper == name).map(|(at, _)| RuleId(at));
+        let may_lose = |name: &str| of(name).map(RuleId::may_lose);
+        assert_eq!(["perl", "CPython", "Node.js"].map(may_lose), [Some(true), Some(false), Some(false)]);
+        assert_eq!(of("CPython"), Some(RuleId::CPYTHON));
     }
 
     #[test]

@@ -421,17 +421,17 @@ proptest! {
             prop_assert_eq!(&scan.outcome, &site.unwrap().outcome);
             for lost in &scan.lost {
                 let place = |stack| profile.stacks.frames(stack).next().unwrap().0;
-                let before = found.insert((place(lost.stack), lost.head.map(place)), (lost.blocks, lost.bytes));
+                let before = found.insert((place(lost.stack), lost.head.map(place), lost.kind), (lost.blocks, lost.bytes));
                 prop_assert_eq!(before, None);
                 prop_assert_eq!(pid(scan.process), 100);
             }
         }
         // Of processes alone, what holds a block is known for all blocks of its process.
-        let mut expected: BTreeMap<(u32, Option<u32>), (u64, u64)> = BTreeMap::new();
+        let mut expected: BTreeMap<_, (u64, u64)> = BTreeMap::new();
         for lost in story.lost.iter().filter(|lost| chosen(lost.sequence)) {
             let place = |site: u32| story.sites[site as usize].1;
             let head = lost.head.filter(|&(number, _)| chosen(number)).map(|(_, site)| place(site));
-            let sum = expected.entry((place(lost.site), head)).or_default();
+            let sum = expected.entry((place(lost.site), head, lost.kind)).or_default();
             *sum = (sum.0 + 1, sum.1 + lost.size);
         }
         prop_assert_eq!(found, expected);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::scan::LostBlock;
 use mallow_profile::{
-    Block, Call, Frame, FrameId, LostBlocks, ProcessId, Scan, ScanOutcome, StackId, Stacks, sum_lost,
+    Block, Call, Frame, FrameId, LostBlocks, LostKind, ProcessId, Scan, ScanOutcome, StackId, Stacks, sum_lost,
 };
 use std::collections::BTreeMap;
 
@@ -98,18 +98,22 @@ impl Story {
     /// ended by exec if it leaked anything.
     fn lose(&mut self) {
         let mut live = 0;
-        let mut head = None;
+        let (mut head, mut kind) = (None, LostKind::Other);
         for (sequence, life) in (0..).zip(&self.lives) {
             if life.live.is_none() || life.at.process != 0 {
                 continue;
             }
             live += 1;
+            if live % 3 == 1 {
+                kind = if live % 2 == 1 { LostKind::ImmortalString } else { LostKind::Other };
+            }
             let lost = LostBlock {
                 address: 0,
                 sequence,
                 site: life.call.site,
                 size: life.call.size,
                 head: if live % 3 == 1 { None } else { head },
+                kind,
             };
             match live % 3 {
                 1 => head = Some((sequence, life.call.site)),
@@ -125,6 +129,7 @@ impl Story {
         let row = |lost: &LostBlock| LostBlocks {
             stack: stack(lost.site),
             head: lost.head.map(|(_, site)| stack(site)),
+            kind: lost.kind,
             blocks: 1,
             bytes: lost.size,
         };
