@@ -67,6 +67,8 @@ fn status_of_a_command_that_cannot_run() {
     for way in ["stat", "record"] {
         assert_eq!(run(place.path(), &[way, "--", "/no/such/program"]).status, 127);
         assert_eq!(run(place.path(), &[way, "--", "/etc/passwd"]).status, 126);
+        let directory = run(place.path(), &[way, "--", "."]);
+        assert_eq!((directory.status, directory.err().contains(".: a directory, and no program")), (126, true));
     }
 }
 

@@ -401,9 +401,11 @@ def regions(recording, block):
 
 
 def allocators(recording, block):
-    (column,) = map(Column, block.columns)
+    column, kinds = map(Column, (block.columns + [b""])[:2])
     while column.more():
         allocator = {"process": column.number(), "found": column.string(), "remedy": column.string()}
+        if kinds.more() and kinds.number() not in (0, 1):
+            raise Damaged("an allocator of no known kind")
         if allocator["process"] >= len(recording.processes):
             raise Damaged("an allocator of no process")
         recording.allocators.append(allocator)

@@ -135,6 +135,7 @@ def of_report(document):
         "peak_when": share(document["peak_ms"], document["duration_ms"]),
         "unscanned_bytes": sum(part["live_bytes"] for part in document.get("unscanned", [])),
         "small_suggestions": sum(not matters(insight) for insight in document.get("insights") or []),
+        "interpreted_allocations": document.get("interpreted_allocations", 0),
         "zero": 0,
     }
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("live_bytes")

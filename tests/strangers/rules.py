@@ -31,6 +31,7 @@ REPORT = [
     + OWN
     + r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?",
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
+    r"No suggestions for {count:interpreted_allocations} allocations? by scripts and interpreters",
     r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
     r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
@@ -56,7 +57,7 @@ VERDICT = {
     "nothing_live": r"nothing was live(?: at the end(?: of the recording)?)?",
     "nothing_allocated": r"nothing was allocated",
     "peak_saving": r"up to {share:of_whole} of the peak can be saved in .+",
-    "time_saving": r"(?:malloc takes (?:{share:least}|{share:least} to {share:most}|at most {share:most}|at least {share:least})"
+    "time_saving": r"(?:malloc takes (?:at most {share:most}|at least {share:least})"
     r" of the run's CPU time, )?up to {share:of_whole} of (?:that|malloc's time) can be saved in .+",
     "allocated": r"(?:{bytes:total} allocated|{count:total} allocations?), {share:place_share} from .+",
 }

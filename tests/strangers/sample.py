@@ -208,7 +208,7 @@ Live at end
 Highest RSS
 4.00 MB
 Verdict
-4.00 kB lost, all from grow a.c:3; 11.0 kB at the peak, 75.0 % from grow; malloc takes 1.0 % to 90.0 % of the run's
+4.00 kB lost, all from grow a.c:3; 11.0 kB at the peak, 75.0 % from grow; malloc takes at least 1.0 % of the run's
 CPU time, up to 20.0 % of that can be saved in grow"""
 COUNTS = {
     "allocations": 10,

@@ -299,6 +299,7 @@ mod tests {
                 let process = ProcessId(1);
                 p.custom_allocators.push(crate::CustomAllocator {
                     process,
+                    kind: Default::default(),
                     found: String::new(),
                     remedy: String::new(),
                 });

@@ -78,11 +78,23 @@ pub struct AllocatorInside {
     pub is_library: bool,
 }
 
+/// An allocator above malloc, where a view depends on which one it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AllocatorKind {
+    /// Any.
+    #[default]
+    Other,
+    /// CPython's arenas of small objects.
+    Python,
+}
+
 /// An allocator above malloc that a process uses: what it hands out is in no number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomAllocator {
     /// The process.
     pub process: ProcessId,
+    /// Which one, where views have to know.
+    pub kind: AllocatorKind,
     /// What it serves, as a sentence without a full stop.
     pub found: String,
     /// What makes its blocks visible, as an imperative; may be empty.

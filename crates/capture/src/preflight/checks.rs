@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::finding::{Finding, Status};
 use super::program;
-use mallow_profile::{AllocatorInside, CustomAllocator, ProcessId};
+use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -55,15 +55,11 @@ pub(crate) fn custom_allocators<'a>(
         let of_image: Vec<_> = inside.iter().filter(|one| one.program == executable && !one.is_library).collect();
         for allocator in of_image.iter().filter(|allocator| allocator.functions == 0) {
             let (process, remedy) = (ProcessId(number as u32), allocator.remedy.clone());
-            all.push(CustomAllocator { process, found: not_seen(allocator), remedy });
+            all.push(CustomAllocator { process, kind: AllocatorKind::Other, found: not_seen(allocator), remedy });
         }
         let Some(facts) = facts else { continue };
-        for Finding { found, remedy, .. } in
-            program::above_malloc(path, facts, arguments, settings, of_image.is_empty())
-        {
-            let remedy = remedy.unwrap_or_default();
-            all.push(CustomAllocator { process: ProcessId(number as u32), found, remedy });
-        }
+        let found = program::above_malloc(path, facts, arguments, settings, of_image.is_empty());
+        all.extend(found.into_iter().map(|finding| above_malloc(ProcessId(number as u32), finding)));
     }
     all
 }
@@ -86,10 +82,12 @@ impl Runtimes {
         let path = Path::new(executable);
         let facts = self.known.entry(executable.to_owned()).or_insert_with(|| program::Facts::of_file(path));
         let found = facts.iter().flat_map(|facts| program::above_malloc(path, facts, arguments, settings, false));
-        found
-            .map(|Finding { found, remedy, .. }| CustomAllocator { process, found, remedy: remedy.unwrap_or_default() })
-            .collect()
+        found.map(|finding| above_malloc(process, finding)).collect()
     }
+}
+
+fn above_malloc(process: ProcessId, Finding { allocator, found, remedy, .. }: Finding) -> CustomAllocator {
+    CustomAllocator { process, kind: allocator, found, remedy: remedy.unwrap_or_default() }
 }
 
 /// Why calls of an allocator inside are missing.

@@ -1,5 +1,7 @@
 //! What one check came to.
 
+use mallow_profile::AllocatorKind;
+
 /// How much of what a check is about works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
@@ -22,22 +24,24 @@ pub struct Finding {
     pub found: String,
     /// What to do about it.
     pub remedy: Option<String>,
+    /// The allocator above malloc that was found.
+    pub allocator: AllocatorKind,
 }
 
 impl Finding {
     /// All is well.
     pub fn works(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, status: Status::Works, found: found.into(), remedy: None }
+        Self { check, status: Status::Works, found: found.into(), remedy: None, allocator: AllocatorKind::Other }
     }
 
     /// Something is not.
     pub fn partly(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { check, status: Status::Partly, found: found.into(), remedy: Some(remedy.into()) }
+        Self { status: Status::Partly, remedy: Some(remedy.into()), ..Self::works(check, found) }
     }
 
     /// Nothing is.
     pub fn fails(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { check, status: Status::Fails, found: found.into(), remedy: Some(remedy.into()) }
+        Self { status: Status::Fails, remedy: Some(remedy.into()), ..Self::works(check, found) }
     }
 
     /// Nothing would be recorded.

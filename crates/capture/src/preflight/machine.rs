@@ -1,6 +1,6 @@
 //! Whether this machine lets Mallow record: the same places are tried that a run uses, and left as a run leaves them.
 
-use super::finding::{Finding, Status};
+use super::finding::Finding;
 use crate::library::{self, Library, LibraryError};
 use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 use crate::tables::TableCache;
@@ -79,7 +79,7 @@ fn library(unpacked: &Result<Library, LibraryError>) -> Finding {
         ),
         Ok(library) => Finding::works(CHECK, library.file.display().to_string()),
         // It says what to do.
-        Err(error) => Finding { check: "libmallow.so", status: Status::Fails, found: error.to_string(), remedy: None },
+        Err(error) => Finding { remedy: None, ..Finding::fails("libmallow.so", error.to_string(), "") },
     }
 }
 
@@ -202,6 +202,7 @@ fn preloaded(value: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::super::finding::Status;
     use super::*;
 
     const NONE: Limits = Limits { descriptors: 1024, file_size: u64::MAX, address_space: u64::MAX };

@@ -6,6 +6,7 @@ use super::rights;
 use crate::library;
 use crate::tables::{self, TableError};
 use crate::wire;
+use mallow_profile::AllocatorKind;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use rustc_hash::FxHashSet;
@@ -434,7 +435,7 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
         return Some(if ["malloc", "malloc_debug"].iter().any(|direct| value == OsStr::new(direct)) {
             Finding::works(RUNTIME, format!("Python, with PYTHONMALLOC={}", value.display()))
         } else {
-            Finding::partly(
+            let arenas = Finding::partly(
                 RUNTIME,
                 match is_python {
                     true => {
@@ -446,7 +447,8 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
                     }
                 },
                 "set PYTHONMALLOC=malloc to record each",
-            )
+            );
+            Finding { allocator: AllocatorKind::Python, ..arenas }
         });
     }
     if facts.needs("libjli.so").is_some() {

@@ -1,24 +1,30 @@
 //! Allocators above malloc that processes use.
 //!
-//! One column: for each the number of its process, what it serves, and what makes that visible.
+//! Two columns: for each the number of its process, what it serves, and what makes that visible; and which one it is, 0 or 1 for CPython's
+//! arenas. Earlier recordings lack the second one.
 
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
-use mallow_profile::{AllocatorInside, CustomAllocator, ProcessId};
+use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId};
 
 /// A block of allocators.
 pub fn write(allocators: &[CustomAllocator]) -> Vec<Vec<u8>> {
-    let mut column = Vec::new();
+    let (mut column, mut kinds) = (Vec::new(), Vec::new());
     for allocator in allocators {
         put(&mut column, allocator.process.0.into());
         put_bytes(&mut column, allocator.found.as_bytes());
         put_bytes(&mut column, allocator.remedy.as_bytes());
+        put(&mut kinds, if allocator.kind == AllocatorKind::Python { 1 } else { 0 });
     }
-    vec![column]
+    vec![column, kinds]
 }
 
 /// Reads it. `processes`: how many there are.
 pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAllocator>, Nonsense> {
-    let [column] = columns else { return Err(Nonsense("a block of allocators has another number of columns")) };
+    let (column, mut kinds) = match columns {
+        [column] => (column, None),
+        [column, kinds] => (column, Some(kinds)),
+        _ => return Err(Nonsense("a block of allocators has another number of columns")),
+    };
     let mut allocators = Vec::new();
     while !column.is_empty() {
         let process = column.small()?;
@@ -26,7 +32,15 @@ pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAlloca
             return Err(Nonsense("an allocator of no process"));
         }
         let (found, remedy) = (column.string()?, column.string()?);
-        allocators.push(CustomAllocator { process: ProcessId(process), found, remedy });
+        let kind = match kinds.as_mut().map(|kinds| kinds.number()).transpose()? {
+            Some(0) => AllocatorKind::Other,
+            Some(1) => AllocatorKind::Python,
+            // Before, only the sentence said which one it is.
+            None if found.starts_with("Python allocates ") => AllocatorKind::Python,
+            None => AllocatorKind::Other,
+            Some(_) => return Err(Nonsense("an allocator of no known kind")),
+        };
+        allocators.push(CustomAllocator { process: ProcessId(process), kind, found, remedy });
     }
     Ok(allocators)
 }
@@ -86,14 +100,20 @@ mod tests {
 
     #[test]
     fn allocators_come_back_and_belong_to_a_process() {
-        let all = [0, 2].map(|process| CustomAllocator {
+        let all = [(0, AllocatorKind::Python), (2, AllocatorKind::Other)].map(|(process, kind)| CustomAllocator {
             process: ProcessId(process),
-            found: "Python allocates".into(),
+            kind,
+            found: "It allocates".into(),
             remedy: String::new(),
         });
         let columns = write(&all);
-        let read_of = |processes| read(&mut [Cursor::new(columns[0].clone())], processes);
+        let cursors = || columns.iter().cloned().map(Cursor::new).collect::<Vec<_>>();
+        let read_of = |processes| read(&mut cursors(), processes);
         assert_eq!(read_of(3).ok().as_deref(), Some(&all[..]));
+        // An earlier recording's.
+        let sentence = CustomAllocator { found: "Python allocates objects".into(), ..all[0].clone() };
+        let earlier = read(&mut [Cursor::new(write(std::slice::from_ref(&sentence))[0].clone())], 1);
+        assert_eq!(earlier.ok().as_deref(), Some(&[sentence][..]));
         assert!(read_of(2).is_err());
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::processes;
 use crate::flags::{FilterFlags, When};
-use crate::output::text::units::{bytes, count, of, span};
+use crate::output::text::units::{bytes, count, of, range, span};
 use crate::output::text::{Line, Look, Page};
 
 /// Filters, as views show them. What is not there is not filtered by.
@@ -227,10 +227,7 @@ pub fn nothing_selected(flags: &FilterFlags, extent: &Extent) -> String {
             if on.is_empty() { "this command".to_owned() } else { on.join(" ") }
         );
     }
-    let between = |(least, most): (u64, u64), show: &dyn Fn(u64) -> String| match least == most {
-        true => show(least),
-        false => format!("{} to {}", show(least), show(most)),
-    };
+    let between = |(least, most): (u64, u64), show: &dyn Fn(u64) -> String| range(show(least), &show(most));
     if let Some(time) = &flags.time {
         let when = flags.when.unwrap_or_default();
         on.push(format!("--time {}", time.text));

@@ -74,8 +74,8 @@ fn files(chain: &Chain) -> Vec<String> {
 fn program(chain: &Chain) -> Vec<Finding> {
     let mut all = preflight::command(chain);
     if let Some((word, error)) = &chain.missing {
-        let found = format!("{}: {}", word.display(), refusal(error));
-        all.push(Finding { check: "command", status: Status::Fails, found, remedy: None });
+        let found = format!("{}: {}", word.display(), refusal(error, Path::new(word)));
+        all.push(Finding { status: Status::Fails, ..Finding::works("command", found) });
     } else if all.iter().all(|finding| finding.status != Status::Fails) {
         all.extend(chain.programs().last().map(names));
     }
@@ -93,7 +93,7 @@ fn names(path: &Path) -> Finding {
     let remedy = lacking.as_ref().and_then(|lacking| lacking.remedy.clone());
     let found =
         lacking.map_or_else(|| summary.found.to_string(), |lacking| MissingNames { remedy: None, ..lacking }.line());
-    Finding { check: CHECK, status: Status::Partly, found, remedy }
+    Finding { status: Status::Partly, remedy, ..Finding::works(CHECK, found) }
 }
 
 fn text(diagnosis: &Diagnosis, look: &Look) -> String {

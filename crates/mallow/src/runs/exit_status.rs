@@ -2,6 +2,7 @@
 //! `--fail-on-write-error` asks for 125. `output/exit.rs` lists the numbers.
 
 use std::io::{Error, ErrorKind};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -17,7 +18,7 @@ pub fn after_failure(error: RunError, fail_on_write_error: bool) -> Result<ExitC
             Ok(after_command(exit_status, Err(error.into()), fail_on_write_error))
         }
         RunError::Command { command, error } => {
-            stdio::notify(&format!("{command}: {}", refusal(error)));
+            stdio::notify(&format!("{command}: {}", refusal(error, Path::new(command))));
             Ok(ExitCode::from(match error.kind() {
                 ErrorKind::NotFound => exit::NOT_FOUND,
                 _ => exit::NOT_EXECUTABLE,
@@ -32,8 +33,9 @@ pub fn after_failure(error: RunError, fail_on_write_error: bool) -> Result<ExitC
 }
 
 /// Why a command cannot be executed, in words.
-pub fn refusal(error: &Error) -> String {
+pub fn refusal(error: &Error, command: &Path) -> String {
     match error.kind() {
+        ErrorKind::PermissionDenied if command.is_dir() => "a directory, and no program".to_owned(),
         ErrorKind::NotFound => "not found; is the name right, and its interpreter there?".to_owned(),
         ErrorKind::PermissionDenied => "not executable; is it a program?".to_owned(),
         _ => format!("cannot be executed: {error}"),

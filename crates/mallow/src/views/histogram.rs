@@ -3,7 +3,7 @@
 use mallow_report::analysis::{Bucket, Lifetimes, Sizes};
 
 use crate::flags::BlocksBy;
-use crate::output::text::units::{bytes, count, of, percent};
+use crate::output::text::units::{self, bytes, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Table};
 
 /// Columns of a bar, and of the shortest one, on a narrow terminal.
@@ -18,7 +18,9 @@ pub fn sizes(report: &Sizes, by: BlocksBy, look: &Look) -> String {
     let all = format!(": {}, {}", of(report.allocations, "allocation"), bytes(report.allocated_bytes, look.exact));
     let range = match (report.smallest, report.largest) {
         (Some(smallest), Some(largest)) => {
-            format!("; from {} to {}", bytes(smallest, look.exact), bytes(largest, look.exact))
+            let (smallest, largest) = (bytes(smallest, look.exact), bytes(largest, look.exact));
+            let from = if smallest == largest { "" } else { "from " };
+            format!("; {from}{}", units::range(smallest, &largest))
         }
         _ => String::new(),
     };

@@ -3,7 +3,7 @@
 use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
 use serde::Serialize;
 
-use crate::output::text::units::{bytes, count, of, share};
+use crate::output::text::units::{bytes, count, of, range, share};
 use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading, passed};
 
 /// What an insight says.
@@ -35,6 +35,18 @@ pub fn small(insights: &Insights) -> Option<String> {
     (small > 0).then(|| format!("{} {each} less than 1 % of the run's CPU time", of(small, "suggestion")))
 }
 
+/// Of what run the shares are, where the program is another one by itself.
+pub fn condition(insights: &Insights) -> &'static str {
+    if insights.has_python_malloc { ", with PYTHONMALLOC=malloc" } else { "" }
+}
+
+/// What suggestions there are none for; None: nothing is left out.
+pub fn left_out(insights: &Insights) -> Option<String> {
+    let allocations = insights.interpreted_allocations;
+    let by = of(allocations, "allocation");
+    (allocations > 0).then(|| format!("No suggestions for {by} by scripts and interpreters"))
+}
+
 /// How many are worth showing, of those that are listed and of all.
 pub fn shown(insights: &Insights) -> (usize, u64) {
     let shown = insights.insights.iter().filter(|insight| insight.matters()).count();
@@ -48,8 +60,13 @@ pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
     let (listed, all) = shown(insights);
     if listed > 0 {
         page.gap();
-        page.sentence(heading("Insights", listed, all).faint("  what each may save, at the most"));
+        let most = format!("  what each may save, at the most{}", condition(insights));
+        page.sentence(heading("Insights", listed, all).faint(most));
         entries(insights, usize::MAX, look, page);
+    }
+    if let Some(left_out) = left_out(insights) {
+        page.gap();
+        page.sentence(Line::new().faint(left_out));
     }
     if let Some(small) = small(insights) {
         page.gap();
@@ -99,7 +116,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let steps = steps(*growth_steps, *grown_buffers);
             let grew = format!("{}{of_container} grew in {steps}", of(*grown_buffers, "buffer"));
             let copied = copied(*copied_bytes, *largest_bytes, look);
-            format!("{grew}, {} to {}; {copied}.", size(*smallest_bytes), size(*largest_bytes))
+            format!("{grew}, {}; {copied}.", range(size(*smallest_bytes), &size(*largest_bytes)))
         }
         Evidence::RebuiltContainer { times, growth_steps, copied_bytes, largest_bytes, container } => {
             let what = container.map(|c| format!("A{}", after_article(c))).unwrap_or("A buffer".to_owned());
@@ -120,11 +137,10 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             container,
         } => {
             let sizes = match (smallest_bytes, largest_bytes) {
-                (a, b) if a == b => size(*a),
                 (a, b) if *b / 4 > allocated_bytes / (*allocations).max(1) => {
                     format!("{} to {} ({} on average)", size(*a), size(*b), mean(*allocated_bytes, *allocations))
                 }
-                (a, b) => format!("{} to {}", size(*a), size(*b)),
+                (a, b) => range(size(*a), &size(*b)),
             };
             let each = if freed_before_next >= allocations { "each" } else { "nearly each" };
             let used = container.map(|c| format!(" for a{}", after_article(c))).unwrap_or_default();

@@ -11,7 +11,7 @@ use mallow_report::analysis::{LeakCause, LeakOptions, LeakState, LeakStates, Lea
 use crate::flags::{LeakState as Only, LeaksFlags};
 use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
-use crate::output::text::units::{bytes, count, of, percent, span};
+use crate::output::text::units::{bytes, count, of, percent, range, span};
 use crate::output::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
 use crate::output::{exit, stdio};
 use crate::views::leak_states::{self, amount, has};
@@ -205,11 +205,7 @@ fn nameless(report: &Leaks, recording: &Recording) -> Option<String> {
 
 /// `192 B, 100.0 %: one leak, 3 times; allocated 5 ms before the end`
 fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool, page: &mut Page) {
-    let age = if cause.oldest_ms == cause.youngest_ms {
-        span(cause.oldest_ms)
-    } else {
-        format!("{} to {}", span(cause.oldest_ms), span(cause.youngest_ms))
-    };
+    let age = range(span(cause.oldest_ms), &span(cause.youngest_ms));
     let size = bytes(cause.live.live_bytes, look.exact);
     // Of what is listed: what is reported, or what is suppressed.
     let share = percent(cause.live.live_bytes, report.causes.live().live_bytes);

@@ -46,10 +46,6 @@ pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> Stri
     page.into_text()
 }
 
-/// What `record --python` changes, whoever did it.
-const PYTHON_MALLOC: &str = "With PYTHONMALLOC=malloc, as record --python sets it: by itself, Python has its small objects in arenas of its own, \
-                             and RSS, its parts and what helps are others. mallow rss -- python … shows those.";
-
 /// All but the lists, with so many of the smallest parts in one row.
 fn answer(report: &Rss, asked: Option<&str>, folded: usize, lists: bool, look: &Look) -> Page {
     let account = &report.account;
@@ -59,8 +55,8 @@ fn answer(report: &Rss, asked: Option<&str>, folded: usize, lists: bool, look: &
         let moment = format!("{asked}: the nearer one of the two moments whose pages are kept.");
         page.sentence(Line::new().faint(moment));
     }
-    if account.limits.contains(&RssNote::PythonMalloc) {
-        page.sentence(Line::new().warning(PYTHON_MALLOC));
+    for sentence in &account.changed {
+        page.sentence(Line::new().warning(*sentence));
     }
     if let Some(cause) = &account.cause {
         page.sentence(because(cause, account, look));
@@ -473,7 +469,7 @@ fn notes(account: &RssAccount, page: &mut Page) {
                 None => continue,
             },
             // The first lines say it.
-            RssNote::HigherBefore | RssNote::WhileRunning | RssNote::PythonMalloc => continue,
+            RssNote::HigherBefore | RssNote::WhileRunning => continue,
         };
         page.sentence(Line::new().faint(words));
     }

@@ -34,6 +34,8 @@ pub struct Sentences {
     pub suggestions: Vec<InsightSentence>,
     /// What is said of suggestions that are not worth one of these.
     pub small_suggestions: Option<String>,
+    /// What there are no suggestions for.
+    pub without_suggestions: Option<String>,
     /// What matters most.
     pub verdict: VerdictSentence,
 }
@@ -52,6 +54,7 @@ impl Sentences {
             hints: document.missing_names.iter().take(HINTS).map(|hint| hint.line()).collect(),
             suggestions: insights::sentences(&document.insights, look),
             small_suggestions: insights::small(&document.insights),
+            without_suggestions: insights::left_out(&document.insights),
             verdict: verdict::words(document, look, true),
         }
     }

@@ -1,6 +1,6 @@
 //! Allocators above malloc that processes use, by executable.
 
-use mallow_profile::{AllocatorInside, CustomAllocator};
+use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId, Profile};
 use serde::Serialize;
 
 /// One of them, of all processes that have it and run the same program.
@@ -38,6 +38,17 @@ pub fn custom_allocators<'a>(
     rows
 }
 
+/// Whether a process is an interpreter of Python whose objects are blocks of malloc (`PYTHONMALLOC=malloc`): where it has arenas of its own,
+/// the recording says so.
+pub(super) fn has_python_malloc(profile: &Profile, process: ProcessId) -> bool {
+    let executable = profile.processes.get(process.0 as usize).map_or("", |process| process.executable.as_str());
+    let name = executable.rsplit('/').next().unwrap_or_default();
+    let is_python =
+        name.strip_prefix("python").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'));
+    let has_arenas = |one: &CustomAllocator| one.process == process && one.kind == AllocatorKind::Python;
+    profile.origin.is_none() && is_python && !profile.custom_allocators.iter().any(has_arenas)
+}
+
 /// An allocator inside of an executable or a library whose calls are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AllocatorInsideRow {
@@ -68,12 +79,12 @@ pub fn allocators_inside(all: &[AllocatorInside]) -> Vec<AllocatorInsideRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mallow_profile::ProcessId;
 
     #[test]
     fn processes_of_one_program_are_one_row() {
         let of = |process, found: &str| CustomAllocator {
             process: ProcessId(process),
+            kind: AllocatorKind::Other,
             found: found.to_owned(),
             remedy: "set it".to_owned(),
         };

@@ -338,6 +338,11 @@ impl<'a> Functions<'a> {
         self.slice(scripts.unwrap_or(&self.steps), frame)
     }
 
+    /// True for a function of a script.
+    pub fn is_script(&self, step: &Step) -> bool {
+        self.scripts.as_ref().is_some_and(|scripts| scripts.is_script(step))
+    }
+
     /// True for a function that no view names as what a place called: the interpreter's own, on a stack with frames of a
     /// script.
     pub fn is_interpreters(&self, stack: StackId, step: &Step) -> bool {

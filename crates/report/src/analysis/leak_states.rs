@@ -7,8 +7,9 @@ use mallow_profile::{LostBlocks, LostKind, ProcessId, Profile, ScanOutcome, Site
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::functions::{Frame, Functions};
+use super::functions::Functions;
 use super::leak_sites::{LeakSite, Live};
+use super::lost_cycles::{Cycle, cycles};
 use super::runtimes::{RuleId, Runtimes};
 
 /// What is known of a block that was live when its process image ended.
@@ -89,30 +90,6 @@ pub struct Unscanned {
     /// Their live blocks.
     #[serde(flatten)]
     pub live: Live,
-}
-
-/// Lost blocks that point to each other in a circle, and are held by nothing else.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Cycle {
-    /// How many circles.
-    pub count: u64,
-    /// Blocks in them, and held by them.
-    pub blocks: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Where their blocks come from, in the order of allocation.
-    pub places: Vec<CyclePlace>,
-}
-
-/// Where a block of a cycle comes from.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct CyclePlace {
-    /// The function of the program; None where its stack has no frames.
-    #[serde(flatten)]
-    pub frame: Option<Frame>,
-    /// What holds it: `shared_ptr`, `Rc` or `Arc`, where its stack shows that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pointer: Option<&'static str>,
 }
 
 /// Lost blocks of a site.
@@ -372,58 +349,6 @@ pub(super) fn leak_states_with(profile: &Profile, limit: usize, has_rules: bool)
     Some(sums)
 }
 
-fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cycle> {
-    if profile.scans.iter().all(|scan| scan.cycles.is_empty()) {
-        return Vec::new();
-    }
-    let functions = Functions::new(profile);
-    let runtimes = if has_rules { Runtimes::of(profile, &functions) } else { None };
-    let is_by_design = |stack: StackId| {
-        let runtimes = runtimes.as_ref();
-        runtimes.is_some_and(|all| all.rule_of(stack).is_some_and(RuleId::may_lose))
-    };
-    let mut known: FxHashMap<Vec<_>, Cycle> = FxHashMap::default();
-    let all = profile.scans.iter().flat_map(|scan| &scan.cycles);
-    for cycle in all.filter(|cycle| !cycle.stacks.iter().all(|&stack| is_by_design(stack))) {
-        let mut key = Vec::new();
-        let mut places = Vec::new();
-        for &stack in &cycle.stacks {
-            let named = functions.named(stack);
-            let line = named.map(|named| named.key());
-            // A block and what controls it may come from one line.
-            if !key.contains(&line) {
-                key.push(line);
-                let frame = named.map(|named| functions.frame(&named.step));
-                places.push(CyclePlace { frame, pointer: pointer(&functions, stack) });
-            }
-        }
-        let sum = known.entry(key).or_insert_with(|| Cycle { places, ..Cycle::default() });
-        sum.count = sum.count.saturating_add(cycle.count);
-        sum.blocks = sum.blocks.saturating_add(cycle.blocks);
-        sum.bytes = sum.bytes.saturating_add(cycle.bytes);
-    }
-    let mut all: Vec<Cycle> = known.into_values().collect();
-    all.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.count.cmp(&a.count)));
-    all.truncate(limit);
-    all
-}
-
-/// What counts the references to a block, by the functions that allocated it.
-fn pointer(functions: &Functions<'_>, stack: StackId) -> Option<&'static str> {
-    const MARKS: [(&str, &str); 6] = [
-        ("swift_allocObject", "Swift reference"),
-        ("std::make_shared<", "shared_ptr"),
-        ("std::__shared_count<", "shared_ptr"),
-        ("std::allocate_shared<", "shared_ptr"),
-        ("alloc::rc::Rc<", "Rc"),
-        ("alloc::sync::Arc<", "Arc"),
-    ];
-    functions.steps(stack).take_while(|step| functions.is_looked_past(step)).find_map(|step| {
-        let name = functions.name(step.function);
-        MARKS.iter().find(|(mark, _)| name.contains(mark)).map(|&(_, pointer)| pointer)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use mallow_profile::{LostBlocks, LostCycle, LostKind, Profile, Scan, ScanOutcome, StackId};
@@ -476,22 +401,6 @@ mod tests {
         let options =
             LeakOptions { state: Some(LeakState::Lost), suppressions, built_in: false, of_suppressed: false, limit: 9 };
         assert_eq!(leaks_with(&b.profile, &options).reported, 8);
-    }
-
-    #[test]
-    fn a_cycle_that_a_runtime_loses_by_design_is_none() {
-        let mut b = Builder::default();
-        let java = b.process(7, &["java"], 10);
-        let frames = ["os::malloc!libjvm.so", "JNI_CreateJavaVM!libjvm.so", "JLI_Launch!libjli.so"];
-        b.site(java, &frames, blocks(4, 10, 0, 2));
-        b.site(java, &["f@a.c:1", "main@a.c:9"], blocks(4, 10, 0, 2));
-        let of = |site: usize| b.profile.sites[site].stack;
-        let cycle = |stacks| LostCycle { count: 1, blocks: 2, bytes: 20, stacks };
-        let cycles = vec![cycle(vec![of(0)]), cycle(vec![of(1)]), cycle(vec![of(0), of(1)])];
-        let lost = vec![lost(of(0), None, 2), lost(of(1), None, 2)];
-        b.profile.scans = vec![Scan { process: java, outcome: ScanOutcome::Scanned, lost, cycles }];
-        assert_eq!(leak_states(&b.profile, 9).expect("a recording").lost_cycles.len(), 2);
-        assert_eq!(super::leak_states_with(&b.profile, 9, false).expect("a recording").lost_cycles.len(), 3);
     }
 
     /// Two images of one pid: the first one ended by exec, or lost nothing; the second one lost blocks.

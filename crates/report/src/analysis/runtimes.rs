@@ -184,6 +184,12 @@ impl RuleId {
     }
 }
 
+/// Whether a module is an interpreter's, a virtual machine's or one of their own libraries', by its path.
+pub(super) fn is_interpreter(path: &str) -> bool {
+    let programs = RULES.iter().filter(|rule| rule.is_program);
+    programs.flat_map(|rule| rule.modules).any(|pattern| is_module(pattern, path))
+}
+
 /// A bit for each rule.
 type Rules = u16;
 const ALL: Rules = (1 << RULES.len()) - 1;

@@ -173,6 +173,11 @@ impl Scripts {
         at(&self.machine, step.frame)
     }
 
+    /// True for a function of a script.
+    pub fn is_script(&self, step: &Step) -> bool {
+        at(&self.frames, step.frame)
+    }
+
     /// True for a function of an interpreter or a virtual machine, and for what serves an `import`.
     pub fn is_interpreters(&self, step: &Step) -> bool {
         let of_module = |module: ModuleId| self.interpreters.get(module.0 as usize).copied().unwrap_or(false);

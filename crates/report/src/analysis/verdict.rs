@@ -21,6 +21,9 @@ const NEARLY_ALL_PERCENT: u64 = 99;
 const PEAK_SHARE: f64 = 0.1;
 /// From this share of the run's CPU time on; of malloc's time where the run's is not known.
 const RUN_SHARE: f64 = 0.01;
+/// An interval of malloc's time that begins below [`RUN_SHARE`] of the run and ends here or above is from what nobody looks at to what is worth
+/// work: it decides nothing.
+const MUCH_OF_RUN: f64 = 0.1;
 const MALLOC_SHARE: f64 = 0.1;
 
 /// What a recording comes to.
@@ -295,7 +298,8 @@ fn time_saving(insights: &Insights) -> Option<Statement> {
     };
     let saving = Saving { of_whole: best.malloc_share, place: best.frame.clone() };
     let of_run = insights.malloc_time.map(|time| [time.least, time.most]);
-    is_worth.then_some(Statement::TimeSaving { saving, of_run })
+    let says_nothing = of_run.is_some_and(|[least, most]| least < RUN_SHARE && most >= MUCH_OF_RUN);
+    (is_worth && !says_nothing && !insights.has_python_malloc).then_some(Statement::TimeSaving { saving, of_run })
 }
 
 #[cfg(test)]
@@ -324,7 +328,8 @@ mod tests {
     #[test]
     fn lost_blocks_come_first_and_then_the_peak_and_then_time() {
         let mut profile = parser();
-        profile.cpu_us = Some(1_700_000);
+        // 200 ns for each allocation: malloc has a fortieth of it, or more.
+        profile.cpu_us = Some(profile.totals.allocations / 5);
         let all = leak_causes(&profile, 3);
         let nothing = Live::default();
         let found = of(&profile, Some(&all), Some(nothing));
@@ -397,6 +402,22 @@ mod tests {
         profile.cpu_us = Some(1 << 50);
         assert_eq!(kinds(&of(&profile, None, None)), ["at_peak", "live_last"]);
         assert_eq!(kinds(&of(&Profile::default(), None, None)), ["nothing_allocated"]);
+    }
+
+    /// 5 ns and 1 µs for each allocation are from next to nothing of the run to a good part of it, or all.
+    #[test]
+    fn an_interval_that_decides_nothing_is_left_out() {
+        let mut profile = parser();
+        let allocations = profile.totals.allocations;
+        let mut says = |ns: u64| {
+            profile.cpu_us = Some(allocations * ns / 1000);
+            kinds(&of(&profile, None, None)).contains(&"time_saving".to_owned())
+        };
+        assert_eq!([200, 2_000, 9_000, 50_000].map(&mut says), [true, false, false, true]);
+        // What is true of Python without its arenas is not of Python.
+        assert!(says(200));
+        profile.processes[0].executable = "/usr/bin/python3".to_owned();
+        assert_eq!(kinds(&of(&profile, None, None)), ["at_peak", "live_last"]);
     }
 
     #[test]

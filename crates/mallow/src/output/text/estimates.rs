@@ -3,7 +3,7 @@
 use mallow_report::analysis::sampled::{Estimate, Growth, NEEDED_SAMPLES, Verdict};
 
 use super::look::Look;
-use super::units::{bytes, count, of, roughly};
+use super::units::{bytes, count, of, range, roughly};
 
 /// What stands where nothing can be said.
 pub const NOT_ENOUGH: &str = "not enough samples";
@@ -114,7 +114,7 @@ fn percent_either_way(share: f64, look: &Look) -> String {
 }
 
 fn ends(low: f64, high: f64, amount: &impl Fn(u64) -> String) -> String {
-    format!("{} to {}", with_sign(low, amount), with_sign(high, amount))
+    range(with_sign(low, amount), &with_sign(high, amount))
 }
 
 fn with_sign(n: f64, amount: &impl Fn(u64) -> String) -> String {
@@ -195,7 +195,7 @@ mod tests {
             (grows(Verdict::Slowing), "slowing down"),
             (grows(Verdict::Steady), "steady"),
             (grows(Verdict::Unknown), "not enough samples"),
-            (estimated_bytes(&of(f64::NAN, f64::NAN, f64::NAN), &look), "0 B to 0 B"),
+            (estimated_bytes(&of(f64::NAN, f64::NAN, f64::NAN), &look), "0 B"),
         ] {
             assert_eq!(actual, expected);
         }

@@ -42,7 +42,8 @@ pub fn subject(report: &Timeline) -> String {
     let when = if whole {
         format!("over {}", span(report.duration_ms))
     } else {
-        format!("from {} to {}", span(report.from_ms), span(report.to_ms))
+        let (from, to) = (span(report.from_ms), span(report.to_ms));
+        if from == to { format!("at {from}") } else { format!("from {from} to {to}") }
     };
     format!("{what} {when}")
 }

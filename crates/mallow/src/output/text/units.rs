@@ -106,6 +106,11 @@ pub fn span(ms: u64) -> String {
     }
 }
 
+/// `5 ms to 9 ms`; `1.77 s` where both ends are the same to a reader.
+pub fn range(from: String, to: &str) -> String {
+    if from == to { from } else { format!("{from} to {to}") }
+}
+
 /// `1 block`, `2 blocks`; a noun that ends with s, x or ch gets an e too.
 pub fn of(n: u64, noun: &str) -> String {
     let plural = if ["s", "x", "ch"].iter().any(|end| noun.ends_with(end)) { "es" } else { "s" };
@@ -115,6 +120,11 @@ pub fn of(n: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_of_one_number_is_that_number() {
+        assert_eq!([range(span(1771), &span(1779)), range(span(5), &span(9))], ["1.77 s", "5 ms to 9 ms"]);
+    }
 
     #[test]
     fn counts() {

@@ -69,11 +69,11 @@ export class InsightView extends WholeRunView {
 
   async load() {
     const report = await this.ask("report", { limit: 20, ...sharedChoices() });
-    const { suggestions: said, small_suggestions: small } = report.sentences;
+    const { suggestions: said, small_suggestions: small, without_suggestions: without } = report.sentences;
     // Those that are worth a sentence come first.
     const insights = (report.insights ?? []).slice(0, said.length);
-    const rest = small && element("p", { class: "quiet" }, small);
-    if (insights.length === 0) return [message("No costly pattern of allocation was found."), rest];
+    const rest = [small, without].filter(Boolean).map((text) => element("p", { class: "quiet" }, text));
+    if (insights.length === 0) return [message("No costly pattern of allocation was found."), ...rest];
     const words = (key) => key.replaceAll("_", " ");
     return [element("ol", { class: "insights" }, insights.map((one, at) => element("li", { class: "insight", "data-kind": one.kind },
       element("div", { class: "row" }, element("span", { class: "figure number" }, said[at].saves),
@@ -82,7 +82,7 @@ export class InsightView extends WholeRunView {
       element("p", {}, printable(said[at].text)),
       element("dl", { class: "facts" }, Object.entries(one.evidence ?? {}).filter(([, value]) => value !== null && typeof value !== "object").map(([key, value]) => [
         element("dt", {}, words(key)), element("dd", { class: "number" }, typeof value === "number" ? (EVIDENCE[key] ?? (key.endsWith("bytes") ? formatBytes : formatCount))(value) : printable(value))])),
-      one.largest_site?.frames && element("button", { type: "button", class: "plain", onclick: () => this.context.openStack(one.function, one.largest_site.frames, `Largest of ${formatCount(one.sites)} call paths`) }, "Show the evidence")))), rest];
+      one.largest_site?.frames && element("button", { type: "button", class: "plain", onclick: () => this.context.openStack(one.function, one.largest_site.frames, `Largest of ${formatCount(one.sites)} call paths`) }, "Show the evidence")))), ...rest];
   }
 }
 

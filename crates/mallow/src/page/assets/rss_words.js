@@ -100,11 +100,8 @@ export function momentWords(answer) {
 }
 
 // What held before the moment of the account, and what was not read.
-export function limitWords({ freed_before: freed, busier, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, limits }) {
-  const all = [];
-  if (limits.includes("python_malloc")) {
-    all.push("With PYTHONMALLOC=malloc, as record --python sets it: by itself, Python has its small objects in arenas of its own, and RSS, its parts and what helps are others. mallow rss -- python … shows those.");
-  }
+export function limitWords({ freed_before: freed, busier, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
+  const all = [...(changed ?? [])];
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
     all.push(isAtExit ? `${what}: giving back what they left lowers RSS in that time alone.` : `${what}.`);

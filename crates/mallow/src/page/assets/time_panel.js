@@ -7,7 +7,7 @@ import { changeState, hasRange, onState, state } from "./state.js";
 import { CHART, drawMarks, drawSelection, drawSeries } from "./time_chart.js";
 import { generations, marksOf, nameOf, regionRuns, toggleMark } from "./time_marks.js";
 import { peakWords } from "./rss_words.js";
-import { formatBytes, formatCount, formatTime } from "./units.js";
+import { formatBytes, formatCount, formatRange, formatTime } from "./units.js";
 
 const WHAT = [
   ["allocated", "Allocated within", "Blocks that were allocated within the range"],
@@ -97,7 +97,7 @@ function update() {
   }, title));
   fill(byId("time-choice"),
     element("span", { id: "time-range", class: "number quiet" }, ranged
-      ? `${formatTime(+state.from)} to ${formatTime(+state.to)}`
+      ? formatRange(+state.from, +state.to)
       : "Drag: a range. Click: a moment"),
     element("div", { class: "segments", role: "group", "aria-label": "Blocks of the range" }, what),
     element("button", { type: "button", id: "time-clear", class: "plain", disabled: !ranged, onclick: clearRange }, "Whole run"), markButton(ranged));
@@ -105,7 +105,7 @@ function update() {
   draw();
   const chart = byId("time-chart");
   chart.setAttribute("aria-valuenow", ranged ? state.to : panel.series.boundaries[0]);
-  chart.setAttribute("aria-valuetext", ranged ? `${formatTime(+state.from)} to ${formatTime(+state.to)}, ${WHAT.find((w) => w[0] === state.what)?.[1]}` : "whole run");
+  chart.setAttribute("aria-valuetext", ranged ? `${formatRange(+state.from, +state.to)}, ${WHAT.find((w) => w[0] === state.what)?.[1]}` : "whole run");
 }
 
 // Generations, which begin and end at a mark each, and runs of the program's own regions.

@@ -41,6 +41,11 @@ export function formatTime(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
+// Two times; one where both are the same to a reader.
+export function formatRange(from, to) {
+  return formatTime(from) === formatTime(to) ? formatTime(from) : `${formatTime(from)} to ${formatTime(to)}`;
+}
+
 // Of each measure: its name, its keys in the documents, and how its numbers are written.
 export const MEASURES = {
   bytes: { title: "Allocated bytes", key: "allocated_bytes", count: "allocations", format: formatBytes },

@@ -212,6 +212,6 @@ impl Allocator {
             (_, true) => Status::Works,
             _ => Status::Partly,
         };
-        Finding { check: CHECK, status, found, remedy: None }
+        Finding { status, ..Finding::works(CHECK, found) }
     }
 }

@@ -17,7 +17,7 @@ pub struct Check {
 }
 
 impl From<Finding> for Check {
-    fn from(Finding { check, status, found, remedy }: Finding) -> Self {
+    fn from(Finding { check, status, found, remedy, .. }: Finding) -> Self {
         Self { check, status: word(status), found, remedy, how: status }
     }
 }

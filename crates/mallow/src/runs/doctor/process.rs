@@ -130,7 +130,7 @@ fn obstacle_finding(obstacle: &Obstacle, program: Option<(&PathBuf, &Process)>) 
         _ => "permission",
     };
     let status = if obstacle.is_temporary() { Status::Partly } else { Status::Fails };
-    Finding { check, status, found: obstacle.to_string(), remedy: obstacle.remedy() }
+    Finding { status, remedy: obstacle.remedy(), ..Finding::works(check, obstacle.to_string()) }
 }
 
 fn attachment(pid: u32, by: PatchedBy) -> Finding {

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::fit::{faint, fit, strong, warning};
 use super::state::State;
 use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, estimated_count, growth_in_full, verdict};
-use crate::output::text::units::{count, of, share};
+use crate::output::text::units::{count, of, range, share};
 use crate::output::text::{Look, clean, elided, function, function_of, location, passed};
 use crate::runs::watch::headline::seconds;
 
@@ -140,7 +140,7 @@ pub fn detail(frame: &mut Frame, area: Rect, state: &mut State, look: &Look) {
         ("blocks", vec![Span::raw(estimated_count(&place.live, look))]),
         ("samples", vec![Span::raw(count(place.samples))]),
         ("growth", vec![Span::raw(format!("{}{significant}", growth_in_full(&place.growth, look)))]),
-        ("age", vec![Span::raw(format!("{} to {}", seconds(place.youngest_ms), seconds(place.oldest_ms)))]),
+        ("age", vec![Span::raw(range(seconds(place.youngest_ms), &seconds(place.oldest_ms)))]),
         (
             "held",
             vec![Span::raw(format!("{} byte·seconds since it is watched", estimated_count(&place.byte_seconds, look)))],

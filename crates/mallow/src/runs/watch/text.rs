@@ -12,7 +12,7 @@ use crate::output::text::estimates::{
     estimated_bytes, estimated_count, growth_in_full, not_enough, period, sampled_bytes,
 };
 use crate::output::text::gaps::show as show_gaps;
-use crate::output::text::units::{bytes, of, share, span};
+use crate::output::text::units::{bytes, of, range, share, span};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by, stacked};
 use crate::views::peak_text::since;
@@ -173,10 +173,7 @@ fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
     if place.growth.verdict != Verdict::Unknown {
         facts.push(growth_in_full(&place.growth, look));
     }
-    facts.push(match place.youngest_ms == place.oldest_ms {
-        true => format!("{} old", span(place.oldest_ms)),
-        false => format!("{} to {} old", span(place.youngest_ms), span(place.oldest_ms)),
-    });
+    facts.push(format!("{} old", range(span(place.youngest_ms), &span(place.oldest_ms))));
     if place.byte_seconds.interval().is_some() {
         facts.push(format!("{} byte·seconds", estimated_count(&place.byte_seconds, look)));
     }

@@ -17,6 +17,10 @@ pub struct Insights {
     pub insights: Vec<Insight>,
     /// What malloc takes of the run; null where the run's CPU time is not known.
     pub malloc_time: Option<MallocTime>,
+    /// Allocations by scripts and interpreters, for which there are no suggestions.
+    pub interpreted_allocations: u64,
+    /// A process had `PYTHONMALLOC=malloc`: by itself, it allocates less by malloc, which takes less of its time.
+    pub has_python_malloc: bool,
 }
 
 /// Between which shares of the run's CPU time the allocator's own time lies, 0 to 1.

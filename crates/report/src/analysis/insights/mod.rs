@@ -1,13 +1,14 @@
 //! Habits that cost: what a colleague would point at who looked over somebody's shoulder.
 //!
 //! An insight has a place, its evidence in numbers, what could be done about it and what that would save at the most.
-//! A program without such habits has no insights: each insight is worth a hundredth of malloc's time, or of the peak, and is not
+//! Scripts and interpreters have none: [`interpreted`]. A program without such habits has no insights: each insight is worth a hundredth of malloc's time, or of the peak, and is not
 //! small in itself ([`worth`]).
 
 mod call_paths;
 mod containers;
 mod growth;
 mod insight;
+mod interpreted;
 mod language;
 mod last_growth;
 mod lifetimes;
@@ -16,13 +17,15 @@ mod popular_containers;
 mod search;
 mod worth;
 
-use mallow_profile::{Profile, Quantity};
+use mallow_profile::{ProcessId, Profile, Quantity};
 
+use super::custom_allocators::has_python_malloc;
 use super::functions::Functions;
 use call_paths::CallPaths;
 use containers::Containers;
 pub use insight::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings};
 use insight::{Finding, SHARE};
+use interpreted::Interpreted;
 use worth::Whole;
 
 /// All insights, at most `limit` of them in full. None where the profile does not have patterns.
@@ -34,10 +37,12 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
     let mut containers = Containers::new(&functions);
     let paths = CallPaths::new(profile, &functions, &mut containers);
     let whole = Whole::of(profile);
-    let mut found = search::search(&paths, &functions, &whole);
+    let interpreted = Interpreted::of(profile, &functions);
+    let mut found = search::search(&paths, &functions, &whole, &interpreted);
     found.extend(popular_containers::find(&paths, &whole, &found));
     let mut found: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
     found.extend(outside::find(profile, &functions, &whole));
+    found.retain(|finding| !interpreted.is(&finding.step));
     // What may save a hundredth of the run, or of the peak, comes first.
     let rank = |f: &Finding| {
         let (malloc, peak) = (whole.malloc_share(&f.saves), whole.peak_share(&f.saves));
@@ -64,7 +69,15 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
     };
     let malloc_time =
         whole.malloc_of_run().map(|(least, most)| MallocTime { least: rounded(least), most: rounded(most) });
-    Insights { insights_in_all, insights: ranked.into_iter().map(insight).collect(), malloc_time }
+    let mut processes = (0..profile.processes.len() as u32).map(ProcessId);
+    let has_python_malloc = processes.any(|process| has_python_malloc(profile, process));
+    Insights {
+        insights_in_all,
+        insights: ranked.into_iter().map(insight).collect(),
+        malloc_time,
+        interpreted_allocations: interpreted.allocations(&paths),
+        has_python_malloc,
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::super::functions::Functions;
 use super::call_paths::CallPaths;
+use super::interpreted::Interpreted;
 use super::language::language;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
@@ -18,9 +19,14 @@ type Habit = (Evidence, Savings, String);
 
 /// What is found along the call paths, with the number of the path. No two findings are about the same allocations, but
 /// for slack, which is about something else.
-pub(super) fn search(paths: &CallPaths, functions: &Functions<'_>, whole: &Whole) -> Vec<(usize, Finding)> {
-    let mut search =
-        Search { paths, functions, whole, found: Vec::new(), together: Vec::new(), handed_over: Vec::new() };
+pub(super) fn search(
+    paths: &CallPaths,
+    functions: &Functions<'_>,
+    whole: &Whole,
+    interpreted: &Interpreted<'_>,
+) -> Vec<(usize, Finding)> {
+    let (together, handed_over) = Default::default();
+    let mut search = Search { paths, functions, whole, interpreted, found: Vec::new(), together, handed_over };
     for root in paths.roots() {
         search.walk(root, &mut |search, number| search.of_allocations(number));
         search.walk(root, &mut |search, number| search.of_memory(number));
@@ -33,6 +39,7 @@ struct Search<'a> {
     paths: &'a CallPaths,
     functions: &'a Functions<'a>,
     whole: &'a Whole,
+    interpreted: &'a Interpreted<'a>,
     found: Vec<(usize, Finding)>,
     /// Call paths whose blocks are freed together, and those whose blocks other threads free: what may have one remedy is
     /// one insight.
@@ -45,7 +52,9 @@ impl Search<'_> {
     fn walk(&mut self, root: usize, look: &mut dyn FnMut(&mut Self, usize) -> bool) {
         let mut open = vec![root];
         while let Some(number) = open.pop() {
-            if !look(self, number) {
+            // Nor is what an interpreter allocates the habit of a function that calls it.
+            let is_over = self.interpreted.is(&self.paths.get(number).step);
+            if !is_over && !look(self, number) {
                 open.extend(&self.paths.get(number).outer);
             }
         }

@@ -135,6 +135,16 @@ fn blocks_that_one_block_could_stand_for() {
     assert_eq!(one(&alternating(30_000, 30_000, sizes(5000, 5000))).remedy, "Keep one outside of the loop.");
     let found = one(&alternating(30_000, 30_000, sizes(5, 5000)));
     assert_eq!(found.remedy, "Keep one block outside of the loop, as large as it has to be.");
+    // Who runs a script can follow no such advice: neither in the script's function nor in the interpreter's.
+    let patterns = Patterns { alternating: 30_000, ..sizes(5, 5000) };
+    let interpreter: &[&str] = &["_PyEval_EvalFrameDefault!python3.12", "main!python3.12"];
+    for stack in
+        [&[&["PyList_New!python3.12", "step@/tmp/a.py:3!"], interpreter].concat(), &["sv_grow!perl", "main!perl"][..]]
+    {
+        let found = insights(&beside(stack, blocks(30_000, 472, 0, 0), patterns), usize::MAX);
+        assert!(found.insights.is_empty(), "{:#?}", found.insights);
+        assert_eq!(found.interpreted_allocations, 30_000);
+    }
     // What the C library allocates for itself is not the program's to keep.
     let patterns = Patterns { alternating: 30_000, ..sizes(472, 472) };
     let profile = beside(&["fopen!libc.so.6", "f@a.c:5"], blocks(30_000, 472, 0, 0), patterns);

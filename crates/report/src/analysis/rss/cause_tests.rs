@@ -1,18 +1,19 @@
 //! Whose the free pages are, and what was changed for the recording.
 
-use mallow_profile::{CustomAllocator, ProcessId};
+use mallow_profile::{AllocatorKind, CustomAllocator, ProcessId};
 
+use super::PartKind;
 use super::tests::{Made, glibc};
-use super::{PartKind, RssNote};
 
 #[test]
 fn a_python_without_its_arenas_is_another_program() {
     let mut made = Made::new(glibc(200, 120), &[]);
     let mut says = |executable: &str, has_arenas: bool| {
         made.profile.processes[0].executable = executable.to_owned();
-        let arenas = CustomAllocator { process: ProcessId(0), found: "Python allocates".into(), remedy: String::new() };
+        let (found, remedy) = ("Objects lie in arenas".to_owned(), String::new());
+        let arenas = CustomAllocator { process: ProcessId(0), kind: AllocatorKind::Python, found, remedy };
         made.profile.custom_allocators = if has_arenas { vec![arenas] } else { Vec::new() };
-        made.report().account.limits.contains(&RssNote::PythonMalloc)
+        made.report().account.changed.iter().any(|sentence| sentence.contains("PYTHONMALLOC=malloc"))
     };
     assert_eq!([says("/usr/bin/python3.11", false), says("/v/bin/python", false)], [true, true]);
     assert_eq!([says("/usr/bin/python3.11", true), says("/bin/pythonic", false)], [false, false]);

@@ -3,6 +3,8 @@
 use mallow_profile::{ProcessId, Profile};
 use serde::Serialize;
 
+use super::super::custom_allocators::has_python_malloc;
+
 /// What the account does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -25,17 +27,13 @@ pub enum RssNote {
     Busier,
     /// The kernel's maximum was not read at the very end of the process.
     PeakUnread,
-    /// Python's objects are blocks of malloc (`PYTHONMALLOC=malloc`), and not in arenas of its own.
-    PythonMalloc,
     /// Pages.
     NoPages,
 }
 
-/// Whether it is an interpreter of Python without arenas of its own: where it has them, the recording says so.
-pub(super) fn has_python_malloc(profile: &Profile, process: ProcessId) -> bool {
-    let executable = profile.processes.get(process.0 as usize).map_or("", |process| process.executable.as_str());
-    let name = executable.rsplit('/').next().unwrap_or_default();
-    let is_python =
-        name.strip_prefix("python").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'));
-    is_python && !profile.custom_allocators.iter().any(|one| one.process == process && one.found.starts_with("Python "))
+/// What was changed in a process, so that it is another one than by itself: a sentence each.
+pub(super) fn changes(profile: &Profile, process: ProcessId) -> Vec<&'static str> {
+    const PYTHON_MALLOC: &str = "With PYTHONMALLOC=malloc, as record --python sets it: by itself, Python has its small objects in arenas of its own, and RSS, its parts \
+         and what helps are others. mallow rss -- python … shows those.";
+    has_python_malloc(profile, process).then_some(PYTHON_MALLOC).into_iter().collect()
 }

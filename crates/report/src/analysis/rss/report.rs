@@ -9,7 +9,7 @@ use super::super::functions::{Frame, Stack};
 use super::super::numbers::{Ending, LeftOut};
 use super::geometry::Allocator;
 use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
-use super::notes::{RssNote, has_python_malloc};
+use super::notes::{RssNote, changes};
 use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
 use super::peak::{BusierMoment, KernelPeak, OlderBlocks};
@@ -136,6 +136,8 @@ pub struct RssAccount {
     pub kept_apart: KeptApart,
     /// What the account does not know.
     pub limits: Vec<RssNote>,
+    /// What was changed in the process for the recording, a sentence each: by itself it is another one.
+    pub changed: Vec<&'static str>,
     /// Why there are no pages; null where there are.
     pub no_pages: Option<String>,
 }
@@ -409,7 +411,8 @@ fn account(
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
         kept_apart: kept_apart(footprint),
-        limits: limits(footprint, ledger, &peak, busier.is_some(), has_python_malloc(profile, footprint.process)),
+        limits: limits(footprint, ledger, &peak, busier.is_some()),
+        changed: changes(profile, footprint.process),
         no_pages: footprint.gap.clone(),
         parts,
     })
@@ -553,16 +556,9 @@ fn kept_apart(footprint: &Footprint) -> KeptApart {
     }
 }
 
-fn limits(
-    footprint: &Footprint,
-    ledger: Option<&Ledger<'_>>,
-    peak: &KernelPeak,
-    is_trough: bool,
-    has_python_malloc: bool,
-) -> Vec<RssNote> {
+fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak, is_trough: bool) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
-    add(has_python_malloc, RssNote::PythonMalloc);
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
     if let Some(ledger) = ledger {
         let rows = allocator_rows(ledger);
