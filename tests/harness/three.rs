@@ -316,7 +316,7 @@ impl Case {
         let (own, rest): (Vec<String>, Vec<String>) =
             other.err().lines().map(str::to_owned).partition(|l| l.starts_with("mallow: "));
         let recorded = "mallow: recorded to run.mallow; mallow view run.mallow opens it";
-        for line in own.iter().filter(|line| *line != recorded) {
+        for line in own.iter().filter(|line| *line != recorded && !is_progress(line)) {
             assert!(self.may_say.iter().any(|t| line.contains(t)), "{what}: mallow says: {line}");
         }
         if !self.own_errors {
@@ -324,6 +324,11 @@ impl Case {
             assert_eq!(rest, bare_lines, "{what}: other errors");
         }
     }
+}
+
+/// Whether a line says how far `mallow record` is in reading what is left: it says so where that takes longer than 10 s, as on a busy machine.
+fn is_progress(line: &str) -> bool {
+    line.starts_with("mallow: reading what was recorded, ")
 }
 
 /// Whether `mallow record` says that there is no recording, because it saw nothing.

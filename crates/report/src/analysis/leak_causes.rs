@@ -18,6 +18,32 @@ use super::numbers::LeftOut;
 use super::runtimes::RuleId;
 use super::tell_apart::tell_apart;
 
+/// Live blocks that are no leak, by design: libstdc++'s emergency pool, and what runtimes keep.
+#[derive(Debug, Default)]
+pub(super) struct ByDesign {
+    pool: Option<Live>,
+    kept: BTreeMap<RuleId, Live>,
+}
+
+impl ByDesign {
+    /// Adds what is live of a stack, which a rule takes or none, if it is one of these; false: it is not.
+    pub fn takes(&mut self, functions: &Functions<'_>, stack: StackId, rule: Option<RuleId>, lives: &LeakSite) -> bool {
+        // First the pool: it has its own row where an interpreter, which has a rule, loads the library.
+        let sum = match rule {
+            _ if is_emergency_pool(functions, stack) => self.pool.get_or_insert_default(),
+            Some(rule) => self.kept.entry(rule).or_default(),
+            None => return false,
+        };
+        *sum += Live::of(lives);
+        true
+    }
+
+    /// The causes of all other blocks, with the rows of these.
+    pub fn beside(self, causes: LeakCauses) -> LeakCauses {
+        LeakCauses { emergency_pool: self.pool, kept: Kept::rows(self.kept), ..causes }
+    }
+}
+
 /// Leaks by cause.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LeakCauses {
@@ -52,7 +78,7 @@ pub struct Kept {
 
 impl Kept {
     /// Rows, the largest first, of sums by rule.
-    pub(super) fn rows(sums: impl IntoIterator<Item = (RuleId, Live)>) -> Vec<Self> {
+    fn rows(sums: impl IntoIterator<Item = (RuleId, Live)>) -> Vec<Self> {
         let row = |(rule, live): (RuleId, Live)| Self {
             keeper: rule.keeper(),
             what: rule.what(),
@@ -119,21 +145,14 @@ pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
 pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
     let functions = Functions::new(profile);
     let live = LiveBlocks::new(profile, &functions, state, true);
-    let mut pool: Option<Live> = None;
-    let mut kept: BTreeMap<RuleId, Live> = BTreeMap::new();
+    let mut by_design = ByDesign::default();
     let parts = profile.sites.iter().flat_map(|site| live.of(site).map(|(lives, rule)| (site.stack, lives, rule)));
     let sites = parts.filter_map(|(stack, lives, rule)| {
-        // First the pool: it has its own row where an interpreter, which has a rule, loads the library.
-        match rule {
-            _ if is_emergency_pool(&functions, stack) => *pool.get_or_insert_default() += Live::of(&lives),
-            Some(rule) => *kept.entry(rule).or_default() += Live::of(&lives),
-            None => return Some((stack, lives)),
-        }
-        None
+        (!by_design.takes(&functions, stack, rule, &lives)).then_some((stack, lives))
     });
     let requests = if state == Some(LeakState::Lost) { divided(profile) } else { Vec::new() };
     let causes = causes(&functions, sites, &requests, limit);
-    LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes }
+    by_design.beside(causes)
 }
 
 struct Cause {

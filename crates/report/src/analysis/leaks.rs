@@ -1,15 +1,13 @@
 //! What was live at the end, by site.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use mallow_profile::{Origin, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::emergency_pool::is_emergency_pool;
 use super::functions::Functions;
-use super::leak_causes::{Kept, LeakCauses, causes};
+use super::leak_causes::{ByDesign, LeakCauses, causes};
 use super::leak_sites::{LeakSite, Live};
 use super::leak_states::{LeakState, LeakStates, LiveBlocks, divided, leak_states_with};
 use super::numbers::{Ending, Least, LeftOut};
@@ -101,13 +99,6 @@ pub struct LeakOptions<'a> {
     pub limit: usize,
 }
 
-/// Why blocks are suppressed.
-enum Suppression {
-    EmergencyPool,
-    Rule(RuleId),
-    Pattern(usize),
-}
-
 /// The leaks of a recording, with at most `limit` sites and causes.
 ///
 /// Sites whose stacks read the same (two calls on one line, the same program in several processes) are one.
@@ -129,30 +120,21 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     let mut suppressed = (0, 0);
     let mut of_state = (0, 0);
     let mut shown = Vec::new();
-    let mut pool: Option<Live> = None;
-    let mut kept: BTreeMap<RuleId, Live> = BTreeMap::new();
+    let mut by_design = ByDesign::default();
     for (stack, site, rule) in sites(profile, &functions, state, built_in) {
         of_state = add(of_state, &site);
-        let why = match rule {
-            _ if is_emergency_pool(&functions, stack) => Some(Suppression::EmergencyPool),
-            Some(rule) => Some(Suppression::Rule(rule)),
-            None => suppressed_by(&functions, suppressions, stack).map(Suppression::Pattern),
-        };
-        if why.is_some() {
+        let is_by_design = by_design.takes(&functions, stack, rule, &site);
+        let pattern = if is_by_design { None } else { suppressed_by(&functions, suppressions, stack) };
+        if let Some(index) = pattern {
+            let used = &mut uses[index];
+            used.sites += 1;
+            (used.live, used.live_bytes) = add((used.live, used.live_bytes), &site);
+        }
+        let is_suppressed = is_by_design || pattern.is_some();
+        if is_suppressed {
             suppressed = add(suppressed, &site);
         }
-        let is_shown = why.is_some() == of_suppressed;
-        match why {
-            Some(Suppression::EmergencyPool) => *pool.get_or_insert_default() += Live::of(&site),
-            Some(Suppression::Rule(rule)) => *kept.entry(rule).or_default() += Live::of(&site),
-            Some(Suppression::Pattern(index)) => {
-                let used = &mut uses[index];
-                used.sites += 1;
-                (used.live, used.live_bytes) = add((used.live, used.live_bytes), &site);
-            }
-            None => {}
-        }
-        if is_shown {
+        if is_suppressed == of_suppressed {
             shown.push((stack, site));
         }
     }
@@ -160,7 +142,7 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     shown.sort_by_key(|(stack, s)| (Reverse(s.live_bytes), Reverse(s.live), *stack));
     let requests = if state == Some(LeakState::Lost) && !of_suppressed { divided(profile) } else { Vec::new() };
     let causes = causes(&functions, shown.iter().cloned(), &requests, limit);
-    let causes = LeakCauses { emergency_pool: pool, kept: Kept::rows(kept), ..causes };
+    let causes = by_design.beside(causes);
     let hidden = LeftOut::after(limit, shown.iter().map(|(_, site)| Live::of(site)));
     shown.truncate(limit);
     let sites = shown.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
