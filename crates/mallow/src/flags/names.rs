@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Names")]
 pub struct NameFlags {
-    /// Program, library or debug file to read names from
+    /// File to read names from
     ///
     /// For files that are not where they were: a build with symbols, a copy from another machine. A directory means all
     /// files below it. A file serves the module with its build-id, and one of its name where a profile has no build-id.

@@ -530,7 +530,7 @@ mod tests {
         let hints: Vec<_> = account.missing_names.iter().map(MissingNames::line).collect();
         assert_eq!(hints.len(), 2, "{hints:?}");
         let expected =
-            "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";
+            "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); --binary FILE";
         assert!(hints.iter().any(|hint| hint.starts_with(expected)), "{hints:?}");
         let text = text(&account, &Look::default(), false, false, "");
         assert!(text.contains(&format!("\n\n{}\n{}\n\nVerdict: ", hints[0], hints[1])), "{text}");
