@@ -390,6 +390,22 @@ pub(super) const LIBRARIES: &[Library] = &[
         allocators: &["av_malloc", "av_mallocz", "av_realloc", "av_calloc", "av_strdup", "av_memdup"],
         containers: &[],
     },
+    // Tcl: its allocator for threads, and what calls it.
+    Library {
+        modules: &["libtcl", "tclsh"],
+        sources: &["generic/tclThreadAlloc.c", "generic/tclCkalloc.c", "generic/tclAlloc.c"],
+        allocators: &[
+            "TclpAlloc",
+            "TclpRealloc",
+            "Tcl_Alloc",
+            "Tcl_Realloc",
+            "Tcl_AttemptAlloc",
+            "Tcl_AttemptRealloc",
+            "Tcl_DbCkalloc",
+            "Tcl_DbCkrealloc",
+        ],
+        containers: &[],
+    },
     // GMP, and GCC's compilers, which contain it.
     Library {
         modules: &["libgmp", "cc1", "cc1plus", "lto1", "f951"],
