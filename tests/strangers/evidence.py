@@ -62,6 +62,8 @@ class Evidence:
     guard: dict = field(default_factory=dict)
     rss: dict = field(default_factory=dict)
     highest: dict = field(default_factory=dict)
+    filled: dict | None = None
+    """The report of a run in which glibc fills each block that it hands out, where lost blocks disagree."""
     failures: list = field(default_factory=list)
     """Where, what went wrong, and the command that shows it."""
 
@@ -209,6 +211,15 @@ def record(evidence, condition, place, limit):
         pids = sorted({process["pid"] for process in (recording.report_json or {}).get("processes", [])})
         recording.by_process = {pid: document(evidence, "leaks", "--json", "--process", pid, file) for pid in pids[:PROCESSES]}
         recording.gates = {only: gate(only, file) for only in ("", "lost")}
+
+
+def record_filled(evidence, limit):
+    """Records it once more, with blocks that do not begin with what was freed there. memcheck's heap reuses little."""
+    file = FOUND / evidence.row.name / "filled.mallow"
+    row, filling = evidence.row, {"GLIBC_TUNABLES": "glibc.malloc.perturb=85"}
+    command = [MALLOW, "record", "--no-report", "-o", file, "--", *row.arguments]
+    if not run(command, row.stdin, filling, limit).timed_out and file.exists():
+        evidence.filled = document(evidence, "report", "--json", file)
 
 
 def watch(evidence, condition, place, limit):

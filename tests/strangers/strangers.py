@@ -20,7 +20,7 @@ import report
 import table
 from disagreement import Disagreement
 from counter import build, build_waiter
-from evidence import LIMIT, Evidence, NotUsable, bare, count, count_elsewhere, gather
+from evidence import LIMIT, Evidence, NotUsable, bare, count, count_elsewhere, gather, record_filled
 from memcheck import Memcheck
 from oracles import errors, filters, highest, lost, names, output, parts, samples, static, text, totals
 from pick import pick
@@ -137,6 +137,9 @@ def main():
             # What happens once in several runs, two counts do not show.
             count(evidence, shape, MORE_COUNTS, LIMIT, COUNTING_S)
             count_elsewhere(evidence, shape, LIMIT)
+            here = judge(evidence)
+        if any(one.oracle == lost.NAME for one in here):
+            record_filled(evidence, LIMIT)
             here = judge(evidence)
         judged += 1
         found += here

@@ -115,6 +115,14 @@ class Falsehoods(unittest.TestCase):
         shown = "  calls  bytes\n  9  malloc  12,340\n  11  allocations  12,340\n  7  frees\n"
         self.assertEqual(len(found_by(totals, stat={"beside yes": (BARE, shown)})), 1)
 
+    def test_what_reused_memory_points_to(self):
+        """Fewer lost than memcheck says: a run with filled blocks decides whether that is the memory's past."""
+        fewer = {**REPORT, "lost_blocks": REPORT["lost_blocks"] - 1 - lost.STALE}
+        truth = memcheck.Memcheck(lost=REPORT["lost_blocks"], lost_bytes=REPORT["lost_bytes"])
+        for filled, count in ((None, 1), (fewer, 1), (REPORT, 0)):
+            found = found_by(lost, memcheck=truth, filled=filled, record=self.falsified(report_json=fewer))
+            self.assertEqual(len(found), count, filled)
+
     def test_a_peak_beyond_its_bound(self):
         for peak, count in ((11_000 + 110 + 4096 + 16, 0), (11_000 + 110 + 4096 + 18, 1)):
             false = copy.deepcopy(REPORT)

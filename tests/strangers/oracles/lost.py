@@ -20,6 +20,9 @@ def check(evidence):
         return
     for condition, recording in evidence.record.items():
         found = compare(recording.report_json, truth)
+        # What lay in reused memory before it was handed out points to blocks that nothing else does.
+        if found and evidence.filled and compare(evidence.filled, truth) is None:
+            continue
         if found:
             yield Disagreement(NAME, evidence.row.name, f"record, {condition}", *found, evidence.command("record"))
 
