@@ -390,6 +390,25 @@ pub(super) const LIBRARIES: &[Library] = &[
         allocators: &["av_malloc", "av_mallocz", "av_realloc", "av_calloc", "av_strdup", "av_memdup"],
         containers: &[],
     },
+    // libxml2: what copies strings, and its allocator for debugging.
+    Library {
+        modules: &["libxml2", "xmllint"],
+        sources: &["libxml2/xmlstring.c", "libxml2/xmlmemory.c"],
+        allocators: &[
+            "xmlStrdup",
+            "xmlStrndup",
+            "xmlCharStrdup",
+            "xmlCharStrndup",
+            "xmlMemMalloc",
+            "xmlMemRealloc",
+            "xmlMemoryStrdup",
+            "xmlMallocLoc",
+            "xmlReallocLoc",
+            "xmlMemStrdupLoc",
+            "xmlMallocAtomicLoc",
+        ],
+        containers: &[],
+    },
     // Tcl: its allocator for threads, and what calls it.
     Library {
         modules: &["libtcl", "tclsh"],
