@@ -61,10 +61,10 @@ impl FleetPushing {
         push.news()
     }
 
-    /// Sends the last ones of all members. What became of all profiles, as a line of JSON.
+    /// Sends the last ones of all members, as the last look found them: a store has what the last report says. What became of all profiles,
+    /// as a line of JSON.
     pub fn finish(self, members: &mut Members<'_>, signals: &Signals) -> Result<String> {
         let Self { mut push, mut sources } = self;
-        members.look_now();
         sources.notice(&mut push, members);
         sources.waiting = numbers(members);
         finish(push, |push| sources.next(push, members, true), signals)
