@@ -70,11 +70,15 @@ fn interrupted_at_the_first_table(pid: u32, place: &Path) -> (Option<i32>, Strin
     let mut command = Command::new(mallow());
     command.args(["record", "-p", &pid.to_string()]).current_dir(place);
     command.env("XDG_CACHE_HOME", cache.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // A mallow that was killed leaves its directory, and another one may have its process id.
+    let names = || fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|one| one.file_name());
+    let earlier: BTreeSet<OsString> = names().collect();
     let mallow = command.spawn().expect("mallow");
     let run = format!("mallow-{:07}-", mallow.id());
     let begun = || {
         let mut directories = fs::read_dir("/dev/shm").ok()?.flatten();
-        let run = directories.find(|one| one.file_name().to_string_lossy().starts_with(&run))?;
+        let is_new = |name: &OsString| name.to_string_lossy().starts_with(&run) && !earlier.contains(name);
+        let run = directories.find(|one| is_new(&one.file_name()))?;
         fs::read_dir(run.path().join("tables")).ok()?.next()
     };
     let deadline = Instant::now() + Duration::from_secs(60);
