@@ -333,6 +333,10 @@ class Falsehoods(unittest.TestCase):
         self.assertEqual(found_by(errors, guard={"beside yes": (BARE, shown)}), [])
         self.assertEqual(len(found_by(errors, guard={"beside yes": (BARE, shown.replace("10 of 10", "9 of 9"))})), 1)
         self.assertEqual(len(found_by(errors, guard={"beside yes": (BARE, "")})), 1)
+        # Named as not guarded: what these allocate is in no count, and no other program's either.
+        part = "No memory error was found in what was guarded.  %s allocations guarded\n\nNot guarded: 1 process: why\n"
+        for count, found in (("4 of 4", 0), ("11 of 11", 1)):
+            self.assertEqual(len(found_by(errors, guard={"beside yes": (BARE, part % count)})), found, count)
 
     def test_what_watch_says(self):
         interval = {"value": 20_000, "low": 19_000, "high": 21_000}

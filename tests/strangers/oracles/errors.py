@@ -27,12 +27,14 @@ def read_text(text):
     """Errors and counts of the first line."""
     first = next((line for line in text.splitlines() if "allocations guarded" in line), "")
     match = re.search(
-        r"^(?:No|([0-9,]+)) memory errors? (?:was )?found\.?\s+([0-9,]+) of ([0-9,]+) allocations guarded", first
+        r"^(?:No|([0-9,]+)) memory errors? (?:was )?found(?: in what was guarded)?\.?\s+([0-9,]+) of ([0-9,]+) allocations guarded", first
     )
     if not match:
         return None
     errors, guarded, everything = (int((cell or "0").replace(",", "")) for cell in match.groups())
-    return {"errors": [None] * errors, "guarded": guarded, "unguarded": everything - guarded, "unfit": 0}
+    refused = re.findall(r"^Not guarded: .*", text, re.MULTILINE)
+    counts = {"guarded": guarded, "unguarded": everything - guarded, "unfit": 0}
+    return {"errors": [None] * errors, "refused": refused, **counts}
 
 
 def compare(document, evidence):
@@ -58,5 +60,7 @@ def compare(document, evidence):
         slack = int(ADDRESSES * counted.high) if counted.low < counted.high else 0
         if "racing" in evidence.row.flags:
             slack = int(RACES * counted.high)
-        if everything not in Range(counted.low - slack, counted.high + slack):
+        # Processes that are named as not guarded, and why, are not counted either.
+        low = 0 if document.get("refused") else counted.low - slack
+        if everything not in Range(low, counted.high + slack):
             yield f"{everything:,} allocations guarded or not", str(counted)
