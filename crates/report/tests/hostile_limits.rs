@@ -282,7 +282,8 @@ fn stacks_of_a_million_frames() {
 fn very_many_of_what_costs_nothing_to_write() {
     alone("very_many_of_what_costs_nothing_to_write", || {
         vec![
-            ("samples without a stack", pprof(&vec![field(2, &[]); 2_000_000]), 40, None),
+            ("samples without a stack", pprof(&vec![field(2, &field(2, &[7])); 2_000_000]), 40, None),
+            ("samples without values", pprof(&vec![field(2, &[]); 2_000_000]), 40, Some("a sample has 0 values")),
             (
                 "labels of processes",
                 {
