@@ -158,7 +158,7 @@ fn the_c_librarys_functions_can_be_patched() {
     assert_eq!(found.json["attach"], "record, stat, watch");
 }
 
-/// The last line says what this version can do, whatever was found.
+/// The last line says what attaches, unless nothing can.
 #[test]
 fn the_verdict_names_the_commands_that_attach() {
     let verdict = "mallow record -p PID, mallow stat -p PID and mallow watch -p PID attach to it.\n";
@@ -172,7 +172,7 @@ fn the_verdict_names_the_commands_that_attach() {
     assert!(fine.out().lines().count() <= 24, "one screen: {}", fine.out());
     let gone = doctor(&[], 4_194_300);
     assert_eq!((gone.status, gone.err().as_str()), (3, ""));
-    assert!(gone.out().contains("there is no process 4194300") && gone.out().ends_with(verdict), "{}", gone.out());
+    assert!(gone.out().contains("there is no process 4194300") && !gone.out().contains(verdict), "{}", gone.out());
     assert_eq!(doctor(&["--", "sleep"], sleep.pid()).status, 2, "a process or a command");
 }
 
@@ -397,4 +397,30 @@ fn modules_that_were_replaced_are_named() {
     let found = Diagnosis::of(&target);
     // The kernel still has the file that runs.
     all_of(&["_rjem_malloc"], found.entries("jemalloc", "inside (deleted)"));
+}
+
+/// Below each function of a script lies code of no module: what doctor says, an attaching meets.
+#[test]
+fn a_python_that_names_its_functions_for_perf_is_not_attached_to() {
+    let Some(python) = crate::scripts::naming("a_python_that_names_its_functions_for_perf_is_not_attached_to") else {
+        return;
+    };
+    let place = directory();
+    let script = "import time\nprint('ready', flush=True)\ndef main():\n    while True: time.sleep(0.01)\nmain()\n";
+    fs::write(place.path().join("wait.py"), script).expect("a script");
+    for (options, value) in [(&[][..], "1"), (&["-X", "perf"], "0"), (&[], "0")] {
+        let mut command = Command::new(&python);
+        command.args(options).arg("wait.py").current_dir(place.path()).env("PYTHONPERFSUPPORT", value);
+        let target = Target::ready(&mut command, "ready");
+        let pid = target.pid().to_string();
+        let is_named = value == "1" || !options.is_empty();
+        let doctor = Run::new(mallow(), place.path()).args(["doctor", "-p", &pid]).go();
+        let said = doctor.out();
+        assert_eq!(said.contains("  fails   Python "), is_named, "{said}");
+        assert_eq!(said.contains("attach to it."), !is_named, "{said}");
+        assert_eq!(doctor.status, if is_named { 3 } else { 0 }, "{said}");
+        let stat =
+            Run::new(mallow(), place.path()).args(["stat", "-p", &pid, "--for", "100ms", "--timeout", "5s"]).go();
+        assert_eq!(stat.err().contains("belongs to no module"), is_named, "{}", stat.err());
+    }
 }

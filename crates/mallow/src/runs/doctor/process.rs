@@ -69,6 +69,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         all.extend(filter(process));
         all.push(c_library(&modules));
         all.extend(go_program(&modules));
+        all.extend(trampolines(&modules, process));
         all.extend(thread_storage(&modules));
         all.extend(libmallow(&modules, pid));
         let patched = patched_by(pid);
@@ -251,6 +252,25 @@ fn go_program(modules: &Scope) -> Option<Finding> {
     ))
 }
 
+/// CPython's for perf are below each function of a script, in code of no module, which cannot be unwound from outside.
+fn trampolines(modules: &Scope, process: &Process) -> Option<Finding> {
+    let is_python = |path: &str| {
+        path.rsplit('/').next().is_some_and(|name| name.starts_with("python3") || name.starts_with("libpython3"))
+    };
+    let is_set = process.variable("PYTHONPERFSUPPORT").is_some_and(|value| !value.is_empty() && value != "0");
+    let words = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+    let is_asked = words.contains(&&b"-Xperf"[..]) || words.windows(2).any(|pair| pair == [&b"-X"[..], &b"perf"[..]]);
+    let is_theirs = (is_set || is_asked) && modules.all.iter().any(|module| is_python(&module.path));
+    is_theirs.then(|| {
+        Finding::fails(
+            "Python",
+            "PYTHONPERFSUPPORT or -X perf: functions of scripts run below code of no module, where no library can be loaded",
+            "restart it without these, or start it under mallow",
+        )
+    })
+}
+
 /// An estimate: where nothing but the reserve is left, glibc takes a library's initial-exec storage from there.
 fn thread_storage(modules: &Scope) -> Option<Finding> {
     const CHECK: &str = "static TLS";
@@ -295,6 +315,8 @@ fn text(diagnosis: &ProcessDiagnosis, worst: Status, look: &Look) -> String {
         Status::Partly => Line::new().strong("Nothing stands in the way of attaching, with the limits above."),
         Status::Works => Line::new().strong("Nothing stands in the way of attaching."),
     });
-    page.hanging(Line::new(), VERDICT);
+    if worst != Status::Fails {
+        page.hanging(Line::new(), VERDICT);
+    }
     page.into_text()
 }
