@@ -21,7 +21,7 @@ mod prefetch;
 
 mod bytes;
 
-mod pace;
+pub mod pace;
 
 pub mod wire;
 

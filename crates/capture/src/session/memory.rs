@@ -3,12 +3,12 @@
 
 use crate::drain::memory::{Finding, MemoryQueue};
 use crate::footprint::{Failure, Look, Reading, Resident, Schedule, Subject, copied_pages, is_higher, resident};
+use crate::pace::cpu_time;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use crate::wire::control;
 use mallow_profile::MemorySizes;
 use rustc_hash::FxHashMap;
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,12 +83,6 @@ fn families(running: &[(u32, Arc<ProcessFile>)]) -> FxHashMap<u32, Vec<u32>> {
     members.map(|(number, source)| (*number, children.get(&source.pid).cloned().unwrap_or_default())).collect()
 }
 
-/// The processor's time that this thread has used. On a busy machine a reading takes longer, and costs nobody more.
-fn used() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-}
-
 struct Reader<'a> {
     run: &'a RunDirectory,
     queue: &'a MemoryQueue,
@@ -141,7 +135,7 @@ impl Reader<'_> {
         let now = self.run.began().elapsed();
         let directory = self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let known = self.known.get_mut(&process).ok_or(Failure::Gone)?;
-        let (before, number) = (used(), known.readings + 1);
+        let (before, number) = (cpu_time(), known.readings + 1);
         let subject = Subject {
             pid: known.pid,
             process,
@@ -170,7 +164,7 @@ impl Reader<'_> {
         }
         // A failure costs as much as what it failed at.
         let rss = read.as_ref().map_or(0, |reading| reading.footprint.totals.rss);
-        known.schedule.read(now, Look { rss, ..look }, used().saturating_sub(before));
+        known.schedule.read(now, Look { rss, ..look }, cpu_time().saturating_sub(before));
         let mut reading = read?;
         // Read while the image was there: after an exec the memory is another one's.
         let still_waits = !is_at_exit || source.exit_state() == ExitState::Waits;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use mallow_capture::pace::cpu_time;
 
 /// So often at the most.
 const LEAST: Duration = Duration::from_secs(2);
@@ -38,12 +38,6 @@ impl NewsPace {
 
 fn pause(cost: Duration) -> Duration {
     cost.saturating_mul(SHARE).clamp(LEAST, MOST)
-}
-
-/// Processor time of this thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 #[cfg(test)]
