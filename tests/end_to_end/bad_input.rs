@@ -282,3 +282,59 @@ fn recordings_put_together_wrongly() {
         readable_or_refused(what, place.path(), &bytes, READERS[1]);
     }
 }
+
+/// A block with a right checksum, of one column.
+fn block(kind: u8, column: &[u8]) -> Vec<u8> {
+    let packed = zstd::bulk::compress(column, 19).expect("packs");
+    let lengths = [(column.len() as u32).to_le_bytes(), (packed.len() as u32).to_le_bytes()].concat();
+    let payload = [lengths, packed].concat();
+    let head = [&[kind, 1, 0, 0][..], &(payload.len() as u32).to_le_bytes()].concat();
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&head);
+    checksum.update(&payload);
+    [head, checksum.finalize().to_le_bytes().to_vec(), payload].concat()
+}
+
+/// A recording with these blocks before its ending; the index is right.
+fn with_blocks(whole: &[u8], blocks: &[u8]) -> Vec<u8> {
+    let mut at = 16;
+    while whole[at] != 7 {
+        let length = u32::from_le_bytes(whole[at + 4..at + 8].try_into().expect("a length"));
+        at += 12 + length as usize;
+    }
+    let (begin, end) = whole.split_at(at);
+    let (end, trailer) = end.split_at(end.len() - 16);
+    let index = u64::from_le_bytes(trailer[..8].try_into().expect("an offset")) + blocks.len() as u64;
+    [begin, blocks, end, &index.to_le_bytes(), &trailer[8..]].concat()
+}
+
+/// 20 kB with right checksums took 3.7 GB: twenty blocks of a kind that comes once, each a column of 8 MiB that packs to less than 1 kB.
+#[test]
+fn a_small_recording_takes_little_memory() {
+    let (place, file) = recording();
+    let whole = fs::read(&file).expect("the recording");
+    let repeated: [(u8, &[u8]); 5] = [
+        (12, &[0, 1, 0, 1, b'a']),
+        (14, &[0, 1, b'a', 0]),
+        (16, &[0, 1, b'a']),
+        (17, b"\x05aaaaa"),
+        (18, &[0, 1, b'a']),
+    ];
+    for (kind, pattern) in repeated {
+        let large = block(kind, &pattern.repeat((8 << 20) / pattern.len()));
+        for copies in [1, 20] {
+            let bytes = with_blocks(&whole, &large.repeat(copies));
+            fs::write(place.path().join("bomb"), &bytes).expect("a file");
+            for reader in [&["top"][..], &["report", "--json"], &["leaks"]] {
+                let what = format!("kind {kind} × {copies}, {} bytes: {reader:?}", bytes.len());
+                let run = Run::new(program("with"), place.path()).args(["as=1000000000", "--"]).arg(mallow());
+                let run = run.args(reader).arg("bomb").limit(Duration::from_secs(60)).go();
+                assert!(run.status < 128 && run.status != 101, "{what}: status {}: {}", run.status, run.err());
+                if copies > 1 {
+                    let error = refused(&what, &run);
+                    assert!(error.contains("is damaged at byte"), "{what}: {error}");
+                }
+            }
+        }
+    }
+}

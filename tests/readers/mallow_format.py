@@ -19,6 +19,7 @@ REGIONS, PATTERNS, ALLOCATORS, SCAN_SUMS, EXECUTED_NAMES, UNRECORDED, THREAD_NAM
 INSIDE, FOOTPRINT, RSS, SIZE_CLASSES = 20, 21, 24, 25
 PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS = 36, 33, 39, 40, 43
 KINDS = {*range(1, 26), PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS} - {11, 19, 22, 23}
+ONCE = {OPENING, PROCESSES, REGIONS, ALLOCATORS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES, INSIDE, SIZE_CLASSES, ENDING, INDEX}
 
 
 class Refused(Exception):
@@ -97,7 +98,7 @@ def packed_block(data, at):
             raise Damaged(f"wrong lengths in the block at {at}")
         columns.append((unpacked, frame))
         place += packed
-    if place != length:
+    if place != length or sum(unpacked for unpacked, _ in columns) > 64 << 20:
         raise Damaged(f"wrong lengths in the block at {at}")
     return Block(at, kind, columns), at + 12 + length
 
@@ -292,6 +293,8 @@ def read(data, events=lambda decoder, block: None, maps=False):
         try:
             if (number == 0) != (block.kind == OPENING):
                 raise Damaged("the opening is not the first block")
+            if block.kind in ONCE and any(block.kind == before.kind for before in blocks[:number]):
+                raise Damaged("a second block of a kind that comes once")
             readers[block.kind](recording, block)
         # The latter two: it lacks columns, or names what is not there.
         except (Damaged, ValueError, LookupError) as damage:

@@ -11,6 +11,8 @@ use mallow_profile::{
 const ROWS: usize = 1 << 19;
 /// Names of mappings go on to this length together.
 const NAMES: usize = 4 << 20;
+/// Names of all mappings of one footprint together, each as often as a mapping has it.
+const ALL_NAMES: usize = 64 << 20;
 /// Mappings of one footprint: each column has room for them.
 const MAPPINGS: u64 = 1 << 18;
 /// Sizes of the kernel are multiples of this.
@@ -65,7 +67,7 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     let mappings = &footprint.mappings[..footprint.mappings.len().min(MAPPINGS as usize)];
     put(&mut head, mappings.len() as u64);
     let (mut addresses, mut kinds, mut names, mut sizes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut end, mut before) = (0, "");
+    let (mut end, mut before, mut room) = (0, "", ALL_NAMES);
     for mapping in mappings {
         put(&mut addresses, mapping.start - end);
         put(&mut addresses, mapping.end - mapping.start);
@@ -73,12 +75,13 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
         let kind = MappingKind::ALL.iter().position(|&kind| kind == mapping.kind).unwrap_or_default() as u64;
         put(&mut kinds, kind << 1 | u64::from(mapping.has_pages));
         put(&mut kinds, mapping.flags.0.into());
-        let is_same = mapping.name == before;
-        put(&mut names, is_same.into());
-        if !is_same {
-            let name = if names.len() < NAMES { &*mapping.name } else { "" };
+        let has_room = names.len() < NAMES && mapping.name.len() <= room;
+        let name = if has_room { &*mapping.name } else { "" };
+        room -= name.len();
+        put(&mut names, (name == before).into());
+        if name != before {
             put_bytes(&mut names, name.as_bytes());
-            before = &mapping.name;
+            before = name;
         }
         mapping.sizes.all().into_iter().for_each(|size| put(&mut sizes, size / UNIT));
     }
@@ -124,7 +127,7 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         gap,
         ..Footprint::default()
     };
-    let (mut end, mut name) = (0u64, String::new());
+    let (mut end, mut name, mut room) = (0u64, String::new(), ALL_NAMES);
     for _ in 0..count {
         let start = end.checked_add(addresses.number()?).ok_or(WIDE)?;
         end = start.checked_add(addresses.number()?).ok_or(WIDE)?;
@@ -134,6 +137,7 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         if names.number()? == 0 {
             name = names.string()?;
         }
+        room = room.checked_sub(name.len()).ok_or(Nonsense("names of mappings that are too long"))?;
         let mut all = [0; 14];
         for one in &mut all {
             *one = size(sizes)?;

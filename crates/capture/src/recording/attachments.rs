@@ -10,6 +10,7 @@
 //! Blocks are split by size: one name may have 32 kB, and a generated source 10 MB.
 
 use super::block::COLUMN;
+use super::budget::{Budget, STRING};
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use crate::accounts::Ledger;
 use mallow_profile::{Frame, Line, ModuleId, ModuleSummary, NameSource, Note, Profile, StringId, Strings, Summary};
@@ -17,6 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// Frames of one block of lines.
 const FRAMES: u64 = 1 << 14;
+/// Memory for each byte of lines: a frame of one line has 6 bytes, and a list with room for four.
+const LINE: u64 = 12;
+/// Memory for each byte of heads of sources: one with the shortest names has 6.
+const SOURCE: u64 = 32;
 /// A column that has grown to this is written.
 const FULL: usize = COLUMN / 2;
 
@@ -87,12 +92,17 @@ pub struct Lines {
 
 impl Lines {
     /// Sets the lines of frames.
-    pub fn read(&mut self, columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
+    pub fn read(&mut self, columns: &mut [Cursor], ledger: &mut Ledger, budget: &mut Budget) -> Result<(), Nonsense> {
         let [count, strings, frames] = columns else {
             return Err(Nonsense("a block of lines has another number of columns"));
         };
+        budget.take(frames.left() as u64 * LINE)?;
         while !strings.is_empty() {
-            self.numbers.push(self.strings.intern(&strings.string()?));
+            let (text, known) = (strings.string()?, self.strings.len());
+            self.numbers.push(self.strings.intern(&text));
+            // A new string is there twice: in the list, and as a key of the table that finds it.
+            let is_new = self.strings.len() > known;
+            budget.take(if is_new { 8 + 2 * (STRING + text.len() as u64) } else { 8 })?;
         }
         let known = |number: u64| self.numbers.get(number as usize).copied().ok_or(Nonsense("no such string"));
         for _ in 0..count.number()? {
@@ -275,10 +285,11 @@ pub fn write_sources(sources: &mut dyn Iterator<Item = Source>, write: Put) -> s
 }
 
 /// Adds the sources of a block.
-pub fn read_sources(columns: &mut [Cursor], sources: &mut Vec<Source>) -> Result<(), Nonsense> {
+pub fn read_sources(columns: &mut [Cursor], sources: &mut Vec<Source>, budget: &mut Budget) -> Result<(), Nonsense> {
     let [count, heads, texts] = columns else {
         return Err(Nonsense("a block of sources has another number of columns"));
     };
+    budget.take(heads.left() as u64 * SOURCE + texts.left() as u64)?;
     for _ in 0..count.number()? {
         if heads.number()? == 0 {
             let (name, path, written_unix_ms) = (heads.string()?, heads.string()?, heads.number()?);

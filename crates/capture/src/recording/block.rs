@@ -107,13 +107,24 @@ impl Kind {
         ];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
+
+    /// True if a recording has one block of this kind at most.
+    pub fn is_once(self) -> bool {
+        use Kind::*;
+        match self {
+            Opening | Processes | Ending | Index | Regions | Allocators | ExecutedNames | Unrecorded | ThreadNames
+            | AllocatorsInside | SizeClasses => true,
+            Tables | Events | Counts | Patterns | Lines | Names | Sources | ScanSums | Scans | LostBlocks
+            | Footprint | Pages | Kept | PlacedBlocks | Rss => false,
+        }
+    }
 }
 
 /// Length of a block's head.
 pub const HEAD: usize = 12;
 /// A column of a block unpacks to this at most.
 pub const COLUMN: usize = 8 << 20;
-/// The payload of a block has this at most.
+/// The payload of a block has this at most, and its columns unpack to this together.
 pub const PAYLOAD: usize = 64 << 20;
 const COLUMNS: usize = 32;
 
@@ -199,6 +210,10 @@ impl Head {
         if checksum(&self.bytes[..8], &payload) != u32_at(&self.bytes, 8) {
             return Err(damaged("a block's checksum is wrong"));
         }
+        let claimed: usize = (0..self.columns).map(|i| u32_at(&payload, 8 * i) as usize).sum();
+        if claimed > PAYLOAD {
+            return Err(damaged("a block unpacks to more than any has"));
+        }
         let mut begin = 8 * self.columns;
         let mut columns = Vec::with_capacity(self.columns);
         for i in 0..self.columns {
@@ -211,6 +226,9 @@ impl Head {
             }
             columns.push(Cursor::new(column));
             begin += packed;
+        }
+        if begin != payload.len() {
+            return Err(damaged("a block has more than its columns"));
         }
         Ok(columns)
     }

@@ -27,7 +27,7 @@ impl<R: Read + Seek> Reader<R> {
             Kind::Pages | Kind::Kept | Kind::PlacedBlocks => is_found.get(),
             _ => false,
         };
-        let mut map = HeapMap::default();
+        let (mut map, mut has_kept) = (HeapMap::default(), false);
         while self.blocks.at() < self.end
             && let Some(Block { kind, at, mut columns }) = self.blocks.next(of_interest)?
         {
@@ -39,6 +39,9 @@ impl<R: Read + Seek> Reader<R> {
                     is_found.set((read.process, read.ms, read.is_last) == (wanted.process, wanted.ms, wanted.is_last));
                 }
                 Kind::Pages => read_pages(&mut columns, wanted.page_bytes, &mut map).map_err(damaged)?,
+                Kind::Kept if std::mem::replace(&mut has_kept, true) => {
+                    return Err(damaged(Nonsense("a footprint has two blocks of what its allocator keeps")));
+                }
                 Kind::Kept => read_kept(&mut columns, &mut map).map_err(damaged)?,
                 _ => read_blocks(&mut columns, &mut map).map_err(damaged)?,
             }

@@ -9,6 +9,7 @@ mod allocators;
 mod attachments;
 mod block;
 mod blocks;
+mod budget;
 mod choice;
 mod codec;
 mod decoder;

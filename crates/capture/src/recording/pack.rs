@@ -3,6 +3,7 @@
 use super::attachments::{Source, read_sources};
 use super::block::{Head, Kind};
 use super::blocks::Block;
+use super::budget::Budget;
 use super::bytes::Nonsense;
 use super::decoder::Decoder;
 use super::error::ReadError;
@@ -27,11 +28,12 @@ impl<R: Read + Seek> Reader<R> {
     /// The sources that the recording carries. One that was cut short has lost them.
     pub fn sources(&mut self) -> Result<Vec<Source>, ReadError> {
         self.blocks.rewind()?;
-        let mut sources = Vec::new();
+        let (mut sources, mut budget) = (Vec::new(), Budget::of_file(self.blocks.length()));
         while self.blocks.whole()
             && let Some(Block { at, mut columns, .. }) = self.blocks.next(|kind| kind == Kind::Sources)?
         {
-            read_sources(&mut columns, &mut sources).map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
+            let read = read_sources(&mut columns, &mut sources, &mut budget);
+            read.map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
         }
         Ok(sources)
     }

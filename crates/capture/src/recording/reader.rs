@@ -3,6 +3,7 @@
 use super::attachments::{self, Lines};
 use super::block::Kind;
 use super::blocks::{Block, Blocks, Progress};
+use super::budget::{Budget, STRING};
 use super::bytes::{Cursor, Nonsense};
 use super::choice::Choice;
 use super::decoder::{Decoder, Known};
@@ -14,14 +15,10 @@ use super::tables::{self, SiteSet};
 use super::{allocators, programs, regions, scans};
 use crate::accounts::{Ledger, Options};
 use crate::footprint::columns;
-use mallow_profile::{Event, Footprint, Moment, Profile};
+use mallow_profile::{Event, Footprint, Mapping, Moment, Profile};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
-
-/// Tables and names may unpack to this, and to so many times the file's length: far more than any real ones do.
-const TABLES: u64 = 64 << 20;
-const TABLES_RATIO: u64 = 64;
 
 /// What a recording says, as [`Reader::open`] returns it.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
@@ -186,16 +183,14 @@ impl<R: Read + Seek> Reader<R> {
         };
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
-            if matches!(kind, Kind::Lines | Kind::Names | Kind::Footprint | Kind::Rss | Kind::SizeClasses) {
-                contents.weigh(&columns).map_err(damaged)?;
-            }
+            contents.admit(kind, &columns).map_err(damaged)?;
             let ledger = &mut contents.ledger;
             let read = match kind {
                 Kind::Opening | Kind::Tables => contents.read(kind, &mut columns, &mut self.known),
                 Kind::Counts => summary::read_counts(&mut columns, ledger, &mut counted),
                 Kind::Patterns => summary::read_patterns(&mut columns, ledger, &mut watched),
                 Kind::Processes => summary::read_processes(&mut columns, ledger),
-                Kind::Lines => lines.read(&mut columns, ledger),
+                Kind::Lines => lines.read(&mut columns, ledger, &mut contents.budget),
                 Kind::Regions => regions::read(&mut columns).map(|read| runs.extend(read)),
                 Kind::Allocators => {
                     let read = allocators::read(&mut columns, ledger.processes.len());
@@ -271,7 +266,8 @@ impl<R: Read + Seek> Reader<R> {
                     })
                 }
                 Ok(Some(Block { kind, at, mut columns })) => {
-                    let read = contents.read(kind, &mut columns, &mut self.known);
+                    let read = contents.admit(kind, &columns);
+                    let read = read.and_then(|()| contents.read(kind, &mut columns, &mut self.known));
                     read.map_err(|Nonsense(what)| ReadError::Damaged { at, what })
                 }
                 Err(error) => Err(error),
@@ -315,16 +311,34 @@ struct Contents {
     sites: SiteSet,
     command: Vec<String>,
     started_unix_ms: u64,
-    /// What tables and names may still unpack to.
-    room: u64,
+    budget: Budget,
+    /// Kinds of blocks that come once, and that came.
+    seen: Vec<Kind>,
     footprints: Vec<Footprint>,
 }
 
 impl Contents {
     fn new(length: u64) -> Self {
-        let room = TABLES.saturating_add(length.saturating_mul(TABLES_RATIO));
-        let sites = SiteSet::default();
-        Self { ledger: Ledger::default(), sites, command: Vec::new(), started_unix_ms: 0, room, footprints: Vec::new() }
+        Self {
+            ledger: Ledger::default(),
+            sites: SiteSet::default(),
+            command: Vec::new(),
+            started_unix_ms: 0,
+            budget: Budget::of_file(length),
+            seen: Vec::new(),
+            footprints: Vec::new(),
+        }
+    }
+
+    /// Before a block is read: an error if its kind comes once and came, or if it is too large.
+    fn admit(&mut self, kind: Kind, columns: &[Cursor]) -> Result<(), Nonsense> {
+        if kind.is_once() {
+            if self.seen.contains(&kind) {
+                return Err(Nonsense("a second block of a kind that comes once"));
+            }
+            self.seen.push(kind);
+        }
+        self.budget.take_block(kind, columns)
     }
 
     /// Takes in the opening, a block of tables, or a footprint.
@@ -334,11 +348,10 @@ impl Contents {
             (self.command, self.started_unix_ms) = (opening.command, opening.started_unix_ms);
             return Ok(());
         }
-        self.weigh(columns)?;
         if kind == Kind::Footprint {
             return self.footprint(columns);
         }
-        let read = tables::read(columns, &mut self.ledger, &mut self.sites);
+        let read = tables::read(columns, &mut self.ledger, &mut self.sites, &mut self.budget);
         known.processes = self.ledger.processes.len() as u32;
         known.threads.extend(self.ledger.threads[known.threads.len()..].iter().map(|thread| thread.process.0));
         known.sites.extend(self.ledger.sites[known.sites.len()..].iter().map(|site| site.process.0));
@@ -346,14 +359,11 @@ impl Contents {
     }
 
     fn footprint(&mut self, columns: &mut [Cursor]) -> Result<(), Nonsense> {
-        self.footprints.push(columns::read_footprint(columns, self.ledger.processes.len())?);
-        Ok(())
-    }
-
-    /// Refuses more than a file of this length can mean to say.
-    fn weigh(&mut self, columns: &[Cursor]) -> Result<(), Nonsense> {
-        let unpacked = columns.iter().map(|column| column.left() as u64).sum();
-        self.room = self.room.checked_sub(unpacked).ok_or(Nonsense("tables that are too large for their file"))?;
+        let footprint = columns::read_footprint(columns, self.ledger.processes.len())?;
+        let names: usize = footprint.mappings.iter().map(|mapping| mapping.name.len()).sum();
+        self.budget.take_entries::<Mapping>(footprint.mappings.len() as u64, STRING)?;
+        self.budget.take(names as u64 + size_of::<Footprint>() as u64)?;
+        self.footprints.push(footprint);
         Ok(())
     }
 

@@ -16,9 +16,10 @@
 //! Everything is numbered from 0 in the order in which it appears in the file; stacks 0 and 1, the roots of complete
 //! and of cut stacks, are not written.
 
+use super::budget::{Budget, STRING};
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
-use mallow_profile::{Frame, FrameId, Module, ModuleId, Process, StackId, Stacks};
+use mallow_profile::{Frame, FrameId, Module, ModuleId, Process, Site, StackId, Stacks, Thread};
 use rustc_hash::FxHashSet;
 
 const COLUMNS: usize = 10;
@@ -33,6 +34,10 @@ const STACK_FRAMES: usize = 7;
 const SITE_PROCESSES: usize = 8;
 const SITE_STACKS: usize = 9;
 
+/// What the ledger and the reader keep beside a process, a thread or a site.
+const BESIDE: u64 = 64;
+/// Memory of a stack, with its place in the table that finds it.
+const STACK: u64 = 32;
 /// Entries of one kind that one block has at most, so that its columns stay small.
 const SLICE: usize = 1 << 18;
 
@@ -149,7 +154,7 @@ fn write_process(out: &mut Vec<u8>, process: &Process) {
     process.arguments.iter().for_each(|argument| put_bytes(out, argument.as_bytes()));
 }
 
-fn read_process(column: &mut Cursor) -> Result<Process, Nonsense> {
+fn read_process(column: &mut Cursor, budget: &mut Budget) -> Result<Process, Nonsense> {
     let (pid, parent_pid, serial) = (column.small()?, column.small()?, column.small()?);
     let origin = column.small()?;
     let mut process = Process {
@@ -163,8 +168,11 @@ fn read_process(column: &mut Cursor) -> Result<Process, Nonsense> {
         ..Process::default()
     };
     process.end_ms = process.start_ms;
+    budget.take(process.executable.len() as u64)?;
     for _ in 0..column.number()? {
-        process.arguments.push(column.string()?);
+        let argument = column.string()?;
+        budget.take(STRING + argument.len() as u64)?;
+        process.arguments.push(argument);
     }
     Ok(process)
 }
@@ -195,7 +203,12 @@ impl SiteSet {
 }
 
 /// Adds what a block of tables holds. `known`: the sites of all blocks before it.
-pub fn read(columns: &mut [Cursor], ledger: &mut Ledger, known: &mut SiteSet) -> Result<(), Nonsense> {
+pub fn read(
+    columns: &mut [Cursor],
+    ledger: &mut Ledger,
+    known: &mut SiteSet,
+    budget: &mut Budget,
+) -> Result<(), Nonsense> {
     if columns.len() != COLUMNS {
         return Err(Nonsense("a block of tables has another number of columns"));
     }
@@ -205,8 +218,15 @@ pub fn read(columns: &mut [Cursor], ledger: &mut Ledger, known: &mut SiteSet) ->
     }
     // Each entry takes a byte at least, so a count that is a lie ends with its column.
     let [processes, threads, modules, frames, stacks, sites] = counts;
+    budget.take_entries::<Process>(processes, BESIDE)?;
+    budget.take_entries::<Thread>(threads, BESIDE)?;
+    budget.take_entries::<Module>(modules, 2 * STRING)?;
+    budget.take(columns[MODULES].left() as u64)?;
+    budget.take_entries::<Frame>(frames, 0)?;
+    budget.take(stacks.saturating_mul(STACK))?;
+    budget.take_entries::<Site>(sites, BESIDE)?;
     for _ in 0..processes {
-        ledger.add_process(read_process(&mut columns[PROCESSES])?);
+        ledger.add_process(read_process(&mut columns[PROCESSES], budget)?);
     }
     for _ in 0..threads {
         let (process, tid) = (columns[THREADS].small()?, columns[THREADS].small()?);
