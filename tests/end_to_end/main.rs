@@ -88,6 +88,7 @@ mod mixed_formats;
 mod namesakes;
 mod namespaces;
 mod oracle;
+mod orphans;
 mod otel_probes;
 mod other_tools;
 mod output;

@@ -38,7 +38,7 @@ pub use blocks::Progress;
 pub use choice::Choice;
 pub use error::ReadError;
 pub use pack::PackError;
-pub use reader::{Reader, opening, read};
+pub use reader::{Reader, has_events, opening, read};
 pub use recount::Extent;
 pub use selection::{Selection, Span, When};
 pub use writer::Writer;

@@ -401,6 +401,11 @@ pub fn opening<R: Read + Seek>(file: R) -> Result<Options, ReadError> {
     read_opening(&mut columns).map_err(|Nonsense(what)| ReadError::Damaged { at, what })
 }
 
+/// Whether a recording, whole or not, has a block of events.
+pub fn has_events<R: Read + Seek>(file: R) -> Result<bool, ReadError> {
+    Ok(Blocks::open(file)?.next_packed(|kind| kind == Kind::Events)?.is_some())
+}
+
 fn read_opening(columns: &mut [Cursor]) -> Result<Options, Nonsense> {
     let [column] = columns else { return Err(Nonsense("the opening has another number of columns")) };
     let started_unix_ms = column.number()?;

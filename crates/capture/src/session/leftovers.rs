@@ -1,7 +1,7 @@
 //! Run directories that a killed mallow left behind.
 
 use crate::drain::spool;
-use crate::recording::opening;
+use crate::recording::{ReadError, opening};
 use crate::rundir::directory::{About, about, bases, remove, unix_ms};
 use crate::rundir::owner;
 use crate::rundir::process_file::process_files;
@@ -58,6 +58,13 @@ pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
     };
     let partial = link(PARTIAL).filter(|path| nobody_writes(path) && is_of_this_run(path));
     link(SPOOL).into_iter().chain(partial).collect()
+}
+
+/// Whether the run whose recording in the making this is left a run directory and a spool, which `recover` makes it again of.
+pub fn is_recoverable(partial: &fs::File) -> bool {
+    let Ok(begun) = partial.try_clone().map_err(ReadError::from).and_then(opening) else { return false };
+    let is_of_run = |left: &Leftover| left.traced && left.about.options() == begun && left.path.join(SPOOL).exists();
+    leftovers().iter().any(is_of_run)
 }
 
 /// What the control file of a run directory says, as far as it matters here.

@@ -143,12 +143,16 @@ pub fn finish(
     view: Option<(&ViewFlags, bool)>,
 ) -> Result<()> {
     let RecordingOutcome { mut profile, sink, .. } = recorded;
-    let (recording, closed, carries) = match embed {
+    let path = file.path().to_owned();
+    let shown = path.display().to_string();
+    // A recording has its name as soon as it is closed: looking up names for the report can take seconds, and mallow may be killed.
+    let (recording, closed, completed, carries) = match embed {
         None => {
             // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
             symbolize_jit_all(&mut profile);
             let closed = sink.and_then(|writer| writer.finish(&profile));
-            (view.map(|_| recording::Recording::of(profile).at(file.path())), closed, String::new())
+            let completed = file.complete();
+            (view.map(|_| recording::Recording::of(profile).at(&path)), closed, completed, String::new())
         }
         Some(embed) => {
             let mut recording = recording::Recording::below(profile, embed.root.as_deref());
@@ -156,12 +160,9 @@ pub fn finish(
             let sources = if embed.sources { Sources::of(&recording.profile, &[]) } else { Sources::default() };
             let carries = format!(", with {}", pack::contents(&recording.profile, &sources));
             let closed = sink.and_then(|writer| writer.finish_with(&recording.profile, &mut sources.found.into_iter()));
-            (Some(recording), closed, carries)
+            (Some(recording), closed, file.complete(), carries)
         }
     };
-    let path = file.path().to_owned();
-    let shown = path.display().to_string();
-    let completed = file.complete();
     let mut reported = Ok(());
     if let (Some(recording), Some((view, all))) = (recording, view) {
         let how = ReportOptions { view, all, stacks: false, least: None, stream: Stream::Err };

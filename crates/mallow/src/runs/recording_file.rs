@@ -3,19 +3,27 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mallow_capture::accounts::Options;
-use mallow_capture::recording::Writer;
+use mallow_capture::recording::{Writer, has_events};
+use mallow_capture::session::leftovers;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::output::destination;
 use crate::output::text::units::span;
+use crate::output::{destination, stdio};
 
 /// Removed when dropped, unless it was completed: what was there before stays until then.
+///
+/// ```text
+/// killed while           leaves                                      the next recording of that name
+/// the command runs       run directory, spool, NAME.partial          replaces NAME.partial: `recover` needs the other two alone
+/// it finishes            NAME.partial, with all events               keeps it as NAME.orphan.mallow
+/// ```
 #[derive(Debug)]
 pub struct RecordingFile {
     /// Where the recording will be, as the user calls it.
@@ -26,6 +34,9 @@ pub struct RecordingFile {
     /// The usual name, which another mallow is writing to.
     taken: Option<PathBuf>,
 }
+
+/// What follows a recording's name while it is written.
+const SUFFIX: &str = ".partial";
 
 /// Where it is written until then. Its lock says that somebody does, and ends with that process however it ends.
 #[derive(Debug)]
@@ -101,13 +112,15 @@ impl RecordingFile {
         match &mut self.partial {
             None => Writer::create(&self.place, options),
             Some(partial) => {
-                partial.emptied = true;
-                partial
-                    .file
-                    .set_len(0)
-                    .and_then(|()| partial.file.try_clone())
-                    .map_err(named)
-                    .and_then(|file| Writer::new(file, options).map_err(named))
+                let kept = partial.empty(&self.place).map_err(named)?;
+                if let Some(kept) = kept {
+                    stdio::notify(&format!(
+                        "an interrupted mallow left a recording in {}; it is kept as {}",
+                        partial.path.display(),
+                        self.path.with_file_name(kept.file_name().unwrap_or_default()).display()
+                    ));
+                }
+                partial.file.try_clone().map_err(named).and_then(|file| Writer::new(file, options).map_err(named))
             }
         }
     }
@@ -156,16 +169,82 @@ impl Drop for Partial {
     }
 }
 
+/// NAME.orphan.mallow beside NAME.mallow, or the next one with a number; none of them is there.
+fn free_name(place: &Path) -> io::Result<PathBuf> {
+    const MOST: u32 = 10_000;
+    let name = place.file_name().unwrap_or_default().as_encoded_bytes();
+    let (stem, suffix) = match name.strip_suffix(b".mallow") {
+        Some(stem) => (stem, ".mallow"),
+        None => (name, ""),
+    };
+    let numbered = |number: u32| {
+        let mut file = OsStr::from_bytes(stem).to_owned();
+        file.push(if number == 1 { format!(".orphan{suffix}") } else { format!(".orphan-{number}{suffix}") });
+        place.with_file_name(file)
+    };
+    let free = (1..=MOST).map(numbered).find(|path| path.symlink_metadata().is_err());
+    free.ok_or_else(|| io::Error::other(format!("{MOST} recordings of interrupted runs are here")))
+}
+
+/// Recordings in the making in a directory that no mallow writes, which no run directory can make again, and that hold events.
+pub fn orphans(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let partial = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(SUFFIX.as_bytes());
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| partial(path)).collect();
+    all.retain(|path| {
+        let options = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+        options.is_ok_and(|file| {
+            file.metadata().is_ok_and(|status| status.is_file())
+                && flock(&file, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK)
+                && is_orphan(&file)
+        })
+    });
+    all.sort();
+    all
+}
+
+/// Whether events are in the file that nothing else holds.
+fn is_orphan(file: &File) -> bool {
+    file.try_clone().is_ok_and(|again| has_events(again).unwrap_or(false)) && !leftovers::is_recoverable(file)
+}
+
 impl Partial {
-    /// One name for each recording, so that a killed mallow leaves one such file, which the next recording takes over.
+    /// Ready to be written from its beginning. The name of what it held before, if nothing else holds that.
+    fn empty(&mut self, place: &Path) -> io::Result<Option<PathBuf>> {
+        if !is_orphan(&self.file) {
+            self.emptied = true;
+            self.file.set_len(0)?;
+            // What looked into it left the position elsewhere.
+            return self.file.rewind().map(|()| None);
+        }
+        let kept = free_name(place)?;
+        // The new file is locked before the old one is let go of: nobody else gets the name meanwhile.
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{}", std::process::id()));
+        let file = Self::options().create_new(true).open(&name)?;
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let kept_aside = fs::hard_link(&self.path, &kept).or_else(|_| fs::rename(&self.path, &kept));
+        if let Err(error) = kept_aside.and_then(|()| fs::rename(&name, &self.path)) {
+            let _ = fs::remove_file(&name);
+            return Err(error);
+        }
+        (self.file, self.emptied) = (file, true);
+        Ok(Some(kept))
+    }
+
+    fn options() -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        options
+    }
+
+    /// One name for each recording: its lock says that somebody writes it.
     fn claim(place: &Path) -> io::Result<Option<Self>> {
         let mut name = OsString::from(place);
-        name.push(".partial");
+        name.push(SUFFIX);
         let path = PathBuf::from(name);
         loop {
-            let mut options = OpenOptions::new();
-            let options = options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
-            let file = options.open(&path)?;
+            let file = Self::options().create(true).open(&path)?;
             // A file system without locks: there, two at once are one too many.
             if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 return Ok(None);

@@ -1,7 +1,7 @@
 //! `mallow recover`: a recording of what a killed `mallow record` left behind, or a list of what there is.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -13,7 +13,7 @@ use mallow_report::analysis::Which;
 use serde::Serialize;
 
 use super::record;
-use super::recording_file::RecordingFile;
+use super::recording_file::{RecordingFile, orphans};
 use super::watch::exclusions::Exclusions;
 use super::watch::session::{Moment, Session, Subject};
 use super::watch::text as watched;
@@ -124,22 +124,27 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
     // A program that goes on was left by nobody: mallow watch joins it. What ended by itself goes with the next mallow run.
     let was_left = |left: &&Leftover| !left.sampled || (left.still_running == 0 && !left.in_order);
     let rows: Vec<Row> = leftovers().iter().filter(was_left).map(Row::of).collect();
+    let orphans = orphans(Path::new("."));
     if flags.view.json {
         // SIGTERM is how services are stopped: nobody left behind what a signal ended.
         let (ended_by_signal, left_behind): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
-        let lists = serde_json::json!({ "left_behind": left_behind, "ended_by_signal": ended_by_signal });
+        let lists = serde_json::json!({
+            "left_behind": left_behind,
+            "ended_by_signal": ended_by_signal,
+            "unfinished_files": orphans,
+        });
         stdio::print(&json::document(&lists)?)?;
         return Ok(exit::OK);
     }
-    stdio::print(&text(&rows, unix_ms(), &flags.view.look(Stream::Out)))?;
+    stdio::print(&text(&rows, &orphans, unix_ms(), &flags.view.look(Stream::Out)))?;
     Ok(exit::OK)
 }
 
-fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
+fn text(rows: &[Row], orphans: &[PathBuf], now_unix_ms: u64, look: &Look) -> String {
     let mut page = Page::new(*look);
     let (sampled, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
     let (recorded, counted): (Vec<&Row>, Vec<&Row>) = others.into_iter().partition(|row| row.recoverable);
-    if recorded.is_empty() && sampled.is_empty() {
+    if recorded.is_empty() && sampled.is_empty() && orphans.is_empty() {
         page.line(Line::new().plain("Nothing to recover: no recording of yours was left behind."));
     }
     if !recorded.is_empty() {
@@ -160,6 +165,18 @@ fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
         page.gap();
         page.line(Line::new().plain("To see what was live, and what was freed last:"));
         page.line(Line::new().plain("  mallow recover DIRECTORY"));
+    }
+    if let Some(first) = orphans.first() {
+        if !recorded.is_empty() || !sampled.is_empty() {
+            page.gap();
+        }
+        page.line(Line::new().strong("Recordings in this directory whose mallow was killed while it finished them"));
+        for path in orphans {
+            page.line(Line::new().plain("  ").plain(path.to_string_lossy()));
+        }
+        page.gap();
+        page.line(Line::new().plain("All views read them, as they are or renamed:"));
+        page.line(Line::new().plain("  mallow report ").plain(quoted(&first.to_string_lossy())));
     }
     if !counted.is_empty() {
         page.gap();
@@ -190,6 +207,8 @@ fn rows_onto(rows: &[&Row], now_unix_ms: u64, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::{Row, quoted, text};
     use crate::output::text::Look;
 
@@ -203,22 +222,29 @@ mod tests {
     #[test]
     fn what_was_left_behind_and_what_to_type() {
         let rows = [row(4711, true, 0), row(12, false, 0), row(815, true, 2)];
-        insta::assert_snapshot!(text(&rows, 8_303_000, &Look::default()));
+        insta::assert_snapshot!(text(&rows, &[], 8_303_000, &Look::default()));
     }
 
     #[test]
     fn samples_are_no_recordings() {
         let sampled = Row { sampled: true, ..row(4711, true, 0) };
-        let printed = text(&[sampled], 8_303_000, &Look::default());
+        let printed = text(&[sampled], &[], 8_303_000, &Look::default());
         assert!(printed.starts_with("Samples of programs that a signal ended"), "{printed}");
         assert!(!printed.contains("killed mallow") && printed.contains("  mallow recover DIRECTORY\n"), "{printed}");
     }
 
     #[test]
     fn nothing_was_left_behind() {
-        let printed = text(&[row(12, false, 0)], 8_303_000, &Look::default());
+        let printed = text(&[row(12, false, 0)], &[], 8_303_000, &Look::default());
         assert!(printed.starts_with("Nothing to recover: no recording of yours was left behind.\n"), "{printed}");
         assert!(printed.contains("\n  rm -r /dev/shm/mallow-0000012-c0ffee\n"), "{printed}");
+    }
+
+    #[test]
+    fn files_of_killed_recordings_are_something() {
+        let printed = text(&[], &[PathBuf::from("./a b.mallow.partial")], 8_303_000, &Look::default());
+        assert!(printed.contains("\n  ./a b.mallow.partial\n") && !printed.contains("Nothing"), "{printed}");
+        assert!(printed.ends_with("  mallow report './a b.mallow.partial'\n"), "{printed}");
     }
 
     #[test]
