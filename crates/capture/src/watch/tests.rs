@@ -1,7 +1,8 @@
 //! A target played by the test: it writes a process file as `preload/base/wire.h` lays it out.
 
 use super::{Turn, Watch, WatchError};
-use crate::rundir::directory::{monotonic_ns, tick_ns};
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings, monotonic_ns, tick_ns};
+use crate::session::leftovers;
 use crate::wire::{self, Shared, control, end, module, process, sampling, slot, stack};
 use mallow_profile::{Lost, SampleEvent};
 use std::fs::{self, File, OpenOptions};
@@ -422,6 +423,32 @@ fn one_mallow_watches_and_leaves_it_dormant() {
     assert!(matches!(Watch::open(place.path()), Err(WatchError::NotSampled(_))));
     File::create(place.path().join("control")).unwrap().set_len(10).unwrap();
     assert!(matches!(Watch::open(place.path()), Err(WatchError::Directory { .. })));
+}
+
+/// Another mallow would restore the code of an attached process where nobody reads.
+#[test]
+fn a_run_has_a_reader_while_it_is_left_to_a_watch() {
+    let settings = Settings {
+        mode: Mode::Sample,
+        max_depth: 16,
+        children: true,
+        regions: Regions::default(),
+        scan: Scans::None,
+        memory: false,
+    };
+    let run = RunDirectory::create(&settings, &["server".to_owned()]).unwrap();
+    let path = run.path().to_owned();
+    let reader = || leftovers::reader(&path, &leftovers::control(&path).unwrap());
+    let watch = run.leave_to(|path| {
+        assert_eq!(reader(), Some(own()));
+        Watch::open(path)
+    });
+    assert_eq!(reader(), Some(own()));
+    let presence = mapped(&path.join("control"), control::FILE_BYTES).get32(control::READER);
+    assert!(presence != 0 && presence != own(), "a thread answers those that ask");
+    watch.unwrap().leave();
+    assert_eq!(reader(), None);
+    fs::remove_dir_all(path).unwrap();
 }
 
 /// Whatever a target scribbles, it is read without a panic, and within bounds.

@@ -1,6 +1,5 @@
 //! Attaching to processes while others are watched: it takes as long as a process needs to come to a thread without a lock.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mallow_capture::attach::Attachment;
+use mallow_capture::rundir::directory::RunDirectory;
 use mallow_capture::session;
 use mallow_profile::Process;
 
@@ -21,8 +21,8 @@ pub struct Outcome {
     pub pid: u32,
     /// Its program.
     pub program: String,
-    /// The run directory, left to a watch.
-    pub result: Result<(PathBuf, Attached), String>,
+    /// The run, to be left to a watch.
+    pub result: Result<(RunDirectory, Attached), String>,
 }
 
 /// A thread that attaches to one process after the other.
@@ -74,10 +74,10 @@ impl Attacher {
     }
 }
 
-fn attach(pid: u32, period: u32, timeout: Duration) -> Result<(PathBuf, Attached), String> {
+fn attach(pid: u32, period: u32, timeout: Duration) -> Result<(RunDirectory, Attached), String> {
     let seconds = attached::age(pid).unwrap_or_default().as_secs();
     let (run, attachment): (_, Attachment) =
         attached::with(pid, None, timeout, |process| session::attach_sampled_too(process, period))
             .map_err(|error| error.to_string())?;
-    Ok((run.leave(), Attached { attachment, seconds }))
+    Ok((run, Attached { attachment, seconds }))
 }

@@ -424,7 +424,7 @@ impl<'a> Members<'a> {
     }
 
     fn attached(&mut self, Outcome { pid, program, result }: Outcome, now_ns: u64) {
-        let (directory, attached) = match result {
+        let (run, attached) = match result {
             Ok(attached) => attached,
             Err(reason) => {
                 if self.is_news(format!("{program}: {reason}")) {
@@ -433,7 +433,8 @@ impl<'a> Members<'a> {
                 return;
             }
         };
-        match Watch::open_with(&directory, &self.tables) {
+        let directory = run.path().to_owned();
+        match run.leave_to(|directory| Watch::open_with(directory, &self.tables)) {
             Ok(watch) => self.begin(watch, Some(attached), now_ns),
             Err(error) => {
                 self.is_news(error.to_string());

@@ -74,9 +74,8 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         Ok(started) => started,
         Err(error) => return exit_status::after_failure(error, false),
     };
-    let directory = run.leave();
     let signals = Signals::take_over(&child)?;
-    let mut watch = Watch::open(&directory)?;
+    let mut watch = run.leave_to(Watch::open)?;
     watch.keep_ended();
     let mut errors = Errors::new(suppressions);
     let status = follow((child, keeper), &signals, &mut watch, &mut errors);

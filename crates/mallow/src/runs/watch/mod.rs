@@ -23,7 +23,6 @@ pub mod text;
 mod watcher;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -171,9 +170,8 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
         Ok(started) => started,
         Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error).map(Err),
     };
-    let directory: PathBuf = run.leave();
     let signals = Signals::take_over(&child)?;
-    let mut watch = Watch::open(&directory)?;
+    let mut watch = run.leave_to(Watch::open)?;
     if keeper.is_some() {
         watch.keep_ended();
     }
@@ -197,7 +195,7 @@ fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     };
     attachment.unseen().iter().for_each(|sentence| stdio::notify(sentence));
     let signals = Signals::take_over_attached()?;
-    let watch = Watch::open(&run.leave())?;
+    let watch = run.leave_to(Watch::open)?;
     Ok(Ok(Started {
         watch,
         command: None,
