@@ -367,7 +367,7 @@ def counts(recording, block):
 
 PATTERN_NAMES = (
     "smallest largest alternating growth_steps grown_buffers copied_bytes freed_by_others in_runs runs "
-    "kept kept_bytes kept_growth"
+    "kept kept_bytes kept_growth overhead"
 ).split()
 
 

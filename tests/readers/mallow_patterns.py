@@ -49,6 +49,7 @@ class Habits:
         row = self.site(site)
         row["smallest"] = size if row["smallest"] is None else min(row["smallest"], size)
         row["largest"] = max(row["largest"], size)
+        row["overhead"] += max(32, (size + 8 + 15) // 16 * 16) - size
 
     def reallocated(self, old_number, old_size, new, moved):
         if old_size < new.size:

@@ -52,7 +52,7 @@ pub use footprint::{
 };
 pub use known_heap::{HeapKind, KnownHeap};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
-pub use patterns::{Habits, Patterns};
+pub use patterns::{Habits, Patterns, overhead};
 pub use precision::{Precision, Precisions, add_precisions};
 pub use process::{AllocatorInside, AllocatorKind, CustomAllocator, Process, ProcessId, Thread};
 pub use profile::{Ending, Profile, Region};

@@ -31,6 +31,8 @@ pub struct Patterns {
     pub kept_bytes: u64,
     /// What they had grown by in that last step: as much may be unused.
     pub kept_slack: u64,
+    /// What headers and padding take beside the requested bytes of all blocks, if glibc allocates them: see [`overhead`].
+    pub overhead_bytes: u64,
 }
 
 /// The patterns of a site. Profiles of other tools have none, and may have millions of sites: nothing is kept for those.
@@ -50,7 +52,14 @@ static NONE: Patterns = Patterns {
     kept: 0,
     kept_bytes: 0,
     kept_slack: 0,
+    overhead_bytes: 0,
 };
+
+/// What a block of this size takes beside it in glibc's heap (malloc.c, `request2size`): a header of 8 bytes, a multiple of 16, 32
+/// at the least. At most 32.
+pub const fn overhead(size: u64) -> u64 {
+    if size <= 24 { 32 - size } else { 8 + (size.wrapping_add(8).wrapping_neg() & 15) }
+}
 
 impl Deref for Habits {
     type Target = Patterns;
@@ -109,6 +118,7 @@ impl AddAssign for Patterns {
             (&mut self.kept, other.kept),
             (&mut self.kept_bytes, other.kept_bytes),
             (&mut self.kept_slack, other.kept_slack),
+            (&mut self.overhead_bytes, other.overhead_bytes),
         ] {
             *mine = mine.saturating_add(theirs);
         }
@@ -117,10 +127,10 @@ impl AddAssign for Patterns {
 
 #[cfg(test)]
 mod tests {
-    use super::Patterns;
+    use super::{Patterns, overhead};
 
     fn patterns(first: u64) -> Patterns {
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = std::array::from_fn(|n| first + n as u64);
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m] = std::array::from_fn(|n| first + n as u64);
         Patterns {
             smallest: a,
             largest: b,
@@ -134,6 +144,7 @@ mod tests {
             kept: j,
             kept_bytes: k,
             kept_slack: l,
+            overhead_bytes: m,
         }
     }
 
@@ -156,11 +167,20 @@ mod tests {
             kept: sums(9),
             kept_bytes: sums(10),
             kept_slack: sums(11),
+            overhead_bytes: sums(12),
         };
         assert_eq!(sum, expected);
         sum += Patterns::default();
         assert_eq!(sum, expected);
-        sum += patterns(u64::MAX - 11);
-        assert_eq!((sum.kept_slack, sum.alternating, sum.largest), (u64::MAX, u64::MAX, u64::MAX - 10));
+        sum += patterns(u64::MAX - 12);
+        assert_eq!((sum.kept_slack, sum.alternating, sum.largest), (u64::MAX, u64::MAX, u64::MAX - 11));
+    }
+
+    #[test]
+    fn a_block_in_glibcs_heap() {
+        let chunk = |size: u64| size + overhead(size);
+        let sizes = [0, 1, 24, 25, 40, 41, 64, 100, 104, 105, 1000];
+        assert_eq!(sizes.map(chunk), [32, 32, 32, 48, 48, 64, 80, 112, 112, 128, 1008]);
+        assert!(overhead(u64::MAX) < 32);
     }
 }

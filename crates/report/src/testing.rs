@@ -208,7 +208,7 @@ pub fn habits() -> Profile {
     );
     let varied = Patterns { alternating: 29_000, ..sizes(17, 70_000) };
     habit(&["app::quote@/src/app/quote.cc:9"], blocks(30_000, 40, 20_000, 0), varied);
-    let nodes = Patterns { freed_in_runs: 119_000, runs: 40, ..sizes(40, 40) };
+    let nodes = Patterns { freed_in_runs: 119_000, runs: 40, overhead_bytes: 120_000 * 8, ..sizes(40, 40) };
     habit(&["app::Tree::insert@/src/app/tree.cc:70"], blocks(120_000, 40, 0, 0), nodes);
     let sent = Patterns { freed_by_others: 25_000, ..sizes(96, 96) };
     habit(&["app::Queue::send@/src/app/queue.cc:22"], blocks(25_000, 96, 0, 0), sent);

@@ -125,7 +125,7 @@ fn swift_part() -> impl Strategy<Value = String> {
 
 fn patterns() -> impl Strategy<Value = Patterns> {
     let number = || prop_oneof![Just(0), 0..100u64, any::<u64>()];
-    proptest::collection::vec(number(), 12).prop_map(|n| Patterns {
+    proptest::collection::vec(number(), 13).prop_map(|n| Patterns {
         smallest: n[0],
         largest: n[1],
         alternating: n[2],
@@ -138,6 +138,7 @@ fn patterns() -> impl Strategy<Value = Patterns> {
         kept: n[9],
         kept_bytes: n[10],
         kept_slack: n[11],
+        overhead_bytes: n[12],
     })
 }
 

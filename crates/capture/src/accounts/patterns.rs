@@ -4,7 +4,7 @@
 //! something rare. Everything follows from the order of one thread's events, which rings keep exactly.
 
 use crate::prefetch::prefetch;
-use mallow_profile::{Block, Moment, Patterns, Site};
+use mallow_profile::{Block, Moment, Patterns, Site, overhead};
 use rustc_hash::FxHashMap;
 
 /// Frees in a row from which on a run counts as one.
@@ -39,13 +39,15 @@ pub enum Release {
 struct Track {
     smallest: u64,
     largest: u64,
-    alternating: u64,
     freed_in_runs: u64,
     /// The last allocation: its block, and when its thread made it.
     last_sequence: u64,
     last_size: u64,
     last_number: u32,
     last_thread: u32,
+    /// These two count modulo 2^32; what is above is among the rare patterns.
+    alternating: u32,
+    overhead_bytes: u32,
     runs: u32,
     last_run: u32,
 }
@@ -55,12 +57,13 @@ impl Default for Track {
         Self {
             smallest: u64::MAX,
             largest: 0,
-            alternating: 0,
             freed_in_runs: 0,
             last_sequence: u64::MAX,
             last_size: 0,
             last_number: 0,
             last_thread: u32::MAX,
+            alternating: 0,
+            overhead_bytes: 0,
             runs: 0,
             last_run: 0,
         }
@@ -128,6 +131,12 @@ impl Tracker {
         track.last_size = block.size;
         track.last_number = thread.number;
         track.last_thread = at.thread;
+        // At most 32 each.
+        let (bytes, is_over) = track.overhead_bytes.overflowing_add(overhead(block.size) as u32);
+        track.overhead_bytes = bytes;
+        if is_over {
+            rare(&mut self.rare, block.site).overhead_bytes += 1 << 32;
+        }
     }
 
     /// The thread allocated something that is not watched.
@@ -167,7 +176,11 @@ impl Tracker {
         let track = &mut self.sites[site];
         if block.thread == Block::thread_mark(at.thread) {
             let last = track.last_sequence == block.sequence || thread.last_sequence == block.sequence;
-            track.alternating += u64::from(last);
+            let (count, is_over) = track.alternating.overflowing_add(u32::from(last));
+            track.alternating = count;
+            if is_over {
+                rare(&mut self.rare, block.site).alternating += 1 << 32;
+            }
         } else {
             rare(&mut self.rare, block.site).freed_by_others += 1;
         }
@@ -248,13 +261,15 @@ impl Tracker {
     /// Writes the patterns into the sites. Patterns of sites without events here stay.
     pub fn close(mut self, sites: &mut [Site]) {
         for ((number, site), track) in (0..).zip(sites).zip(self.sites) {
+            let rare = self.rare.remove(&number).unwrap_or_default();
             let patterns = Patterns {
                 smallest: track.smallest,
                 largest: track.largest,
-                alternating: track.alternating,
+                alternating: rare.alternating + u64::from(track.alternating),
                 freed_in_runs: track.freed_in_runs,
                 runs: track.runs.into(),
-                ..self.rare.remove(&number).unwrap_or_default()
+                overhead_bytes: rare.overhead_bytes + u64::from(track.overhead_bytes),
+                ..rare
             };
             site.patterns = patterns.into();
         }
@@ -274,4 +289,26 @@ impl Tracker {
 #[inline]
 fn rare(all: &mut FxHashMap<u32, Patterns>, site: u32) -> &mut Patterns {
     all.entry(site).or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mallow_profile::{Counts, ProcessId, Stacks};
+
+    #[test]
+    fn counts_of_a_long_run_do_not_wrap() {
+        let mut tracker = Tracker::default();
+        let at = Moment { process: 0, thread: 0, ms: 1 };
+        let block = Block { sequence: 1, site: 0, size: 40, ms: 1, thread: Block::thread_mark(0) };
+        tracker.allocated(at, &block);
+        tracker.sites[0].alternating = u32::MAX;
+        tracker.sites[0].overhead_bytes = u32::MAX - 5;
+        tracker.allocated(at, &block);
+        tracker.released(at, &block, Release::Free, 0);
+        let mut sites = [Site::of(ProcessId(0), Stacks::ROOT, Counts::default())];
+        tracker.close(&mut sites);
+        assert_eq!(sites[0].patterns.alternating, 1 << 32);
+        assert_eq!(sites[0].patterns.overhead_bytes, (1 << 32) - 6 + 8);
+    }
 }

@@ -3,7 +3,7 @@
 //! | block | columns |
 //! | --- | --- |
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
-//! | patterns | 0: number of sites; 1…12: for each site, in their order, the fields of [`PATTERNS`] |
+//! | patterns | 0: number of sites; 1…13: for each site, in their order, the fields of [`PATTERNS`] |
 //! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost |
 //! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0 |
 
@@ -33,7 +33,7 @@ const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
 const _: () = assert!(FIELDS.len() == Count::ALL.len() + 2);
 
 /// What a site does with its blocks, one column each.
-const PATTERNS: [fn(&mut Site) -> &mut u64; 12] = [
+const PATTERNS: [fn(&mut Site) -> &mut u64; 13] = [
     |s| &mut s.patterns.smallest,
     |s| &mut s.patterns.largest,
     |s| &mut s.patterns.alternating,
@@ -46,6 +46,7 @@ const PATTERNS: [fn(&mut Site) -> &mut u64; 12] = [
     |s| &mut s.patterns.kept,
     |s| &mut s.patterns.kept_bytes,
     |s| &mut s.patterns.kept_slack,
+    |s| &mut s.patterns.overhead_bytes,
 ];
 
 /// Sites of one block of counts or patterns.

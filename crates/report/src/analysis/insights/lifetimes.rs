@@ -52,13 +52,14 @@ pub(super) fn temporary(
 }
 
 /// Small blocks that are freed together; several places may share an arena, so there is no remedy yet.
-pub(super) fn together(path: &CallPath) -> Option<(Evidence, Savings)> {
+/// `in_glibc`: what headers take is known.
+pub(super) fn together(path: &CallPath, in_glibc: bool) -> Option<(Evidence, Savings)> {
     let (c, p) = (&path.counts, &path.patterns);
     let average_bytes = average(path);
     if !at_least(p.freed_in_runs, 80, c.allocations) || p.freed_in_runs / RUN < p.runs || average_bytes > SMALL {
         return None;
     }
-    let overhead_bytes = chunk(average_bytes).saturating_sub(average_bytes).saturating_mul(c.peak);
+    let overhead_bytes = if in_glibc { share(p.overhead_bytes, c.peak, c.allocations) } else { 0 };
     let evidence = Evidence::OneLifetime {
         allocations: c.allocations,
         allocated_bytes: c.allocated_bytes,
@@ -135,7 +136,8 @@ fn average(path: &CallPath) -> u64 {
     path.counts.allocated_bytes.checked_div(path.counts.allocations).unwrap_or(0)
 }
 
-/// What a block of this size takes in the C library's allocator: a header of 8 bytes, a multiple of 16, 32 at the least.
-fn chunk(size: u64) -> u64 {
-    (size.saturating_add(8 + 15) / 16 * 16).max(32)
+/// As much of `whole`, which all have, as `part` of them have on average.
+fn share(whole: u64, part: u64, all: u64) -> u64 {
+    let product = u128::from(whole) * u128::from(part);
+    product.checked_div(all.into()).map_or(0, |share| u64::try_from(share).unwrap_or(u64::MAX))
 }

@@ -78,7 +78,7 @@ impl Search<'_> {
             self.handed_over.push((number, evidence, saves));
             return true;
         }
-        if let Some((evidence, saves)) = lifetimes::together(path) {
+        if let Some((evidence, saves)) = lifetimes::together(path, self.whole.in_glibc) {
             self.together.push((number, evidence, saves));
             return true;
         }

@@ -1,6 +1,6 @@
 //! Each habit, and what looks nearly like it and must be passed over in silence.
 
-use mallow_profile::{Counts, Origin, Patterns, Profile, Quantities, Quantity};
+use mallow_profile::{Counts, Origin, Patterns, Profile, Quantities, Quantity, overhead};
 
 use super::{Evidence, Insight, insights};
 use crate::testing::{Builder, blocks, habits};
@@ -192,7 +192,11 @@ fn a_wrapper_has_no_habits_of_its_own() {
 }
 
 fn in_runs(allocations: u64, size: u64, freed_in_runs: u64, runs: u64) -> Profile {
-    beside(PLACE, blocks(allocations, size, 0, 0), Patterns { freed_in_runs, runs, ..sizes(size, size) })
+    beside(
+        PLACE,
+        blocks(allocations, size, 0, 0),
+        Patterns { freed_in_runs, runs, overhead_bytes: allocations * overhead(size), ..sizes(size, size) },
+    )
 }
 
 #[test]
@@ -203,6 +207,10 @@ fn small_blocks_that_are_freed_together() {
     };
     // 40 bytes take 48.
     assert_eq!((allocations, runs, overhead_bytes, places), (100_000, 10, 800_000, 1));
+    // Blocks of 24 and of 104 bytes, by turns: 8 more each, and not the 16 of blocks of their mean.
+    let mixed = Patterns { freed_in_runs: 100_000, runs: 1, overhead_bytes: 8 * 100_000, ..sizes(24, 104) };
+    let found = one(&beside(PLACE, blocks(100_000, 64, 0, 0), mixed));
+    assert!(matches!(found.evidence, Evidence::OneLifetime { overhead_bytes: 800_000, .. }), "{found:?}");
     // Places that may share an arena are one insight.
     let mut profile = in_runs(30_000, 40, 30_000, 10);
     let mut b = Builder { profile };

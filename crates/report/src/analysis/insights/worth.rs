@@ -7,6 +7,7 @@
 
 use mallow_profile::{Counts, Profile};
 
+use super::super::rss::Allocator;
 use super::insight::{SHARE, Savings};
 
 /// Estimated nanoseconds of an allocation and its free.
@@ -39,6 +40,8 @@ const LARGE_BYTES: u64 = 10 << 20;
 pub(crate) struct Whole {
     /// Sums over all sites.
     pub counts: Counts,
+    /// No other allocator than glibc's was seen.
+    pub in_glibc: bool,
     time: f64,
     least_ns: f64,
     most_ns: f64,
@@ -59,6 +62,7 @@ impl Whole {
         };
         Self {
             counts: profile.totals,
+            in_glibc: !has_other_allocator(profile),
             time: time(&all),
             least_ns: all.allocations as f64 * ALLOCATION_LEAST,
             most_ns: most(&all),
@@ -121,4 +125,11 @@ fn part(part: f64, whole: f64) -> f64 {
 /// True if `part` is at least so many hundredths of `whole`.
 pub(crate) fn at_least(part: u64, percent: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}
+
+fn has_other_allocator(profile: &Profile) -> bool {
+    let mappings =
+        profile.footprints.iter().flat_map(|footprint| &footprint.mappings).map(|mapping| mapping.name.as_str());
+    let mut files = mappings.chain(profile.modules.iter().map(|module| module.path.as_str()));
+    !profile.allocators_inside.is_empty() || files.any(|path| Allocator::of_library(path).is_some())
 }

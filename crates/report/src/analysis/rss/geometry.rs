@@ -9,6 +9,7 @@
 //!
 //! Usable sizes that the process itself reported are worth more than these formulas.
 
+use mallow_profile::overhead;
 use serde::Serialize;
 
 use super::tcmalloc;
@@ -170,7 +171,7 @@ fn round_up(n: u64, to: u64) -> Option<u64> {
 
 /// Bytes that a request takes in glibc's heap, the 8 before it included.
 fn glibc_chunk(requested: u64) -> Option<u64> {
-    Some(round_up(requested.checked_add(8)?, 16)?.max(32))
+    requested.checked_add(overhead(requested))
 }
 
 /// Requests from here on have slabs of their own in jemalloc.
