@@ -11,6 +11,7 @@ from pathlib import Path
 import counter
 import memcheck
 import page
+import stack_words
 from places import FOUND, MALLOW
 from run import WORK, Run, environment, load, run
 
@@ -64,6 +65,8 @@ class Evidence:
     highest: dict = field(default_factory=dict)
     filled: dict | None = None
     """The report of a run in which glibc fills each block that it hands out, where lost blocks disagree."""
+    held: int = 0
+    """Blocks to which words of the stack alone point in a bare run, where lost blocks disagree."""
     failures: list = field(default_factory=list)
     """Where, what went wrong, and the command that shows it."""
 
@@ -220,6 +223,12 @@ def record_filled(evidence, limit):
     command = [MALLOW, "record", "--no-report", "-o", file, "--", *row.arguments]
     if not run(command, row.stdin, filling, limit).timed_out and file.exists():
         evidence.filled = document(evidence, "report", "--json", file)
+
+
+def hold(evidence):
+    """Asks for the blocks that words of the stack alone hold, where lost blocks disagree."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    evidence.held = stack_words.held(evidence.row, environment(), WORK) or 0
 
 
 def watch(evidence, condition, place, limit):

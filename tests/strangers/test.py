@@ -14,6 +14,7 @@ import evidence as gathering
 import memcheck
 import page
 import report
+import stack_words
 import statements
 import strangers
 import table
@@ -122,6 +123,14 @@ class Falsehoods(unittest.TestCase):
         for filled, count in ((None, 1), (fewer, 1), (REPORT, 0)):
             found = found_by(lost, memcheck=truth, filled=filled, record=self.falsified(report_json=fewer))
             self.assertEqual(len(found), count, filled)
+
+    def test_what_words_of_the_stack_hold(self):
+        """Fewer lost than memcheck says, whose malloc leaves no words there."""
+        fewer = {**REPORT, "lost_blocks": REPORT["lost_blocks"] - 1 - lost.STALE}
+        truth = memcheck.Memcheck(lost=REPORT["lost_blocks"], lost_bytes=REPORT["lost_bytes"])
+        for held, count in ((0, 1), (1, 0)):
+            found = found_by(lost, memcheck=truth, held=held, record=self.falsified(report_json=fewer))
+            self.assertEqual(len(found), count, held)
 
     def test_a_peak_beyond_its_bound(self):
         for peak, count in ((11_000 + 110 + 4096 + 16, 0), (11_000 + 110 + 4096 + 18, 1)):
@@ -459,6 +468,29 @@ class Oracles(unittest.TestCase):
         self.assertEqual(
             (images[0].counts["allocations"], images[0].counts["frees"], images[0].counts["live"]), (1112, 1109, 3)
         )
+
+    def test_what_the_stack_alone_holds(self):
+        """A frame with room that is never written shows what glibc's malloc left there; freed blocks do not count."""
+        program = BUILD / "held"
+        source = """
+        #include <stdint.h>
+        #include <stdlib.h>
+        static void *kept;
+        int main(void) {
+            void *volatile lost = malloc(100), *volatile held = malloc(200), *volatile freed = malloc(300);
+            volatile uintptr_t words[3] = {(uintptr_t)held, (uintptr_t)freed, 0};
+            kept = malloc(400);
+            free(freed);
+            lost = held = freed = NULL;
+            exit(words[2] != 0);
+        }
+        """
+        BUILD.mkdir(parents=True, exist_ok=True)
+        command = ["cc", "-O0", "-fno-builtin", "-x", "c", "-o", program, "-"]
+        subprocess.run(command, input=source, text=True, check=True)
+        row = SimpleNamespace(arguments=[program], stdin=None)
+        self.assertEqual(stack_words.held(row, None, BUILD), 1)
+        self.assertIsNone(stack_words.held(SimpleNamespace(arguments=["/bin/kill", "-l", "x"], stdin="/nowhere"), None, BUILD))
 
     def test_the_counter_with_threads_reallocs_and_forks(self):
         program = BUILD / "busy"

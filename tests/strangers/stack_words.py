@@ -1,0 +1,89 @@
+"""Blocks to which words of the stack alone point when the program calls exit, run bare under gdb.
+
+memcheck's malloc leaves no words on the program's stack, glibc's does: a frame that has room which it never writes shows
+them. Mallow's definition takes each word of a live frame for a pointer. Only glibc's main heap and the main thread are
+looked at, which is enough for small programs; of others nothing is said.
+
+As a program of its own, inside of gdb, this file counts them.
+"""
+
+import re
+import struct
+import subprocess
+
+LIMIT_S = 60
+
+
+def held(row, environment, directory):
+    """How many they are. None: gdb could not tell."""
+    command = ["gdb", "-q", "-nx", "--batch", "-x", __file__, "--args", *map(str, row.arguments)]
+    try:
+        with open(row.stdin or "/dev/null", "rb") as reads:
+            done = subprocess.run(
+                command, stdin=reads, capture_output=True, env=environment, cwd=directory, timeout=LIMIT_S
+            )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.findall(rb"^held by the stack alone: (\d+)$", done.stdout, re.MULTILINE)
+    return int(found[0]) if len(found) == 1 else None
+
+
+def words(memory):
+    """All aligned words."""
+    return struct.unpack(f"<{len(memory) // 8}Q", memory[: len(memory) // 8 * 8])
+
+
+def chunks(heap, start):
+    """Addresses of blocks in use in glibc's heap: malloc.c, `struct malloc_chunk` and `struct tcache_perthread_struct`."""
+    found, at = [], 0
+    while at + 16 <= len(heap):
+        size = struct.unpack_from("<Q", heap, at + 8)[0] & ~7
+        if size < 32 or at + size > len(heap):
+            break
+        found.append((at, size))
+        at += size
+    # A chunk is in use if the next one says so; the last is the top. The first is the cache of freed blocks.
+    used = {
+        start + at + 16
+        for (at, size), (after, _) in zip(found, found[1:])
+        if struct.unpack_from("<Q", heap, after + 8)[0] & 1
+    }
+    bins = found[0][0] + 16 + 64 * 2
+    for entry in struct.unpack_from("<64Q", heap, bins):
+        while entry in used:
+            used.discard(entry)
+            entry = struct.unpack_from("<Q", heap, entry - start)[0] ^ (entry >> 12)
+    return used - {start + 16}
+
+
+def look(gdb):
+    """Counts them in the program that stands at exit."""
+    process = gdb.selected_inferior()
+    mappings = []
+    with open(f"/proc/{process.pid}/maps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            place, rights, _, _, _, *name = line.split(maxsplit=5)
+            if rights.startswith("rw"):
+                first, last = (int(end, 16) for end in place.split("-"))
+                mappings.append((first, last, name[0].strip() if name else ""))
+    top = int(gdb.parse_and_eval("(unsigned long)$rsp"))
+    (start, end, _) = next(mapping for mapping in mappings if mapping[2] == "[heap]")
+    used = chunks(bytes(process.read_memory(start, end - start)), start)
+    stack, elsewhere = set(), set()
+    for first, last, name in mappings:
+        first, into = (top & ~7, stack) if name == "[stack]" else (first, elsewhere)
+        into.update(used.intersection(words(bytes(process.read_memory(first, last - first)))))
+    registers = {int(gdb.parse_and_eval(f"(unsigned long)${name}")) for name in ("rbx", "rbp", "r12", "r13", "r14", "r15")}
+    print(f"held by the stack alone: {len(stack - elsewhere - registers)}", flush=True)
+
+
+if __name__ == "__main__":
+    import gdb
+
+    gdb.execute("set confirm off")
+    gdb.execute("set disable-randomization on")
+    gdb.execute("set breakpoint pending on")
+    gdb.execute("break exit")
+    gdb.execute("run")
+    look(gdb)
+    gdb.execute("kill")
