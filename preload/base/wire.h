@@ -49,6 +49,7 @@ enum mallow_control_flag {
     MALLOW_GUARD_LEAKS =
         512, /* an image that exits waits until the keeper has searched its memory: process.exit_state */
     MALLOW_GUARD_HANDLER = 1024, /* where userfaultfd is refused, a signal handler may take its place */
+    MALLOW_GUARD_CRASHES = 2048, /* a signal that would end the target is reported first: struct mallow_guard_crash */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */

@@ -89,6 +89,28 @@ struct mallow_guard_fault {
     uint32_t unused;
 };
 
+enum mallow_crash_state {
+    MALLOW_CRASH_NONE = 0,
+    MALLOW_CRASH_WRITTEN = 1,  /* a thread of the target has it */
+    MALLOW_CRASH_ASKS = 2,     /* release order: its thread waits in the signal handler, if it may */
+    MALLOW_CRASH_ANSWERED = 3, /* written by the keeper: the program ends */
+};
+
+#define MALLOW_CRASH_REGISTERS 17u
+
+/* A signal that ends the image, before it does. */
+struct mallow_guard_crash {
+    uint32_t state; /* enum mallow_crash_state; a futex */
+    uint32_t tid;
+    uint32_t signal;
+    int32_t code;     /* si_code */
+    uint32_t sender;  /* si_pid, where a process sent it */
+    uint32_t access;  /* of a page fault: 1 a read, 2 a write, 3 an instruction; 0: none */
+    uint64_t address; /* si_addr, where the processor raised it */
+    uint64_t at_ns;
+    uint64_t registers[MALLOW_CRASH_REGISTERS]; /* as the kernel saved them: on x86-64 gregs from r8 to rip */
+};
+
 /* Of slots[] with the same index. */
 struct mallow_guarded {
     uint64_t start; /* of its pages; 0: the slot is not guarded */
@@ -115,9 +137,11 @@ struct mallow_guard {
     struct mallow_supply supply[MALLOW_SUPPLIES];
     struct mallow_guard_finding finding[MALLOW_GUARD_FINDINGS];
     struct mallow_guard_fault fault[MALLOW_GUARD_FAULTS];
+    struct mallow_guard_crash crash;
 };
 
 _Static_assert(sizeof(struct mallow_guard_fault) == 32, "fault layout");
+_Static_assert(sizeof(struct mallow_guard_crash) == 176, "crash layout");
 _Static_assert(sizeof(struct mallow_guarded) == 32, "guarded layout: half a cache line");
 
 #endif

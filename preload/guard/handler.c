@@ -14,6 +14,8 @@
  */
 #include "arch.h"
 #include "arch_signal.h"
+#include "guard/actions.h"
+#include "guard/crash.h"
 #include "guard/guard_slots.h"
 
 #include <errno.h>
@@ -35,7 +37,8 @@ static void pass_on(int number, siginfo_t *info, void *context) {
         struct sigaction none = {.sa_handler = SIG_DFL};
         if (other.sa_handler == SIG_IGN && info->si_code <= 0)
             return;
-        sigaction(SIGSEGV, &none, NULL);
+        crash_report(number, info, context);
+        SYS_CALL4(SYS_rt_sigaction, SIGSEGV, &none, NULL, 8);
         if (info->si_code <= 0)
             SYS_CALL3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGSEGV);
         return;
@@ -105,13 +108,14 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 
 int guard_handle(void) {
     struct sigaction now, ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    if (sigaction(SIGSEGV, NULL, &now) != 0)
+    if (actions_set(SIGSEGV, NULL, &now) != 0)
         return 0;
     if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault)
         return 1;
     program = now;
     sigfillset(&ours.sa_mask);
-    return sigaction(SIGSEGV, &ours, NULL) == 0;
+    actions_hide(SIGSEGV, on_fault, &program);
+    return actions_set(SIGSEGV, &ours, NULL) == 0;
 }
 
 int guard_protect(void) {

@@ -1,5 +1,6 @@
 /* Part of the process file, and handing a userfaultfd to the keeper. */
 #include "base/filter.h"
+#include "guard/crash.h"
 #include "guard/guard_slots.h"
 #include "guard/guarding.h"
 #include "guard/report.h"
@@ -127,4 +128,6 @@ void guard_join(void) {
                                 __ATOMIC_RELAXED);
     if (descriptor >= 0)
         sys_close(descriptor);
+    if (guard_is_joined())
+        crash_watch();
 }

@@ -210,8 +210,9 @@ static const struct policy *sample_setup(void) {
 static void sample_loaded(void) {
     modules_learn();
     image_end_watch();
-    /* Its file says that mallow is attached, also before its first allocation. */
-    if (attachment_is_late())
+    /* Its file says that mallow is attached, also before its first allocation. Under guarding the first free of what is no block may
+     * come before an allocation, and so may a crash. */
+    if (attachment_is_late() || (guarding_is_wanted() && guarding->is_due()))
         sample_image_open();
 }
 

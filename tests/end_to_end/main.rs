@@ -64,6 +64,7 @@ mod go_pprof;
 mod go_profile;
 mod go_sentences;
 mod guard;
+mod guard_crashes;
 mod guard_foreign;
 mod guard_handler;
 mod guard_harness;

@@ -132,6 +132,12 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_GUARD_EVERY", guard::EVERY.into());
     number("MALLOW_GUARD_ABORT", guard::ABORT.into());
     number("MALLOW_GUARD_LEAKS", guard::LEAKS.into());
+    number("MALLOW_GUARD_CRASHES", guard::CRASHES.into());
+    number("MALLOW_CRASH_NONE", guard::CRASH_NONE.into());
+    number("MALLOW_CRASH_WRITTEN", guard::CRASH_WRITTEN.into());
+    number("MALLOW_CRASH_ASKS", guard::CRASH_ASKS.into());
+    number("MALLOW_CRASH_ANSWERED", guard::CRASH_ANSWERED.into());
+    number("MALLOW_CRASH_REGISTERS", guard::CRASH_REGISTERS as u64);
     number("MALLOW_GUARD_SIZES", guard::SIZES);
     number("MALLOW_SUPPLIES", guard::SUPPLIES as u64);
     number("MALLOW_SUPPLY_SLOTS", guard::SUPPLY_SLOTS.into());
@@ -179,6 +185,8 @@ fn table() -> Vec<(String, u64)> {
             ("slots_bytes", guard::SLOTS_BYTES),
             ("supply", guard::SUPPLY),
             ("finding", guard::FINDING),
+            ("fault", guard::FAULT),
+            ("crash", guard::CRASH),
         ],
     );
     let (asked, done) = (guard::supply::ASKED, guard::supply::DONE);
@@ -195,6 +203,21 @@ fn table() -> Vec<(String, u64)> {
             ("stack", guard::finding::STACK),
             ("slot", guard::finding::SLOT),
             ("bytes", guard::finding::BYTES),
+        ],
+    );
+    layout(
+        "guard_crash",
+        Some(guard::crash::SIZE),
+        &[
+            ("state", guard::crash::STATE),
+            ("tid", guard::crash::TID),
+            ("signal", guard::crash::SIGNAL),
+            ("code", guard::crash::CODE),
+            ("sender", guard::crash::SENDER),
+            ("access", guard::crash::ACCESS),
+            ("address", guard::crash::ADDRESS),
+            ("at_ns", guard::crash::AT_NS),
+            ("registers", guard::crash::REGISTERS),
         ],
     );
     layout(

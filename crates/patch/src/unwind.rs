@@ -81,14 +81,18 @@ impl<'a> Unwinder<'a> {
         let mut saved = [0; 17 * 8];
         memory.read(registers, &mut saved)?;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| saved[at * 8 + byte]));
-        let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip] =
-            std::array::from_fn(word);
+        Ok(self.walk_saved(&std::array::from_fn(word), memory))
+    }
+
+    /// The same with the registers themselves.
+    pub fn walk_saved(&self, registers: &[u64; 17], memory: &Memory) -> (Vec<Frame>, bool) {
+        let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip] = *registers;
         // SAFETY: a struct of integers, for which zeros are values.
         let nothing: Registers = unsafe { std::mem::zeroed() };
         let registers =
             Registers { r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, ..nothing };
         let walk = self.walk(&registers, memory);
-        Ok((walk.frames, walk.unknown.is_none()))
+        (walk.frames, walk.unknown.is_none())
     }
 
     /// The frames of a thread that has these registers, the innermost first.

@@ -91,6 +91,74 @@ pub struct Finding {
     pub bytes: Vec<u8>,
 }
 
+/// How a page fault accessed memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Access {
+    /// Data were read.
+    Read,
+    /// Data were written.
+    Write,
+    /// An instruction was fetched.
+    Execute,
+}
+
+/// What is at an address of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Region {
+    /// That could not be read.
+    #[default]
+    Unknown,
+    /// Nothing is mapped.
+    Nothing,
+    /// A thread's stack.
+    Stack,
+    /// Memory of a file: its path.
+    File {
+        /// As the process has it.
+        path: String,
+        /// It may be written to.
+        writable: bool,
+    },
+    /// The program break's memory, of which the C library's allocator makes blocks.
+    Heap,
+    /// Memory that the program mapped, or an allocator: so many bytes before and behind the address.
+    Mapped {
+        /// From its beginning to the address.
+        before: u64,
+        /// All of it.
+        bytes: u64,
+    },
+}
+
+/// A signal that ended an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crash {
+    /// The process, as its file says.
+    pub pid: u32,
+    /// Number of its image.
+    pub serial: u32,
+    /// Its number.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// The process that sent it; None: the processor or the kernel raised it.
+    pub sender: Option<u32>,
+    /// What was accessed, or the instruction; None: that is not known, or it was sent.
+    pub address: Option<u64>,
+    /// How; None: it was no page fault.
+    pub access: Option<Access>,
+    /// What is at the address.
+    pub region: Region,
+    /// The thread that got it.
+    pub deed: Deed,
+    /// Why its stack is not known or not whole.
+    pub without_stack: Option<String>,
+    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+    pub registers: Vec<u64>,
+    /// The guarded block nearest to the address, where it lies in or near guarded memory.
+    pub block: Option<Block>,
+}
+
 /// Blocks of one allocation stack that nothing points to when their image exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
@@ -161,6 +229,8 @@ pub enum Message {
     Finding(Box<Finding>),
     /// Blocks that an image leaked.
     Leak(Box<Leak>),
+    /// A signal ends an image.
+    Crash(Box<Crash>),
     /// An image has ended, or the keeper ends.
     Outcome(Outcome),
 }

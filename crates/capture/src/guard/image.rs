@@ -1,6 +1,8 @@
 //! One image that is guarded: its userfaultfd, the slots that it asks for, and what goes wrong in it.
 
-use super::finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome, Search};
+use super::crash;
+use super::faults::Faults;
+use super::finding::{Block, Deed, Finding, Kind, Message, Outcome, Search};
 use super::hold::Hold;
 use super::leaks;
 use super::slots::{Guarded, Meaning, Report};
@@ -9,9 +11,7 @@ use super::{MOST_FINDINGS, thread_name};
 use crate::rundir::directory::monotonic_ns;
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use crate::scan::Failure;
-use crate::wire::{self, EXACT_PC, guard, process};
-use mallow_patch::{Frame, Maps, Memory, Module, Process, Unwinder, stop_thread};
-use rustc_hash::FxHashMap;
+use crate::wire::{self, guard, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::io;
@@ -21,8 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// How long a thread that made a wrong access may take to stop.
-const STOP: Duration = Duration::from_millis(500);
 /// How often an image is looked at that says nothing.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -68,6 +66,7 @@ impl Image<'_> {
             }
         }
         self.reports(&mut log);
+        self.crash(&mut Faults::default());
         let search = match log.search.take() {
             _ if !self.leaks || refused.is_some() => Search::Unwanted,
             Some(search) => search,
@@ -185,6 +184,7 @@ impl Image<'_> {
             while !self.over.load(Ordering::Relaxed) {
                 let (before, is_quiet) = (shared.get32(wanted), userfault.is_none_or(pauses));
                 self.reports(log);
+                self.crash(&mut faults);
                 if is_quiet && !self.source.alive() {
                     break;
                 }
@@ -279,7 +279,8 @@ impl Image<'_> {
             Meaning::Own | Meaning::Nothing => (Kind::Wild, None),
         };
         let shared = self.source.shared();
-        let block = index.and_then(|index| self.guarded.block(shared, index, &thread));
+        let near = index.or_else(|| self.guarded.nearest(shared, range, fault.address));
+        let block = near.and_then(|index| self.guarded.block(shared, index, &thread));
         let bytes = block.as_ref().map_or_else(Vec::new, |block| faults.bytes(pid, kind, block));
         let name = thread(fault.tid);
         let generation = shared.get32(process::GENERATION);
@@ -313,6 +314,12 @@ impl Image<'_> {
             hold.let_go();
         } else {
             hold.wake();
+        }
+    }
+
+    fn crash(&self, faults: &mut Faults) {
+        if let Some(crash) = crash::take(&self.source, &self.guarded, faults) {
+            let _ = self.messages.send(Message::Crash(Box::new(crash)));
         }
     }
 
@@ -372,98 +379,4 @@ impl Image<'_> {
 fn pauses(userfault: &Userfault) -> bool {
     let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
     matches!(poll(&mut [PollFd::new(&userfault, PollFlags::IN)], Some(&pause)), Ok(0))
-}
-
-/// What is remembered of a process from one fault to the next.
-#[derive(Default)]
-struct Faults {
-    modules: Vec<Module>,
-    memory: Option<Memory>,
-    /// Mappings with code when the modules were read.
-    mapped: FxHashMap<u64, u64>,
-}
-
-impl Faults {
-    fn memory(&mut self, pid: u32) -> Option<&Memory> {
-        if self.memory.is_none() {
-            self.memory = Memory::open(pid).ok();
-        }
-        self.memory.as_ref()
-    }
-
-    /// Bytes of a live block at the end that was passed.
-    fn bytes(&mut self, pid: u32, kind: Kind, block: &Block) -> Vec<u8> {
-        const SHOWN: u64 = 16;
-        let length = block.size.min(SHOWN);
-        let from = match kind {
-            Kind::Overflow => block.address.saturating_add(block.size - length),
-            Kind::Underflow => block.address,
-            _ => return Vec::new(),
-        };
-        self.memory(pid).map_or_else(Vec::new, |memory| memory.read_up_to(from, length as usize))
-    }
-
-    /// The stack of a thread that waits, and why it is not known or not whole. `act` is called while the thread is held.
-    fn stack(
-        &mut self,
-        pid: u32,
-        hold: &Hold<'_>,
-        generation: u32,
-        act: &(dyn Fn() + Sync),
-    ) -> (Addresses, Option<String>) {
-        self.read_modules(pid);
-        if self.memory(pid).is_none() {
-            return (Addresses::default(), Some("its memory cannot be read".to_owned()));
-        }
-        let Some(memory) = self.memory.as_ref() else { return Default::default() };
-        let unwinder = Unwinder::new(&self.modules);
-        let act = Act(act);
-        let walked = match hold.registers() {
-            // It waits for us, and its stack is its own until then.
-            Some(registers) => {
-                let walked = unwinder.walk_interrupted(registers, memory);
-                act.call();
-                Ok(walked)
-            }
-            None => stop_thread(pid, hold.fault().tid, STOP, |thread| {
-                let walked = thread.walk(&unwinder, memory);
-                act.call();
-                walked
-            }),
-        };
-        match walked {
-            Ok(Ok((frames, whole))) => {
-                let reason = (!whole).then(|| "its outer frames have no unwind information".to_owned());
-                (addresses(&frames, generation, whole), reason)
-            }
-            Ok(Err(error)) => (Addresses::default(), Some(error.to_string())),
-            Err(error) => (Addresses::default(), Some(error.to_string())),
-        }
-    }
-
-    fn read_modules(&mut self, pid: u32) {
-        let Ok(maps) = Maps::read(pid) else { return };
-        let mapped: FxHashMap<u64, u64> = maps.iter().filter(|m| m.executable).map(|m| (m.start, m.end)).collect();
-        if mapped == self.mapped {
-            return;
-        }
-        if let Ok(process) = Process::read(pid) {
-            self.modules = Module::all(&process, &maps).0;
-            self.mapped = mapped;
-        }
-    }
-}
-
-/// A function that the thread calls which holds the other one.
-struct Act<'a>(&'a (dyn Fn() + Sync));
-
-impl Act<'_> {
-    fn call(&self) {
-        (self.0)();
-    }
-}
-
-fn addresses(frames: &[Frame], generation: u32, whole: bool) -> Addresses {
-    let pc = |frame: &Frame| if frame.interrupted { frame.address | EXACT_PC } else { frame.address };
-    Addresses { pcs: frames.iter().rev().map(pc).collect(), generation, cut: !whole }
 }

@@ -1,14 +1,17 @@
 //! Guarding: wrong accesses to heap memory stop their thread in the kernel, and are read from outside. docs/design/guard.md draws it.
 
+mod crash;
+mod faults;
 mod finding;
 mod hold;
 mod image;
 mod keeper;
 mod leaks;
+mod region;
 mod slots;
 mod uffd;
 
-pub use finding::{Addresses, Block, Deed, Finding, Kind, Leak, Message, Outcome, Search};
+pub use finding::{Access, Addresses, Block, Crash, Deed, Finding, Kind, Leak, Message, Outcome, Region, Search};
 pub use keeper::keep;
 
 use crate::rundir::directory::{Mode, RunDirectory};
@@ -55,6 +58,8 @@ pub struct Settings {
     pub fails_fast: bool,
     /// Each image is searched for leaks at its exit.
     pub leaks: bool,
+    /// A signal that would end the program is reported first.
+    pub crashes: bool,
     /// Where userfaultfd is forbidden, a signal handler in the program may take its place.
     pub handler: bool,
 }
@@ -64,7 +69,16 @@ impl Settings {
     pub fn sampled(period: u32, handler: bool) -> Self {
         const MEMORY: u64 = 256 << 20;
         let place = Place::Random;
-        Self { period: Some(period), memory: MEMORY, place, alignment: 16, fails_fast: false, leaks: false, handler }
+        Self {
+            period: Some(period),
+            memory: MEMORY,
+            place,
+            alignment: 16,
+            fails_fast: false,
+            leaks: false,
+            crashes: false,
+            handler,
+        }
     }
 }
 
@@ -169,8 +183,10 @@ impl Keeper {
         shared.set32(control::GUARD_ALIGNMENT, settings.alignment.clamp(1, 4096));
         shared.set32(control::GUARD_FILTERS, filters());
         let handler = if settings.handler { guard::HANDLER } else { 0 };
-        let others = shared.get32(control::FLAGS) & !(guard::EVERY | guard::ABORT | guard::LEAKS | guard::HANDLER);
-        shared.set32(control::FLAGS, others | guard::GUARD | every | abort | leaks | handler);
+        let crashes = if settings.crashes { guard::CRASHES } else { 0 };
+        let all = guard::EVERY | guard::ABORT | guard::LEAKS | guard::HANDLER | guard::CRASHES;
+        let others = shared.get32(control::FLAGS) & !all;
+        shared.set32(control::FLAGS, others | guard::GUARD | every | abort | leaks | handler | crashes);
         let started = Self::spawn(directory)?;
         shared.word32(control::GUARD_KEEPER).store(started.process.id(), Ordering::Release);
         Ok(started)

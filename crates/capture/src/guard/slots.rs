@@ -14,6 +14,9 @@ const PAGE: u64 = 4096;
 /// Blocks of more pages than this are not made ready.
 const MOST_PAGES: u64 = 1 << 15;
 
+/// A block further away from an address has nothing to do with it.
+const NEAR: u64 = 1 << 30;
+
 /// Where guarding is in a process file, checked once.
 pub struct Guarded {
     at: usize,
@@ -203,6 +206,17 @@ impl Guarded {
             }
             _ => Meaning::Nothing,
         }
+    }
+
+    /// The slot whose block is nearest to an address, live or not: [`NEAR`] bytes before or behind it at the most.
+    pub fn nearest(&self, shared: &Shared, range: &Range<u64>, address: u64) -> Option<u32> {
+        let distance = |index| {
+            let (held, live) = self.layout.latest(shared, index)?;
+            let end = held.address.checked_add(held.size)?;
+            let far = if address < held.address { held.address - address } else { address.saturating_sub(end) };
+            (range.contains(&held.address) && far <= NEAR).then_some((far, !live, index))
+        };
+        (0..self.layout.used(shared)).filter_map(distance).min().map(|(_, _, index)| index)
     }
 
     /// The block that a slot holds, or held.

@@ -10,6 +10,8 @@ pub const ABORT: u32 = 256;
 pub const LEAKS: u32 = 512;
 /// `MALLOW_GUARD_HANDLER`
 pub const HANDLER: u32 = 1024;
+/// `MALLOW_GUARD_CRASHES`
+pub const CRASHES: u32 = 2048;
 /// `MALLOW_GUARD_SIZES`
 pub const SIZES: u64 = 16;
 /// `MALLOW_SUPPLIES`
@@ -46,6 +48,16 @@ pub const ASKS: u32 = 2;
 pub const ANSWERED: u32 = 3;
 /// `MALLOW_FAULT_ENDS`
 pub const ENDS: u32 = 4;
+/// `MALLOW_CRASH_NONE`
+pub const CRASH_NONE: u32 = 0;
+/// `MALLOW_CRASH_WRITTEN`
+pub const CRASH_WRITTEN: u32 = 1;
+/// `MALLOW_CRASH_ASKS`
+pub const CRASH_ASKS: u32 = 2;
+/// `MALLOW_CRASH_ANSWERED`
+pub const CRASH_ANSWERED: u32 = 3;
+/// `MALLOW_CRASH_REGISTERS`
+pub const CRASH_REGISTERS: usize = 17;
 /// `MALLOW_ERROR_DOUBLE_FREE`
 pub const DOUBLE_FREE: u32 = 1;
 /// `MALLOW_ERROR_INTERIOR`
@@ -89,8 +101,10 @@ pub const SUPPLY: usize = 88;
 pub const FINDING: usize = SUPPLY + SUPPLIES * supply::SIZE;
 /// `fault`
 pub const FAULT: usize = FINDING + FINDINGS_MOST as usize * finding::SIZE;
+/// `crash`
+pub const CRASH: usize = FAULT + FAULTS_MOST * fault::SIZE;
 /// Size of the struct.
-pub const SIZE: usize = FAULT + FAULTS_MOST * fault::SIZE;
+pub const SIZE: usize = CRASH + crash::SIZE;
 
 /// Byte offsets in `struct mallow_supply`.
 pub mod supply {
@@ -138,6 +152,30 @@ pub mod fault {
     pub const REGISTERS: usize = 16;
     /// `write`
     pub const WRITE: usize = 24;
+}
+
+/// Byte offsets in `struct mallow_guard_crash`.
+pub mod crash {
+    /// Size of the struct.
+    pub const SIZE: usize = 176;
+    /// `state`
+    pub const STATE: usize = 0;
+    /// `tid`
+    pub const TID: usize = 4;
+    /// `signal`
+    pub const SIGNAL: usize = 8;
+    /// `code`
+    pub const CODE: usize = 12;
+    /// `sender`
+    pub const SENDER: usize = 16;
+    /// `access`
+    pub const ACCESS: usize = 20;
+    /// `address`
+    pub const ADDRESS: usize = 24;
+    /// `at_ns`
+    pub const AT_NS: usize = 32;
+    /// `registers`
+    pub const REGISTERS: usize = 40;
 }
 
 /// Byte offsets in `struct mallow_guarded`.

@@ -13,12 +13,13 @@ use super::views::ViewFlags;
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Each block gets pages of its own; the page behind it, and the pages of a block that was freed, are missing. A wrong read or
-write stops its thread in the kernel, Mallow reads its stack from outside, and the program goes on. No rebuild, no signal
-handler unless --signal-handler allows one, any allocator that comes by malloc and free.
+write stops its thread in the kernel, Mallow reads its stack from outside, and the program goes on. No rebuild, any allocator
+that comes by malloc and free. A signal handler reports crashes, where the program has none of its own.
 
 Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
 Found at the call: double frees, frees of addresses inside of blocks; without --sample also on the stack, or in a module's data.
 Found at the exit with --leaks: blocks that nothing points to any more.
+Found when a signal ends the program: what it was, the stack, the registers, and the guarded block nearest to the address.
 Found at the free, or at the exit: writes beside a block, within its pages. Alignment leaves up to 15 bytes behind a block; a
 read of these is not found, unless --alignment 1.
 Not found: a new[] that delete frees, accesses to stack and static memory, and what system calls do: they fail with EFAULT where

@@ -6,41 +6,16 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use mallow_capture::guard::{Addresses, Deed, Finding, Kind, Leak, Message, Outcome, Search};
+use mallow_capture::guard::{Finding, Kind, Leak, Message, Outcome, Search};
 use mallow_capture::watch::Watch;
-use mallow_profile::{FAMILIES, Profile, StackId, Stacks};
-use mallow_report::analysis::{Frame, Stack, Suppressions, stack_of};
+use mallow_profile::{Profile, StackId, Stacks};
+use mallow_report::analysis::{Stack, Suppressions};
 use serde::Serialize;
 
+use super::super::watch::ending_signals;
+use super::crashes::{self, CrashDocument};
+use super::steps::{BlockDocument, Step, block_of, family, intern, looks_alike, step};
 use super::words;
-
-/// A thread and what it did, as a report shows it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Step {
-    /// Thread.
-    pub tid: u32,
-    /// Its name; empty where it had ended.
-    pub thread: String,
-    /// Milliseconds before the error.
-    pub before_ms: u64,
-    /// Where.
-    pub stack: Stack,
-}
-
-/// The block.
-#[derive(Clone, Debug, Serialize)]
-pub struct BlockDocument {
-    /// Its first byte, in hexadecimal.
-    pub address: String,
-    /// Requested bytes.
-    pub size: u64,
-    /// The function that was called.
-    pub family: &'static str,
-    /// Its allocation.
-    pub allocated: Step,
-    /// Its free.
-    pub freed: Option<Step>,
-}
 
 /// What a leak takes.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -89,8 +64,12 @@ pub struct Report<'a> {
     pub command: Vec<String>,
     /// Its status; 128 + signal where one ended it.
     pub exit_status: Option<i32>,
+    /// The signal that ended the command.
+    pub ended_by: Option<String>,
     /// Errors, in the order in which they were found.
     pub errors: &'a [ErrorDocument],
+    /// Signals that ended guarded processes, the command's children too.
+    pub crashes: &'a [CrashDocument],
     /// Errors that `--suppressions` left out.
     pub suppressed: u64,
     /// Errors beyond those that are looked at in one process.
@@ -115,6 +94,14 @@ pub struct Report<'a> {
     pub searched: u64,
     /// Why others were not, and how many.
     pub unsearched: BTreeMap<String, u64>,
+}
+
+impl Report<'_> {
+    /// The signal of an error that ended the command, where no crash was seen.
+    pub fn crash_unseen(&self) -> Option<&'static str> {
+        let signal = self.exit_status? - 128;
+        ending_signals::crash(signal).filter(|_| self.ended_by.is_some() && self.crashes.is_empty())
+    }
 }
 
 /// Errors that `--suppressions` leaves out.
@@ -148,21 +135,12 @@ pub struct Errors {
     left_out: Vec<Stack>,
     /// In the order in which they were found.
     pub all: Vec<ErrorDocument>,
+    /// Signals that ended processes.
+    pub crashes: Vec<CrashDocument>,
     /// Errors that were left out.
     pub suppressed: u64,
     /// Of images that are over.
     pub outcomes: Vec<Outcome>,
-}
-
-fn looks_alike(a: &Stack, b: &Stack) -> bool {
-    let same = |(a, b): (&Frame, &Frame)| {
-        a.function == b.function && a.line == b.line && a.file == b.file && a.module == b.module
-    };
-    a.frames.len() == b.frames.len() && a.frames.iter().zip(&b.frames).all(same)
-}
-
-fn family(number: u8) -> &'static str {
-    FAMILIES.get(usize::from(number)).copied().unwrap_or_default()
 }
 
 impl ErrorDocument {
@@ -186,6 +164,7 @@ impl Errors {
             known,
             left_out: Vec::new(),
             all: Vec::new(),
+            crashes: Vec::new(),
             suppressed: 0,
             outcomes: Vec::new(),
         }
@@ -205,6 +184,10 @@ impl Errors {
             }
             Message::Finding(finding) => self.add(*finding, watch, name),
             Message::Leak(leak) => self.add_leak(&leak, watch, name),
+            Message::Crash(crash) => {
+                crashes::add(&mut self.crashes, &crash, watch, name);
+                None
+            }
         }
     }
 
@@ -238,8 +221,7 @@ impl Errors {
         watch: &mut Watch,
         name: &mut dyn FnMut(&mut Profile),
     ) -> Option<&ErrorDocument> {
-        let Addresses { pcs, generation, cut } = &leak.block.allocated.stack;
-        let stack = watch.stack((leak.pid, leak.serial), *generation, pcs, *cut).unwrap_or(Stacks::ROOT);
+        let stack = intern(watch, (leak.pid, leak.serial), &leak.block.allocated.stack);
         let key = (Kind::Leak, None, stack, stack, Stacks::ROOT);
         let own = LeakDocument { bytes: leak.bytes, held: leak.held, held_bytes: leak.held_bytes };
         if let Some(known) = self.places.get(&key) {
@@ -249,12 +231,7 @@ impl Errors {
             return None;
         }
         name(watch.profile_mut());
-        let step = Step {
-            tid: leak.block.allocated.tid,
-            thread: leak.block.allocated.thread.clone(),
-            before_ms: leak.at_ns.saturating_sub(leak.block.allocated.at_ns) / 1_000_000,
-            stack: stack_of(watch.profile(), stack),
-        };
+        let step = step(&leak.block.allocated, leak.at_ns, watch.profile(), stack);
         if self.known.leaks.covers(&step.stack) {
             self.places.insert(key, None);
             if !self.left_out.iter().any(|known| looks_alike(known, &step.stack)) {
@@ -301,13 +278,10 @@ impl Errors {
         name: &mut dyn FnMut(&mut Profile),
     ) -> Option<&ErrorDocument> {
         let image = (finding.pid, finding.serial);
-        let mut intern = |addresses: &Addresses| {
-            let Addresses { pcs, generation, cut } = addresses;
-            watch.stack(image, *generation, pcs, *cut).unwrap_or(Stacks::ROOT)
-        };
         let block = finding.block.as_ref();
         let deeds = [Some(&finding.deed), block.map(|block| &block.allocated), block.and_then(|b| b.freed.as_ref())];
-        let [error, allocated, freed] = deeds.map(|deed| deed.map_or(Stacks::ROOT, |deed| intern(&deed.stack)));
+        let [error, allocated, freed] =
+            deeds.map(|deed| deed.map_or(Stacks::ROOT, |deed| intern(watch, image, &deed.stack)));
         let key = (finding.kind, finding.write, error, allocated, freed);
         if let Some(known) = self.places.get(&key) {
             match known.and_then(|at| self.all.get_mut(at)) {
@@ -319,12 +293,6 @@ impl Errors {
         name(watch.profile_mut());
         let profile = watch.profile();
         let at_ns = finding.deed.at_ns;
-        let step = |deed: &Deed, stack: StackId| Step {
-            tid: deed.tid,
-            thread: deed.thread.clone(),
-            before_ms: at_ns.saturating_sub(deed.at_ns) / 1_000_000,
-            stack: stack_of(profile, stack),
-        };
         let document = ErrorDocument {
             kind: words::name(finding.kind),
             pid: finding.pid,
@@ -333,15 +301,9 @@ impl Errors {
             place: words::place(&finding),
             count: 1,
             leak: None,
-            error: step(&finding.deed, error),
+            error: step(&finding.deed, at_ns, profile, error),
             without_stack: finding.without_stack.clone(),
-            block: block.map(|block| BlockDocument {
-                address: format!("{:#x}", block.address),
-                size: block.size,
-                family: family(block.family),
-                allocated: step(&block.allocated, allocated),
-                freed: block.freed.as_ref().map(|deed| step(deed, freed)),
-            }),
+            block: block.map(|block| block_of(block, at_ns, profile, (allocated, freed))),
             bytes: finding.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             advice: words::advice(finding.kind),
         };

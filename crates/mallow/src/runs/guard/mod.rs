@@ -1,7 +1,9 @@
 //! `mallow guard`: memory errors of a command.
 
+mod crashes;
 pub mod errors;
 mod outputs;
+mod steps;
 pub mod text;
 mod words;
 
@@ -22,6 +24,7 @@ use mallow_symbols::{Options, Symbolizer};
 use self::errors::{Errors, Known, Report};
 use super::exit_status;
 use super::unrecorded;
+use super::watch::ending_signals::name_of;
 use super::watch::signals::Signals;
 use crate::flags::{GuardFlags, PlaceFlag};
 use crate::output::exit::UsageError;
@@ -68,6 +71,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         alignment: flags.alignment,
         fails_fast: flags.fail_fast,
         leaks: flags.leaks,
+        crashes: true,
         handler: flags.signal_handler,
     };
     let (run, child, keeper) = match guard::start(&flags.run.command, &settings) {
@@ -93,8 +97,10 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     let out_of_reach = if was_seen { None } else { preflight::why(&Chain::of(&flags.run.command)) };
     let report = Report {
         command,
-        exit_status: status,
+        exit_status: status.map(Ended::number),
+        ended_by: status.and_then(Ended::signal).map(name_of),
         errors: &errors.all,
+        crashes: &errors.crashes,
         suppressed: errors.suppressed,
         lost: sum(|outcome| outcome.lost),
         guarded: sum(|outcome| outcome.guarded),
@@ -117,7 +123,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         watch.remove();
     }
     write(flags, &report)?;
-    if report.guarded == 0 && report.errors.is_empty() {
+    if report.guarded == 0 && report.errors.is_empty() && report.crashes.is_empty() {
         match &report.out_of_reach {
             // The text on the screen has it already.
             Some(why) if flags.view.json || flags.output.is_some() => {
@@ -132,7 +138,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     if !report.errors.is_empty() {
         return Ok(ExitCode::from(exit::ERRORS_FOUND));
     }
-    Ok(exit_status::after_command(status, Ok(()), false))
+    Ok(exit_status::after_command(report.exit_status, Ok(()), false))
 }
 
 /// Whether processes may be guarded here; `handler`: a signal handler may take the place of userfaultfd.
@@ -149,13 +155,39 @@ pub fn possible(handler: bool) -> Result<()> {
     }
 }
 
+/// How the command ended.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+}
+
+impl Ended {
+    /// As a shell has it.
+    fn number(self) -> i32 {
+        match self {
+            Self::Exited(status) => status,
+            Self::Signalled(signal) => 128 + signal,
+        }
+    }
+
+    fn signal(self) -> Option<i32> {
+        match self {
+            Self::Exited(_) => None,
+            Self::Signalled(signal) => Some(signal),
+        }
+    }
+}
+
 /// Until the command ends, or somebody asked twice. Its status.
 fn follow(
     (mut child, mut keeper): (Child, Keeper),
     signals: &Signals,
     watch: &mut Watch,
     errors: &mut Errors,
-) -> Option<i32> {
+) -> Option<Ended> {
     let mut status = None;
     let mut warned = false;
     let (mut symbolizer, mut named) = (Symbolizer::new(Options::default()), 0);
@@ -168,7 +200,7 @@ fn follow(
         let ended = child.try_wait().ok().flatten();
         if let Some(ended) = ended {
             signals.pass_on_to(0);
-            status = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
+            status = ended.code().map(Ended::Exited).or_else(|| ended.signal().map(Ended::Signalled));
         }
         watch.attend();
         for message in keeper.messages().collect::<Vec<_>>() {
@@ -214,13 +246,13 @@ fn write(flags: &GuardFlags, report: &Report<'_>) -> Result<()> {
     let root = sarif::root(Path::new("."));
     let command = report.command.first().map_or("", String::as_str);
     if let Some(path) = &flags.junit {
-        save(path, &outputs::junit(report.errors, command).map_err(|error| anyhow!(error))?)?;
+        save(path, &outputs::junit(report, command).map_err(|error| anyhow!(error))?)?;
     }
     if let Some(path) = &flags.sarif {
-        save(path, &json::document(&outputs::sarif(report.errors, command, &root))?)?;
+        save(path, &json::document(&outputs::sarif(report, command, &root))?)?;
     }
     if flags.github {
-        stdio::print(&outputs::github(report.errors, &root))?;
+        stdio::print(&outputs::github(report, &root))?;
     }
     Ok(())
 }

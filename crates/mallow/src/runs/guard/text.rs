@@ -5,12 +5,22 @@ use std::collections::BTreeMap;
 
 use mallow_report::analysis::Stack;
 
-use super::errors::{ErrorDocument, Report, Step};
+use super::crashes::CrashDocument;
+use super::errors::{ErrorDocument, Report};
+use super::steps::Step;
 use super::words;
 
 use crate::output::text::units::{count, of, span};
 use crate::output::text::{Line, Look, Page, framed};
 
+/// Registers, as rows of a crash.
+const ROWS: [&[&str]; 5] = [
+    &["rip", "rsp", "rbp"],
+    &["rax", "rbx", "rcx", "rdx"],
+    &["rdi", "rsi", "r8", "r9"],
+    &["r10", "r11", "r12", "r13"],
+    &["r14", "r15"],
+];
 /// Frames of each stack, where not all are shown.
 const FRAMES: usize = 4;
 /// Reasons why processes are not guarded that are shown.
@@ -23,9 +33,19 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     // Of a program that was not looked at, "no error" would be said of nothing.
     let title = match errors.len() {
         0 if report.out_of_reach.is_some() => "Nothing was guarded, so no memory error could be found.".to_owned(),
+        0 if !report.crashes.is_empty() => {
+            format!("{} found, and no memory error before", of(report.crashes.len() as u64, "crash"))
+        }
+        0 if let Some(signal) = &report.ended_by => {
+            format!("{signal} ended the command, and no memory error was found before.")
+        }
         0 if report.refused.is_empty() && report.ended.is_empty() => "No memory error was found.".to_owned(),
         0 => "No memory error was found in what was guarded.".to_owned(),
-        n => format!("{} found", of(n as u64, "memory error")),
+        n if report.crashes.is_empty() => format!("{} found", of(n as u64, "memory error")),
+        n => {
+            let crashes = of(report.crashes.len() as u64, "crash");
+            format!("{} and {crashes} found", of(n as u64, "memory error"))
+        }
     };
     page.sentence(Line::new().strong(title).plain(guarded(report)));
     for error in errors.iter().take(limit) {
@@ -37,6 +57,15 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         page.sentence(
             Line::new().faint(format!("… {} more; --limit 0 shows all", count((errors.len() - limit) as u64))),
         );
+    }
+    for error in report.crashes.iter().take(limit) {
+        page.gap();
+        crash(error, look, stacks, &mut page);
+    }
+    if let Some(signal) = report.crash_unseen() {
+        page.gap();
+        let what = format!("No stack of the crash ({signal})");
+        page.sentence(Line::new().warning(what).plain(format!(": {}", words::UNSEEN)));
     }
     if let Some(why) = &report.out_of_reach {
         page.gap();
@@ -97,6 +126,32 @@ fn guarded(report: &Report<'_>) -> String {
         text += &format!("; {} came while --memory was used up or no slot was ready", count(report.unguarded));
     }
     text
+}
+
+/// One crash.
+pub fn crash(crash: &CrashDocument, look: &Look, stacks: bool, page: &mut Page) {
+    let access = crash.access.map(|access| format!(", {access}")).unwrap_or_default();
+    let times = if crash.count > 1 { format!(", {} times", count(crash.count)) } else { String::new() };
+    let place = match &crash.address {
+        Some(address) => format!(": {address} is {}", crash.place),
+        None => format!(": {}", crash.place),
+    };
+    page.sentence(Line::new().strong(format!("crash ({}{access})", crash.signal)).plain(place).faint(times));
+    step("crashed", &crash.error, false, (look, stacks), page);
+    if let Some(reason) = &crash.without_stack {
+        page.sentence(Line::new().faint(format!("    {reason}")));
+    }
+    if let Some(block) = &crash.block {
+        if let Some(freed) = &block.freed {
+            step("freed", freed, true, (look, stacks), page);
+        }
+        step(&format!("allocated ({})", block.family), &block.allocated, true, (look, stacks), page);
+    }
+    for four in ROWS {
+        let values = four.iter().filter_map(|name| Some(format!("{name} {}", crash.registers.get(name)?)));
+        page.line(Line::new().faint(format!("  {}", values.collect::<Vec<_>>().join("  "))));
+    }
+    page.sentence(Line::new().plain(format!("  {}", crash.advice)));
 }
 
 /// One error.
@@ -178,7 +233,9 @@ mod tests {
         Report {
             command: vec!["gofmt".to_owned()],
             exit_status: Some(0),
+            ended_by: None,
             errors: &[],
+            crashes: &[],
             suppressed: 0,
             lost: 0,
             guarded: 0,

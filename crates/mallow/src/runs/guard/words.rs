@@ -1,11 +1,18 @@
 //! Errors in words.
 
-use mallow_capture::guard::{Finding, Kind};
+use mallow_capture::guard::{Block, Finding, Kind};
 
 use crate::output::text::units::{count, of, span};
 
 /// The name of [`Kind::Leak`].
 pub const LEAK: &str = "leak";
+
+/// A crash: no [`Kind`].
+pub const CRASH: &str = "crash";
+
+/// Why nothing is known of a crash but its signal.
+pub const UNSEEN: &str =
+    "its thread had no stack left for a handler, as after endless recursion, or blocked the signal, or was not guarded";
 
 /// The name of a kind, as JSON has it.
 pub fn name(kind: Kind) -> &'static str {
@@ -32,6 +39,7 @@ pub fn describe(name: &str) -> &'static str {
         "double-free" => "A block was freed twice",
         "interior-free" => "An address inside of a block was freed",
         "foreign-free" => "An address was freed that no allocator returned",
+        CRASH => "A signal ended the program",
         LEAK => "Heap blocks that nothing points to when the process exits",
         _ => "Bytes beside a heap block were written",
     }
@@ -60,27 +68,32 @@ pub fn place(finding: &Finding) -> String {
             _ => "near no block".to_owned(),
         };
     };
+    within(finding.address, finding.exact, block, finding.deed.at_ns)
+}
+
+/// Where an address is from a block; `exact`: else it is the first of its page.
+pub fn within(address: u64, exact: bool, block: &Block, at_ns: u64) -> String {
     let end = block.address.saturating_add(block.size);
     let size = of(block.size, "byte");
     let state = match &block.freed {
         None => format!("a block of {size}"),
         Some(freed) => {
-            let ms = finding.deed.at_ns.saturating_sub(freed.at_ns) / 1_000_000;
+            let ms = at_ns.saturating_sub(freed.at_ns) / 1_000_000;
             format!("a block of {size}, freed {} before by thread {}{}", span(ms), freed.tid, named(&freed.thread))
         }
     };
-    let about = if finding.exact { "" } else { "within the page that begins " };
-    let place = if finding.address < block.address {
-        format!("{} before {state}", of(block.address - finding.address, "byte"))
-    } else if finding.address >= end && block.size > 0 {
-        match finding.address - end {
+    let about = if exact { "" } else { "within the page that begins " };
+    let place = if address < block.address {
+        format!("{} before {state}", of(block.address - address, "byte"))
+    } else if address >= end && block.size > 0 {
+        match address - end {
             0 => format!("right behind {state}"),
             beyond => format!("{} behind the end of {state}", of(beyond, "byte")),
         }
-    } else if finding.address == block.address {
+    } else if address == block.address {
         format!("the beginning of {state}")
     } else {
-        format!("{} bytes into {state}", count(finding.address - block.address))
+        format!("{} bytes into {state}", count(address - block.address))
     };
     format!("{about}{place}")
 }

@@ -1,13 +1,16 @@
 //! Signals that end programs: their names, and which of them are crashes.
 
 /// Signals that end a program because of an error in it.
-const CRASHES: [(i32, &str); 5] = [
+const CRASHES: [(i32, &str); 7] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGABRT, "SIGABRT"),
     (libc::SIGBUS, "SIGBUS"),
     (libc::SIGILL, "SIGILL"),
     (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGTRAP, "SIGTRAP"),
+    (libc::SIGSYS, "SIGSYS"),
 ];
+
 /// The name of a signal that ends programs.
 pub fn name_of(signal: i32) -> String {
     const OTHERS: [(i32, &str); 5] = [

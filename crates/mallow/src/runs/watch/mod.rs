@@ -2,7 +2,7 @@
 
 mod announcement;
 mod closing_summary;
-mod ending_signals;
+pub mod ending_signals;
 pub mod endpoint;
 pub mod exclusions;
 pub mod headline;

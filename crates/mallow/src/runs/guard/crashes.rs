@@ -1,0 +1,164 @@
+//! Crashes: signals that ended guarded processes, with names and in words.
+
+use std::collections::BTreeMap;
+
+use mallow_capture::guard::{Access, Crash, Region};
+use mallow_capture::watch::Watch;
+use mallow_profile::{Profile, Stacks};
+use serde::Serialize;
+
+use super::super::watch::ending_signals::name_of;
+use super::steps::{BlockDocument, Step, block_of, intern, looks_alike, step};
+use super::words;
+use crate::output::text::units::of;
+
+/// General registers of x86-64, in the order in which the kernel saves them.
+const REGISTERS: [&str; 17] = [
+    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip",
+];
+/// Below this address a pointer is NULL and an offset: nothing is mapped there (`vm.mmap_min_addr`).
+const LOWEST: u64 = 1 << 16;
+
+/// A crash, as a report shows it and JSON has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct CrashDocument {
+    /// Process.
+    pub pid: u32,
+    /// The name of the signal.
+    pub signal: String,
+    /// The name of its code, as `SEGV_MAPERR`; none: it is another one, or was sent.
+    pub code: Option<&'static str>,
+    /// What was accessed, in hexadecimal; none: not known, or it was sent.
+    pub address: Option<String>,
+    /// `read`, `write` or `execute`; none: no access to memory.
+    pub access: Option<&'static str>,
+    /// What the address is, or why the signal came, in words.
+    pub place: String,
+    /// How many processes it ended at this place.
+    pub count: u64,
+    /// The thread that got it.
+    pub error: Step,
+    /// Why its stack is not known or not whole.
+    pub without_stack: Option<String>,
+    /// The guarded block nearest to the address.
+    pub block: Option<BlockDocument>,
+    /// Its registers, in hexadecimal.
+    pub registers: BTreeMap<&'static str, String>,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+/// Takes a crash. The same signal at the same place in another process adds 1 to its count.
+pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name: &mut dyn FnMut(&mut Profile)) {
+    let image = (crash.pid, crash.serial);
+    let stack = intern(watch, image, &crash.deed.stack);
+    let allocated = crash.block.as_ref().map(|block| intern(watch, image, &block.allocated.stack));
+    let freed =
+        crash.block.as_ref().and_then(|block| block.freed.as_ref()).map(|deed| intern(watch, image, &deed.stack));
+    name(watch.profile_mut());
+    let at_ns = crash.deed.at_ns;
+    let stacks = (allocated.unwrap_or(Stacks::ROOT), freed.unwrap_or(Stacks::ROOT));
+    let document = CrashDocument {
+        pid: crash.pid,
+        signal: name_of(crash.signal),
+        code: code(crash),
+        address: crash.address.map(|address| format!("{address:#x}")),
+        access: crash.access.map(|access| match access {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Execute => "execute",
+        }),
+        place: place(crash),
+        count: 1,
+        error: step(&crash.deed, at_ns, watch.profile(), stack),
+        without_stack: crash.without_stack.clone(),
+        block: crash.block.as_ref().map(|block| block_of(block, at_ns, watch.profile(), stacks)),
+        registers: REGISTERS.iter().copied().zip(crash.registers.iter().map(|value| format!("{value:#x}"))).collect(),
+        advice: advice(crash),
+    };
+    let same = |other: &&mut CrashDocument| {
+        !document.error.stack.frames.is_empty()
+            && other.signal == document.signal
+            && other.access == document.access
+            && looks_alike(&other.error.stack, &document.error.stack)
+    };
+    match all.iter_mut().find(same) {
+        Some(known) => known.count += 1,
+        None => all.push(document),
+    }
+}
+
+fn code(crash: &Crash) -> Option<&'static str> {
+    Some(match (crash.signal, crash.code) {
+        (libc::SIGSEGV, 1) => "SEGV_MAPERR",
+        (libc::SIGSEGV, 2) => "SEGV_ACCERR",
+        (libc::SIGBUS, 1) => "BUS_ADRALN",
+        (libc::SIGBUS, 2) => "BUS_ADRERR",
+        (libc::SIGFPE, 1) => "FPE_INTDIV",
+        (libc::SIGFPE, 2) => "FPE_INTOVF",
+        (libc::SIGILL, 2) => "ILL_ILLOPN",
+        _ => return None,
+    })
+}
+
+fn place(crash: &Crash) -> String {
+    let Some(address) = crash.address else {
+        return match crash.sender {
+            Some(sender) if sender == crash.pid => "the program sent it to itself, as abort and raise do".to_owned(),
+            Some(sender) => format!("process {sender} sent it"),
+            None if crash.signal == libc::SIGSEGV => {
+                "a general protection fault: the address is no valid one, and the kernel does not say which".to_owned()
+            }
+            None => "the kernel raised it".to_owned(),
+        };
+    };
+    match crash.signal {
+        libc::SIGILL => return "an instruction that the processor does not execute".to_owned(),
+        libc::SIGFPE if crash.code == 1 => return "an instruction that divides by zero".to_owned(),
+        libc::SIGFPE => return "an instruction whose result does not fit".to_owned(),
+        libc::SIGTRAP => return "a breakpoint".to_owned(),
+        libc::SIGBUS if crash.code == 1 => return "not aligned as its instruction needs it".to_owned(),
+        _ => {}
+    }
+    if let Some(block) = &crash.block {
+        return words::within(address, true, block, crash.deed.at_ns);
+    }
+    match address {
+        0 => "a null pointer".to_owned(),
+        1..LOWEST => format!("a null pointer plus {}", of(address, "byte")),
+        _ => region(&crash.region, crash.access, crash.signal),
+    }
+}
+
+fn region(region: &Region, access: Option<Access>, signal: i32) -> String {
+    let what = match region {
+        Region::Unknown => return "an address of which nothing is known: the process had ended".to_owned(),
+        Region::Nothing => return "an address where nothing is mapped".to_owned(),
+        Region::Stack => "on a thread's stack",
+        Region::Heap => "in the allocator's heap",
+        Region::File { path, .. } if signal == libc::SIGBUS => return format!("behind the end of the file {path}"),
+        Region::File { path, .. } => return format!("in {path}, {}", forbidden(access)),
+        Region::Mapped { .. } => "in memory that the program or a library mapped",
+    };
+    format!("{what}, {}", forbidden(access))
+}
+
+fn forbidden(access: Option<Access>) -> &'static str {
+    match access {
+        Some(Access::Write) => "where writing is forbidden",
+        Some(Access::Execute) => "where nothing may be executed",
+        Some(Access::Read) => "where reading is forbidden",
+        None => "where the access is forbidden",
+    }
+}
+
+fn advice(crash: &Crash) -> &'static str {
+    match (crash.signal, crash.address) {
+        (libc::SIGABRT, _) => "What the program or a library printed before says why it gave up.",
+        (_, None) if crash.sender.is_some() => "A signal that was sent is no error at this place.",
+        (libc::SIGSEGV | libc::SIGBUS, Some(0..LOWEST)) => "Check the pointer for NULL before it is used.",
+        (libc::SIGSEGV | libc::SIGBUS, _) => "The pointer is computed wrongly, was overwritten, or was never set.",
+        (libc::SIGFPE, _) => "Check the divisor.",
+        _ => "The function ended on purpose (__builtin_trap), or its code is not what the compiler made.",
+    }
+}

@@ -1,0 +1,75 @@
+//! Who did what to a block, and where: the parts of which errors and crashes are made.
+
+use mallow_capture::guard::{Addresses, Block, Deed};
+use mallow_capture::watch::Watch;
+use mallow_profile::{FAMILIES, Profile, StackId, Stacks};
+use mallow_report::analysis::{Frame, Stack, stack_of};
+use serde::Serialize;
+
+/// A thread and what it did, as a report shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// Thread.
+    pub tid: u32,
+    /// Its name; empty where it had ended.
+    pub thread: String,
+    /// Milliseconds before the error.
+    pub before_ms: u64,
+    /// Where.
+    pub stack: Stack,
+}
+
+/// The block.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlockDocument {
+    /// Its first byte, in hexadecimal.
+    pub address: String,
+    /// Requested bytes.
+    pub size: u64,
+    /// The function that was called.
+    pub family: &'static str,
+    /// Its allocation.
+    pub allocated: Step,
+    /// Its free.
+    pub freed: Option<Step>,
+}
+
+/// Whether two stacks are the same to the reader.
+pub fn looks_alike(a: &Stack, b: &Stack) -> bool {
+    let same = |(a, b): (&Frame, &Frame)| {
+        a.function == b.function && a.line == b.line && a.file == b.file && a.module == b.module
+    };
+    a.frames.len() == b.frames.len() && a.frames.iter().zip(&b.frames).all(same)
+}
+
+/// Who did something, and where: `at_ns` is the moment of the error.
+pub fn step(deed: &Deed, at_ns: u64, profile: &Profile, stack: StackId) -> Step {
+    Step {
+        tid: deed.tid,
+        thread: deed.thread.clone(),
+        before_ms: at_ns.saturating_sub(deed.at_ns) / 1_000_000,
+        stack: stack_of(profile, stack),
+    }
+}
+
+/// The number of a stack of an image; the root where there is none.
+pub fn intern(watch: &mut Watch, image: (u32, u32), addresses: &Addresses) -> StackId {
+    let Addresses { pcs, generation, cut } = addresses;
+    watch.stack(image, *generation, pcs, *cut).unwrap_or(Stacks::ROOT)
+}
+
+/// A block with the stacks of its allocation and its free.
+pub fn block_of(block: &Block, at_ns: u64, profile: &Profile, (allocated, freed): (StackId, StackId)) -> BlockDocument {
+    BlockDocument {
+        address: format!("{:#x}", block.address),
+        size: block.size,
+        family: family(block.family),
+        allocated: step(&block.allocated, at_ns, profile, allocated),
+        freed: block.freed.as_ref().map(|deed| step(deed, at_ns, profile, freed)),
+    }
+}
+
+/// The function that a number of the wire stands for.
+pub fn family(number: u8) -> &'static str {
+    FAMILIES.get(usize::from(number)).copied().unwrap_or_default()
+}
