@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
-use harness::{Case, Recorded, Run, Viewer, mallow};
+use harness::{Case, Recorded, Run, Viewer, mallow, not_run, program, root};
 
 use crate::watch_harness::until;
 
@@ -164,15 +164,64 @@ fn it_opens_the_browser_with_an_address_that_is_good_once() {
     let browser = place.join("browser");
     std::fs::write(&browser, "#!/bin/sh\necho \"$1\" > opened.part && mv opened.part opened\n").expect("a program");
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).expect("a program");
-    let viewer =
-        Viewer::of(Command::new(mallow()).arg("view").arg(&record.file).env("BROWSER", &browser).current_dir(place));
+    let messages = std::fs::File::create(place.join("messages")).expect("a file");
+    let viewer = Viewer::of(
+        Command::new(mallow())
+            .arg("view")
+            .arg(&record.file)
+            .env("BROWSER", &browser)
+            .current_dir(place)
+            .stderr(messages),
+    );
+    let messages = || std::fs::read_to_string(place.join("messages")).expect("what it says");
     let opened = place.join("opened");
     let address = until("the browser to be started", || std::fs::read_to_string(&opened).ok());
     let path = address.trim_end().strip_prefix(&format!("http://127.0.0.1:{}", viewer.port())).expect("its address");
     assert!(!path.contains(viewer.token()), "the lasting token is in a command line");
+    // Another user reads command lines, and is there before the browser.
+    if root() {
+        let ask = "import http.client, sys\n\
+                   c = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]))\n\
+                   c.request('GET', sys.argv[2])\n\
+                   print(c.getresponse().status)";
+        let thief = Run::new(program("with"), place).args(["uid=65534", "--", "/usr/bin/python3", "-c", ask]);
+        let thief = thief.args([&viewer.port().to_string(), path]).go();
+        assert_eq!(thief.out(), "401\n", "{}", thief.err());
+        assert!(messages().contains("user 65534 of this machine had the address"), "{}", messages());
+    } else {
+        not_run("it_opens_the_browser_with_an_address_that_is_good_once: another user", "it needs root");
+    }
     let first = viewer.get_with(path, &[]);
-    assert!(first.status == 303 && first.headers.contains(viewer.token()), "{}", first.headers);
+    assert!(first.status == 303 && !first.headers.contains(viewer.token()), "{}", first.headers);
+    let cookie = first.headers.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
+    let cookie = format!("Cookie: {}", cookie.expect("a cookie"));
+    assert_eq!(viewer.get_with("/api/about", &[&cookie]).status, 200);
+    // A second use is somebody else's, or the first one was: neither reads the recording any more.
     assert_eq!(viewer.get_with(path, &[]).status, 401);
+    assert_eq!(viewer.get_with("/api/about", &[&cookie]).status, 401);
+    assert!(messages().contains("was used a second time: what the first one got ends now"), "{}", messages());
+    assert_eq!(viewer.get("/api/about").status, 200);
+}
+
+/// A client without a token asked again and again on each of its connections, and nobody else got one.
+#[test]
+fn clients_without_a_token_hold_no_connections() {
+    let record = calls();
+    let viewer = served(&record, &[]);
+    let twice = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2);
+    let mut held: Vec<_> = (0..300).map(|_| viewer.connect()).collect();
+    held.iter_mut().for_each(|stream| drop(stream.write_all(&twice)));
+    for stream in &mut held {
+        let mut answer = Vec::new();
+        // One that was closed to make room has no answer.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(String::from_utf8_lossy(&answer).matches("HTTP/1.1 401 ").count() <= 1, "asked twice");
+    }
+    assert_eq!(viewer.get("/api/about").status, 200);
+    // And those that say nothing.
+    let silent: Vec<_> = (0..600).map(|_| viewer.connect()).collect();
+    assert_eq!(viewer.get("/api/about").status, 200);
+    drop(silent);
 }
 
 #[test]

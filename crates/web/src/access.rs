@@ -1,13 +1,14 @@
 //! Who may ask: the name of the host, the origin and the token of a request.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper::header::{ACCEPT, AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, Uri};
 
+use crate::peer::Peer;
 use crate::request::token_of;
-use crate::{Response, Token};
+use crate::{Once, Response, Token};
 
 /// What a request must bring to be answered.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +17,7 @@ pub struct Access {
     cookie: Option<String>,
     /// What a browser shows that opens `/` without a valid token.
     door: Option<Arc<str>>,
-    /// Taken by the first request that brings it.
-    once: Arc<Mutex<Option<Token>>>,
+    once: Option<Arc<Once>>,
 }
 
 impl Access {
@@ -37,10 +37,9 @@ impl Access {
         Self { cookie: Some(name.into()), ..self }
     }
 
-    /// `/?token=ONCE` does the same for this other token, the first time: command lines of browsers are readable by other users.
-    /// Precondition: there is a cookie.
-    pub fn and_once(self, token: Token) -> Self {
-        Self { once: Arc::new(Mutex::new(Some(token))), ..self }
+    /// `/?token=ONCE` does the same for this other token, the first time. Precondition: there is a cookie.
+    pub fn and_once(self, once: Once) -> Self {
+        Self { once: Some(Arc::new(once)), ..self }
     }
 
     /// A browser that opens `/` without a valid token gets this document instead of JSON, with the same status.
@@ -53,7 +52,13 @@ impl Access {
     }
 
     /// The answer to a request that no handler may see, or the cookie's.
-    pub(crate) fn refusal(&self, gate: Gate, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+    pub(crate) fn refusal(
+        &self,
+        (gate, peer): (Gate, Option<Peer>),
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Option<Response> {
         if method != Method::GET && method != Method::HEAD {
             return Some(Response::error(405, "this server answers GET and HEAD alone").with("allow", "GET, HEAD"));
         }
@@ -81,7 +86,7 @@ impl Access {
                 "a page of another origin may not ask: open the address in a tab of its own",
             ));
         }
-        self.missing_token(uri, headers).map(|refusal| self.shown(refusal, uri, headers))
+        self.missing_token(uri, headers, peer).map(|refusal| self.shown(refusal, uri, headers))
     }
 
     /// The answer as a browser shows it that opens the page itself.
@@ -98,31 +103,27 @@ impl Access {
         }
     }
 
-    fn missing_token(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+    fn missing_token(&self, uri: &Uri, headers: &HeaderMap, peer: Option<Peer>) -> Option<Response> {
         let token = self.token.as_ref()?;
         if let Some(given) = token_of(uri) {
-            let first = uri.path() == "/" && self.take_once(&given);
-            if !first && !token.is(&given) {
-                return Some(unauthorized());
-            }
+            let session = match self.once.as_ref().filter(|once| uri.path() == "/" && once.is(&given)) {
+                Some(once) => once.exchange(peer),
+                None => Some(token).filter(|token| token.is(&given)),
+            };
+            let Some(session) = session else { return Some(unauthorized()) };
             let name = self.cookie.as_ref().filter(|_| uri.path() == "/")?;
-            let cookie = format!("{name}={}; HttpOnly; SameSite=Strict; Path=/", token.text());
+            let cookie = format!("{name}={}; HttpOnly; SameSite=Strict; Path=/", session.text());
             return Some(Response::empty(303).with("location", "/").with("set-cookie", cookie));
         }
-        let bearer = headers.get_all(AUTHORIZATION).iter().filter_map(|value| bearer(value.to_str().ok()?));
+        let mut bearer = headers.get_all(AUTHORIZATION).iter().filter_map(|value| bearer(value.to_str().ok()?));
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let cookies = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
+        let mut cookies = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
             let (name, value) = pair.trim().split_once('=')?;
             (Some(name) == self.cookie.as_deref()).then_some(value)
         });
-        let known = bearer.chain(cookies).any(|given| token.is(given));
+        let is_session = |given: &str| self.once.as_ref().is_some_and(|once| once.is_session(given));
+        let known = bearer.any(|given| token.is(given)) || cookies.any(|given| token.is(given) || is_session(given));
         (!known).then(unauthorized)
-    }
-}
-
-impl Access {
-    fn take_once(&self, given: &str) -> bool {
-        self.once.lock().unwrap_or_else(PoisonError::into_inner).take_if(|once| once.is(given)).is_some()
     }
 }
 

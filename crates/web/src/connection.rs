@@ -14,6 +14,8 @@ use tokio::sync::Semaphore;
 
 use crate::access::{Access, Gate};
 use crate::activity::Activity;
+use crate::peer::Peer;
+use crate::strangers::Strangers;
 use crate::{Request, Response};
 
 /// A stream of bytes to a client.
@@ -28,15 +30,17 @@ pub(crate) enum Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) async fn accept(&self) -> io::Result<Pin<Box<dyn Stream>>> {
+    /// The next connection, and both of its ends if it has addresses.
+    pub(crate) async fn accept(&self) -> io::Result<(Pin<Box<dyn Stream>>, Option<Peer>)> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, client) = listener.accept().await?;
+                let peer = stream.local_addr().ok().map(|server| Peer { client, server });
                 // An answer is written whole: nothing is gained by waiting for more of it.
                 let _ = stream.set_nodelay(true);
-                Ok(Box::pin(stream))
+                Ok((Box::pin(stream), peer))
             }
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::pin(stream) as _),
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| (Box::pin(stream) as _, None)),
         }
     }
 }
@@ -52,25 +56,38 @@ pub(crate) struct Service {
     pub(crate) activity: Activity,
     /// A permit for each thread that answers: a request whose client left before its turn costs nothing.
     pub(crate) workers: Arc<Semaphore>,
+    pub(crate) strangers: Strangers,
+}
+
+/// The connection that a request came on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    /// As [`Strangers`] know it.
+    pub(crate) number: u64,
+    pub(crate) peer: Option<Peer>,
 }
 
 impl Service {
     pub(crate) async fn answer(
         self: Arc<Self>,
+        connection: Connection,
         request: hyper::Request<Incoming>,
     ) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
-        Ok(self.respond(request).await.into_hyper())
+        Ok(self.respond(connection, request).await.into_hyper())
     }
 
-    async fn respond(self: Arc<Self>, request: hyper::Request<Incoming>) -> Response {
+    async fn respond(self: Arc<Self>, connection: Connection, request: hyper::Request<Incoming>) -> Response {
         let (parts, body) = request.into_parts();
         if !body.is_end_stream() || parts.headers.contains_key(TRANSFER_ENCODING) {
             // Its body is never read.
             return Response::error(413, "a request to this server has no body").with("connection", "close");
         }
-        if let Some(refusal) = self.access.refusal(self.gate, &parts.method, &parts.uri, &parts.headers) {
-            return refusal;
+        let from = (self.gate, connection.peer);
+        if let Some(answer) = self.access.refusal(from, &parts.method, &parts.uri, &parts.headers) {
+            // Who may not ask keeps no connection. A redirection to the page is no refusal.
+            return if answer.status() < 400 { answer } else { answer.with("connection", "close") };
         }
+        self.strangers.remove(connection.number);
         let running = self.activity.begin();
         let request = Request::new(&parts.method, &parts.uri, parts.headers);
         let Ok(permit) = Arc::clone(&self.workers).acquire_owned().await else {

@@ -23,13 +23,17 @@ mod access;
 mod activity;
 mod connection;
 mod listener;
+mod once;
+mod peer;
 mod request;
 mod response;
 mod server;
+mod strangers;
 mod token;
 
 pub use access::Access;
 pub use listener::Listener;
+pub use once::{Misuse, Once};
 pub use request::Request;
 pub use response::Response;
 pub use server::{Limits, Server};

@@ -16,8 +16,9 @@ use tokio_io_timeout::TimeoutStream;
 
 use crate::access::{Gate, is_loopback};
 use crate::activity::Activity;
-use crate::connection::{Acceptor, Service};
+use crate::connection::{Acceptor, Connection, Service};
 use crate::listener::Kind;
+use crate::strangers::Strangers;
 use crate::{Access, Listener, Request, Response};
 
 /// What one client, or many, can hold.
@@ -45,6 +46,10 @@ const LARGEST_REQUEST: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
 /// After an error to accept: no descriptor is left, and each attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Where all room is taken: how often connections that sent no allowed request are looked at, and how long they have for it. Each look
+/// comes after what arrived was read, so that one whose request is here has room.
+const LOOK: Duration = Duration::from_millis(250);
+const GRACE: Duration = Duration::from_millis(500);
 /// How long answers that are under way may take when the server ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -74,6 +79,7 @@ impl Server {
             handler: Box::new(handler),
             activity: Activity::new(),
             workers: Arc::new(Semaphore::new(limits.workers)),
+            strangers: Strangers::default(),
         });
         let runtime = Builder::new_current_thread()
             .enable_io()
@@ -154,8 +160,15 @@ async fn accept(acceptor: &Acceptor, service: &Arc<Service>, limits: Limits, gra
         .max_buf_size(LARGEST_REQUEST)
         .max_headers(MOST_HEADERS);
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let stream = match acceptor.accept().await {
+        let permit = loop {
+            let free = Arc::clone(&room).acquire_owned();
+            match tokio::time::timeout(LOOK, free).await {
+                Ok(Ok(permit)) => break permit,
+                Ok(Err(_)) => return,
+                Err(_) => service.strangers.close_older(GRACE),
+            }
+        };
+        let (stream, peer) = match acceptor.accept().await {
             Ok(stream) => stream,
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
@@ -164,13 +177,17 @@ async fn accept(acceptor: &Acceptor, service: &Arc<Service>, limits: Limits, gra
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.reading));
-        let service = Arc::clone(service);
-        let requests = service_fn(move |request| Arc::clone(&service).answer(request));
+        let connected = Connection { number: service.strangers.number(), peer };
+        let (asked, over) = (Arc::clone(service), Arc::clone(service));
+        let requests = service_fn(move |request| Arc::clone(&asked).answer(connected, request));
         let connection = graceful.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), requests));
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // A client that breaks the protocol or its connection harms itself alone.
             let _ = connection.await;
+            over.strangers.remove(connected.number);
             drop(permit);
         });
+        // Before the task runs: there is one thread, which is here.
+        service.strangers.add(connected.number, task.abort_handle());
     }
 }

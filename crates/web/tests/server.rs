@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
+use mallow_web::{Access, Limits, Listener, Misuse, Once, Request, Response, Server, Token};
 
 const TOKEN: &str = "0123456789abcdef";
 /// For tests whose client is to be given up: they wait for the server, however long that takes.
@@ -128,16 +128,82 @@ fn a_browser_without_a_token_gets_a_page_that_says_what_to_do() {
 
 #[test]
 fn a_token_for_one_time_is_good_once() {
-    let access = guarded().and_once(Token::parse("fedcba9876543210").unwrap());
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let report = Arc::clone(&reported);
+    let [once, session] = ["fedcba9876543210", "of-this-browser-alone"].map(|text| Token::parse(text).unwrap());
+    let access = guarded().and_once(Once::new(once, session, move |misuse| report.lock().unwrap().push(misuse)));
     let server = serve(access, Limits::default(), echo);
     // It opens no document, and is not used up by the attempt.
     assert_eq!(status(&get(&server, "/x?token=fedcba9876543210", &[])), 401);
     assert_eq!(status(&get(&server, "/x", &["Authorization: Bearer fedcba9876543210"])), 401);
     assert_eq!(status(&get(&server, "/?token=fedcba987654321", &[])), 401);
     let answer = get(&server, "/?token=fedcba9876543210", &[]);
-    assert!(status(&answer) == 303 && answer.contains("mallow-test=0123456789abcdef;"), "{answer}");
-    assert_eq!(status(&get(&server, "/?token=fedcba9876543210", &[])), 401);
+    assert!(status(&answer) == 303 && answer.contains("mallow-test=of-this-browser-alone;"), "{answer}");
+    let cookie = "Cookie: mallow-test=of-this-browser-alone";
+    assert_eq!(status(&get(&server, "/x", &[cookie])), 200);
+    assert_eq!(status(&get(&server, "/x", &["Authorization: Bearer of-this-browser-alone"])), 401);
+    assert_eq!(*reported.lock().unwrap(), []);
+    // One of the two was not the browser: neither may ask, and it is reported once.
+    for _ in 0..3 {
+        assert_eq!(status(&get(&server, "/?token=fedcba9876543210", &[])), 401);
+        assert_eq!(status(&get(&server, "/x", &[cookie])), 401);
+    }
+    assert_eq!(*reported.lock().unwrap(), [Misuse::Again]);
     assert_eq!(status(&get(&server, &format!("/?token={TOKEN}"), &[])), 303);
+    assert_eq!(status(&get(&server, "/x", &[&format!("Cookie: mallow-test={TOKEN}")])), 200);
+}
+
+/// For tests in which a client would wait for this: a server that waits for nobody.
+const PATIENT: Limits =
+    Limits { connections: 8, request: Duration::from_secs(3600), reading: Duration::from_secs(3600), workers: 2 };
+
+/// Reads until the server closes; not for ever.
+fn read_to_close(mut stream: &TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("the server closes the connection");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn who_is_refused_keeps_no_connection() {
+    let server = serve(guarded(), PATIENT, echo);
+    let token = format!("Authorization: Bearer {TOKEN}");
+    for (request, expected) in [
+        ("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), 401),
+        (format!("GET / HTTP/1.1\r\nHost: evil.example\r\n{token}\r\n\r\n"), 403),
+        (format!("POST / HTTP/1.1\r\nHost: localhost\r\n{token}\r\n\r\n"), 405),
+    ] {
+        let mut stream = connect(&server);
+        stream.write_all(request.as_bytes()).unwrap();
+        assert_eq!(status(&read_to_close(&stream)), expected);
+    }
+}
+
+/// Without a token, clients held all connections, and others waited for ever.
+#[test]
+fn clients_without_a_token_keep_nobody_out() {
+    let server = serve(guarded(), PATIENT, echo);
+    let token = format!("Authorization: Bearer {TOKEN}");
+    // One who may ask, and keeps its connection.
+    let mut known = connect(&server);
+    let request = format!("GET /known HTTP/1.1\r\nHost: localhost\r\n{token}\r\n\r\n");
+    known.write_all(request.as_bytes()).unwrap();
+    known.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut first = [0; 12];
+    known.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    let silent: Vec<TcpStream> = (0..10 * PATIENT.connections).map(|_| connect(&server)).collect();
+    let mut stream = connect(&server);
+    stream
+        .write_all(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{token}\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(status(&read_to_close(&stream)), 200);
+    // It was not closed.
+    known.write_all(request.as_bytes()).unwrap();
+    let mut rest = vec![0; 64];
+    assert!(known.read(&mut rest).unwrap() > 0);
+    drop(silent);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
+use mallow_web::{Access, Limits, Listener, Misuse, Once, Request, Response, Server, Token};
 
 use self::api::Api;
 pub use self::exported_file::export;
@@ -72,9 +72,11 @@ impl Door {
     fn serve(self, flags: &PageFlags, answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Result<Server> {
         let bound = self.0.address().context("a server for browsers has an address")?;
         let tokens = "the kernel gives no random numbers";
-        let (token, once) = (Token::random().context(tokens)?, Token::random().context(tokens)?);
+        let random = || Token::random().context(tokens);
+        let (token, opened) = (random()?, random()?);
+        let once = Once::new(opened.clone(), random()?, |misuse| stdio::notify(&warning(misuse)));
         let cookie = format!("mallow-{}", bound.port());
-        let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once.clone()).and_door(DOOR);
+        let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once).and_door(DOOR);
         let server = Server::start(self.0, access, Limits::default(), answer).context("cannot start the server")?;
         // From here on, whoever waits looks at the page.
         progress::turn_off();
@@ -82,11 +84,24 @@ impl Door {
         stdio::print(&format!("http://{at}/?token={}\n", token.text()))?;
         stdio::notify("Ctrl-C ends it");
         if !flags.no_browser
-            && let Err(error) = browser::open(&format!("http://{at}/?token={}", once.text()))
+            && let Err(error) = browser::open(&format!("http://{at}/?token={}", opened.text()))
         {
             stdio::notify(&format!("{error:#}: open the address above in a browser"));
         }
         Ok(server)
+    }
+}
+
+/// What to say of somebody who has the address that the browser was started with.
+fn warning(misuse: Misuse) -> String {
+    let was_refused =
+        "had the address that the browser was started with, and was refused; command lines are readable by all users";
+    match misuse {
+        Misuse::Again => "the address that the browser was started with was used a second time: what the first one got ends now, as one of \
+                          the two was not the browser; open the address above"
+            .to_owned(),
+        Misuse::OtherUser(uid) => format!("user {uid} of this machine {was_refused}"),
+        Misuse::UnknownUser => format!("somebody {was_refused}; if that was your browser, open the address above"),
     }
 }
 
