@@ -152,7 +152,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
         Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs: _, runs, overhead_bytes, places } => {
             let overhead = match overhead_bytes {
                 0 => String::new(),
-                n => format!("; headers and padding took about {} at the peak", size(*n)),
+                n => format!("; headers and padding took about {} beside them at the peak", size(*n)),
             };
             let blocks = of(*allocations, "block");
             let mean = mean(*allocated_bytes, *allocations);

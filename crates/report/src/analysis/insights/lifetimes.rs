@@ -68,7 +68,7 @@ pub(super) fn together(path: &CallPath, in_glibc: bool) -> Option<(Evidence, Sav
         overhead_bytes,
         places: 1,
     };
-    Some((evidence, Savings { allocations: c.allocations, peak_bytes: overhead_bytes, ..Savings::default() }))
+    Some((evidence, Savings { allocations: c.allocations, ..Savings::default() }))
 }
 
 /// Blocks that go from thread to thread; as with [`together`], places are merged.
