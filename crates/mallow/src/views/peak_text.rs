@@ -23,11 +23,11 @@ pub fn below(rss: u64, peak: &KernelPeak, exact: bool) -> Option<String> {
     (!is_same).then(|| format!("{} below it", percent(missing, peak.peak_rss)))
 }
 
-/// The end of the process that the kernel's figure does not cover, as a sentence; None: it covers all.
+/// The last part of a process's recording that the kernel's figure does not cover, as a sentence; None: it covers all.
 pub fn unread(peak: &KernelPeak) -> Option<String> {
     let ms = peak.peak_unread_ms?;
     Some(format!(
-        "The process did not wait for mallow at its end: the kernel's maximum was read {} before.",
+        "The kernel's maximum was read {} before the process's recording ended: it may have risen since.",
         if ms == 0 { "less than 1 ms".to_owned() } else { span(ms) }
     ))
 }

@@ -259,13 +259,14 @@ fn at_least(remedy: &Remedy, look: &Look) -> Line {
 
 fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let setting = remedy.setting.as_deref().unwrap_or_default();
+    let own = remedy.own_bytes.map(|size| format!(", {} of it now", bytes(size, look.exact))).unwrap_or_default();
     match remedy.remedy {
         RemedyKind::MallocTrim => Line::new().strong(setting).plain(" when the load is over"),
         RemedyKind::ArenaMax => {
             let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
             Line::new().strong(setting).plain(format!(": threads share one arena{need}"))
         }
-        RemedyKind::TrimThreshold => Line::new().strong(setting).plain(": gives the heap's end back"),
+        RemedyKind::TrimThreshold => Line::new().strong(setting).plain(format!(": gives the heap's end back{own}")),
         RemedyKind::Decay => {
             let whose =
                 owner(remedy.allocator, remedy.module.as_deref(), account).filter(|_| account.allocators.len() > 1);
@@ -275,7 +276,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
         RemedyKind::ThreadCaches => {
             Line::new().strong(setting).plain(": threads keep no freed blocks, and malloc takes more time")
         }
-        RemedyKind::MmapThreshold => Line::new().strong(setting).plain(": gives large blocks back when they are freed"),
+        RemedyKind::MmapThreshold => {
+            Line::new().strong(setting).plain(format!(": gives large blocks back when they are freed{own}"))
+        }
         RemedyKind::BackgroundThread => {
             Line::new().strong(setting).plain(": gives them back within 20 s, of an idle program as well")
         }

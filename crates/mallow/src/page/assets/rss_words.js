@@ -111,7 +111,7 @@ export function limitWords({ freed_before: freed, busier, live_bytes: live, is_a
     all.push(`At ${formatTime(busier.ms)}, RSS was ${formatBytes(busier.rss)} and ${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
   }
   if (unread !== null && unread !== undefined) {
-    all.push(`The process did not wait for mallow at its end: the kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before.`);
+    all.push(`The kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before the process's recording ended: it may have risen since.`);
   }
   return all;
 }
@@ -150,5 +150,6 @@ export function remedyWords(one, answer) {
     return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}${trim}` };
   }
   if (one.remedy === "arena_max" && one.certainty === "at_most") return { setting: one.setting, text: `${REMEDIES.arena_max}, which may need more` };
-  return { setting: one.setting, text: REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ") };
+  const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${formatBytes(one.own_bytes)} of it now`;
+  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${own}` };
 }

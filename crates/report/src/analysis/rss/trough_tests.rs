@@ -42,7 +42,7 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
 #[test]
 fn what_small_blocks_left_is_not_promised_of_large_ones() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
-    let certainty = |small: u64| {
+    let certainty = |large: u64, small: u64| {
         let mut made = Made::new(glibc(200, 120), &live);
         let mut had = |site: usize, peak: u64, peak_bytes| {
             let site = &mut made.profile.sites[site];
@@ -51,15 +51,16 @@ fn what_small_blocks_left_is_not_promised_of_large_ones() {
             site.counts.allocations = peak + 1;
             (site.patterns.smallest, site.patterns.largest) = (peak_bytes / peak, peak_bytes / peak);
         };
-        had(1, 2, 300_000);
+        had(1, 2, large);
         had(2, 20, small);
         let account = made.report().account;
         let found = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MmapThreshold);
-        found.map(|remedy| (remedy.certainty, remedy.expected_bytes))
+        found.map(|remedy| (remedy.certainty, remedy.expected_bytes, remedy.own_bytes))
     };
-    assert_eq!(certainty(20_000), Some((Certainty::Likely, 300_000)));
+    assert_eq!(certainty(300_000, 20_000), Some((Certainty::Likely, 300_000, None)));
     // The bound has the holes, too: blocks lie elsewhere under the setting.
-    assert_eq!(certainty(200_000), Some((Certainty::AtMost, 309_376)));
+    assert_eq!(certainty(300_000, 200_000), Some((Certainty::AtMost, 309_376, Some(300_000))));
+    assert_eq!(certainty(140_000, 400_000), None, "small blocks had left most of it");
 }
 
 /// A large block lies in the heap only where one as large was freed before it: until then each has a mapping of its own, which goes back to
