@@ -537,6 +537,22 @@ fn drop_glue_and_rust_get_no_advice_for_c() {
     assert_eq!(remedy(PLACE, 64), "Keep one outside of the loop, or take one on the stack.");
 }
 
+/// A mapping of its own for each block takes more than a hundred small ones.
+#[test]
+fn huge_blocks_come_before_many_small_ones() {
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    let mut temporary = |frames: &[&str], allocations: u64, size: u64| {
+        let patterns = Patterns { alternating: allocations, ..sizes(size, size) };
+        b.site(process, frames, blocks(allocations, size, allocations, 0)).patterns = patterns.into();
+    };
+    temporary(&["frames@a.c:5", "main@a.c:10"], 15_000, 40_000_000);
+    temporary(&["small@a.c:6", "main@a.c:11"], 1_000_000, 40);
+    let found = all(&b.profile);
+    let shares: Vec<_> = found.iter().map(|f| (f.frame.function.as_str(), f.malloc_share > 0.5)).collect();
+    assert_eq!(shares, [("frames", true), ("small", false)], "{found:#?}");
+}
+
 fn alternating_at(frames: &[&str], size: u64) -> Profile {
     beside(frames, blocks(30_000, size, 0, 0), Patterns { alternating: 30_000, ..sizes(size, size) })
 }

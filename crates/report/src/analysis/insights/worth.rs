@@ -17,6 +17,11 @@ const COPIED_BYTE: f64 = 0.1;
 /// Estimated nanoseconds that a free by another thread takes more, before anybody waits for a lock.
 const FREED_BY_OTHER: f64 = 40.0;
 
+/// Blocks from this size on always have a mapping of their own in glibc (`DEFAULT_MMAP_THRESHOLD_MAX`): estimated nanoseconds of mmap,
+/// munmap and the first page, of each.
+const MAPPED: u64 = 32 << 20;
+const MAPPING: f64 = 5000.0;
+
 /// Least nanoseconds of an allocation and its free.
 const ALLOCATION_LEAST: f64 = 5.0;
 /// Most nanoseconds of each: an allocation and its free among many live blocks of all sizes, a copied byte, a free by another thread, a
@@ -63,7 +68,12 @@ impl Whole {
         Self {
             counts: profile.totals,
             in_glibc: !has_other_allocator(profile),
-            time: time(&all),
+            time: time(&all)
+                + profile
+                    .sites
+                    .iter()
+                    .map(|site| mappings(site.counts.allocations, large_bytes(&site.counts)))
+                    .sum::<f64>(),
             least_ns: all.allocations as f64 * ALLOCATION_LEAST,
             most_ns: most(&all),
             cpu_ns: profile.cpu_us.filter(|&us| us > 0).map(|us| us as f64 * 1000.0),
@@ -72,7 +82,7 @@ impl Whole {
 
     /// The share of malloc's time that this saves, estimated; at most 1.
     pub fn malloc_share(&self, saves: &Savings) -> f64 {
-        part(time(saves), self.time)
+        part(time(saves) + mappings(saves.allocations, saves.large_bytes), self.time)
     }
 
     /// The share of the bytes live at the peak; at most 1.
@@ -109,6 +119,11 @@ pub(crate) fn large_bytes(counts: &Counts) -> u64 {
 
 fn time(s: &Savings) -> f64 {
     s.allocations as f64 * ALLOCATION + s.copied_bytes as f64 * COPIED_BYTE + s.freed_by_others as f64 * FREED_BY_OTHER
+}
+
+/// Of so many blocks of so many bytes together.
+fn mappings(allocations: u64, bytes: u64) -> f64 {
+    if bytes.checked_div(allocations).is_some_and(|mean| mean >= MAPPED) { allocations as f64 * MAPPING } else { 0.0 }
 }
 
 fn most(s: &Savings) -> f64 {
