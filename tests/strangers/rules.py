@@ -128,7 +128,7 @@ RSS = [
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
     r"Cause: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
-    r"Cause: .+ used {bytes:cause_place_bytes} and freed it; .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}",
+    r"Cause: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, .+ freed most, {bytes:cause_place_bytes}",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: data of files; .+ has {bytes:cause_file_bytes} of it"
     r"(?:, (?:all|nearly all|{bytes:cause_bss_bytes}) in its \.bss \(static variables\))?",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: .+",

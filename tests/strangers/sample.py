@@ -137,7 +137,7 @@ Most bytes live at the peak  (the largest 2 of 3)
 Lost, by cause: 4.00 kB in 1 block
   100.0 %  4.00 kB  once  grow a.c:3 ← main
 
-Best insight  what it may save, at the most
+Best insight  what it may save at the most, estimated
   20.0 % of malloc's time  grow a.c:3
           2 blocks of 100 B, each freed before its call path allocates again. Keep one outside of the loop.
 

@@ -126,12 +126,15 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     let sampled = report.sampled_bytes.map(|n| format!("; estimates, from one in {}", bytes(n, false)));
     let about = if estimated { "about " } else { "" };
     let whole_of_it = format!(
-        "{about}{} allocations, {} in all{}; as of the last garbage collection",
+        "{about}{} allocations, {} in the profile{}; as of the last garbage collection",
         count(whole(sums.allocations)),
         size(sums.bytes),
         sampled.unwrap_or_default()
     );
     page.hanging(Line::new(), &whole_of_it);
+    const TINY: &str =
+        "objects below 16 bytes without pointers share blocks, of which a heap profile has the first object alone";
+    page.hanging(Line::new(), TINY);
     if sums.of_runtime > 0.0 {
         let (allocations, bytes) = (count(whole(sums.of_runtime)), size(sums.of_runtime_bytes));
         let own = "are the runtime's own and have no row";

@@ -60,7 +60,7 @@ pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
     let (listed, all) = shown(insights);
     if listed > 0 {
         page.gap();
-        let most = format!("  what each may save, at the most{}", condition(insights));
+        let most = format!("  what each may save at the most, estimated{}", condition(insights));
         page.sentence(heading("Insights", listed, all).faint(most));
         entries(insights, usize::MAX, look, page);
     }

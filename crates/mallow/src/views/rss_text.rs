@@ -121,6 +121,11 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
         return line.plain(format!("{size}: {what}{of_mapping}"));
     };
     let much = bytes(place.bytes, look.exact);
+    // It freed most, which need not be what lies in these pages.
+    if cause.part == PartKind::FreePages {
+        let line = line.plain(format!("{allocator} keeps free pages, {size}; since the peak, "));
+        return line.then(framed_place(&place.frame, look)).plain(format!(" freed most, {much}"));
+    }
     let line = line.then(framed_place(&place.frame, look)).plain(" ");
     match cause.part {
         PartKind::Live => {
@@ -134,7 +139,6 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
         PartKind::Holes | PartKind::HolesAndRounding => {
             line.plain(format!("pins {much} of holes between its blocks; all holes are {size}"))
         }
-        PartKind::FreePages => line.plain(format!("used {much} and freed it; {allocator} keeps free pages, {size}")),
         _ => line.plain(format!("has {much} of {}, {size}", meaning(cause.part, allocator))),
     }
 }

@@ -116,7 +116,7 @@ export function limitWords({ freed_before: freed, busier, live_bytes: live, is_a
   return all;
 }
 
-// What holds most of RSS, and why: the place, and the sentence about it.
+// What holds most of RSS, and why: the place, and the sentence about it, with what comes before the place.
 export function causeWords(answer) {
   const { cause, rss, older_blocks: older } = answer;
   if (!cause) return null;
@@ -128,9 +128,11 @@ export function causeWords(answer) {
   const much = formatBytes(place.bytes);
   const text = {
     live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
-    free_pages: `used ${much} and freed it; ${allocator ?? "the allocator"} keeps free pages, ${size}`,
+    free_pages: `freed most, ${much}`,
   }[cause.part] ?? `has ${much} of ${partWords(cause.part, allocator)}, ${size}`;
-  return { place, text };
+  // It freed most, which need not be what lies in these pages.
+  const before = cause.part === "free_pages" ? `${allocator ?? "the allocator"} keeps free pages, ${size}; since the peak, ` : "";
+  return { place, before, text };
 }
 
 // `setting` is typed as it stands; the rest explains.
