@@ -9,6 +9,9 @@ void real_resolve(struct allocator *found);
 
 extern const struct allocator bootstrap HIDDEN;
 
+/* Whether it is a block of bootstrap's. */
+int real_lent(const void *block);
+
 /* How the usable size of one of its blocks can be known. */
 enum real_sizes {
     REAL_SIZES_UNKNOWN,  /* it has no malloc_usable_size of its own */

@@ -54,8 +54,17 @@ struct mallow_supply {
 enum mallow_guard_error {
     MALLOW_ERROR_DOUBLE_FREE = 1,
     MALLOW_ERROR_INTERIOR = 2, /* free of an address inside of a block */
-    MALLOW_ERROR_FOREIGN = 3,  /* free of an address on a stack, or in a module */
+    MALLOW_ERROR_FOREIGN = 3,  /* free of an address that no allocator returned */
     MALLOW_ERROR_SLACK = 4,    /* a write beside the block, within its pages: found at the free, or at the exit */
+};
+
+/* Of MALLOW_ERROR_FOREIGN: where the address is, as far as the target knows. */
+enum mallow_foreign {
+    MALLOW_FOREIGN_NOT = 0, /* it may be a block */
+    MALLOW_FOREIGN_STACK = 1,
+    MALLOW_FOREIGN_MODULE = 2,
+    MALLOW_FOREIGN_UNMAPPED = 3,
+    MALLOW_FOREIGN_MAPPED = 4, /* other memory, and no header of a block is before it */
 };
 
 struct mallow_guard_finding {
@@ -65,7 +74,8 @@ struct mallow_guard_finding {
     uint32_t tid;
     uint32_t stack;    /* of the call; 0: none */
     uint32_t slot;     /* index in slots[]; UINT32_MAX: none */
-    uint8_t bytes[16]; /* that were found there */
+    uint8_t bytes[16]; /* that were found there; of MALLOW_ERROR_FOREIGN the stack pointer of the call, 8 bytes, and
+                           enum mallow_foreign, 1 byte */
 };
 
 /* The low bits of mallow_guard_fault.state; those above number who asks. */

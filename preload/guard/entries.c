@@ -4,12 +4,12 @@
  */
 #include "arch.h"
 #include "base/real.h"
+#include "guard/foreign.h"
 #include "guard/guard_slots.h"
 #include "guard/guarding.h"
 #include "guard/report.h"
 #include "sample/countdown.h"
 #include "sample/lifecycle.h"
-#include "walk/modules.h"
 
 #include <string.h>
 
@@ -105,7 +105,8 @@ static NOINLINE void *begin(const struct request *request, size_t *stale, struct
 /* What was freed is no live guarded block. */
 COLD static void report_free(const void *block, struct slot *slot, struct sample_thread *s) {
     int again = slot != NULL && slot->used != 1 && slot->seen.address == (uint64_t)block;
-    guard_report(again ? MALLOW_ERROR_DOUBLE_FREE : MALLOW_ERROR_INTERIOR, block, slot, s->tid, sample_stack(s));
+    enum mallow_guard_error of_slot = again ? MALLOW_ERROR_DOUBLE_FREE : MALLOW_ERROR_INTERIOR;
+    guard_report(slot != NULL ? of_slot : MALLOW_ERROR_FOREIGN, block, slot, s->tid, sample_stack(s));
 }
 
 static struct slot *live(const void *block) {
@@ -214,8 +215,6 @@ static void guard_free_owned(void *block) {
         sample_policy.free_owned(block);
 }
 
-/* Of what no allocator can have returned: the main thread's stack, and memory of modules. Only the C library's allocator is known to
- * have no blocks there. */
 COLD static int report_foreign(void *block, struct caller caller) {
     struct sample_thread *s = sample_thread_begin(caller);
     if (s == NULL)
@@ -230,33 +229,8 @@ COLD static int report_foreign(void *block, struct caller caller) {
     return 1;
 }
 
-/* Regions of addresses in which neither the main thread's stack nor a known module lies, each with modules_linker.changes of then: to
- * look through all modules at each free would cost more than the free does. */
-#define REGION_BITS 18
-static uint64_t plain[512];
-
-static NOINLINE int is_on_stack_or_in_module(uint64_t address, uint64_t *entry, uint64_t now) {
-    uint64_t here = (uint64_t)__builtin_frame_address(0), top = arch_main_stack_top();
-    uint64_t region = address >> REGION_BITS << REGION_BITS, end = region + (1ull << REGION_BITS);
-    if (real_sizes != REAL_SIZES_IN_HEADS || !guard_is_joined() || modules_is_linker(address))
-        return 0;
-    if (address >= here && address < top && top - here < ARCH_MAIN_STACK_ROOM)
-        return 1;
-    if (module_between(region, end) == NULL && (end <= top - ARCH_MAIN_STACK_ROOM || region >= top))
-        __atomic_store_n(entry, now, __ATOMIC_RELAXED);
-    const struct module *module = module_known(address);
-    return module != NULL && module != module_known((uint64_t)&guard_range);
-}
-
-static inline int is_foreign(const void *block) {
-    uint64_t address = (uint64_t)block, region = address >> REGION_BITS;
-    uint64_t *entry = &plain[region % (sizeof plain / sizeof *plain)];
-    uint64_t now = region << 32 | __atomic_load_n(&modules_linker.changes, __ATOMIC_ACQUIRE);
-    return UNLIKELY(__atomic_load_n(entry, __ATOMIC_RELAXED) != now) && is_on_stack_or_in_module(address, entry, now);
-}
-
 static void guard_free(void *block) {
-    if (UNLIKELY(is_foreign(block)) && report_foreign(block, CALLER))
+    if (UNLIKELY(foreign_is(block)) && report_foreign(block, CALLER))
         return;
     real.free(block);
 }
@@ -267,6 +241,8 @@ static inline void *guard_realloc_as(enum mallow_family family, void *old, size_
     size_t stale, had = 0;
     if (guard_owns(old) && slot == NULL) { /* said, and then as a malloc */
         release(old, MALLOW_END_FREED, NULL, caller);
+        old = NULL;
+    } else if (old != NULL && slot == NULL && guards_every() && foreign_is(old) && report_foreign(old, caller)) {
         old = NULL;
     }
     if (slot != NULL)

@@ -1,5 +1,6 @@
 /* Findings of this process's own. */
 #include "guard/report.h"
+#include "guard/foreign.h"
 #include "sample/sample_log.h"
 
 #include <stdlib.h>
@@ -26,6 +27,10 @@ void guard_report(enum mallow_guard_error kind, const void *address, const struc
     if (kind == MALLOW_ERROR_SLACK && slot != NULL && is_pattern_area(address, slot)) {
         uint64_t room = ARCH_PAGE - (uint64_t)address % ARCH_PAGE;
         memcpy(finding->bytes, address, room < sizeof finding->bytes ? room : sizeof finding->bytes);
+    } else if (kind == MALLOW_ERROR_FOREIGN) {
+        uint64_t sp = (uint64_t)__builtin_frame_address(0);
+        memcpy(finding->bytes, &sp, sizeof sp);
+        finding->bytes[sizeof sp] = (uint8_t)foreign_is(address);
     }
     __atomic_store_n(&shared->findings, shared->findings + 1, __ATOMIC_RELEASE);
     guard_wake();

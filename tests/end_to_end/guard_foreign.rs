@@ -44,6 +44,49 @@ fn known_errors_of_crates_are_found() {
     }
 }
 
+/// What they were is "crash, no error", or nothing at all.
+#[test]
+fn a_free_of_no_block_says_what_the_address_is() {
+    let first =
+        program_as("guard/first_free", "guard-first-free", "cc", &["-w", "-O0", "-g", "-fno-builtin", "-pthread"]);
+    let name = first.to_str().expect("a path");
+    for (how, region, function) in [
+        ("static", "file", "culprit"),
+        ("stack", "stack", "culprit"),
+        ("thread", "stack", "culprit"),
+        ("mapped", "mapped", "culprit"),
+        ("inside", "mapped", "culprit"),
+        ("unmapped", "unmapped", "culprit"),
+        ("small", "unmapped", "culprit"),
+        ("realloc", "file", "culprit_realloc"),
+        ("reallocarray", "stack", "culprit_reallocarray"),
+    ] {
+        let (report, status, out, err) = guarded(&[], &[name, how]);
+        let found = errors(&report);
+        assert_eq!((found.len(), status, out.as_str()), (1, 3, "went on\n"), "{how}: {report} {err}");
+        assert_eq!(
+            (&found[0]["kind"], &found[0]["region"]),
+            (&"foreign-free".into(), &region.into()),
+            "{how}: {report}"
+        );
+        assert!(functions(&found[0]["error"]).iter().any(|name| name == function), "{how}: {report}");
+    }
+}
+
+/// Most blocks are the allocator's own here: none of them is taken for something else.
+#[test]
+fn blocks_that_are_not_guarded_are_no_errors() {
+    let script = "import json; print(len(json.dumps(list(range(30000)))))";
+    let python = ["env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-c", script];
+    let sql = "select sum(length(hex(value))) from generate_series(1,3000);";
+    for command in [&python[..], &["sqlite3", ":memory:", sql], &["perl", "-e", "print map { $_ x 9 } 1..999"]] {
+        tool(command[0]);
+        let (report, status, _, err) = guarded(&["--memory", "64KiB"], command);
+        assert_eq!((errors(&report).len(), status), (0, 0), "{command:?}: {report} {err}");
+        assert!(report["unguarded"].as_u64() > Some(100), "{report}");
+    }
+}
+
 /// A block of SIZE bytes is guarded with the probability 1 - exp(-SIZE / period), and then its error is found. Five standard
 /// deviations are exceeded once in 1.7 million runs.
 #[test]

@@ -153,6 +153,10 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_ERROR_INTERIOR", guard::INTERIOR.into());
     number("MALLOW_ERROR_FOREIGN", guard::FOREIGN.into());
     number("MALLOW_ERROR_SLACK", guard::SLACK.into());
+    number("MALLOW_FOREIGN_STACK", guard::FOREIGN_STACK.into());
+    number("MALLOW_FOREIGN_MODULE", guard::FOREIGN_MODULE.into());
+    number("MALLOW_FOREIGN_UNMAPPED", guard::FOREIGN_UNMAPPED.into());
+    number("MALLOW_FOREIGN_MAPPED", guard::FOREIGN_MAPPED.into());
     number("MALLOW_FAMILY_COUNT", wire::FAMILIES as u64);
     for (i, family) in mallow_profile::FAMILIES.iter().enumerate() {
         number(&format!("MALLOW_FAMILY_{}", family.to_uppercase()), i as u64);

@@ -366,6 +366,38 @@ static void (*const cases[])() = {
         for (int i = 1; i < 2000; i++)
             drop(block(i));
     },
+    [] { // Larger, or more aligned, than any slot: blocks of the allocator's own.
+        for (size_t size : {size_t(129) << 20, (size_t(200) << 20) + 24}) {
+            char *p = static_cast<char *>(malloc(size));
+            p[size - 1] = 1;
+            p = static_cast<char *>(realloc(p, size + 4096));
+            drop(realloc(p, 4096));
+            drop(calloc(1, size));
+        }
+        for (size_t alignment = 8192; alignment <= 4 << 20; alignment *= 2)
+            for (size_t size : {size_t(1), size_t(40), size_t(100000), size_t(5) << 20}) {
+                void *p = nullptr;
+                expect(posix_memalign(&p, alignment, size) == 0);
+                drop(realloc(p, size + 1));
+                drop(aligned_alloc(alignment, alignment));
+            }
+    },
+    [] {
+        std::vector<std::thread> threads;
+        for (int n = 0; n < 4; n++)
+            threads.emplace_back([] {
+                std::vector<void *> all;
+                for (int i = 0; i < 200; i++) {
+                    void *p = nullptr;
+                    expect(posix_memalign(&p, 8192, i * 37 + 1) == 0);
+                    all.push_back(p);
+                }
+                for (void *p : all)
+                    drop(p);
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+    },
     [] {
         char *p = block(64);
         std::sort(p, p + 64);

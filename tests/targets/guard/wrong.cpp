@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -35,6 +36,15 @@ NOINLINE static void culprit_write(volatile char *at) {
 NOINLINE static void culprit_free(void *at) {
     free(at);
     asm volatile("" ::: "memory");
+}
+
+NOINLINE static void *culprit_realloc(void *at, size_t size) {
+    void *moved = realloc(at, size);
+    asm volatile("" ::: "memory");
+    return moved;
+}
+static char *mapped(size_t size) {
+    return static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
 struct Node {
@@ -377,6 +387,32 @@ static const Case cases[] = {
          culprit_free(text + 16);
      }},
     {"foreign-free", [] { culprit_free(const_cast<char *>("a literal")); }},
+    {"foreign-free",
+     [] {
+         std::thread([] {
+             char text[64] = {};
+             asm volatile("" : : "r"(text) : "memory");
+             culprit_free(text + 32);
+         }).join();
+     }},
+    {"foreign-free", [] { culprit_free(mapped(1 << 16)); }},
+    {"foreign-free", [] { culprit_free(mapped(1 << 16) + 4096 + 64); }},
+    {"foreign-free", [] { culprit_free(reinterpret_cast<void *>(0x1230)); }},
+    {"foreign-free", [] { culprit_free(reinterpret_cast<void *>(0x123456789000)); }},
+    {"foreign-free", [] { culprit_free(reinterpret_cast<void *>(0x4141414141414140)); }},
+    {"foreign-free",
+     [] {
+         static char text[64];
+         drop(culprit_realloc(text, 100));
+     }},
+    {"foreign-free", [] { drop(culprit_realloc(mapped(1 << 16), 100)); }},
+    {"foreign-free",
+     [] {
+         // Larger than any slot.
+         char *p = static_cast<char *>(malloc(200 << 20));
+         culprit_free(p + 8);
+         drop(p);
+     }},
     {"write-beside-block",
      [] {
          char *p = block(41);

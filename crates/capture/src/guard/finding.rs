@@ -19,7 +19,7 @@ pub enum Kind {
     DoubleFree,
     /// A free of an address inside of a block.
     InteriorFree,
-    /// A free of an address that no allocator returned: on a stack, or in a module.
+    /// A free of an address that no allocator returned.
     ForeignFree,
     /// Bytes beside a block were changed; found when the block was freed, or at the exit.
     Slack,
@@ -87,6 +87,8 @@ pub struct Finding {
     pub without_stack: Option<String>,
     /// The block; None: there is none near.
     pub block: Option<Block>,
+    /// Of [`Kind::ForeignFree`]: what is at the address.
+    pub region: Option<Region>,
     /// Bytes: the changed ones, or the last ones of a live block before an access after it, or its first ones.
     pub bytes: Vec<u8>,
 }
@@ -112,20 +114,20 @@ pub enum Region {
     Nothing,
     /// A thread's stack.
     Stack,
-    /// Memory of a file: its path.
+    /// Memory of a file.
     File {
-        /// As the process has it.
+        /// Its path, as the process has it; empty: not known.
         path: String,
         /// It may be written to.
         writable: bool,
     },
     /// The program break's memory, of which the C library's allocator makes blocks.
     Heap,
-    /// Memory that the program mapped, or an allocator: so many bytes before and behind the address.
+    /// Memory that the program mapped, or an allocator.
     Mapped {
-        /// From its beginning to the address.
+        /// Bytes from its beginning to the address.
         before: u64,
-        /// All of it.
+        /// All of it; 0: not known.
         bytes: u64,
     },
 }

@@ -2,7 +2,7 @@
 
 use super::crash;
 use super::faults::Faults;
-use super::finding::{Block, Deed, Finding, Kind, Message, Outcome, Search};
+use super::finding::{Block, Deed, Finding, Kind, Message, Outcome, Region, Search};
 use super::hold::Hold;
 use super::leaks;
 use super::slots::{Guarded, Meaning, Report};
@@ -306,6 +306,7 @@ impl Image<'_> {
                 deed: Deed { at_ns: monotonic_ns(), tid: fault.tid, thread: name, stack },
                 without_stack,
                 block,
+                region: None,
                 bytes,
             },
         );
@@ -353,6 +354,7 @@ impl Image<'_> {
                 // It was live then, and is not any more.
                 block.freed.take_if(|freed| freed.at_ns > at_ns);
             }
+            let region = (kind == Kind::ForeignFree).then(|| Region::of_report(pid, address, &bytes));
             let bytes = if kind == Kind::Slack { bytes } else { Vec::new() };
             let deed = Deed { at_ns, tid, thread: thread(tid), stack: self.guarded.stack(shared, stack) };
             let (pid, serial) = (self.source.pid, self.source.serial);
@@ -368,6 +370,7 @@ impl Image<'_> {
                     deed,
                     without_stack: None,
                     block,
+                    region,
                     bytes,
                 },
             );

@@ -1,6 +1,7 @@
 //! What is at an address of a process.
 
 use super::finding::Region;
+use crate::wire::guard;
 use mallow_patch::Maps;
 
 impl Region {
@@ -9,6 +10,22 @@ impl Region {
         match Maps::read(pid) {
             Ok(maps) if !maps.is_empty() => Self::in_maps(&maps, address, sp),
             _ => Self::Unknown,
+        }
+    }
+
+    /// Of an address that was freed, with what the process wrote of it: its own view where it has ended, or changed its mappings.
+    pub fn of_report(pid: u32, address: u64, bytes: &[u8]) -> Self {
+        let sp = bytes.first_chunk().copied().map_or(0, u64::from_le_bytes);
+        let seen = match bytes.get(8) {
+            Some(&guard::FOREIGN_STACK) => Self::Stack,
+            Some(&guard::FOREIGN_MODULE) => Self::File { path: String::new(), writable: true },
+            Some(&guard::FOREIGN_UNMAPPED) => return Self::Nothing,
+            Some(&guard::FOREIGN_MAPPED) => Self::Mapped { before: 0, bytes: 0 },
+            _ => Self::Unknown,
+        };
+        match Self::of(pid, address, sp) {
+            Self::Unknown | Self::Nothing => seen,
+            now => now,
         }
     }
 

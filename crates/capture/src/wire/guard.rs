@@ -64,6 +64,14 @@ pub const DOUBLE_FREE: u32 = 1;
 pub const INTERIOR: u32 = 2;
 /// `MALLOW_ERROR_FOREIGN`
 pub const FOREIGN: u32 = 3;
+/// `MALLOW_FOREIGN_STACK`
+pub const FOREIGN_STACK: u8 = 1;
+/// `MALLOW_FOREIGN_MODULE`
+pub const FOREIGN_MODULE: u8 = 2;
+/// `MALLOW_FOREIGN_UNMAPPED`
+pub const FOREIGN_UNMAPPED: u8 = 3;
+/// `MALLOW_FOREIGN_MAPPED`
+pub const FOREIGN_MAPPED: u8 = 4;
 /// `MALLOW_ERROR_SLACK`
 pub const SLACK: u32 = 4;
 

@@ -17,7 +17,7 @@ write stops its thread in the kernel, Mallow reads its stack from outside, and t
 that comes by malloc and free. A signal handler reports crashes, where the program has none of its own.
 
 Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
-Found at the call: double frees, frees of addresses inside of blocks; without --sample also on the stack, or in a module's data.
+Found at the call: double frees, frees of addresses inside of blocks; without --sample also of what is no block.
 Found at the exit with --leaks: blocks that nothing points to any more.
 Found when a signal ends the program: what it was, the stack, the registers, and the guarded block nearest to the address.
 Found at the free, or at the exit: writes beside a block, within its pages. Alignment leaves up to 15 bytes behind a block; a

@@ -34,6 +34,8 @@ pub struct CrashDocument {
     pub access: Option<&'static str>,
     /// What the address is, or why the signal came, in words.
     pub place: String,
+    /// What is mapped at the address: one of the names of [`words::region`].
+    pub region: &'static str,
     /// How many processes it ended at this place.
     pub count: u64,
     /// The thread that got it.
@@ -69,6 +71,7 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
             Access::Execute => "execute",
         }),
         place: place(crash),
+        region: words::region(&crash.region),
         count: 1,
         error: step(&crash.deed, at_ns, watch.profile(), stack),
         without_stack: crash.without_stack.clone(),

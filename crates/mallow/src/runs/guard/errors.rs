@@ -41,6 +41,8 @@ pub struct ErrorDocument {
     pub access: Option<&'static str>,
     /// Where the address is, in words.
     pub place: String,
+    /// Of a foreign free what is at the address: one of the names of [`words::region`].
+    pub region: Option<&'static str>,
     /// How often it was found; of a leak its blocks.
     pub count: u64,
     /// Of a leak: bytes and blocks.
@@ -254,6 +256,7 @@ impl Errors {
             address: format!("{:#x}", leak.block.address),
             access: None,
             place: words::lost(leak.count, leak.bytes, leak.held, leak.held_bytes),
+            region: None,
             count: leak.count,
             leak: Some(own),
             error: step.clone(),
@@ -299,6 +302,7 @@ impl Errors {
             address: format!("{:#x}", finding.address),
             access: finding.write.map(|write| if write { "write" } else { "read" }),
             place: words::place(&finding),
+            region: finding.region.as_ref().map(words::region),
             count: 1,
             leak: None,
             error: step(&finding.deed, at_ns, profile, error),

@@ -1,6 +1,6 @@
 //! Errors in words.
 
-use mallow_capture::guard::{Block, Finding, Kind};
+use mallow_capture::guard::{Block, Finding, Kind, Region};
 
 use crate::output::text::units::{count, of, span};
 
@@ -64,11 +64,40 @@ pub fn advice(kind: Kind) -> &'static str {
 pub fn place(finding: &Finding) -> String {
     let Some(block) = &finding.block else {
         return match finding.kind {
-            Kind::ForeignFree => "on the stack, or in a module's data".to_owned(),
+            Kind::ForeignFree => no_block(finding),
             _ => "near no block".to_owned(),
         };
     };
     within(finding.address, finding.exact, block, finding.deed.at_ns)
+}
+
+/// What an address is that was freed, and is no block.
+fn no_block(finding: &Finding) -> String {
+    match finding.region.as_ref().unwrap_or(&Region::Unknown) {
+        Region::Unknown => "no block of the allocator".to_owned(),
+        Region::Nothing => "an address where nothing is mapped".to_owned(),
+        Region::Stack => "on a thread's stack".to_owned(),
+        Region::File { path, .. } if path.is_empty() => "in static memory of a program or library".to_owned(),
+        Region::File { path, .. } => format!("in static memory of {path}"),
+        Region::Heap => "in the allocator's heap, and no block there".to_owned(),
+        Region::Mapped { bytes: 0, .. } => "in mapped memory, and no block there".to_owned(),
+        Region::Mapped { before: 0, bytes } => format!("the beginning of {} of mapped memory", of(*bytes, "byte")),
+        Region::Mapped { before, bytes } => {
+            format!("{} into {} of mapped memory", of(*before, "byte"), of(*bytes, "byte"))
+        }
+    }
+}
+
+/// The name of a region, as JSON has it.
+pub fn region(region: &Region) -> &'static str {
+    match region {
+        Region::Unknown => "unknown",
+        Region::Nothing => "unmapped",
+        Region::Stack => "stack",
+        Region::File { .. } => "file",
+        Region::Heap => "heap",
+        Region::Mapped { .. } => "mapped",
+    }
 }
 
 /// Where an address is from a block; `exact`: else it is the first of its page.
