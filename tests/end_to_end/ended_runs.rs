@@ -299,3 +299,58 @@ fn what_to_remove_is_the_runs_own() {
     }
     assert_eq!(fs::read_dir(place.path()).expect("it").flatten().count(), 2, "begun and recovered.mallow");
 }
+
+/// Somebody else can make a directory that looks like a run's: what is in it may be links, pipes and devices.
+#[test]
+fn what_somebody_else_left_is_not_recovered() {
+    let place = directory();
+    let recover = |directory: &Path| {
+        let run = Run::new(mallow(), place.path()).args(["recover", "-o", "x.mallow"]).arg(directory);
+        let run = run.limit(std::time::Duration::from_secs(60)).go();
+        assert!(!place.path().join("x.mallow").exists() && run.status != 0, "{}", run.err());
+        run.err()
+    };
+    // Its files are pipes, which nobody writes to, or links.
+    let made = place.path().join("made");
+    fs::create_dir(&made).expect("a directory");
+    for file in ["about", "control", "results", "p-1-0"] {
+        let pipe = std::process::Command::new("mkfifo").arg(made.join(file)).status().expect("mkfifo");
+        assert!(pipe.success());
+    }
+    let error = recover(&made);
+    assert!(error.contains("about is no regular file"), "{error}");
+    fs::remove_file(made.join("about")).expect("it is there");
+    std::os::unix::fs::symlink("/dev/zero", made.join("about")).expect("a link");
+    recover(&made);
+    // A real one.
+    let before = RunDirectories::now();
+    let mut command = std::process::Command::new(mallow());
+    command.args(["record", "--no-report", "-o", "out.mallow", "--", "/bin/sh", "-c", "echo > begun; read go"]);
+    command.current_dir(place.path()).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().expect("mallow");
+    super::watch_harness::until("the command", || place.path().join("begun").exists().then_some(()));
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+    child.wait().expect("its end");
+    let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };
+    let spool = fs::read_link(left.join("spool")).expect("a link");
+    let relink = |to: &Path| {
+        fs::remove_file(left.join("spool")).expect("it is there");
+        std::os::unix::fs::symlink(to, left.join("spool")).expect("a link");
+    };
+    relink(Path::new("/dev/zero"));
+    let error = recover(left);
+    assert!(error.contains("/dev/zero is no regular file"), "{error}");
+    relink(&spool);
+    if harness::root() {
+        std::os::unix::fs::chown(left, Some(65534), Some(65534)).expect("giving it away");
+        let error = recover(left);
+        assert!(error.contains("it is of user 65534, who alone can recover it"), "{error}");
+        std::os::unix::fs::chown(left, Some(0), Some(0)).expect("taking it back");
+    } else {
+        harness::not_run("what_somebody_else_left_is_not_recovered: another user's", "it needs root");
+    }
+    let run = Run::new(mallow(), place.path()).args(["recover", "-o", "x.mallow"]).arg(left).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    fs::remove_dir_all(left).expect("it is there");
+    fs::remove_file(&spool).expect("it is there");
+}

@@ -54,6 +54,38 @@ fn report(place: &Path, file: &str) -> serde_json::Value {
     serde_json::from_slice(&run.stdout).expect("JSON")
 }
 
+/// `docker kill -s USR1` is for the command. It ended mallow, and the recording with it.
+#[test]
+fn signals_for_the_command_reach_it_and_end_nothing() {
+    const SCRIPT: &str = "for signal in USR1 USR2 ALRM PROF WINCH 40; do trap \"echo $signal >> got\" $signal; done; \
+        echo > begun; i=0; while [ ! -e go ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9";
+    for (way, signals) in [
+        ("record", &["USR1", "USR2", "ALRM", "PROF", "WINCH", "40"][..]),
+        ("stat", &["USR1", "USR2", "ALRM", "PROF", "WINCH", "40"]),
+        // HUP, USR1 and USR2 ask it for reports.
+        ("watch", &["ALRM", "PROF", "WINCH", "40"]),
+    ] {
+        let place = directory();
+        let mut command = Command::new(mallow());
+        command.arg(way);
+        if way == "record" {
+            command.args(["--no-report", "-o", "out"]);
+        }
+        command.args(["--", "/bin/sh", "-c", SCRIPT]).current_dir(place.path()).process_group(0);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
+        wait_for(&place.path().join("begun"));
+        let got = || fs::read_to_string(place.path().join("got")).unwrap_or_default();
+        for (number, name) in signals.iter().enumerate() {
+            signal(&child.id().to_string(), name);
+            until(name, || (got().lines().count() > number).then_some(()));
+        }
+        fs::write(place.path().join("go"), "").expect("a file");
+        let (status, said) = end(child);
+        assert_eq!(got().lines().collect::<Vec<_>>(), signals, "{way}: {said}");
+        assert_eq!(status.code(), Some(9), "{way}: {said}");
+    }
+}
+
 /// As a terminal does: to the command and to mallow. The recording ends in good order.
 #[test]
 fn ctrl_c() {

@@ -212,3 +212,29 @@ fn what_a_recording_is_written_to_stays_what_it_is() {
     let run = Run::new(mallow(), place.path()).arg("report").go();
     assert!(run.err().contains("no recording (*.mallow) is here"), "{}", run.err());
 }
+
+/// Recordings and what is made of them hold command lines, paths and sources. With a umask of 000 anybody could write them.
+#[test]
+fn new_files_are_their_owners_alone() {
+    let place = directory();
+    for umask in ["umask=000", "umask=022"] {
+        let mallow_with = |arguments: &[&str]| {
+            let run = Run::new(program("with"), place.path()).args([umask, "--"]).arg(mallow()).args(arguments).go();
+            assert_eq!(run.status, 0, "{arguments:?}: {}", run.err());
+        };
+        let calls = program("calls");
+        let calls = calls.to_str().expect("a plain path");
+        mallow_with(&["record", "--no-report", "-o", "x.mallow", "--", calls]);
+        mallow_with(&["stat", "-o", "stat.txt", "--", calls]);
+        mallow_with(&["pack", "-o", "packed.mallow", "x.mallow"]);
+        mallow_with(&["export", "--format", "html", "-o", "x.html", "x.mallow"]);
+        mallow_with(&["export", "--format", "folded", "-o", "x.folded", "x.mallow"]);
+        mallow_with(&["flame", "-o", "x.svg", "x.mallow"]);
+        for name in ["x.mallow", "stat.txt", "packed.mallow", "x.html", "x.folded", "x.svg"] {
+            let path = place.path().join(name);
+            let mode = fs::metadata(&path).expect("a file").permissions().mode() & 0o7777;
+            assert_eq!(mode, 0o600, "{umask}: {name}: {mode:o}");
+            fs::remove_file(path).expect("it is there");
+        }
+    }
+}

@@ -3,8 +3,11 @@
 //! A terminal sends Ctrl-C to the command too, so the first one only says that the end is near; the second one ends the
 //! recording without the command. A signal that somebody sent to mallow alone is passed on. Before the command's start each
 //! ends mallow, once what it made is removed. After the command's end each is for mallow, which puts its work aside for `recover`.
+//!
+//! Signals that mean something to programs alone, as SIGUSR1 does, are passed on, and never end mallow: `docker kill -s USR1` is for the
+//! command. Where there is none, they are dropped.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The command's pid while it runs.
 static COMMAND: AtomicI32 = AtomicI32::new(NOT_YET);
@@ -37,15 +40,58 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
 
 const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
+/// Of those that are only passed on, the ones that came before the command's start: a bit for each.
+static PENDING: AtomicU64 = AtomicU64::new(0);
+
+/// A terminal sends SIGWINCH to the command, too; somebody who sends it to mallow alone means the command (httpd stops by it).
+const PASSED: [libc::c_int; 9] = [
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+    libc::SIGWINCH,
+];
+
+/// Signals that are for the command alone, those of real time included.
+pub fn passed_on() -> impl Iterator<Item = libc::c_int> {
+    PASSED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: as in `handle`.
+    let from_process = unsafe { (*info).si_code } <= 0;
+    let command = COMMAND.load(Ordering::Relaxed);
+    if command > 0 && from_process {
+        // SAFETY: as in `handle`.
+        unsafe { libc::kill(command, signal) };
+    }
+    if command == NOT_YET && from_process {
+        PENDING.fetch_or(1 << (signal - 1), Ordering::Relaxed);
+    }
+}
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Each watched signal and what handles it.
+fn handlers() -> impl Iterator<Item = (libc::c_int, Handler)> {
+    let watched = WATCHED.into_iter().map(|signal| (signal, handle as Handler));
+    watched.chain(passed_on().map(|signal| (signal, pass_on as Handler)))
+}
+
 /// Watches the signals that end programs, except those that mallow's caller has it ignore: the command inherits that.
 pub fn watch() {
-    for signal in WATCHED {
+    for (signal, handler) in handlers() {
         // SAFETY: plain sigaction calls with valid pointers; the handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction != libc::SIG_IGN {
-                action.sa_sigaction = handle as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO;
+                action.sa_sigaction = handler as *const () as usize;
+                // What is only passed on interrupts nothing that waits.
+                action.sa_flags = libc::SA_SIGINFO | if WATCHED.contains(&signal) { 0 } else { libc::SA_RESTART };
                 libc::sigaction(signal, &action, std::ptr::null_mut());
             }
         }
@@ -54,12 +100,12 @@ pub fn watch() {
 
 /// What is watched does again what it does to programs that do not care.
 pub fn unwatch() {
-    for signal in WATCHED {
+    for (signal, handler) in handlers() {
         // SAFETY: as in `watch`; only what it changed is changed back.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
-                && action.sa_sigaction == handle as *const () as usize
+                && action.sa_sigaction == handler as *const () as usize
             {
                 libc::signal(signal, libc::SIG_DFL);
             }
@@ -73,6 +119,11 @@ pub fn pass_on_to(pid: i32) {
     let signal = STOP.swap(0, Ordering::Relaxed);
     if signal != 0 {
         // SAFETY: sends a signal to a child that was not waited for yet.
+        unsafe { libc::kill(pid, signal) };
+    }
+    let pending = PENDING.swap(0, Ordering::Relaxed);
+    for signal in passed_on().filter(|signal| pending & 1 << (signal - 1) != 0) {
+        // SAFETY: as above.
         unsafe { libc::kill(pid, signal) };
     }
 }

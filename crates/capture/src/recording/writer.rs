@@ -14,8 +14,9 @@ use crate::footprint::Packed;
 use crate::footprint::columns::{write_classes, write_footprint, write_series};
 use crate::scan::LostBlock;
 use mallow_profile::{Event, Moment, Profile};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,9 @@ impl Writer<File> {
     /// Makes the file, or empties it.
     pub fn create(path: &Path, options: &Options) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        Self::new(File::create(path).map_err(named)?, options).map_err(named)
+        let mut file = OpenOptions::new();
+        let file = file.write(true).create(true).truncate(true).mode(0o600).open(path);
+        Self::new(file.map_err(named)?, options).map_err(named)
     }
 }
 

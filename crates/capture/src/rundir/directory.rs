@@ -326,9 +326,32 @@ pub fn remove(path: &Path) {
     }
 }
 
+/// What a file of a run directory holds, up to `most` bytes. Somebody else may have made the directory: a link, a pipe or a device is an
+/// error, and nothing waits.
+pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_file(path)?;
+    let mut bytes = Vec::new();
+    // What could be read before an error is as good as without one.
+    let read = io::Read::read_to_end(&mut io::Read::take(file, most), &mut bytes);
+    if bytes.is_empty() { read.map(|_| bytes) } else { Ok(bytes) }
+}
+
+/// Opens a regular file, which is no link.
+pub(crate) fn open_file(path: &Path) -> io::Result<fs::File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} is no regular file", path.display()))),
+    }
+}
+
+/// Command lines have some megabytes at most.
+const LONGEST_ABOUT: u64 = 16 << 20;
+
 /// Reads what `create` wrote about the run.
 pub fn about(directory: &Path) -> io::Result<About> {
-    let bytes = fs::read(directory.join("about"))?;
+    let bytes = read_file(&directory.join("about"), LONGEST_ABOUT)?;
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the file `about` is damaged");
     let line = bytes.iter().position(|&b| b == b'\n').ok_or_else(invalid)?;
     let text = std::str::from_utf8(&bytes[..line]).map_err(|_| invalid())?;

@@ -62,8 +62,12 @@ pub enum Opened {
 impl ProcessFile {
     /// Opens a process file.
     pub fn open(path: &Path) -> io::Result<Opened> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let file =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(Opened::Filling);
+        }
         let length = metadata.len();
         if length < process::BYTES as u64 {
             return Ok(Opened::Filling);

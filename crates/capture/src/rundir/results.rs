@@ -73,10 +73,7 @@ impl RegionResult {
 pub fn read(directory: &Path) -> Vec<RegionResult> {
     // A file of our own directory that a target appended to; a huge one is cut, which a missing end then shows.
     const MOST: u64 = 256 << 20;
-    let mut bytes = Vec::new();
-    let Ok(file) = std::fs::File::open(directory.join("results")) else { return Vec::new() };
-    // What could be read before an error is as good as without one.
-    let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST), &mut bytes);
+    let bytes = super::directory::read_file(&directory.join("results"), MOST).unwrap_or_default();
     bytes.chunks_exact(wire::BYTES).filter_map(parse).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::drain::spool;
 use crate::recording::{ReadError, opening};
-use crate::rundir::directory::{About, about, bases, remove, unix_ms};
+use crate::rundir::directory::{About, about, bases, open_file, read_file, remove, unix_ms};
 use crate::rundir::owner;
 use crate::rundir::process_file::process_files;
 use crate::wire::{self, control};
@@ -74,7 +74,7 @@ pub(crate) struct Control {
 }
 
 pub(crate) fn control(directory: &Path) -> io::Result<Control> {
-    let bytes = fs::read(directory.join("control"))?;
+    let bytes = read_file(&directory.join("control"), control::FILE_BYTES as u64)?;
     let word = |at: usize| bytes.get(at..at + 4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
     match (word(control::MAGIC), word(control::MODE), word(control::READER_PID)) {
         (Some(wire::CONTROL_MAGIC), Some(mode), Some(reader_pid)) => Ok(Control { mode, reader_pid }),
@@ -110,6 +110,34 @@ fn control_files(pid: u32) -> FxHashSet<PathBuf> {
         line.get(at..).map(|path| PathBuf::from(OsStr::from_bytes(path)))
     };
     maps.split(|&byte| byte == b'\n').filter_map(file).collect()
+}
+
+/// Fails where another user made a directory: what is in it may lead anywhere, and say anything.
+pub fn check_owner(directory: &Path) -> io::Result<()> {
+    let status = fs::metadata(directory)?;
+    match status.is_dir() && !is_own(&status) {
+        true => Err(io::Error::other(format!("it is of user {}, who alone can recover it", status.uid()))),
+        false => Ok(()),
+    }
+}
+
+/// The spool of a run directory, which a link of mallow's own leads to. None: there is none, or it is gone.
+pub(crate) fn open_spool(directory: &Path) -> io::Result<Option<fs::File>> {
+    let link = directory.join(SPOOL);
+    let missing = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(None) } else { Err(error) };
+    let status = match fs::symlink_metadata(&link) {
+        Ok(status) => status,
+        Err(error) => return missing(error),
+    };
+    if !is_own(&status) {
+        return Err(io::Error::other("another user put its file `spool` there"));
+    }
+    let place = if status.is_symlink() { fs::read_link(&link)? } else { link };
+    match open_file(&place) {
+        Ok(file) if file.metadata().is_ok_and(|status| is_own(&status)) => Ok(Some(file)),
+        Ok(_) => Err(io::Error::other(format!("its spool {} is another user's", place.display()))),
+        Err(error) => missing(error),
+    }
 }
 
 /// Whether there is something to recover in a run directory: its mallow is gone, and it recorded.

@@ -12,7 +12,6 @@ use crate::rundir::process_file::{ProcessFile, process_files};
 use crate::scan::Failure;
 use crate::tables::supply::Bases;
 use rustc_hash::FxHashMap;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -33,6 +32,7 @@ pub fn recover<S: EventSink>(
     sink: impl FnOnce(&Options) -> io::Result<S>,
 ) -> Result<RecordingOutcome<S>, RunError> {
     let no_run = |error| RunError::NoRun(directory.to_owned(), error);
+    leftovers::check_owner(directory).map_err(no_run)?;
     let about = about(directory).map_err(no_run)?;
     leftovers::check(directory).map_err(no_run)?;
     let options = about.options();
@@ -43,8 +43,8 @@ pub fn recover<S: EventSink>(
     let mut known: FxHashMap<(u32, u32), Known> = FxHashMap::default();
     let mut keys: Vec<(u32, u32)> = Vec::new();
     let mut last_ms = 1;
-    match File::open(directory.join("spool")) {
-        Ok(spool) => {
+    match leftovers::open_spool(directory) {
+        Ok(Some(spool)) => {
             let mut reader = SpoolReader::new(spool);
             while reader
                 .next(u64::MAX, |chunk, position| {
@@ -59,7 +59,7 @@ pub fn recover<S: EventSink>(
                 .map_err(no_run)?
             {}
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Ok(None) => {}
         Err(error) => return Err(no_run(error)),
     }
     let mut left = process_files(directory);

@@ -199,6 +199,9 @@ impl Watch {
 
     fn new(directory: &Path, live: bool, tables: &TableMaker) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
+        if !live {
+            leftovers::check_owner(directory).map_err(failed)?;
+        }
         let control = Control::open(directory)?;
         let known = leftovers::control(directory).map_err(failed)?;
         if let Some(pid) = leftovers::reader(directory, &known).filter(|&pid| pid != std::process::id()) {

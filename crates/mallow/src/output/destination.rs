@@ -1,7 +1,8 @@
 //! Files that views write: where they go, and what they never replace.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -48,10 +49,16 @@ impl Destination {
         if matches!(self, Self::Usual(_)) && path.symlink_metadata().is_ok() && !has_mark(path, mark) {
             bail!("{shown} is there already, and not Mallow's; name a file with -o");
         }
-        std::fs::write(path, text).with_context(|| format!("cannot write {shown}"))?;
+        let written = create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write {shown}"))?;
         stdio::notify(&format!("wrote {shown}, {}", bytes(text.len() as u64, false)));
         Ok(())
     }
+}
+
+/// Opens a file to write. A new one is this user's alone, whatever the umask: it holds command lines, paths and perhaps sources.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Fails where the name is that of a recording, or the file would lie nowhere.
@@ -91,7 +98,7 @@ pub fn stream(
     may_be_written(path)?;
     let shown = path.display();
     let there_before = path.symlink_metadata().is_ok();
-    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+    let file = create(path).with_context(|| format!("cannot write {shown}"))?;
     let packing = if binary.is_some() { Packing::Plain } else { Packing::of(path) };
     let written = Packed::new(file, packing).map_err(anyhow::Error::from).and_then(|mut out| {
         write(Box::new(&mut out))?;

@@ -20,7 +20,7 @@ use crate::flags::ImportFlags;
 use crate::output::progress::Bar;
 use crate::output::text::Stream;
 use crate::output::text::units::{count, of};
-use crate::output::{exit, json, stdio};
+use crate::output::{destination, exit, json, stdio};
 
 /// Imports.
 pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
@@ -70,7 +70,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     })?;
     if let Some(path) = &flags.output {
         let profile = snapshot(&session.book, &probes.profile, moment.now_ns, moment.unix_ms);
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = destination::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         pprof::write(&profile, file).with_context(|| format!("cannot write {}", path.display()))?;
         stdio::notify(&format!("wrote what is live at the end to {}", path.display()));
     }

@@ -234,7 +234,7 @@ impl Partial {
 
     fn options() -> OpenOptions {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        options.read(true).write(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         options
     }
 
@@ -269,7 +269,7 @@ impl Partial {
         }
         // Something is mounted at the place, or the partial file was removed: its contents are still there.
         self.file.rewind()?;
-        io::copy(&mut self.file, &mut File::create(place)?)?;
+        io::copy(&mut self.file, &mut destination::create(place)?)?;
         self.completed = false;
         Ok(())
     }

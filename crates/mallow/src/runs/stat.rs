@@ -23,7 +23,7 @@ use crate::output::text::{Look, Stream};
 pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     let create = |path: &PathBuf| {
         destination::is_somewhere(path)?;
-        File::create(path).with_context(|| format!("cannot write {}", path.display()))
+        destination::create(path).with_context(|| format!("cannot write {}", path.display()))
     };
     let mut file = flags.output.as_ref().map(create).transpose()?;
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };

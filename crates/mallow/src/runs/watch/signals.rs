@@ -88,6 +88,17 @@ impl Signals {
                 came.reports[at].fetch_add(1, Ordering::Relaxed);
             })?;
         }
+        let reports = REPORTS.map(|(signal, _)| signal);
+        for signal in command_signals::passed_on().filter(|signal| !reports.contains(signal)) {
+            let came = came.clone();
+            register(signal, move |from_process| {
+                let command = came.command.load(Ordering::Relaxed);
+                if command > 0 && from_process {
+                    // SAFETY: as below.
+                    unsafe { libc::kill(command, signal) };
+                }
+            })?;
+        }
         for signal in ENDS {
             let came = came.clone();
             register(signal, move |from_process| {
@@ -133,7 +144,8 @@ impl Held {
         unsafe {
             let (mut set, mut mask_before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
             libc::sigemptyset(&mut set);
-            for signal in REPORTS.iter().map(|&(signal, _)| signal).chain(ENDS) {
+            let reports = REPORTS.iter().map(|&(signal, _)| signal);
+            for signal in reports.chain(ENDS).chain(command_signals::passed_on()) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut mask_before);
