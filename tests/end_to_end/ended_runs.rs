@@ -354,3 +354,51 @@ fn what_somebody_else_left_is_not_recovered() {
     fs::remove_dir_all(left).expect("it is there");
     fs::remove_file(&spool).expect("it is there");
 }
+
+/// 61 kills left 55 directories in memory. Those of a killed `mallow stat`, and of a recording whose spool is gone, are of no use.
+#[test]
+fn what_nothing_can_be_made_of_is_swept() {
+    let place = directory();
+    let killed = |way: &[&str]| {
+        let before = RunDirectories::now();
+        let _ = fs::remove_file(place.path().join("begun"));
+        let mut command = std::process::Command::new(mallow());
+        command.args(way).args(["--", "/bin/sh", "-c", "echo > begun; read go"]);
+        command.current_dir(place.path()).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().expect("mallow");
+        super::watch_harness::until("the command", || place.path().join("begun").exists().then_some(()));
+        kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+        // Its standard input ends with this, and so does the command.
+        child.wait().expect("its end");
+        let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };
+        left.clone()
+    };
+    // The first line of `about` is when it began, in ms since 1970 and in ns of the monotonic clock.
+    let began_before = |directory: &Path, hours: u64| {
+        let about = fs::read(directory.join("about")).expect("what it is");
+        let space = about.iter().position(|&byte| byte == b' ').expect("two numbers");
+        let ms: u64 = std::str::from_utf8(&about[..space]).expect("digits").parse().expect("a number");
+        let earlier = [(ms - hours * 3_600_000).to_string().as_bytes(), &about[space..]].concat();
+        fs::write(directory.join("about"), earlier).expect("it is there");
+    };
+    let record = ["record", "--no-report", "-o", "out.mallow"];
+    let (counted, counted_now) = (killed(&["stat"]), killed(&["stat"]));
+    let (whole, hollow, hollow_now) = (killed(&record), killed(&record), killed(&record));
+    for directory in [&whole, &hollow] {
+        began_before(directory, 25);
+    }
+    began_before(&counted, 1);
+    for directory in [&hollow, &hollow_now] {
+        fs::remove_file(fs::read_link(directory.join("spool")).expect("a link")).expect("its spool");
+    }
+    // The commands see the end of their input.
+    super::watch_harness::until("the directories to be swept", || {
+        let run = Run::new(mallow(), place.path()).args(["stat", "--", "true"]).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        (!counted.exists() && !hollow.exists()).then_some(())
+    });
+    for directory in [&counted_now, &whole, &hollow_now] {
+        assert!(directory.exists(), "{} is gone", directory.display());
+        fs::remove_dir_all(directory).expect("it is there");
+    }
+}

@@ -22,6 +22,7 @@ pub(super) fn prepare(settings: &Settings, command: &[OsString]) -> Result<RunDi
 /// The same for who watches signals by itself.
 pub(super) fn create(settings: &Settings, command: &[OsString]) -> Result<RunDirectory, RunError> {
     leftovers::sweep_unfinished();
+    leftovers::sweep_useless();
     let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     RunDirectory::create(settings, &words).map_err(RunError::Directory)
 }

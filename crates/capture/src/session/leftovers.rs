@@ -180,6 +180,30 @@ pub fn sweep() {
     }
 }
 
+/// Removes what nothing can be made of, once its mallow and its processes are gone: directories of a killed `mallow stat`, and those of a
+/// killed recording whose spool is gone, too. They lie in memory.
+pub(crate) fn sweep_useless() {
+    let now_ms = unix_ms();
+    let is_useless = |left: &Leftover| {
+        let age_ms = now_ms.saturating_sub(left.about.started_unix_ms);
+        match (left.sampled, left.traced) {
+            (true, _) => false,
+            (false, true) => age_ms > KEPT_MS && is_gone(&left.path.join(SPOOL)),
+            (false, false) => age_ms > COUNTED_MS,
+        }
+    };
+    let all: Vec<Leftover> =
+        leftovers().into_iter().filter(|left| left.still_running == 0 && is_useless(left)).collect();
+    let in_use = if all.is_empty() { Vec::new() } else { in_use() };
+    all.iter().filter(|left| !in_use.contains(&left.path)).for_each(|left| remove(&left.path));
+}
+
+/// Whether a link leads nowhere. One that cannot be followed may lead somewhere.
+fn is_gone(link: &Path) -> bool {
+    let is_link = fs::symlink_metadata(link).is_ok_and(|status| status.is_symlink());
+    is_link && fs::metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Removes run directories whose mallow was killed while it made them: nothing was started in them, and nobody lists them.
 pub(crate) fn sweep_unfinished() {
     candidates().iter().filter(|path| is_unfinished(path)).for_each(|path| remove(path));
@@ -265,6 +289,8 @@ fn is_old_spool(path: &Path, name: &[u8]) -> bool {
 
 /// A day.
 const KEPT_MS: u64 = 24 * 3600 * 1000;
+/// Directories of a killed `mallow stat` are listed for so long.
+const COUNTED_MS: u64 = 10 * 60 * 1000;
 /// They lie in memory.
 const KEPT_BYTES: u64 = 64 << 20;
 /// A command that was just started may not have made its file yet.
