@@ -362,3 +362,29 @@ fn programs_out_of_reach_are_named() {
     assert!(unreached[0].as_str().is_some_and(|why| why.contains("guard-wrong")), "{report}");
     assert!(err.contains("started by the command, and not guarded: "), "{err}");
 }
+
+/// A run that guarded nothing was as good as one without an error.
+#[test]
+fn a_run_that_guards_too_little_fails_where_that_is_asked_for() {
+    let right = right();
+    let right = right.to_str().expect("a path");
+    let fixed = program_as("guard/crash", "guard-static", "cc", &["-w", "-static", "-pthread"]);
+    let fixed = fixed.to_str().expect("a path");
+    for (flags, command, expected) in [
+        (&[][..], &[fixed, "nothing"][..], 0),
+        (&["--require-guarded"], &[fixed, "nothing"], 4),
+        (&["--require-guarded"], &[right, "0"], 0),
+        (&["--require-guarded=100%"], &[right, "0"], 0),
+        (&["--require-guarded=60%", "--memory", "4KiB"], &["perl", "-e", "print map { $_ x 9 } 1..999"], 4),
+        (&["--require-guarded", "--memory", "4KiB"], &["perl", "-e", "exit 7"], 7),
+        (&["--require-guarded=50%", "--memory", "4KiB"], &["perl", "-e", "exit 7"], 4),
+    ] {
+        let (report, status, _, err) = guarded(flags, command);
+        assert_eq!(status, expected, "{flags:?} {command:?}: {report} {err}");
+        assert_eq!(report["too_little"].is_string(), expected == 4, "{report}");
+    }
+    let wrong = wrong();
+    let (report, status, ..) =
+        guarded(&["--require-guarded=100%", "--memory", "4KiB"], &[wrong.to_str().expect("a path"), "0"]);
+    assert_eq!((errors(&report).len(), status), (1, 3), "{report}");
+}

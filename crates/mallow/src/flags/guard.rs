@@ -25,7 +25,7 @@ read of these is not found, unless --alignment 1.
 Not found: a new[] that delete frees, accesses to stack and static memory, and what system calls do: they fail with EFAULT where
 the memory is missing.
 
-Exit status: 3 where an error was found, 125 where guarding is impossible here, otherwise the command's.
+Exit status: 3 where an error was found, 4 where less was guarded than --require-guarded asks for, 125 where guarding is impossible here, otherwise the command's.
 
 Examples:
   mallow guard -- ./tests
@@ -78,6 +78,13 @@ pub struct GuardFlags {
     /// By SIGABRT, with the registers of the wrong access: for a core file or a debugger. Default: it goes on.
     #[arg(long)]
     pub fail_fast: bool,
+    /// Fail where nothing, or too little, was guarded
+    ///
+    /// With a percentage: where fewer of the allocations that were to be guarded were, or where how many is not known, as of a process
+    /// that Mallow does not see. Mallow exits with 4 then, unless an error was found. Default: no requirement. Examples:
+    /// --require-guarded, --require-guarded=95%.
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = percentage)]
+    pub require_guarded: Option<f64>,
     /// File of errors to leave out
     ///
     /// A line guard:PATTERN for each, as leaks has them: it matches functions, files and modules of the error's stacks. Lines
@@ -133,4 +140,9 @@ pub enum PlaceFlag {
 fn alignment(text: &str) -> Result<u32, String> {
     let number = text.parse::<u32>().ok().filter(|number| number.is_power_of_two() && *number <= 4096);
     number.ok_or_else(|| "a power of two, 1 to 4096".to_owned())
+}
+
+fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>().ok();
+    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "a percentage, 0 to 100".to_owned())
 }

@@ -19,6 +19,8 @@ pub const LEAKS_UNKNOWN: u8 = 4;
 pub const CHANGED: u8 = 3;
 /// `guard` found an error.
 pub const ERRORS_FOUND: u8 = 3;
+/// `guard --require-guarded` found that less was guarded.
+pub const GUARDED_TOO_LITTLE: u8 = 4;
 /// `doctor`: nothing would be recorded.
 pub const WOULD_FAIL: u8 = 3;
 /// Mallow failed before the command ran, or could not write its own output and `--fail-on-write-error` asks for that, in `stat`,

@@ -12,6 +12,8 @@ use mallow_profile::{Profile, StackId, Stacks};
 use mallow_report::analysis::{Stack, Suppressions};
 use serde::Serialize;
 
+use crate::output::text::units::{count, of};
+
 use super::super::watch::ending_signals;
 use super::crashes::{self, CrashDocument};
 use super::steps::{BlockDocument, Step, block_of, family, intern, looks_alike, step};
@@ -92,6 +94,8 @@ pub struct Report<'a> {
     pub unreached: Vec<String>,
     /// Why the command itself is out of reach, a sentence. None: it was within reach.
     pub out_of_reach: Option<String>,
+    /// Why less was guarded than `--require-guarded` asks for, a sentence. None: it was enough, or nobody asked.
+    pub too_little: Option<String>,
     /// Processes that were searched for leaks; an exec ends one and begins another.
     pub searched: u64,
     /// Why others were not, and how many.
@@ -99,6 +103,31 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Why fewer than `percent` of the allocations were guarded, or none; None: as many were.
+    pub fn shortfall(&self, percent: f64) -> Option<String> {
+        let all = self.guarded.saturating_add(self.unguarded).saturating_add(self.unfit);
+        if self.guarded == 0 {
+            return Some("Nothing was guarded, and --require-guarded asks for it.".to_owned());
+        }
+        // The quotient of two counts: exact enough to show, and compared as a product.
+        let share = self.guarded as f64 * 100.0 / all as f64;
+        if share < percent {
+            let all = of(all, "allocation");
+            return Some(format!(
+                "{} of {all} were guarded, fewer than the {percent} % of --require-guarded.",
+                count(self.guarded)
+            ));
+        }
+        let unknown = [&self.refused, &self.ended]
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .fold(0, |sum: u64, n| sum.saturating_add(*n))
+            + self.unreached.len() as u64;
+        let who = of(unknown, "process");
+        (percent > 0.0 && unknown > 0)
+            .then(|| format!("How much of {who} was guarded is not known, and --require-guarded asks for {percent} %."))
+    }
+
     /// The signal of an error that ended the command, where no crash was seen.
     pub fn crash_unseen(&self) -> Option<&'static str> {
         let signal = self.exit_status? - 128;

@@ -95,7 +95,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     let was_seen =
         errors.outcomes.iter().any(|outcome| outcome.guarded > 0 || outcome.unguarded > 0 || outcome.unfit > 0);
     let out_of_reach = if was_seen { None } else { preflight::why(&Chain::of(&flags.run.command)) };
-    let report = Report {
+    let mut report = Report {
         command,
         exit_status: status.map(Ended::number),
         ended_by: status.and_then(Ended::signal).map(name_of),
@@ -113,7 +113,9 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         unsearched: errors.unsearched(),
         unreached: watch.unreached(),
         out_of_reach,
+        too_little: None,
     };
+    report.too_little = flags.require_guarded.and_then(|percent| report.shortfall(percent));
     unrecorded::warn_programs(&report.unreached, "guarded");
     let running = watch.running();
     if running > 0 {
@@ -137,6 +139,9 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     }
     if !report.errors.is_empty() {
         return Ok(ExitCode::from(exit::ERRORS_FOUND));
+    }
+    if report.too_little.is_some() {
+        return Ok(ExitCode::from(exit::GUARDED_TOO_LITTLE));
     }
     Ok(exit_status::after_command(report.exit_status, Ok(()), false))
 }

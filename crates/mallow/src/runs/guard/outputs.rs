@@ -44,7 +44,13 @@ fn entries<'a>(report: &'a Report<'_>) -> Vec<Entry<'a>> {
         let title = format!("{} ({signal}): {}", words::CRASH, words::UNSEEN);
         Entry { kind: words::CRASH, text: title.clone(), title, steps: Vec::new() }
     });
-    errors.chain(crashes).chain(unseen).collect()
+    let too_little = report.too_little.as_ref().map(|why| Entry {
+        kind: words::TOO_LITTLE,
+        title: why.clone(),
+        text: why.clone(),
+        steps: Vec::new(),
+    });
+    errors.chain(crashes).chain(unseen).chain(too_little).collect()
 }
 
 fn printed(print: impl FnOnce(&mut Page)) -> String {

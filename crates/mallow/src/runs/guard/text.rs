@@ -71,6 +71,10 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         page.gap();
         page.sentence(Line::new().warning("Out of reach").plain(format!(": {why}")));
     }
+    if let Some(why) = &report.too_little {
+        page.gap();
+        page.sentence(Line::new().warning("Too little was guarded").plain(format!(": {why}")));
+    }
     for (reason, pids) in report.unsearched.iter().take(REASONS) {
         page.gap();
         let who = format!("Not searched for leaks: {}", of(*pids, "process"));
@@ -246,9 +250,23 @@ mod tests {
             ended: BTreeMap::new(),
             unreached: Vec::new(),
             out_of_reach: None,
+            too_little: None,
             searched: 0,
             unsearched: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_enough() {
+        let run = Report { guarded: 95, unguarded: 3, unfit: 2, ..nothing() };
+        assert_eq!([run.shortfall(0.0), run.shortfall(95.0)], [None, None]);
+        let why = run.shortfall(95.5).expect("a sentence");
+        assert!(why.starts_with("95 of 100 allocations were guarded, fewer than the 95.5 %"), "{why}");
+        let unreached = vec!["x is statically linked".to_owned()];
+        let run = Report { unreached, ..run };
+        assert_eq!(run.shortfall(0.0), None);
+        assert!(run.shortfall(50.0).is_some_and(|why| why.contains("1 process was guarded is not known")));
+        assert!(nothing().shortfall(0.0).is_some_and(|why| why.starts_with("Nothing was guarded")));
     }
 
     /// It was "No memory error was found." of a program that nobody looked at.

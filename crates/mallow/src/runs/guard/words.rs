@@ -14,6 +14,9 @@ pub const CRASH: &str = "crash";
 pub const UNSEEN: &str =
     "its thread had no stack left for a handler, as after endless recursion, or blocked the signal, or was not guarded";
 
+/// Less was guarded than `--require-guarded` asks for: no [`Kind`].
+pub const TOO_LITTLE: &str = "too-little-guarded";
+
 /// The name of a kind, as JSON has it.
 pub fn name(kind: Kind) -> &'static str {
     match kind {
@@ -40,6 +43,7 @@ pub fn describe(name: &str) -> &'static str {
         "interior-free" => "An address inside of a block was freed",
         "foreign-free" => "An address was freed that no allocator returned",
         CRASH => "A signal ended the program",
+        TOO_LITTLE => "Fewer allocations were guarded than required",
         LEAK => "Heap blocks that nothing points to when the process exits",
         _ => "Bytes beside a heap block were written",
     }
