@@ -388,3 +388,42 @@ fn a_run_that_guards_too_little_fails_where_that_is_asked_for() {
         guarded(&["--require-guarded=100%", "--memory", "4KiB"], &[wrong.to_str().expect("a path"), "0"]);
     assert_eq!((errors(&report).len(), status), (1, 3), "{report}");
 }
+
+/// Names had addresses of blocks, threads and milliseconds in them: each run was another test.
+#[test]
+fn an_error_has_the_same_identity_in_each_run() {
+    let two =
+        program_as("guard/two_errors", "guard-two-errors", "cc", &["-w", "-O0", "-g", "-fno-builtin", "-pthread"]);
+    let place = directory();
+    let run = |number: u32| {
+        let (junit, sarif) = (place.path().join(format!("{number}.xml")), place.path().join(format!("{number}.sarif")));
+        let run = Run::new(mallow(), harness::workspace().as_path()).args(["guard", "--json", "--junit"]).arg(&junit);
+        let outcome = run.arg("--sarif").arg(&sarif).arg("--").arg(&two).go();
+        assert_eq!(outcome.status, 3, "{}", outcome.err());
+        let xml = fs::read_to_string(junit).expect("JUnit");
+        let names: Vec<String> = xml
+            .split("<testcase name=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap_or_default().to_owned())
+            .collect();
+        let sarif: Value = serde_json::from_str(&fs::read_to_string(sarif).expect("SARIF")).expect("JSON");
+        (names, sarif, outcome.err())
+    };
+    let ((first, sarif, _), (second, other, err)) = (run(1), run(2));
+    assert_eq!(first, second, "{err}");
+    assert!(first.len() == 2 && first[0] != first[1], "{first:?}");
+    assert!(first[0].starts_with("use-after-free in culprit_one (two_errors.c:"), "{first:?}");
+    assert!(first[1].starts_with("use-after-free in culprit_two (two_errors.c:"), "{first:?}");
+    let results = |sarif: &Value| sarif["runs"][0]["results"].as_array().expect("results").clone();
+    for (number, (one, same)) in results(&sarif).iter().zip(results(&other)).enumerate() {
+        let fingerprint = one["partialFingerprints"]["mallow/v1"].as_str().expect("a number");
+        assert_eq!(one["partialFingerprints"], same["partialFingerprints"], "{one}");
+        assert!(fingerprint.len() == 16 && first[number].contains(fingerprint), "{one}");
+        let related = one["relatedLocations"].as_array().expect("places");
+        let messages: Vec<_> =
+            related.iter().map(|place| place["message"]["text"].as_str().unwrap_or_default()).collect();
+        assert_eq!(messages, ["the block was allocated here", "the block was freed here"], "{one}");
+    }
+    let rule = &sarif["runs"][0]["tool"]["driver"]["rules"][0];
+    assert_eq!(rule["properties"]["tags"], serde_json::json!(["security", "external/cwe/cwe-416"]), "{rule}");
+}

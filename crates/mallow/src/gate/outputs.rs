@@ -193,6 +193,7 @@ pub fn sarif(report: &Report) -> Value {
         file: file.to_owned(),
         line,
         column: 0,
+        ..Finding::default()
     };
     let failed = report.cases.iter().filter(|case| case.verdict != Verdict::Passed);
     let findings = failed.flat_map(|case| {

@@ -61,6 +61,7 @@ impl EscapeDocument {
                     file: file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned(),
                     line: site.line,
                     column: site.column,
+                    ..Finding::default()
                 }
             })
             .collect();

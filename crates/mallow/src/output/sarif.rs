@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 /// Something that is found at a place. Each has one, or GitHub takes none.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Finding {
     /// What kind it is.
     pub rule: &'static str,
@@ -21,6 +21,21 @@ pub struct Finding {
     pub line: u32,
     /// From 1; 0 where unknown.
     pub column: u32,
+    /// What stays the same of it from run to run; empty: the reader is to find that by itself.
+    pub fingerprint: String,
+    /// Other places that belong to it, each with what happened there.
+    pub related: Vec<Related>,
+}
+
+/// A place that belongs to a finding.
+#[derive(Debug)]
+pub struct Related {
+    /// What happened there.
+    pub message: String,
+    /// From the root of the version control.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
 }
 
 /// The rules of findings, described.
@@ -50,12 +65,38 @@ fn result(finding: &Finding) -> Value {
         region["startColumn"] = finding.column.into();
     }
     let location = json!({ "artifactLocation": { "uri": uri(&finding.file) }, "region": region });
-    json!({
+    let mut result = json!({
         "ruleId": finding.rule,
         "level": finding.level,
         "message": { "text": finding.message },
         "locations": [{ "physicalLocation": location }],
-    })
+    });
+    if !finding.fingerprint.is_empty() {
+        result["partialFingerprints"] = json!({ "mallow/v1": finding.fingerprint });
+    }
+    if !finding.related.is_empty() {
+        result["relatedLocations"] = finding.related.iter().enumerate().map(related).collect();
+    }
+    result
+}
+
+fn related((number, place): (usize, &Related)) -> Value {
+    let location =
+        json!({ "artifactLocation": { "uri": uri(&place.file) }, "region": { "startLine": place.line.max(1) } });
+    json!({ "id": number + 1, "message": { "text": place.message }, "physicalLocation": location })
+}
+
+/// Adds classes of the CWE list to the rules of a document, as GitHub shows them.
+pub fn add_weaknesses(document: &mut Value, of: impl Fn(&str) -> Vec<u16>) {
+    let rules = document.pointer_mut("/runs/0/tool/driver/rules").and_then(Value::as_array_mut);
+    for rule in rules.into_iter().flatten() {
+        let numbers = of(rule["id"].as_str().unwrap_or_default());
+        let classes = numbers.iter().map(|number| format!("external/cwe/cwe-{number:03}"));
+        let tags: Vec<String> = ["security".to_owned()].into_iter().chain(classes).collect();
+        if !numbers.is_empty() {
+            rule["properties"] = json!({ "tags": tags });
+        }
+    }
 }
 
 /// Where paths of sources begin: the directory under version control that `base` is in, or `base` itself.

@@ -8,7 +8,8 @@ use mallow_profile::{Profile, Stacks};
 use serde::Serialize;
 
 use super::super::watch::ending_signals::name_of;
-use super::steps::{BlockDocument, Step, block_of, intern, looks_alike, step};
+use super::identity;
+use super::steps::{self, BlockDocument, Step, block_of, intern, looks_alike, step};
 use super::words;
 use crate::output::text::units::of;
 
@@ -22,6 +23,8 @@ const LOWEST: u64 = 1 << 16;
 /// A crash, as a report shows it and JSON has it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CrashDocument {
+    /// What stays the same from run to run: a hash of the signal, the access and the program's own frames.
+    pub identity: String,
     /// Process.
     pub pid: u32,
     /// The name of the signal.
@@ -50,6 +53,13 @@ pub struct CrashDocument {
     pub advice: &'static str,
 }
 
+impl CrashDocument {
+    /// The crash, and the free and the allocation of the nearest block.
+    pub fn steps(&self) -> Vec<&Step> {
+        steps::all(&self.error, self.block.as_ref())
+    }
+}
+
 /// Takes a crash. The same signal at the same place in another process adds 1 to its count.
 pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name: &mut dyn FnMut(&mut Profile)) {
     let image = (crash.pid, crash.serial);
@@ -60,7 +70,8 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
     name(watch.profile_mut());
     let at_ns = crash.deed.at_ns;
     let stacks = (allocated.unwrap_or(Stacks::ROOT), freed.unwrap_or(Stacks::ROOT));
-    let document = CrashDocument {
+    let mut document = CrashDocument {
+        identity: String::new(),
         pid: crash.pid,
         signal: name_of(crash.signal),
         code: code(crash),
@@ -79,6 +90,7 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
         registers: REGISTERS.iter().copied().zip(crash.registers.iter().map(|value| format!("{value:#x}"))).collect(),
         advice: advice(crash),
     };
+    document.identity = identity::of(&document.signal, document.access, &document.steps());
     let same = |other: &&mut CrashDocument| {
         !document.error.stack.frames.is_empty()
             && other.signal == document.signal

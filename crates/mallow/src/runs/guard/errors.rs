@@ -16,7 +16,8 @@ use crate::output::text::units::{count, of};
 
 use super::super::watch::ending_signals;
 use super::crashes::{self, CrashDocument};
-use super::steps::{BlockDocument, Step, block_of, family, intern, looks_alike, step};
+use super::identity;
+use super::steps::{self, BlockDocument, Step, block_of, family, intern, looks_alike, step};
 use super::words;
 
 /// What a leak takes.
@@ -35,6 +36,10 @@ pub struct LeakDocument {
 pub struct ErrorDocument {
     /// One of the names of [`words::name`].
     pub kind: &'static str,
+    /// What stays the same from run to run: a hash of the kind, the access and the program's own frames.
+    pub identity: String,
+    /// Numbers of the Common Weakness Enumeration.
+    pub cwe: &'static [u16],
     /// Process.
     pub pid: u32,
     /// The first address, in hexadecimal.
@@ -175,6 +180,11 @@ pub struct Errors {
 }
 
 impl ErrorDocument {
+    /// The error, the free and the allocation, as far as there are any.
+    pub fn steps(&self) -> Vec<&Step> {
+        steps::all(&self.error, self.block.as_ref())
+    }
+
     /// The same stack in another process, or another function of malloc's family.
     fn add_leak(&mut self, count: u64, more: LeakDocument) {
         self.count += count;
@@ -281,6 +291,8 @@ impl Errors {
         self.places.insert(key, Some(self.all.len()));
         self.all.push(ErrorDocument {
             kind: words::LEAK,
+            identity: identity::of(words::LEAK, None, &[&step]),
+            cwe: identity::weaknesses(words::LEAK, None),
             pid: leak.pid,
             address: format!("{:#x}", leak.block.address),
             access: None,
@@ -325,8 +337,10 @@ impl Errors {
         name(watch.profile_mut());
         let profile = watch.profile();
         let at_ns = finding.deed.at_ns;
-        let document = ErrorDocument {
+        let mut document = ErrorDocument {
             kind: words::name(finding.kind),
+            identity: String::new(),
+            cwe: &[],
             pid: finding.pid,
             address: format!("{:#x}", finding.address),
             access: finding.write.map(|write| if write { "write" } else { "read" }),
@@ -340,6 +354,8 @@ impl Errors {
             bytes: finding.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             advice: words::advice(finding.kind),
         };
+        document.identity = identity::of(document.kind, document.access, &document.steps());
+        document.cwe = identity::weaknesses(document.kind, document.access);
         let stacks = [Some(&document.error), document.block.as_ref().map(|block| &block.allocated)];
         let freed = document.block.as_ref().and_then(|block| block.freed.as_ref());
         if stacks.into_iter().chain([freed]).flatten().any(|step| self.known.errors.covers(&step.stack)) {

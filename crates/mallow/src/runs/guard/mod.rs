@@ -2,6 +2,7 @@
 
 mod crashes;
 pub mod errors;
+mod identity;
 mod outputs;
 mod steps;
 pub mod text;

@@ -1,5 +1,6 @@
 //! What `mallow guard` writes for other programs: JUnit XML, SARIF, GitHub annotations.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use mallow_report::analysis::Frame;
@@ -7,14 +8,18 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::Value;
 
 use super::errors::Report;
-use super::steps::{BlockDocument, Step};
-use super::{text, words};
-use crate::output::sarif::{self, Finding};
+use super::steps::Step;
+use super::{identity, text, words};
+use crate::output::sarif::{self, Finding, Related};
 use crate::output::text::{Look, Page, clean};
 
 /// An error or a crash, as these formats have it.
 struct Entry<'a> {
     kind: &'static str,
+    /// The same in each run.
+    name: String,
+    /// The same; empty: the name says it all.
+    identity: String,
     title: String,
     /// As on the screen, with whole stacks.
     text: String,
@@ -24,28 +29,31 @@ struct Entry<'a> {
 
 fn entries<'a>(report: &'a Report<'_>) -> Vec<Entry<'a>> {
     let look = Look::default();
-    let steps = |error: &'a Step, block: Option<&'a BlockDocument>| {
-        let freed = block.and_then(|block| block.freed.as_ref());
-        [Some(error), freed, block.map(|block| &block.allocated)].into_iter().flatten().collect()
-    };
     let errors = report.errors.iter().map(|error| Entry {
         kind: error.kind,
         title: format!("{}: {}", error.kind.replace('-', " "), error.place),
         text: printed(|page| text::one(error, &look, true, page)),
-        steps: steps(&error.error, error.block.as_ref()),
+        name: identity::name(error.kind, &error.steps()),
+        identity: error.identity.clone(),
+        steps: error.steps(),
     });
     let crashes = report.crashes.iter().map(|crash| Entry {
         kind: words::CRASH,
         title: format!("{} ({}): {}", words::CRASH, crash.signal, crash.place),
         text: printed(|page| text::crash(crash, &look, true, page)),
-        steps: steps(&crash.error, crash.block.as_ref()),
+        name: identity::name(&format!("{} ({})", words::CRASH, crash.signal), &crash.steps()),
+        identity: crash.identity.clone(),
+        steps: crash.steps(),
     });
     let unseen = report.crash_unseen().map(|signal| {
         let title = format!("{} ({signal}): {}", words::CRASH, words::UNSEEN);
-        Entry { kind: words::CRASH, text: title.clone(), title, steps: Vec::new() }
+        let name = format!("{} ({signal})", words::CRASH);
+        Entry { kind: words::CRASH, name, identity: String::new(), text: title.clone(), title, steps: Vec::new() }
     });
     let too_little = report.too_little.as_ref().map(|why| Entry {
         kind: words::TOO_LITTLE,
+        name: words::TOO_LITTLE.to_owned(),
+        identity: String::new(),
         title: why.clone(),
         text: why.clone(),
         steps: Vec::new(),
@@ -61,18 +69,35 @@ fn printed(print: impl FnOnce(&mut Page)) -> String {
 
 /// The innermost line of the error's stack, or of the block's, that is a source below `root`.
 fn line(entry: &Entry<'_>, root: &Path) -> Option<(String, u32)> {
+    entry.steps.iter().find_map(|step| source(step, root))
+}
+
+/// The innermost line of a stack that is a source below `root`.
+fn source(step: &Step, root: &Path) -> Option<(String, u32)> {
     let inside = |frame: &Frame| {
         let (file, line) = (frame.file.as_deref()?, frame.line?);
         let below = Path::new(file).strip_prefix(root).unwrap_or(Path::new(file));
         (below.is_relative() && root.join(below).is_file()).then(|| (below.to_string_lossy().into_owned(), line))
     };
-    entry.steps.iter().find_map(|step| step.stack.frames.iter().find_map(inside))
+    step.stack.frames.iter().find_map(inside)
+}
+
+/// Where the block was freed, and where it was allocated, in sources below `root`.
+fn related(entry: &Entry<'_>, root: &Path) -> Vec<Related> {
+    let others = entry.steps.iter().skip(1).rev();
+    let named = others.zip(["the block was allocated here", "the block was freed here"]);
+    let places = named.filter_map(|(step, message)| {
+        let (file, line) = source(step, root)?;
+        Some(Related { message: message.to_owned(), file, line })
+    });
+    places.collect()
 }
 
 /// A report that CI servers read: a failed test for each error or crash, or one that passed.
 pub fn junit(report: &Report<'_>, command: &str) -> Result<String, String> {
     let mut suite = TestSuite::new("mallow guard");
     let entries = entries(report);
+    let mut seen: HashMap<String, u32> = HashMap::new();
     if entries.is_empty() {
         suite.add_test_case(TestCase::new(clean(command).into_owned(), TestCaseStatus::success()));
     }
@@ -81,7 +106,12 @@ pub fn junit(report: &Report<'_>, command: &str) -> Result<String, String> {
         status.set_message(clean(&entry.title).into_owned());
         status.set_type(entry.kind);
         status.set_description(entry.text);
-        let mut test = TestCase::new(clean(&entry.title).into_owned(), status);
+        let name = if entry.identity.is_empty() { entry.name } else { format!("{} [{}]", entry.name, entry.identity) };
+        // Errors that differ in lines alone, as two allocations in one function, get a number.
+        let nth = seen.entry(name.clone()).or_insert(0_u32);
+        *nth += 1;
+        let name = if *nth > 1 { format!("{name} #{nth}") } else { name };
+        let mut test = TestCase::new(clean(&name).into_owned(), status);
         test.set_classname("mallow");
         suite.add_test_case(test);
     }
@@ -96,10 +126,14 @@ pub fn sarif(report: &Report<'_>, command: &str, root: &Path) -> Value {
         .into_iter()
         .map(|entry| {
             let (file, line) = line(&entry, root).unwrap_or_else(|| (command.to_owned(), 1));
-            Finding { rule: entry.kind, level: "error", message: entry.text, file, line, column: 0 }
+            let related = related(&entry, root);
+            let (rule, fingerprint) = (entry.kind, entry.identity);
+            Finding { rule, level: "error", message: entry.text, file, line, column: 0, fingerprint, related }
         })
         .collect();
-    sarif::document(&sarif::rules(&findings, |rule| words::describe(rule).to_owned()), &findings)
+    let mut document = sarif::document(&sarif::rules(&findings, |rule| words::describe(rule).to_owned()), &findings);
+    sarif::add_weaknesses(&mut document, identity::weaknesses_of_kind);
+    document
 }
 
 /// Workflow commands: GitHub shows them at their lines.

@@ -73,3 +73,9 @@ pub fn block_of(block: &Block, at_ns: u64, profile: &Profile, (allocated, freed)
 pub fn family(number: u8) -> &'static str {
     FAMILIES.get(usize::from(number)).copied().unwrap_or_default()
 }
+
+/// What happened, the error first, then the free and the allocation of the block.
+pub fn all<'a>(error: &'a Step, block: Option<&'a BlockDocument>) -> Vec<&'a Step> {
+    let freed = block.and_then(|block| block.freed.as_ref());
+    [Some(error), freed, block.map(|block| &block.allocated)].into_iter().flatten().collect()
+}
