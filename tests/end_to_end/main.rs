@@ -22,6 +22,7 @@ mod custom_allocators;
 mod debuginfod;
 mod diff;
 mod diff_answer;
+mod diff_evidence;
 mod diff_pairing;
 mod diff_regressions;
 mod docs;

@@ -1,4 +1,4 @@
-//! What commands read: recordings and profiles of other tools, filters, names, reasons of Go's compiler.
+//! What commands read: recordings and profiles of other tools, filters, names, functions of programs, reasons of Go's compiler.
 
 pub mod coverage;
 mod embedded;
@@ -10,5 +10,6 @@ pub mod line_reasons;
 pub mod name_files;
 pub mod names;
 pub mod processes;
+pub mod program_functions;
 pub mod recording;
 mod remote;

@@ -46,6 +46,8 @@ pub struct Recording {
     events: Option<Arc<Mutex<Events>>>,
     /// What it carries so that it can be read on another machine.
     embedded: Arc<Embedded>,
+    /// Where its names are from.
+    options: Options,
     /// Patterns that changed nothing, each a sentence.
     unmatched: Vec<String>,
     /// The user knows which programs were not recorded.
@@ -108,12 +110,12 @@ impl Recording {
         let names = profile.names.take();
         let embedded = Arc::new(Embedded::of(names.is_some()));
         let names = names.unwrap_or_else(|| {
-            let names = Symbolizer::new(options).symbolize_all(&mut profile);
+            let names = Symbolizer::new(options.clone()).symbolize_all(&mut profile);
             symbolize_jit_all(&mut profile);
             names
         });
         name_emergency_pool(&mut profile);
-        Self { embedded, ..Self::named(profile, names) }
+        Self { embedded, options, ..Self::named(profile, names) }
     }
 
     /// A profile whose names were looked up.
@@ -126,6 +128,7 @@ impl Recording {
             path: PathBuf::new(),
             events: None,
             embedded,
+            options: Options::default(),
             unmatched: Vec::new(),
             gaps_reported: false,
         }
@@ -319,6 +322,7 @@ impl Recording {
             path: self.path.clone(),
             events: self.events.clone(),
             embedded: Arc::clone(&self.embedded),
+            options: self.options.clone(),
             unmatched: Vec::new(),
             gaps_reported: self.gaps_reported,
         }
@@ -435,6 +439,11 @@ impl Recording {
     /// True for a recording that carries its names.
     pub fn is_packed(&self) -> bool {
         self.embedded.names
+    }
+
+    /// Where its names are from.
+    pub fn name_options(&self) -> &Options {
+        &self.options
     }
 
     /// Has the profile carry its names from now on, with what would bring those that are missing: who reads it elsewhere

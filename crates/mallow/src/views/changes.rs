@@ -14,6 +14,7 @@ use super::diff_numbers::{Names, Reconciled, reconciled};
 use crate::flags::{BaseFlags, By, SourceFlags};
 use crate::input::coverage;
 use crate::input::filters::Filters;
+use crate::input::program_functions::each_function;
 use crate::input::recording::Recording;
 use crate::output::progress::Bar;
 use crate::output::stdio;
@@ -86,7 +87,15 @@ impl Pair {
         let by = measure(&before, &after, by)?;
         let bar = Bar::of("comparing stacks");
         let rules = Rules::without(rules_off);
-        let both = Both::with_progress(&before.profile, &after.profile, by, rules, &|part| bar.show_part(part));
+        let sides = [&*before, &*after];
+        let both = Both::with_progress(
+            &before.profile,
+            &after.profile,
+            by,
+            rules,
+            &|side, modules, each| each_function(sides, side, modules, each),
+            &|part| bar.show_part(part),
+        );
         drop(bar);
         let files = [&before, &after].map(|recording| recording.path().display().to_string());
         let totals = both.totals(by);

@@ -14,6 +14,7 @@ use super::diff_text::{self, Detail};
 use crate::flags::{By, DiffFlags};
 use crate::input::coverage;
 use crate::input::filters::Filters;
+use crate::input::program_functions::each_function;
 use crate::input::recording::Recording;
 use crate::output::exit::UsageError;
 use crate::output::progress::Bar;
@@ -119,7 +120,14 @@ fn options(flags: &DiffFlags, by: Measure, limit: usize, places: usize) -> DiffO
 
 fn compared(before: &Recording, after: &Recording, options: DiffOptions) -> Diff {
     let bar = Bar::of("comparing stacks");
-    diff_with_progress(&before.profile, &after.profile, options, &|part| bar.show_part(part))
+    let sides = [before, after];
+    diff_with_progress(
+        &before.profile,
+        &after.profile,
+        options,
+        &|side, modules, each| each_function(sides, side, modules, each),
+        &|part| bar.show_part(part),
+    )
 }
 
 fn json_of<'a>(

@@ -50,12 +50,27 @@ fn short_name(place: &DiffPlace, look: &Look) -> String {
     }
 }
 
+/// `1,000`, `1,000 in parse`, `1,500 (1,000 in parse)`: what other functions requested has their names.
+fn before(place: &DiffPlace, by: Measure, numbers: &Numbers) -> String {
+    let all = numbers.amount_by(by, place.before);
+    let part = place.formerly.iter().fold(0u64, |sum, former| sum.saturating_add(former.before));
+    let functions = match &place.formerly[..] {
+        [] => return all,
+        [only] => function(&only.function, &numbers.look),
+        several => of(several.len() as u64, "other function"),
+    };
+    match part >= place.before {
+        true => format!("{all} in {functions}"),
+        false => format!("{all} ({} in {functions})", numbers.amount_by(by, part)),
+    }
+}
+
 fn state(place: &DiffPlace, by: Measure, numbers: &Numbers) -> String {
     match place.state {
         State::New => "new".to_owned(),
         State::Gone => "gone".to_owned(),
         State::More | State::Fewer => {
-            format!("{} → {}", numbers.amount_by(by, place.before), numbers.amount_by(by, place.after))
+            format!("{} → {}", before(place, by, numbers), numbers.amount_by(by, place.after))
         }
     }
 }
@@ -93,6 +108,22 @@ fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
     }
 }
 
+/// ` if load is called read now`, where nobody knows whether functions have other names or are other ones.
+fn if_renamed(diff: &Diff, look: &Look) -> String {
+    let guess = |one: &&DiffRename| one.own && matches!(one.why, Why::Renamed { certain: false, .. });
+    let guessed: Vec<&DiffRename> = diff.renamed.iter().filter(guess).collect();
+    match &guessed[..] {
+        [] => String::new(),
+        [only] => match &only.why {
+            Why::Renamed { from, to, .. } => {
+                format!(" if {} is called {} now", function(from, look), function(to, look))
+            }
+            _ => String::new(),
+        },
+        several => format!(" if {} have other names now", of(several.len() as u64, "function")),
+    }
+}
+
 /// What changed, in one sentence.
 pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
     let verdict = &diff.verdict;
@@ -102,7 +133,10 @@ pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
     let all_equal = || diff.totals.iter().all(|total| total.moved == 0 && total.change == 0);
     let Some(first) = verdict.places.first() else {
         return match verdict.change {
-            0 if all_equal() => format!("No change: {there} {} in both, and no other total changed", noun(by)),
+            0 if all_equal() => {
+                let renamed = if_renamed(diff, look);
+                format!("No change{renamed}: {there} {} in both, and no other total changed", noun(by))
+            }
             0 => format!("No change in {}: {there} in both", measured(by)),
             _ => format!("{}, at no place that is known", headline(verdict, numbers)),
         };
@@ -111,7 +145,12 @@ pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
         0 => format!("No net change in {} ({there})", measured(by)),
         _ => headline(verdict, numbers),
     };
-    let with_change = |place: &DiffPlace| format!("{} {}", name(place, look), numbers.change_by(by, place.change));
+    let with_change = |place: &DiffPlace| match place.formerly.is_empty() {
+        true => format!("{} {}", name(place, look), numbers.change_by(by, place.change)),
+        false => {
+            format!("{} {}, {}", name(place, look), numbers.change_by(by, place.change), state(place, by, numbers))
+        }
+    };
     let of_all = if verdict.one_way { "the change" } else { "what went up and down" };
     let part =
         if verdict.share >= 1.0 { "all".to_owned() } else { format!("{:.0} %", (verdict.share * 100.0).floor()) };
@@ -256,21 +295,31 @@ pub fn renamed(diff: &Diff, all: bool, look: &Look, page: &mut Page) {
             format!("{} moved from {from} to {to}", name(function))
         }
         Why::Moved { from, to, .. } => format!("{} moved from {from} to {to}", of(one.functions, "function")),
-        Why::Renamed { from, to } => format!("{} is called {} now", name(from), name(to)),
+        Why::Renamed { from, to, .. } => format!("{} is called {} now", name(from), name(to)),
         Why::Gone { function } => format!("{} is no longer on the call path", name(function)),
         Why::New { function } => format!("{} has come in between", name(function)),
         Why::Split | Why::Merged | Why::SameNumbers => String::new(),
     };
     let names = |one: &&DiffRename| all || one.own && matches!(one.why, Why::Moved { .. } | Why::Renamed { .. });
-    let said: Vec<_> = diff.renamed.iter().filter(names).map(say).collect();
-    if said.is_empty() {
-        return;
-    }
+    let is_guess = |one: &&DiffRename| matches!(one.why, Why::Renamed { certain: false, .. });
+    let (guessed, known): (Vec<_>, Vec<_>) = diff.renamed.iter().filter(names).partition(is_guess);
     let limit = if all { usize::MAX } else { RENAMES };
-    let mut text = said.iter().take(limit).cloned().collect::<Vec<_>>().join("; ");
-    if said.len() > limit {
-        text += &format!("; and {} more, --all shows them", said.len() - limit);
+    let list = |renames: &[&DiffRename]| {
+        let said: Vec<_> = renames.iter().take(limit).map(|one| say(one)).collect();
+        let more = match renames.len().checked_sub(limit) {
+            None | Some(0) => String::new(),
+            Some(more) => format!("; and {more} more, --all shows them"),
+        };
+        said.join("; ") + &more
+    };
+    if !(known.is_empty() && guessed.is_empty()) {
+        page.gap();
     }
-    page.gap();
-    page.paragraph(0, &format!("Renamed: {text}"));
+    if !known.is_empty() {
+        page.paragraph(0, &format!("Renamed: {}", list(&known)));
+    }
+    if !guessed.is_empty() {
+        let unknown = "the functions of both programs are not known here, so these may be two functions";
+        page.paragraph(0, &format!("Perhaps renamed: {} ({unknown})", list(&guessed)));
+    }
 }

@@ -176,7 +176,8 @@ fn reconciled_stacks(diff: &Diff, numbers: &Numbers) -> String {
 fn reason(why: &Why, look: &Look) -> String {
     let name = |text: &str| function(text, look);
     match why {
-        Why::Renamed { from, to } => format!("{} is called {} now", name(from), name(to)),
+        Why::Renamed { from, to, certain: true } => format!("{} is called {} now", name(from), name(to)),
+        Why::Renamed { from, to, .. } => format!("{} is called {} now, perhaps", name(from), name(to)),
         Why::Moved { function, from, to } => format!("{} has moved from {from} to {to}", name(function)),
         Why::Gone { function } => format!("{} is no longer on the call path: inlined, perhaps", name(function)),
         Why::New { function } => format!("{} has come in between: no longer inlined, perhaps", name(function)),

@@ -1,5 +1,6 @@
 //! Numbers of one profile, or of two that are compared: views of rows are made of either.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use mallow_profile::{Counts, Precisions, Profile, StackId};
@@ -181,6 +182,8 @@ pub struct Both {
     pub(crate) profile: Profile,
     pub(crate) totals: Change,
     pub(crate) sites: Vec<(StackId, Change)>,
+    /// Of stacks of the second profile, what other functions requested of their numbers before, by name.
+    pub(crate) formerly: FxHashMap<StackId, BTreeMap<String, Counts>>,
     pub(crate) first_old: u32,
     /// How precise both profiles' numbers are, and the numbers of each stack, where they are estimates.
     pub(crate) precisions: Option<Box<ChangedPrecisions>>,

@@ -16,7 +16,7 @@ const CELLS: usize = 1 << 16;
 
 /// Of a function that one stack lacks: what part of its weight that costs.
 const LACKING: f32 = 1.0;
-/// The same where nothing of that side has it: it was put into its caller, or no longer is.
+/// The same where the other side has it nowhere: it was put into its caller, or no longer is.
 const INLINED: f32 = 0.6;
 /// Of two functions that are each on one side alone: they may be one with two names, which need not resemble each
 /// other.
@@ -72,7 +72,7 @@ pub(super) struct Costs<'a> {
 struct Scratch {
     was: Columns,
     is: Columns,
-    /// Of the functions that are on one side alone, as [`Renames`] has them.
+    /// Of the functions that one program alone has, as [`Renames`] has them.
     numbers: [Vec<u32>; 2],
     renames: RenameCosts,
     diagonals: Diagonals,
@@ -105,7 +105,7 @@ impl<'a> Costs<'a> {
         let weight = self.weights.weight(token);
         match () {
             () if self.learnt.gone[side].contains_key(&token) => weight * KNOWN,
-            () if self.inlining && self.weights.one_sided(token) => weight * INLINED,
+            () if self.inlining && self.weights.exclusive(token) => weight * INLINED,
             () => weight * LACKING,
         }
     }
@@ -116,8 +116,8 @@ impl<'a> Costs<'a> {
             return Some(0.0);
         }
         let weight = self.weights.weight(before) + self.weights.weight(after);
-        // Most functions are on both sides: those need no search.
-        if !(self.weights.one_sided(before) && self.weights.one_sided(after)) {
+        // Most functions are in both programs: those need no search.
+        if !(self.weights.exclusive(before) && self.weights.exclusive(after)) {
             return self.weights.overloaded(before, after).then_some(weight * OVERLOADED);
         }
         let mut known = self.known.borrow_mut();
@@ -193,12 +193,12 @@ impl<'a> Costs<'a> {
         scratch.is.set(y.iter().rev().filter_map(facts(AFTER)));
         let mut known = self.known.borrow_mut();
         let functions =
-            |i: usize, j: usize| (x[scratch.was.one_sided_at[i]], y[y.len() - 1 - scratch.is.one_sided_at[j]]);
+            |i: usize, j: usize| (x[scratch.was.exclusive_at[i]], y[y.len() - 1 - scratch.is.exclusive_at[j]]);
         let [from, to] = &mut scratch.numbers;
         from.clear();
-        from.extend(scratch.was.one_sided_at.iter().map(|&at| known.number(x[at])));
+        from.extend(scratch.was.exclusive_at.iter().map(|&at| known.number(x[at])));
         to.clear();
-        to.extend(scratch.is.one_sided_at.iter().map(|&at| known.number(y[y.len() - 1 - at])));
+        to.extend(scratch.is.exclusive_at.iter().map(|&at| known.number(y[y.len() - 1 - at])));
         scratch.renames.set(&scratch.was, &scratch.is, |i, j| {
             let pair = (from[i], to[j]);
             known.get(pair.0, pair.1).unwrap_or_else(|| self.compare_names(&mut known, functions(i, j), pair))
@@ -253,7 +253,7 @@ impl<'a> Costs<'a> {
             overloaded: self.weights.has_overloads(token),
             weight: self.weights.weight(token),
             lacking: self.lacking_of(token, side),
-            one_sided: self.weights.one_sided(token),
+            exclusive: self.weights.exclusive(token),
         }
     }
 }

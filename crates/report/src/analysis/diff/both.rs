@@ -4,11 +4,14 @@
 //! Which stacks are one, [`super::diff()`] says: what it pairs has its numbers in one place here too. The functions of a stack
 //! that is gone are those of the second profile where it has them, under its names.
 
+use std::collections::BTreeMap;
+
 use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::likeness::{Comparison, numbers};
-use super::normalise::Rules;
+use super::normalise::{Rules, function};
+use super::programs::{EachFunction, no_files};
 use super::stacks::{AFTER, BEFORE, Group, Joint, NodeId, Token};
 use super::{Compared, compared};
 use crate::analysis::changes::{Both, Change, ChangedPrecisions};
@@ -16,6 +19,7 @@ use crate::analysis::functions::Step;
 use crate::analysis::intervals::PrecisionTable;
 use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
+use crate::names;
 
 /// Stacks that differ by their lines alone: so many of each side are compared with one another. Of more, equal ones are one.
 const LINES: usize = 200;
@@ -25,12 +29,20 @@ type Members = Vec<(StackId, Counts)>;
 impl Both {
     /// What two profiles have, put together. Costs what the comparison costs.
     pub fn new(before: &Profile, after: &Profile, by: Measure, rules: Rules) -> Self {
-        Self::with_progress(before, after, by, rules, &|_| {})
+        Self::with_progress(before, after, by, rules, &no_files, &|_| {})
     }
 
-    /// The same. `progress` is called now and then with how much of the comparison is done, from 0 to 1.
-    pub fn with_progress(before: &Profile, after: &Profile, by: Measure, rules: Rules, progress: &dyn Fn(f64)) -> Self {
-        Self::of(&compared(before, after, by, rules, progress), before, after, by)
+    /// The same, with the functions of the programs. `progress` is called now and then with how much of the comparison is done, from 0
+    /// to 1.
+    pub fn with_progress(
+        before: &Profile,
+        after: &Profile,
+        by: Measure,
+        rules: Rules,
+        each_function: &EachFunction<'_>,
+        progress: &dyn Fn(f64),
+    ) -> Self {
+        Self::of(&compared(before, after, by, rules, each_function, progress), before, after, by)
     }
 
     /// Of stacks that were compared.
@@ -50,6 +62,7 @@ impl Both {
         let [befores, afters] = members;
         let mut precisions = PrecisionTable::of_two([before, after]).map(Precise::new);
         let mut sums: FxHashMap<StackId, [Counts; 2]> = FxHashMap::default();
+        let mut formerly: FxHashMap<StackId, BTreeMap<String, Counts>> = FxHashMap::default();
         let mut old = Old::new(joint, before, after, renamed);
         // What goes to a group of the second profile, and whether it is the same stack.
         let mut incoming: Vec<Vec<(StackId, Counts, bool)>> = vec![Vec::new(); groups.len()];
@@ -90,6 +103,9 @@ impl Both {
                 };
                 sums.entry(at).or_default()[BEFORE] += counts;
                 precisions.iter_mut().for_each(|all| all.add(BEFORE, stack, at));
+                if let Some(function) = joint.former_function(stack, at).filter(|_| !same) {
+                    *formerly.entry(at).or_default().entry(function).or_default() += counts;
+                }
             }
         }
         let (profile, first_old) = old.into_profile();
@@ -99,7 +115,7 @@ impl Both {
         let moved = sites.iter().fold(0u64, |sum, (_, change)| sum.saturating_add(change.moved));
         let totals = Change { before: before.totals, after: after.totals, moved };
         let precisions = precisions.map(|all| Box::new(all.into_changed()));
-        Self { profile, totals, sites, first_old, precisions }
+        Self { profile, totals, sites, formerly, first_old, precisions }
     }
 }
 
@@ -176,6 +192,18 @@ fn divided(mut whole: Counts, sizes: &[Counts]) -> Vec<Counts> {
 }
 
 impl Joint<'_> {
+    /// The function that requested the memory of a stack of BEFORE, where it is another one than that of the stack of AFTER.
+    fn former_function(&self, before: StackId, after: StackId) -> Option<String> {
+        let requesting = |side: usize, stack: StackId| {
+            let functions = self.functions_of(side);
+            functions.named(stack).map(|named| functions.name(named.step.function))
+        };
+        let (was, is) = (requesting(BEFORE, before)?, requesting(AFTER, after)?);
+        // Copies of a function, overloads and instances of a template have one name.
+        let stays = |name: &str| function(name, Rules::ALL).map(|name| names::short(&name));
+        (stays(&was) != stays(&is)).then_some(was)
+    }
+
     /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in the
     /// order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best.
     fn in_order_of_lines(

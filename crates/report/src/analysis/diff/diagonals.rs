@@ -16,8 +16,8 @@ pub(super) struct Facts {
     pub weight: f32,
     /// What it costs that the other stack lacks it.
     pub lacking: f32,
-    /// On stacks of one side alone.
-    pub one_sided: bool,
+    /// Only the program of its side has it, as far as it is known: it may have another name on the other side.
+    pub exclusive: bool,
 }
 
 /// The functions of a stack, fact by fact.
@@ -27,8 +27,8 @@ pub(super) struct Columns {
     shorts: Vec<u32>,
     weights: Vec<f32>,
     lacking: Vec<f32>,
-    /// Where those are that are on stacks of one side alone.
-    pub one_sided_at: Vec<usize>,
+    /// Where those are that may have another name on the other side.
+    pub exclusive_at: Vec<usize>,
     /// One of them has overloads.
     overloaded: bool,
 }
@@ -40,11 +40,11 @@ impl Columns {
         self.shorts.clear();
         self.weights.clear();
         self.lacking.clear();
-        self.one_sided_at.clear();
+        self.exclusive_at.clear();
         self.overloaded = false;
         for function in functions {
-            if function.one_sided {
-                self.one_sided_at.push(self.tokens.len());
+            if function.exclusive {
+                self.exclusive_at.push(self.tokens.len());
             }
             self.tokens.push(function.token.0);
             self.shorts.push(function.short);
@@ -85,26 +85,26 @@ pub(super) struct RenameCosts {
 
 impl RenameCosts {
     /// Of two stacks. `of` is called with each pair of functions that are each on one side alone, by their numbers in
-    /// `one_sided_at`. `is` is in reverse order.
+    /// `exclusive_at`. `is` is in reverse order.
     pub fn set(&mut self, was: &Columns, is: &Columns, mut of: impl FnMut(usize, usize) -> f32) {
         self.costs.clear();
         self.ends.clear();
-        if was.one_sided_at.is_empty() || is.one_sided_at.is_empty() {
+        if was.exclusive_at.is_empty() || is.exclusive_at.is_empty() {
             return;
         }
         let columns = is.tokens.len();
         // Sorted by counting: first how many each diagonal has, then where they begin, at last where they end.
         self.ends.resize(was.tokens.len() + columns, 0);
-        for row in &was.one_sided_at {
-            is.one_sided_at.iter().for_each(|at| self.ends[row + columns - 1 - at] += 1);
+        for row in &was.exclusive_at {
+            is.exclusive_at.iter().for_each(|at| self.ends[row + columns - 1 - at] += 1);
         }
         let mut sum = 0;
         for end in &mut self.ends {
             (*end, sum) = (sum, sum + *end);
         }
         self.costs.resize(sum as usize, (0, 0.0));
-        for (i, row) in was.one_sided_at.iter().enumerate() {
-            for (j, at) in is.one_sided_at.iter().enumerate() {
+        for (i, row) in was.exclusive_at.iter().enumerate() {
+            for (j, at) in is.exclusive_at.iter().enumerate() {
                 let end = &mut self.ends[row + columns - 1 - at];
                 self.costs[*end as usize] = (*row as u32 + 1, of(i, j));
                 *end += 1;

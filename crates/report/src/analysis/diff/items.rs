@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::names;
 
+use super::programs::Programs;
 use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 
 /// Functions further out than this are not looked at. Bounds the cost of deep stacks.
@@ -32,6 +33,7 @@ pub(super) struct Item {
 pub(super) struct Weights {
     weights: Vec<f32>,
     on: Vec<[bool; 2]>,
+    programs: Programs,
     /// Functions with equal numbers are called the same but for arguments and templates.
     shorts: Vec<u32>,
     /// By these numbers: how many functions have them.
@@ -40,7 +42,7 @@ pub(super) struct Weights {
 
 impl Weights {
     /// A function weighs more the fewer stacks it is on. Costs a step for each function of each stack.
-    pub fn of(joint: &Joint, groups: &[Group]) -> Self {
+    pub fn of(joint: &Joint, groups: &[Group], programs: Programs) -> Self {
         let all = joint.functions();
         let mut stacks = vec![0u32; all];
         let mut last = vec![usize::MAX; all];
@@ -69,7 +71,7 @@ impl Weights {
         let shorts: Vec<u32> = shorts.collect();
         let mut overloads = vec![0u32; known.len()];
         shorts.iter().for_each(|&short| overloads[short as usize] += 1);
-        Self { weights: stacks.iter().enumerate().map(weight).collect(), on, shorts, overloads }
+        Self { weights: stacks.iter().enumerate().map(weight).collect(), on, programs, shorts, overloads }
     }
 
     /// Of a function.
@@ -92,9 +94,24 @@ impl Weights {
         self.overloads.get(self.short(token) as usize).is_some_and(|&functions| functions > 1)
     }
 
-    /// On which sides' stacks each function is.
-    pub fn sides(&self) -> impl Iterator<Item = [bool; 2]> + '_ {
-        self.on.iter().copied()
+    /// The side that each function is on, of those that the program of the other side does not have, as far as it is known.
+    pub fn exclusive_sides(&self) -> impl Iterator<Item = Option<usize>> + '_ {
+        let side = |(index, on): (usize, &[bool; 2])| {
+            let (side, other) = if on[BEFORE] { (BEFORE, AFTER) } else { (AFTER, BEFORE) };
+            (on[side] && !on[other] && !self.programs.has(other, Token(index as u32))).then_some(side)
+        };
+        self.on.iter().enumerate().map(side)
+    }
+
+    /// Is the function on stacks of one side, and the program of the other side does not have it, as far as it is known?
+    pub fn exclusive(&self, token: Token) -> bool {
+        let other = if self.on.get(token.0 as usize).is_some_and(|on| on[BEFORE]) { AFTER } else { BEFORE };
+        self.one_sided(token) && !self.programs.has(other, token)
+    }
+
+    /// Whether all functions of both programs are known.
+    pub fn programs_are_known(&self) -> bool {
+        self.programs.are_known()
     }
 
     /// Is the function on stacks of one side alone?

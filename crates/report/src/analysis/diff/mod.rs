@@ -8,6 +8,7 @@ mod assign;
 mod both;
 mod candidates;
 mod diagonals;
+mod evidence;
 mod items;
 mod likeness;
 mod moved;
@@ -15,6 +16,7 @@ mod normalise;
 mod one_way;
 mod pairing;
 mod places;
+mod programs;
 mod renamed;
 mod renames;
 mod report;
@@ -37,9 +39,10 @@ use moved::Moved;
 pub use normalise::{Rule, Rules, function};
 use pairing::{Pairing, pair};
 use places::Places;
+pub use programs::{EachFunction, no_files};
 pub use report::{
-    Diff, DiffFrame, DiffList, DiffPlace, DiffRename, DiffRow, DiffSide, DiffStack, DiffTotal, Mark, State, Verdict,
-    Why,
+    Diff, DiffFrame, DiffList, DiffPlace, DiffRename, DiffRow, DiffSide, DiffStack, DiffTotal, FormerFunction, Mark,
+    State, Verdict, Why,
 };
 use rows::{Match, numbers, row, value};
 pub(crate) use stacks::{AFTER, BEFORE};
@@ -67,13 +70,19 @@ const EXPLAINING: usize = 3;
 
 /// Compares two profiles. Costs a step for each frame that stacks do not share.
 pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
-    diff_with_progress(before, after, options, &|_| {})
+    diff_with_progress(before, after, options, &no_files, &|_| {})
 }
 
-/// The same. `progress` is called now and then with how much is done, from 0 to 1.
-pub fn diff_with_progress(before: &Profile, after: &Profile, options: DiffOptions, progress: &dyn Fn(f64)) -> Diff {
+/// The same, with the functions of the programs. `progress` is called now and then with how much is done, from 0 to 1.
+pub fn diff_with_progress(
+    before: &Profile,
+    after: &Profile,
+    options: DiffOptions,
+    each_function: &EachFunction<'_>,
+    progress: &dyn Fn(f64),
+) -> Diff {
     let by = options.by;
-    let compared = compared(before, after, by, options.rules, progress);
+    let compared = compared(before, after, by, options.rules, each_function, progress);
     let (verdict, totals, places) = explained(&compared, before, after, options);
     let Compared { joint, groups, pairing, .. } = &compared;
     let moved = Moved::of(joint);
@@ -172,6 +181,7 @@ fn compared<'a>(
     after: &'a Profile,
     by: Measure,
     rules: Rules,
+    each_function: &EachFunction<'_>,
     progress: &dyn Fn(f64),
 ) -> Compared<'a> {
     let joint = Joint::new([before, after], rules);
@@ -186,7 +196,7 @@ fn compared<'a>(
         bytes: both_have(Quantity::AllocatedBytes),
         live: !both_have(Quantity::AllocatedBytes) && both_have(Quantity::LiveBytes),
     };
-    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, comparison, progress));
+    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, comparison, each_function, progress));
     Compared { joint, groups, pairing, comparison }
 }
 
@@ -199,7 +209,8 @@ pub(crate) struct Paired {
 
 /// All stacks of two profiles, those that are one together.
 pub(crate) fn paired(before: &Profile, after: &Profile) -> Vec<Paired> {
-    let Compared { joint, groups, pairing, .. } = compared(before, after, Measure::Allocations, Rules::ALL, &|_| {});
+    let Compared { joint, groups, pairing, .. } =
+        compared(before, after, Measure::Allocations, Rules::ALL, &no_files, &|_| {});
     let mut members: [FxHashMap<NodeId, Vec<StackId>>; 2] = Default::default();
     for (side, profile) in [before, after].into_iter().enumerate() {
         for (stack, _) in by_stack(profile) {

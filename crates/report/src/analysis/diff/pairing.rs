@@ -17,9 +17,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::align::{Costs, Op};
 use super::assign::{Edge, assign};
 use super::candidates::{Effort, Entry, Index, MOST};
+use super::evidence::{Requests, fit, requests, supports_names};
 use super::items::{Item, Learnt, Weights, items};
 use super::likeness::{Comparison, NUMBERS, numbers};
 use super::normalise::{Rule, Rules};
+use super::programs::{EachFunction, Programs};
 use super::report::Why;
 use super::rows::Match;
 use super::split;
@@ -72,6 +74,8 @@ impl Pairing {
 struct SideItems {
     items: Vec<Item>,
     translated: Vec<Vec<Token>>,
+    /// Of each translated stack, the innermost function of the program's own.
+    requesting: Vec<Option<Token>>,
 }
 
 impl SideItems {
@@ -80,7 +84,21 @@ impl SideItems {
         let mut items = items(joint, groups, weights, side);
         items.sort_by_key(|item| (Reverse((item.counts.allocations, item.counts.allocated_bytes)), item.group));
         items.truncate(MOST);
-        Self { translated: items.iter().map(|item| item.tokens.clone()).collect(), items }
+        let (translated, requesting) = Default::default();
+        let mut of_side = Self { items, translated, requesting };
+        of_side.translate(joint, &Learnt::default(), side);
+        of_side
+    }
+
+    /// As the other side would call them, with what was learnt.
+    fn translate(&mut self, joint: &Joint, learnt: &Learnt, side: usize) {
+        self.translated = self.items.iter().map(|item| learnt.translate(&item.tokens, side)).collect();
+        let own = |tokens: &Vec<Token>| tokens.iter().copied().find(|&token| joint.is_own(token));
+        self.requesting = self.translated.iter().map(own).collect();
+    }
+
+    fn at(&self, at: usize) -> (&[Token], Option<Token>) {
+        (&self.translated[at], self.requesting[at])
     }
 }
 
@@ -116,12 +134,13 @@ pub(super) fn pair(
     groups: &[Group],
     rules: Rules,
     comparison: Comparison,
+    each_function: &EachFunction<'_>,
     progress: &dyn Fn(f64),
 ) -> Pairing {
     /// What a round of learning is of the whole, at the most.
     const ROUND: f64 = 0.1;
     let learning = ROUND * ROUNDS as f64;
-    let weights = Weights::of(joint, groups);
+    let weights = Weights::of(joint, groups, Programs::of(joint, rules, each_function));
     let mut learnt = Learnt::default();
     let inlining = rules.has(Rule::Inlining);
     let mut sides = [BEFORE, AFTER].map(|side| SideItems::of(joint, groups, &weights, side));
@@ -131,8 +150,11 @@ pub(super) fn pair(
         let costs = Costs::new(joint, &weights, &learnt, inlining);
         let search = Search { sample: SAMPLE, learning: true, work: LEARNING };
         let (edges, _) = edges(&sides, &costs, comparison, search, &mut likenesses, &progress);
-        let chosen = chosen(&edges, &sides);
-        let more = learn(&sides, &chosen.iter().map(|&at| edges[at]).collect::<Vec<_>>(), &costs);
+        let mut pairs: Vec<Edge> = chosen(&edges, &sides).into_iter().map(|at| edges[at]).collect();
+        pairs.retain(|pair| {
+            supports_names([BEFORE, AFTER].map(|side| &sides[side].items[..]), pair, &costs, comparison)
+        });
+        let more = learn(&sides, &pairs, &costs);
         if more.renamed.keys().all(|token| learnt.renamed.contains_key(token))
             && [BEFORE, AFTER].iter().all(|&side| more.gone[side].keys().all(|t| learnt.gone[side].contains_key(t)))
         {
@@ -142,8 +164,7 @@ pub(super) fn pair(
         learnt.renamed.extend(more.renamed);
         for side in [BEFORE, AFTER] {
             learnt.gone[side].extend(more.gone[side].iter());
-            let of = &mut sides[side];
-            of.translated = of.items.iter().map(|item| learnt.translate(&item.tokens, side)).collect();
+            sides[side].translate(joint, &learnt, side);
         }
     }
     let matches = {
@@ -153,10 +174,11 @@ pub(super) fn pair(
         let (edges, rests) = edges(&sides, &costs, comparison, whole, &mut likenesses, &progress);
         let pairs: Vec<Edge> = chosen(&edges, &sides).into_iter().map(|at| edges[at]).collect();
         let confidence = confidences(&edges, &pairs, &sides);
-        let pairs: Vec<(Edge, f32)> =
-            pairs.into_iter().zip(confidence).filter(|(_, confidence)| *confidence >= LEAST).collect();
+        let items = [BEFORE, AFTER].map(|side| &sides[side].items[..]);
+        let mut pairs: Vec<(Edge, f32)> = pairs.into_iter().zip(confidence).collect();
+        pairs.retain(|(pair, confidence)| *confidence >= LEAST && supports_names(items, pair, &costs, comparison));
         let describe = |edge: &Edge| why(&sides, edge, &costs, comparison);
-        split::matches([&sides[BEFORE].items, &sides[AFTER].items], &pairs, &rests, &edges, comparison, describe)
+        split::matches(items, &pairs, &rests, &edges, comparison, describe)
     };
     Pairing { matches, learnt, weights, inlining }
 }
@@ -207,7 +229,7 @@ fn edges(
             done[AFTER][after] = !has_more(numbers[AFTER], numbers[BEFORE]);
             if !learning {
                 let alike = alike(&befores.items[before], &afters.items[after], costs);
-                edges.extend(edge(sides, before, after, alike, comparison));
+                edges.extend(edge(sides, before, after, alike, costs, comparison).map(|(edge, _)| edge));
             }
         }
     }
@@ -247,11 +269,13 @@ fn edges(
             if learning && known.is_none() {
                 likenesses.known.insert((before, after), alike);
             }
-            if let Some(edge) = edge(sides, before, after, alike, comparison) {
-                if rest {
-                    rests.push(edge)
-                } else {
-                    edges.push(edge)
+            if let Some((edge, fits)) = edge(sides, before, after, alike, costs, comparison) {
+                // Numbers of a part are not those of the whole.
+                let rest = rest || !fits;
+                match rest {
+                    true if learning => {}
+                    true => rests.push(edge),
+                    false => edges.push(edge),
                 }
                 // There is hardly a better one.
                 if !rest && edge.score > CERTAIN {
@@ -271,17 +295,24 @@ pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f3
     Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
 }
 
+/// The pair, and whether its numbers fit; None: the two are no pair.
 fn edge(
     sides: &[SideItems; 2],
     before: usize,
     after: usize,
     alike: Option<f32>,
+    costs: &Costs<'_>,
     comparison: Comparison,
-) -> Option<Edge> {
+) -> Option<(Edge, bool)> {
     let (was, is) = (&sides[BEFORE].items[before], &sides[AFTER].items[after]);
     let alike = alike.filter(|alike| *alike >= LEAST_ALIKE)?;
+    let fits = match requests([sides[BEFORE].at(before), sides[AFTER].at(after)], costs) {
+        Requests::Same => true,
+        Requests::Akin => fit(&was.counts, &is.counts, comparison),
+        Requests::Unlike => return None,
+    };
     let score = alike * (1.0 - NUMBERS) + NUMBERS * numbers(&was.counts, &is.counts, comparison);
-    Some(Edge { before, after, alike, score })
+    Some((Edge { before, after, alike, score }, fits))
 }
 
 fn chosen(edges: &[Edge], sides: &[SideItems; 2]) -> Vec<usize> {
@@ -374,7 +405,8 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Compa
         let of_op = match (op, before, after) {
             (Op::Renamed, Some(from), Some(to)) if costs.joint.are_one_code(*from, *to) => [None, None],
             (Op::Renamed, Some(from), Some(to)) if costs.joint.may_be_renamed(*from, *to) => {
-                [Some(Why::Renamed { from: text(from), to: text(to) }), None]
+                let certain = costs.weights.programs_are_known();
+                [Some(Why::Renamed { from: text(from), to: text(to), certain }), None]
             }
             (Op::Renamed, Some(from), Some(to)) => {
                 [Some(Why::Gone { function: text(from) }), Some(Why::New { function: text(to) })]
@@ -402,6 +434,7 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Compa
 mod tests {
     use mallow_profile::Profile;
 
+    use super::super::programs::no_files;
     use super::*;
     use crate::analysis::numbers::Measure;
     use crate::testing::{Builder, blocks};
@@ -431,7 +464,7 @@ mod tests {
         let profiles = [3, 4].map(mixed);
         let joint = Joint::new(profiles.each_ref(), Rules::ALL);
         let groups = joint.groups(Measure::Allocations);
-        let weights = Weights::of(&joint, &groups);
+        let weights = Weights::of(&joint, &groups, Programs::of(&joint, Rules::ALL, &no_files));
         let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
         let learnt = Learnt::default();
         let comparison = Comparison { allocations: true, bytes: true, live: false };
@@ -480,7 +513,7 @@ mod tests {
         let profiles = builds();
         let joint = Joint::new(profiles.each_ref(), Rules::ALL);
         let groups = joint.groups(Measure::Allocations);
-        let weights = Weights::of(&joint, &groups);
+        let weights = Weights::of(&joint, &groups, Programs::of(&joint, Rules::ALL, &no_files));
         let learnt = Learnt::default();
         let costs = Costs::new(&joint, &weights, &learnt, true);
         let [befores, afters] = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side).items);
@@ -505,7 +538,7 @@ mod tests {
         let profiles = builds();
         let joint = Joint::new(profiles.each_ref(), Rules::ALL);
         let groups = joint.groups(Measure::Allocations);
-        let weights = Weights::of(&joint, &groups);
+        let weights = Weights::of(&joint, &groups, Programs::of(&joint, Rules::ALL, &no_files));
         let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
         let comparison = Comparison { allocations: true, bytes: true, live: false };
         let mut likenesses = Likenesses::default();

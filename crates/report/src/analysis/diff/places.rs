@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use mallow_profile::{Counts, Precisions, Profile, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::one_way::{Changed, OneWay};
-use super::report::{DiffPlace, DiffTotal, State};
+use super::report::{DiffPlace, DiffTotal, FormerFunction, State};
 use crate::analysis::branches::Branches;
 use crate::analysis::callers::{Callers, caller};
 use crate::analysis::changes::{Amount, Both, Change, ChangedPrecisions, difference};
@@ -26,6 +27,7 @@ pub(super) struct Places<'a> {
     places: Vec<Sums>,
     changes: FxHashMap<StackId, Change>,
     precisions: Option<&'a ChangedPrecisions>,
+    formerly: &'a FxHashMap<StackId, BTreeMap<String, Counts>>,
 }
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
@@ -105,7 +107,7 @@ impl<'a> Places<'a> {
         let mut places: Vec<Sums> = places.into_values().collect();
         places.sort_by_key(|place| place.named.map(|named| named.key()));
         let changes = both.sites.iter().copied().collect();
-        Self { places: folded(places, &both.profile, before), changes, functions, precisions }
+        Self { places: folded(places, &both.profile, before), changes, functions, precisions, formerly: &both.formerly }
     }
 
     /// What changed by a measure: the largest places, at most `limit` of them.
@@ -227,11 +229,27 @@ impl<'a> Places<'a> {
             state: State::of(before, after),
             before,
             after,
+            formerly: self.formerly(place, by),
             change: difference(before, after),
             estimate: self.estimate(by, [before, after], place.precisions.as_ref().map(|two| two.each_ref())),
             sites: place.stacks.len() as u64,
             stack: self.functions.stack(stack),
         }
+    }
+}
+
+impl Places<'_> {
+    /// Other functions that requested what a place has in the first profile.
+    fn formerly(&self, place: &Sums, by: Measure) -> Vec<FormerFunction> {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (function, counts) in place.stacks.iter().filter_map(|stack| self.formerly.get(stack)).flatten() {
+            let sum = sums.entry(function).or_default();
+            *sum = sum.saturating_add(by.of(&(*counts).into()));
+        }
+        let former = |(function, before): (&str, u64)| FormerFunction { function: function.to_owned(), before };
+        let mut all: Vec<FormerFunction> = sums.into_iter().filter(|(_, sum)| *sum > 0).map(former).collect();
+        all.sort_by_key(|former| Reverse(former.before));
+        all
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved
                 functions.iter().for_each(|name| function.push_str(name));
             }
             let own = match &why {
-                Why::Renamed { from, to } => [from, to].into_iter().all(|name| is_own(name)),
+                Why::Renamed { from, to, .. } => [from, to].into_iter().all(|name| is_own(name)),
                 Why::Gone { function } | Why::New { function } => is_own(function),
                 _ => true,
             };
@@ -89,7 +89,7 @@ mod tests {
         let options = DiffOptions { by: Measure::Allocations, rules, min: 0, limit: 99, any_measure: false, places: 9 };
         let report = diff(&program("_IO_fputs!libc.so.6", "parse"), &program("_IO_fwrite!libc.so.6", "read"), options);
         let names: Vec<_> = report.renamed.iter().map(|one| (&one.why, one.own)).collect();
-        let renamed = Why::Renamed { from: "parse".to_owned(), to: "read".to_owned() };
+        let renamed = Why::Renamed { from: "parse".to_owned(), to: "read".to_owned(), certain: false };
         assert!(names.contains(&(&renamed, true)), "{names:?}");
         let others = names.iter().filter(|(why, _)| matches!(why, Why::Renamed { .. })).count();
         assert_eq!(others, 1, "{names:?}");

@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 /// Costs by pairs of functions, each on one side alone.
 #[derive(Debug, Default)]
 pub(super) struct Renames {
-    /// The number of each function among those of its side alone.
+    /// The number of each function among those that only the program of its side has.
     numbers: Vec<u32>,
     /// Functions that are on the second side alone.
     columns: usize,
@@ -28,13 +28,9 @@ impl Renames {
     pub fn new(weights: &Weights, learnt: &Learnt, known: f32) -> Self {
         let mut sums = [0u32; 2];
         let numbers: Vec<u32> = weights
-            .sides()
-            .map(|on| {
-                let side = match on {
-                    [true, false] => BEFORE,
-                    [false, true] => AFTER,
-                    _ => return NONE,
-                };
+            .exclusive_sides()
+            .map(|side| {
+                let Some(side) = side else { return NONE };
                 sums[side] += 1;
                 sums[side] - 1
             })

@@ -118,6 +118,9 @@ pub struct DiffPlace {
     pub before: u64,
     /// And in the second.
     pub after: u64,
+    /// Other functions that requested what it has in `before`, those with the most first: the same memory is requested here now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub formerly: Vec<FormerFunction>,
     /// `after` - `before`.
     pub change: i64,
     /// `change` with its interval, where numbers are estimates and it is known how precise they are.
@@ -127,6 +130,15 @@ pub struct DiffPlace {
     pub sites: u64,
     /// The stack that changed most.
     pub stack: Stack,
+}
+
+/// A function of the first profile that requested what another one requests in the second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FormerFunction {
+    /// Its name.
+    pub function: String,
+    /// What it requested, by the measure.
+    pub before: u64,
 }
 
 /// What became of a place, by the measure.
@@ -239,6 +251,9 @@ pub enum Why {
         from: String,
         /// Its new one.
         to: String,
+        /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new one. Otherwise
+        /// both may be in both.
+        certain: bool,
     },
     /// A function is in another file.
     Moved {

@@ -310,6 +310,12 @@ impl<'a> Joint<'a> {
         first
     }
 
+    /// The functions of all frames of a side.
+    pub fn all_steps(&self, side: usize) -> impl Iterator<Item = &Step> {
+        let Side { functions, tokens, .. } = &self.sides[side];
+        (0..tokens.len()).flat_map(|frame| functions.steps_of(FrameId(frame as u32)))
+    }
+
     /// The functions of a side.
     pub fn functions_of(&self, side: usize) -> &Functions<'a> {
         &self.sides[side].functions

@@ -553,7 +553,9 @@ fn progress_goes_from_nothing_to_all() {
         profile(&sites)
     };
     let parts = std::cell::RefCell::new(Vec::new());
-    super::diff_with_progress(&sites("one"), &sites("other"), ALL, &|part| parts.borrow_mut().push(part));
+    super::diff_with_progress(&sites("one"), &sites("other"), ALL, &super::no_files, &|part| {
+        parts.borrow_mut().push(part)
+    });
     let parts = parts.into_inner();
     assert!(parts.len() > 3 && parts.is_sorted() && parts.iter().all(|part| (0.0..=1.0).contains(part)), "{parts:?}");
 }
