@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Run, directory, mallow, tool};
+use harness::{Run, directory, mallow, number, tool};
 use serde_json::Value;
 
 /// Builds `name` from a source, and records it as `name.mallow`.
@@ -235,6 +235,40 @@ fn a_copy_in_a_loop_is_one_insight_and_stored_strings_are_not_to_be_kept() {
 }
 
 /// Leaks with long call paths: as many of them as leave the first line in sight.
+/// The program says how long it ran. What it waited at its exit, while mallow read what it had done, is no part of that.
+#[test]
+fn the_wait_at_the_exit_is_no_part_of_the_run() {
+    let place = directory();
+    let text = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static long long now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000ll + time.tv_nsec / 1000000;
+}
+int main(void) {
+    long long began = now();
+    for (int i = 0; i < 3000000; i++) free(malloc(40));
+    printf("%lld\n", now() - began);
+    return 0;
+}
+"#;
+    recorded(place.path(), "gcc", "waits", &["-O0", "-fno-builtin"], text);
+    let run = Run::new(mallow(), place.path())
+        .args(["record", "--no-report", "--scan-all", "-o", "again.mallow", "--", "./waits"])
+        .go();
+    let own: u64 = run.out().trim().parse().expect("milliseconds");
+    let report = json(place.path(), &["report", "--json", "again.mallow"]);
+    let [ran, wait, all] = ["ran_ms", "exit_wait_ms", "duration_ms"].map(|key| number(&report, key));
+    assert_eq!(ran + wait, all);
+    assert!(wait > 0 && ran >= own, "{own} ms, by itself; ran {ran} and waited {wait} of {all}");
+    let text = shown(place.path(), &["report", "again.mallow"]);
+    let line = text.lines().find(|line| line.starts_with("ran ")).expect("how long it ran");
+    assert_eq!(line.contains(" for mallow at its exit"), wait * 100 >= all, "{line}: {wait} of {all}");
+}
+
 #[test]
 fn leaks_fit_the_terminal() {
     const DEPTH: u32 = 9;

@@ -566,8 +566,9 @@ def ending(recording, block):
     end["exit_status"] = None if status == 0 else signed(status - 1)
     end["cut_short"], end["why"] = bool(column.number()), column.string()
     end |= {name: column.number() for name in ("lost", "damaged", "peak_ms", "sites")}
-    # Versions 1 and 2 do not have it.
-    cpu = column.number() if column.at < len(column.text) else 0
+    # Versions 1 and 2 do not have these.
+    cpu, own_wait, other_waits = (column.number() if column.at < len(column.text) else 0 for _ in range(3))
+    end |= {"exit_wait_ms": own_wait, "other_waits_ms": other_waits}
     recording.ending = end | {"cpu_us": None if cpu == 0 else cpu - 1}
 
 

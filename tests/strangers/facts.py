@@ -121,7 +121,7 @@ def of_report(document):
     }
     threads = sum(process["threads"] for process in document["processes"])
     status = document.get("exit_status")
-    window = [document["duration_ms"], *(document[key] for key in ("window_ms",) if key in document)]
+    window = [document["ran_ms"], *(document[key] for key in ("window_ms",) if key in document)]
     starts = [process["start_ms"] for process in document["processes"]]
     ends = [process["end_ms"] for process in document["processes"]]
     if starts:
@@ -135,7 +135,7 @@ def of_report(document):
         "rate": [document["allocations"] * 1000 / ms for ms in window if ms > 0],
         "families": families(document["families"]),
         "temporary_share": share(document["temporary"], document["allocations"]),
-        "peak_when": share(document["peak_ms"], document["duration_ms"]),
+        "peak_when": share(min(document["peak_ms"], document["ran_ms"]), document["ran_ms"]),
         "unscanned_bytes": sum(part["live_bytes"] for part in document.get("unscanned", [])),
         "small_suggestions": sum(not matters(insight) for insight in document.get("insights") or []),
         "interpreted_allocations": document.get("interpreted_allocations", 0),

@@ -12,7 +12,7 @@ OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
-    r"ran {span:duration_ms}, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
+    r"ran {span:ran_ms}(?:, waited {span:exit_wait_ms} for mallow at its exit)?(?:, other processes {span:other_waits_ms} in all at theirs)?(?:, its processes waited {span:other_waits_ms} in all for mallow at their exits)?, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
     r"; {count:processes} process(?:es)?, {count:threads} threads? used malloc(?:; --all shows more)?",
     r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
     r"frees {count:frees} {bytes:freed_bytes}"

@@ -55,6 +55,9 @@ def places(by, word):
 REPORT = {
     "command": ["leak", "3"],
     "duration_ms": 200,
+    "ran_ms": 200,
+    "exit_wait_ms": 0,
+    "other_waits_ms": 0,
     "exit_status": 0,
     "lost": 0,
     "damaged": 0,

@@ -43,6 +43,8 @@ pub struct DrainState {
     pub replayed: AtomicU64,
     /// Processes that wait at their exit, and whose [`Chunk::Exit`] is in the spool.
     pub exits: Exits,
+    /// Microseconds that the command, and all others in sum, waited at their exits.
+    pub waits: [AtomicU64; 2],
     /// Processes whose memory is read, and what was found.
     pub memory: Arc<MemoryQueue>,
 }
@@ -279,6 +281,11 @@ impl<'a> Drain<'a> {
 
     fn end(&mut self, image: Image, ms: u64, replaced: bool) -> io::Result<()> {
         let lost = image.source.lost();
+        // It ended before anybody looked at its exit again.
+        if let Some(since) = image.exit.since() {
+            let purse = usize::from(image.source.pid != self.run.control().get32(control::ROOT_PID));
+            spend(&mut self.budgets, self.shown, purse, since.elapsed());
+        }
         self.shown.memory.remove(image.number);
         self.findings()?;
         let unscanned = exits::unscanned(&image.source).filter(|_| self.is_scanning);
@@ -354,7 +361,7 @@ impl<'a> Drain<'a> {
             match image.source.exit_state() {
                 ExitState::Waits => waiting[purse] += time,
                 _ => {
-                    self.budgets[purse].spend(time);
+                    spend(&mut self.budgets, self.shown, purse, time);
                     image.exit = ExitStage::Over;
                 }
             }
@@ -366,7 +373,7 @@ impl<'a> Drain<'a> {
             let Some(since) = image.exit.since() else { continue };
             let purse = usize::from(image.source.pid != root);
             if is_over[purse] && image.source.go_on() {
-                self.budgets[purse].spend(since.elapsed());
+                spend(&mut self.budgets, self.shown, purse, since.elapsed());
                 image.exit = ExitStage::Over;
                 self.shown.exits.remove(image.number);
                 self.shown.memory.exit_read(image.number);
@@ -382,7 +389,7 @@ impl<'a> Drain<'a> {
                 ExitStage::Read(_) if awaited.contains(&image.number) => {}
                 ExitStage::Rounds(0, _) | ExitStage::Read(_) if !self.is_scanning => {
                     image.source.go_on();
-                    self.budgets[purse].spend(since.elapsed());
+                    spend(&mut self.budgets, self.shown, purse, since.elapsed());
                     image.exit = ExitStage::Over;
                 }
                 ExitStage::Rounds(0, _) | ExitStage::Read(_) => {
@@ -471,4 +478,10 @@ impl<'a> Drain<'a> {
         self.shown.spooled.store(self.spool.written(), Ordering::Release);
         Ok(())
     }
+}
+
+/// A process waited so long, and it was the command, or another one.
+fn spend(budgets: &mut [WaitBudget; 2], shown: &DrainState, purse: usize, time: Duration) {
+    budgets[purse].spend(time);
+    shown.waits[purse].fetch_add(time.as_micros() as u64, Ordering::Relaxed);
 }

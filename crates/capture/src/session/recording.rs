@@ -302,7 +302,9 @@ fn record_subject<S: EventSink + Send>(
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         let mut allocators_inside = inside.end();
         allocators_inside.append(&mut attached_inside);
-        Ok((replay, End { duration_ms, cpu, exit_status, cut_short, allocators_inside }, still_running))
+        let exit_waits = shown.waits.each_ref().map(|us| Duration::from_micros(us.load(Ordering::Relaxed)));
+        let end = End { duration_ms, cpu, exit_waits, exit_status, cut_short, allocators_inside };
+        Ok((replay, end, still_running))
     });
     let failure = match outcome {
         // Nothing was recorded, or the process is not as it was: either is worth more than a report.

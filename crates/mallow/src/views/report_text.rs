@@ -70,6 +70,21 @@ pub fn title(document: &ReportDocument, more: Line, page: &mut Page) {
     }
 }
 
+/// What of the recording's time the processes waited for mallow, where it is a hundredth of it or more.
+fn waits(report: &Overview) -> String {
+    let matters = |ms: u64| ms > 0 && ms.saturating_mul(100) >= report.duration_ms;
+    let own = Some(report.ending.exit_wait_ms).filter(|&ms| matters(ms));
+    let others = Some(report.ending.other_waits_ms).filter(|&ms| matters(ms));
+    match (own, others) {
+        (None, None) => String::new(),
+        (Some(own), None) => format!(", waited {} for mallow at its exit", span(own)),
+        (None, Some(others)) => format!(", its processes waited {} in all for mallow at their exits", span(others)),
+        (Some(own), Some(others)) => {
+            format!(", waited {} for mallow at its exit, other processes {} in all at theirs", span(own), span(others))
+        }
+    }
+}
+
 /// How the run went, and who made the file.
 pub fn circumstances(document: &ReportDocument) -> Line {
     let report = &document.overview;
@@ -86,7 +101,7 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         }
     };
     if is_over(report) {
-        part(Quantity::Times, format!("ran {}", span(report.duration_ms)));
+        part(Quantity::Times, format!("ran {}{}", span(report.ran_ms), waits(report)));
         part(Quantity::ExitStatus, status);
     } else {
         // What came before the first process is the time that attaching took.
@@ -208,7 +223,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
     row("temporary", (t.temporary, t.temporary_bytes), (Quantity::Temporary, Quantity::TemporaryBytes), share);
-    let when = match percent(report.peak_ms, report.duration_ms) {
+    let when = match percent(report.peak_ms.min(report.ran_ms), report.ran_ms) {
         share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };

@@ -169,7 +169,18 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
         Quantity::PeakBytes => &["own_peak_bytes"],
         Quantity::Families => &["families"],
         Quantity::Started => &["started_unix_ms"],
-        Quantity::Times => &["duration_ms", "cpu_us", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
+        Quantity::Times => &[
+            "duration_ms",
+            "ran_ms",
+            "exit_wait_ms",
+            "other_waits_ms",
+            "cpu_us",
+            "peak_ms",
+            "own_peak_bytes",
+            "own_peak_ms",
+            "start_ms",
+            "end_ms",
+        ],
         Quantity::Ages => &["oldest_ms", "youngest_ms"],
         Quantity::Processes => &["processes", "pids"],
         Quantity::Threads => &["threads"],
@@ -196,11 +207,22 @@ pub struct Ending {
     pub lost: u64,
     /// Records passed over because they made no sense.
     pub damaged: u64,
+    /// Milliseconds of the duration that the command waited for mallow at its exit.
+    pub exit_wait_ms: u64,
+    /// What all other processes waited at theirs, in sum: several may have waited at once.
+    pub other_waits_ms: u64,
 }
 
 impl Ending {
     pub(crate) fn of(profile: &Profile) -> Self {
         let e = &profile.ending;
-        Self { exit_status: e.exit_status, cut_short: e.cut_short.clone(), lost: e.lost, damaged: e.damaged }
+        Self {
+            exit_status: e.exit_status,
+            cut_short: e.cut_short.clone(),
+            lost: e.lost,
+            damaged: e.damaged,
+            exit_wait_ms: e.exit_wait_ms,
+            other_waits_ms: e.other_waits_ms,
+        }
     }
 }

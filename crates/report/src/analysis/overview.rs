@@ -27,6 +27,8 @@ pub struct Overview {
     pub started_unix_ms: u64,
     /// How long the recording went on.
     pub duration_ms: u64,
+    /// That without what the command waited for mallow at its exit.
+    pub ran_ms: u64,
     /// How long the time is that all of this was allocated within.
     #[serde(skip)]
     pub window_ms: u64,
@@ -243,13 +245,15 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         families += process.families;
     }
     let totals = Totals::from(profile.totals);
+    let ran_ms = profile.duration_ms.saturating_sub(profile.ending.exit_wait_ms);
     let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {
         origin: profile.origin.clone(),
         command: profile.command.clone(),
         started_unix_ms: profile.started_unix_ms,
         duration_ms: profile.duration_ms,
-        window_ms: profile.window_ms.as_ref().map_or(profile.duration_ms, |w| w.end.saturating_sub(w.start)),
+        ran_ms,
+        window_ms: profile.window_ms.as_ref().map_or(ran_ms, |w| w.end.saturating_sub(w.start)),
         cpu_us: profile.cpu_us,
         ending: Ending::of(profile),
         totals,

@@ -69,6 +69,7 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
     let end = End {
         duration_ms: 500,
         cpu: Some(std::time::Duration::from_micros(123_456)),
+        exit_waits: [75, 1_200].map(std::time::Duration::from_millis),
         exit_status: Some(137),
         cut_short: None,
         allocators_inside: Vec::new(),
