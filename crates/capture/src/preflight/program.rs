@@ -431,7 +431,9 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
     }
     if facts.defines(&["Py_BytesMain"]).is_some() || facts.needs("libpython").is_some() {
         let value = set("PYTHONMALLOC");
-        let is_python = facts.defines(&["Py_BytesMain"]).is_some();
+        // The interpreter with a shared libpython has no such function itself.
+        let is_named = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
+        let is_python = is_named || facts.defines(&["Py_BytesMain"]).is_some();
         return Some(if ["malloc", "malloc_debug"].iter().any(|direct| value == OsStr::new(direct)) {
             Finding::works(RUNTIME, format!("Python, with PYTHONMALLOC={}", value.display()))
         } else {

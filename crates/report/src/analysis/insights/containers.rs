@@ -203,10 +203,25 @@ impl Container {
         }
     }
 
-    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is kept and
-    /// cleared, nor for a part of something larger. None where there is nothing.
-    pub fn remedy_of_many(self) -> Option<&'static str> {
+    /// [`Self::remedy`] where none of its blocks had to grow: each had its final size, and a capacity would change nothing.
+    pub fn remedy_without_growth(self) -> &'static str {
         match self {
+            CppString => "Pass std::string_view or a reference where a copy is made.",
+            CppVector | RustVec | RustHash => "Keep one and clear() it.",
+            RustString => "Borrow &str where a copy is made.",
+            SwiftDictionary | SwiftSet => "Keep one and removeAll(keepingCapacity: true).",
+            SwiftString => "Pass a Substring where a copy is made.",
+            _ => self.remedy(),
+        }
+    }
+
+    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is kept and
+    /// cleared, nor for a part of something larger. None where there is nothing. `grown`: some of its blocks had to grow.
+    pub fn remedy_of_many(self, grown: bool) -> Option<&'static str> {
+        match self {
+            CppVector | RustVec if !grown => Some("Move it where a copy is made."),
+            RustHash | SwiftDictionary | SwiftSet if !grown => None,
+            CppString | RustString | SwiftString if !grown => Some(self.remedy_without_growth()),
             CppVector => Some("reserve() the size it will have, or move it where a copy is made."),
             CppDeque => Some("An empty std::deque has two blocks already: use a std::vector."),
             CppStream => Some("std::to_chars or std::format_to allocate less than a stream."),
@@ -232,9 +247,11 @@ impl Container {
         format!("{how}: no block has to grow.")
     }
 
-    /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is nothing.
-    pub fn remedy_of_stored(self) -> Option<&'static str> {
+    /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is nothing. `grown`: some
+    /// of its blocks had to grow.
+    pub fn remedy_of_stored(self, grown: bool) -> Option<&'static str> {
         match self {
+            RustHash | SwiftDictionary | SwiftSet if !grown => None,
             CppString | RustString | RustFormat | SwiftString | SwiftInterpolation => {
                 Some("They are stored: keep equal ones once, or all in one buffer with their offsets.")
             }

@@ -54,13 +54,14 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         let is_short_lived = !is_stored && at_least(alternating, 50, begun);
         let all = Savings { allocations, large_bytes: large, ..Savings::default() };
         let (remedy, saves) = if is_short_lived {
-            (container.remedy().to_owned(), all)
+            let remedy = if steps > 0 { container.remedy() } else { container.remedy_without_growth() };
+            (remedy.to_owned(), all)
         } else if container.grows() && at_least(steps, GROWN_PERCENT, allocations) {
             (container.remedy_of_growth(), Savings { allocations: steps, copied_bytes, ..Savings::default() })
         } else if is_stored {
-            (container.remedy_of_stored()?.to_owned(), all)
+            (container.remedy_of_stored(steps > 0)?.to_owned(), all)
         } else {
-            (container.remedy_of_many()?.to_owned(), all)
+            (container.remedy_of_many(steps > 0)?.to_owned(), all)
         };
         let finding = Finding {
             evidence: Evidence::PopularContainer { container: container.name(), allocations, allocated_bytes },

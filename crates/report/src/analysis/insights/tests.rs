@@ -513,13 +513,17 @@ fn what_is_kept_for_a_while_gets_advice_that_fits_any_lifetime() {
     assert!(silent(&texts(FORMAT, counts, patterns)), "format! makes what is kept");
     let interpolation = "Swift.DefaultStringInterpolation.init(literalCapacity: Swift.Int, interpolationCount: Swift.Int) -> Swift.DefaultStringInterpolation!libswiftCore.so";
     assert!(silent(&texts(interpolation, counts, patterns)));
+    let grown = Patterns { growth_steps: 2, ..patterns };
     for container in ["std::basic_ostringstream<char>::str() const", VECTOR, HASH, "alloc::string::String::from", COPY]
     {
-        let remedy = one(&texts(container, counts, patterns)).remedy;
+        let remedy = one(&texts(container, counts, grown)).remedy;
         for presumed in ["becomes part of", "is kept", "clear"] {
             assert!(!remedy.contains(presumed), "{container}: {remedy}");
         }
     }
+    // None had to grow: each had its final size, as `vec![0; n]` has.
+    assert_eq!(one(&texts(VECTOR, counts, patterns)).remedy, "Move it where a copy is made.");
+    assert!(silent(&texts(HASH, counts, patterns)));
 }
 
 #[test]
