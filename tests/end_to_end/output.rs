@@ -238,3 +238,24 @@ fn new_files_are_their_owners_alone() {
         }
     }
 }
+
+/// A page holds source lines, also of a recording that was packed without them.
+#[test]
+fn an_exported_page_says_that_it_holds_source_lines() {
+    let place = directory();
+    let calls = program("calls");
+    let calls = calls.to_str().expect("a plain path");
+    let of = |arguments: &[&str]| Run::new(mallow(), place.path()).args(arguments).go();
+    assert_eq!(of(&["record", "--no-report", "-o", "x.mallow", "--", calls]).status, 0);
+    assert_eq!(of(&["pack", "--no-sources", "x.mallow"]).status, 0);
+    const LINE: &str = "free(keep(malloc(10)))";
+    let with = of(&["export", "--format", "html", "-o", "with.html", "x.mallow"]);
+    let without = of(&["export", "--format", "html", "--no-sources", "-o", "without.html", "x.mallow"]);
+    let page = |name: &str| fs::read_to_string(place.path().join(name)).expect("a page");
+    assert!(with.err().contains("the page holds source lines; --no-sources leaves them out"), "{}", with.err());
+    assert!(page("with.html").contains(LINE) && !page("without.html").contains(LINE));
+    assert!(without.status == 0 && !without.err().contains("source lines"), "{}", without.err());
+    assert!(page("without.html").contains("source lines: left out by --no-sources"));
+    let folded = of(&["export", "--format", "folded", "--no-sources", "x.mallow"]);
+    assert!(folded.status != 0 && folded.err().contains("--no-sources is for html alone"), "{}", folded.err());
+}

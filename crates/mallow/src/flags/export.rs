@@ -31,6 +31,11 @@ pub struct ExportFlags {
     /// Sites have sums; events are every allocation and free, and make large files.
     #[arg(long, value_enum, default_value_t = Table::Sites)]
     pub table: Table,
+    /// Leave the source lines out of html
+    ///
+    /// The page holds the source lines that list shows, as far as the files are found here or in the recording. Other formats hold none.
+    #[arg(long)]
+    pub no_sources: bool,
     /// Reasons beside Go lines, in html.
     #[command(flatten)]
     pub reasons: GoReasonsFlags,

@@ -14,7 +14,7 @@ use crate::flags::{ExportFlags, GoReasonsFlags, Table};
 use crate::input::recording::Recording;
 use crate::output::destination;
 use crate::output::progress::Bar;
-use crate::output::{exit, json};
+use crate::output::{exit, json, stdio};
 
 /// The page, up to its numbers, and after them.
 static HEAD: &str = include_str!(concat!(env!("OUT_DIR"), "/page_head.html"));
@@ -33,6 +33,8 @@ struct Entry {
     share: usize,
     how: Reduction,
 }
+
+const SOURCE_LINES: &str = "source lines";
 
 /// How a document becomes small enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +56,7 @@ const ENTRIES: [Entry; 14] = [
     Entry { address: "top?by=", name: "functions", share: 10, how: Reduction::Rows(500) },
     Entry { address: "top?cum=1&by=", name: "functions", share: 10, how: Reduction::Rows(500) },
     Entry { address: "flame?callers=1&by=", name: "flame graphs of callers", share: 14, how: Reduction::Boxes },
-    Entry { address: "list?function=.&by=", name: "source lines", share: 12, how: Reduction::Rows(50) },
+    Entry { address: "list?function=.&by=", name: SOURCE_LINES, share: 12, how: Reduction::Rows(50) },
     Entry { address: "leaks", name: "leaks", share: 6, how: Reduction::Rows(200) },
     Entry { address: "rss", name: "memory", share: 6, how: Reduction::Rows(200) },
     Entry { address: "sizes", name: "sizes", share: 2, how: Reduction::None },
@@ -76,16 +78,19 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
     }
     let recording = Recording::open(&flags.source)?;
     recording.warn_of_gaps();
-    let model = model(recording, &flags.reasons)?;
+    let (model, has_sources) = model(recording, &flags.reasons, !flags.no_sources)?;
     destination::stream(flags.output.as_deref(), None, |mut out| {
         [HEAD, &model, TAIL].iter().try_for_each(|part| out.write_all(part.as_bytes()))?;
         Ok(out.flush()?)
     })?;
+    if has_sources {
+        stdio::notify("the page holds source lines; --no-sources leaves them out");
+    }
     Ok(exit::OK)
 }
 
-/// The documents that the page asks for, by their addresses, as JSON that ends no element of a page.
-fn model(recording: Recording, reasons: &GoReasonsFlags) -> Result<String> {
+/// The documents that the page asks for, by their addresses, as JSON that ends no element of a page; and whether source lines are among them.
+fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> Result<(String, bool)> {
     let api = Api::new(Subject::of_recording(recording)).with_reasons(reasons)?;
     let about: Value = serde_json::from_str(&api.ask("about")?)?;
     let measures = about["measures"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -93,9 +98,14 @@ fn model(recording: Recording, reasons: &GoReasonsFlags) -> Result<String> {
     let room = MOST.saturating_sub(HEAD.len() + TAIL.len() + NOTES);
     let shares: usize = ENTRIES.iter().map(|entry| entry.share).sum();
     let (mut documents, mut left_out, mut unused) = (Map::new(), Vec::new(), 0);
+    let mut has_sources = false;
     let bar = Bar::of("making the page");
     for (done, entry) in ENTRIES.iter().enumerate() {
         bar.show(Progress { done: done as u64, all: ENTRIES.len() as u64 });
+        if !with_sources && entry.name == SOURCE_LINES {
+            left_out.push("source lines: left out by --no-sources".to_owned());
+            continue;
+        }
         let addresses: Vec<String> = match entry.address.strip_suffix("by=") {
             Some(_) => measures.iter().map(|by| format!("{}{by}", entry.address)).collect(),
             None => vec![entry.address.to_owned()],
@@ -109,6 +119,7 @@ fn model(recording: Recording, reasons: &GoReasonsFlags) -> Result<String> {
             used += size;
             left_out.extend(note.filter(|note| !left_out.contains(note)));
             if let Some(document) = document {
+                has_sources |= entry.name == SOURCE_LINES && has_text(&document);
                 documents.insert(sorted(address), document);
             }
         }
@@ -121,7 +132,14 @@ fn model(recording: Recording, reasons: &GoReasonsFlags) -> Result<String> {
     if HEAD.len() + text.len() + TAIL.len() > MOST {
         bail!("the page needs more than 3 MB: please report it");
     }
-    Ok(text)
+    Ok((text, has_sources))
+}
+
+/// Whether a line of the document has the text of its source.
+fn has_text(document: &Value) -> bool {
+    let functions = document["functions"].as_array().into_iter().flatten();
+    let mut lines = functions.filter_map(|function| function["lines"].as_array()).flatten();
+    lines.any(|line| line["text"].is_string())
 }
 
 /// Bytes for what is left out.

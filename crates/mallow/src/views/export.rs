@@ -31,6 +31,9 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     if flags.reasons.go_reasons.is_some() {
         bail!("--go-reasons is for html alone");
     }
+    if flags.no_sources {
+        bail!("--no-sources is for html alone: {} holds no source lines", format.name());
+    }
     let loss = left_out(&recording, flags)?;
     let binary = format.is_binary().then(|| format.name());
     destination::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;
