@@ -122,3 +122,27 @@ fn a_name_that_is_gone_and_one_that_is_new_are_one_function_and_without_the_prog
     assert!(words.contains("Perhaps renamed: load_orders is called load_invoices now (the functions of"), "{text}");
     assert_eq!(report["renamed"][0]["certain"], false, "{report:#}");
 }
+
+/// One build: equal addresses are equal lines, however their numbers agree. The program's arguments are the truth.
+#[test]
+fn each_line_of_one_build_is_compared_with_itself() {
+    let directory = directory();
+    let place_of = directory.path();
+    for (was, is) in [([1000, 10], [10, 1000]), ([1000, 100], [100, 3000]), ([1000, 0], [0, 1000])] {
+        let arguments = [was, is].map(|numbers| numbers.map(|number: u64| number.to_string()));
+        for (name, [one, other]) in ["before", "after"].iter().zip(&arguments) {
+            recorded(place_of, name, &[], "lines.c", &[one, other]);
+        }
+        let (text, report) = diff(place_of, RECORDINGS);
+        let state = |was: u64, is: u64| match (was, is) {
+            (_, 0) => "gone",
+            (0, _) => "new",
+            _ if is < was => "fewer",
+            _ => "more",
+        };
+        let mut truth: Vec<_> = was.iter().zip(is).map(|(&was, is)| place("parse", state(was, is), was, is)).collect();
+        truth.sort();
+        assert_eq!(places(&report), truth, "{text}");
+        assert!(!text.starts_with("No change"), "{text}");
+    }
+}

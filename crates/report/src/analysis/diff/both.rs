@@ -205,24 +205,37 @@ impl Joint<'_> {
     }
 
     /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in the
-    /// order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best.
+    /// order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best. Of one build each line is
+    /// what it is, and is gone where the second profile has nothing of it.
     fn in_order_of_lines(
         &self,
         before: &[(StackId, Counts, bool)],
         after: &[(StackId, Counts)],
         comparison: Comparison,
     ) -> Vec<Option<StackId>> {
-        if let ([_], [(only, _)]) = (before, after) {
-            return vec![Some(*only)];
-        }
         let lined = |side: usize, stack: StackId| self.lines(side, stack);
+        let mut places = vec![None; before.len()];
+        let is_fixed = |side: usize, stack: StackId| self.is_of_one_build(side, stack);
+        let (fixed_after, moved_after): (Vec<usize>, Vec<usize>) =
+            (0..after.len()).partition(|&at| is_fixed(AFTER, after[at].0));
+        let (fixed_before, moved_before): (Vec<usize>, Vec<usize>) =
+            (0..before.len()).partition(|&at| before[at].2 && is_fixed(BEFORE, before[at].0));
+        let of_lines: FxHashMap<Vec<u32>, StackId> =
+            fixed_after.iter().rev().map(|&at| (lined(AFTER, after[at].0), after[at].0)).collect();
+        for at in fixed_before {
+            places[at] = of_lines.get(&lined(BEFORE, before[at].0)).copied();
+        }
+        // What was paired by more than lines goes to what is of one build as well.
+        let open = if moved_before.iter().all(|&at| before[at].2) { moved_after } else { (0..after.len()).collect() };
+        if let ([one], [only]) = (&moved_before[..], &open[..]) {
+            places[*one] = Some(after[*only].0);
+            return places;
+        }
         let mut was: Vec<(Vec<u32>, usize)> =
-            before.iter().enumerate().map(|(at, &(stack, ..))| (lined(BEFORE, stack), at)).collect();
-        let mut is: Vec<(Vec<u32>, usize)> =
-            after.iter().enumerate().map(|(at, &(stack, _))| (lined(AFTER, stack), at)).collect();
+            moved_before.iter().map(|&at| (lined(BEFORE, before[at].0), at)).collect();
+        let mut is: Vec<(Vec<u32>, usize)> = open.iter().map(|&at| (lined(AFTER, after[at].0), at)).collect();
         was.sort_unstable();
         is.sort_unstable();
-        let mut places = vec![None; before.len()];
         if was.len() > LINES || is.len() > LINES {
             let known: FxHashMap<&[u32], usize> = is.iter().map(|(lines, at)| (&lines[..], *at)).collect();
             for (lines, at) in &was {

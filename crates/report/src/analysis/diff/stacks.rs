@@ -67,8 +67,9 @@ impl<'a> Joint<'a> {
         let functions = profiles.map(Functions::new);
         let builds = profiles.map(builds);
         let shared = [BEFORE, AFTER].map(|side| {
-            let is_shared =
-                |module: &Module| builds[1 - side].contains(&(file_name(&module.path), &module.build_id[..]));
+            // A build may be installed under another name.
+            let ids: FxHashSet<&[u8]> = builds[1 - side].iter().map(|(_, id)| *id).collect();
+            let is_shared = |module: &Module| ids.contains(&module.build_id[..]);
             profiles[side].modules.iter().map(is_shared).collect::<Vec<bool>>()
         });
         let text = |side: usize, step: &Step| text(profiles[side], &functions[side], step, &builds[1 - side], rules);

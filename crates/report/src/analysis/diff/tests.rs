@@ -314,6 +314,33 @@ fn a_leak_behind_a_helper_is_no_part_of_a_cache_that_shrinks() {
     assert_eq!(places_by(&report, Measure::Live), [line]);
 }
 
+/// Of two builds, lines are matched by their numbers: a line may have been inserted above. Of one, each is what it is.
+#[test]
+fn lines_of_one_build_are_compared_with_themselves() {
+    let build = |id: u8, seven: u64, nine: u64| {
+        let line = |line: &'static str, allocations: u64| ([line, "main@a.c:11"], blocks(allocations, 64, 0, 0));
+        let all = [line("parse@a.c:7", seven), line("parse@a.c:9", nine)];
+        let stacks: Vec<_> =
+            all.iter().filter(|(_, counts)| counts.allocations > 0).map(|(s, c)| (&s[..], *c)).collect();
+        let mut profile = profile(&stacks);
+        profile.modules.iter_mut().for_each(|module| module.build_id = vec![id]);
+        profile
+    };
+    let place = |line: u64, before, after| (format!("parse:{line}"), None, before, after);
+    for (was, is) in [([1000, 10], [10, 1000]), ([1000, 100], [100, 3000]), ([1000, 0], [0, 1000])] {
+        let report = diff(&build(1, was[0], was[1]), &build(1, is[0], is[1]), ALL);
+        adds_up(&report);
+        let mut places = places_by(&report, Measure::Allocations);
+        places.sort();
+        let mut expected = [place(7, was[0], is[0]), place(9, was[1], is[1])];
+        expected.sort();
+        assert_eq!(places, expected);
+        assert!(report.totals[0].moved > 0, "{:?}", report.verdict);
+    }
+    let report = diff(&build(1, 1000, 10), &build(2, 10, 1000), ALL);
+    assert_eq!(report.totals[0].moved, 20, "of two builds, line 7 may be line 9 now");
+}
+
 #[test]
 fn functions_of_one_build_have_no_other_names() {
     let build = |id: u8, caller: &'static str| {
