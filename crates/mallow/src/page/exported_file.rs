@@ -220,7 +220,12 @@ fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: us
 fn is_cut(document: &Value) -> bool {
     match document {
         Value::Object(map) => {
-            map.iter().any(|(key, value)| (key.ends_with("hidden") && value.is_object()) || is_cut(value))
+            let has_more = |key: &str| {
+                let all = key.strip_suffix("_in_all").and_then(|rows| map.get(rows)?.as_array().map(Vec::len));
+                all.is_some_and(|shown| map[key].as_u64().is_some_and(|all| all > shown as u64))
+            };
+            let is_more = |key: &str, value: &Value| (key.ends_with("hidden") && value.is_object()) || has_more(key);
+            map.iter().any(|(key, value)| is_more(key, value) || is_cut(value))
         }
         Value::Array(all) => all.iter().any(is_cut),
         _ => false,
@@ -233,4 +238,17 @@ fn sorted(address: &str) -> String {
     let mut choices: Vec<&str> = query.split('&').collect();
     choices.sort_unstable();
     format!("{view}?{}", choices.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_list_is_cut_where_it_says_that_it_has_more() {
+        assert!(!is_cut(&json!({"insights": [1, 2], "insights_in_all": 2, "cut_in_all": 7})));
+        assert!(is_cut(&json!([{"insights": [1, 2], "insights_in_all": 3}])));
+        assert!(is_cut(&json!({"leaks": {"causes_hidden": {"live": 3}}})) && !is_cut(&json!({"causes_hidden": null})));
+    }
 }
