@@ -16,7 +16,7 @@ FLAGS = {
     # memcheck cannot run it (a JIT, a garbage collector that reads registers), or not in minutes.
     "no-memcheck": "memcheck cannot run it",
     # It writes down how long it took: strings that are longer by a digit or two where it is slower.
-    "timed": "it keeps times that it took as text, a few bytes more or less",
+    "timed": "it keeps times that it took as text, or orders by random hashes: a few bytes more or less",
     # Its end does not wait for its threads: how far they come depends on how fast they are (memcheck's frees differ, too).
     "racing": "it ends while its threads still run",
     # An exit status other than 0 that is right: a comparison that finds a difference, for instance.
