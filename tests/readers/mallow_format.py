@@ -391,7 +391,7 @@ def processes(recording, block):
     for _ in recording.processes:
         end = {name: column.number() for name in ("end_ms", "threads", "own_peak_bytes", "own_peak_ms")}
         end["families"] = {name: [column.number(), column.number()] for name in FAMILIES}
-        names = "frees frees_by_realloc reallocs_in_place reallocs_moved foreign_frees lost".split()
+        names = "frees frees_by_realloc reallocs_in_place reallocs_moved foreign_frees lost exit_wait_ms".split()
         recording.ends.append(end | {name: column.number() for name in names})
 
 
@@ -566,9 +566,8 @@ def ending(recording, block):
     end["exit_status"] = None if status == 0 else signed(status - 1)
     end["cut_short"], end["why"] = bool(column.number()), column.string()
     end |= {name: column.number() for name in ("lost", "damaged", "peak_ms", "sites")}
-    # Versions 1 and 2 do not have these.
-    cpu, own_wait, other_waits = (column.number() if column.at < len(column.text) else 0 for _ in range(3))
-    end |= {"exit_wait_ms": own_wait, "other_waits_ms": other_waits}
+    # Versions 1 and 2 do not have it.
+    cpu = column.number() if column.at < len(column.text) else 0
     recording.ending = end | {"cpu_us": None if cpu == 0 else cpu - 1}
 
 

@@ -92,6 +92,13 @@ pub enum Chunk<'a> {
         /// In bytes.
         peak: u64,
     },
+    /// A process waited for mallow at its exit, and waits no more.
+    ExitWait {
+        /// Number of the process.
+        process: u32,
+        /// How long, in milliseconds.
+        ms: u64,
+    },
     /// Nothing more comes from this process.
     ProcessEnd {
         /// Number of the process.

@@ -46,9 +46,16 @@ pub struct Process {
     pub foreign_frees: u64,
     /// Events that could not be recorded.
     pub lost: u64,
+    /// How long it waited for mallow at its exit, in milliseconds before `end_ms`.
+    pub exit_wait_ms: u64,
 }
 
 impl Process {
+    /// When it had done what it does by itself: from here on it waited for mallow.
+    pub fn done_ms(&self) -> u64 {
+        self.end_ms.saturating_sub(self.exit_wait_ms)
+    }
+
     /// Whether it may hold, and free, blocks that were allocated before it was recorded, or by the process that it was forked from.
     pub fn has_older_blocks(&self) -> bool {
         self.forked || self.attached || self.foreign_frees > 0

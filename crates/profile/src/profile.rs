@@ -39,10 +39,6 @@ pub struct Ending {
     pub lost: u64,
     /// Records that made no sense and were passed over (the target wrote over them).
     pub damaged: u64,
-    /// Milliseconds that the command waited for mallow at its exit, at the end of the recording's duration.
-    pub exit_wait_ms: u64,
-    /// What all other processes waited at theirs, in sum: several may have waited at once.
-    pub other_waits_ms: u64,
 }
 
 /// What a recording says. Ids index the vectors.

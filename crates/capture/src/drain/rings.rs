@@ -43,8 +43,6 @@ pub struct DrainState {
     pub replayed: AtomicU64,
     /// Processes that wait at their exit, and whose [`Chunk::Exit`] is in the spool.
     pub exits: Exits,
-    /// Microseconds that the command, and all others in sum, waited at their exits.
-    pub waits: [AtomicU64; 2],
     /// Processes whose memory is read, and what was found.
     pub memory: Arc<MemoryQueue>,
 }
@@ -72,6 +70,8 @@ struct Image {
     /// The first of the thread blocks that the next census looks at.
     reclaimed: u32,
     exit: ExitStage,
+    /// How long it waited at its exit.
+    waited: Duration,
     names: ThreadNames,
 }
 
@@ -230,6 +230,7 @@ impl<'a> Drain<'a> {
                 heads: Vec::new(),
                 reclaimed: 0,
                 exit: ExitStage::Not,
+                waited: Duration::ZERO,
                 names: ThreadNames::default(),
             });
         }
@@ -279,12 +280,13 @@ impl<'a> Drain<'a> {
         over.iter().map(|image| exits::is_replaced(&image.source, all())).collect()
     }
 
-    fn end(&mut self, image: Image, ms: u64, replaced: bool) -> io::Result<()> {
+    fn end(&mut self, mut image: Image, ms: u64, replaced: bool) -> io::Result<()> {
         let lost = image.source.lost();
         // It ended before anybody looked at its exit again.
         if let Some(since) = image.exit.since() {
             let purse = usize::from(image.source.pid != self.run.control().get32(control::ROOT_PID));
-            spend(&mut self.budgets, self.shown, purse, since.elapsed());
+            image.waited = since.elapsed();
+            self.budgets[purse].spend(image.waited);
         }
         self.shown.memory.remove(image.number);
         self.findings()?;
@@ -298,6 +300,9 @@ impl<'a> Drain<'a> {
             self.append(&Chunk::SizeClasses { process: image.number, usable: &usable })?;
         }
         image.source.close();
+        if !image.waited.is_zero() {
+            self.append(&Chunk::ExitWait { process: image.number, ms: image.waited.as_millis() as u64 })?;
+        }
         self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
         self.shown.running.fetch_sub(1, Ordering::Relaxed);
         if std::fs::remove_file(self.run.path().join(&image.name)).is_ok() {
@@ -361,7 +366,8 @@ impl<'a> Drain<'a> {
             match image.source.exit_state() {
                 ExitState::Waits => waiting[purse] += time,
                 _ => {
-                    spend(&mut self.budgets, self.shown, purse, time);
+                    self.budgets[purse].spend(time);
+                    image.waited = time;
                     image.exit = ExitStage::Over;
                 }
             }
@@ -373,7 +379,8 @@ impl<'a> Drain<'a> {
             let Some(since) = image.exit.since() else { continue };
             let purse = usize::from(image.source.pid != root);
             if is_over[purse] && image.source.go_on() {
-                spend(&mut self.budgets, self.shown, purse, since.elapsed());
+                image.waited = since.elapsed();
+                self.budgets[purse].spend(image.waited);
                 image.exit = ExitStage::Over;
                 self.shown.exits.remove(image.number);
                 self.shown.memory.exit_read(image.number);
@@ -389,7 +396,8 @@ impl<'a> Drain<'a> {
                 ExitStage::Read(_) if awaited.contains(&image.number) => {}
                 ExitStage::Rounds(0, _) | ExitStage::Read(_) if !self.is_scanning => {
                     image.source.go_on();
-                    spend(&mut self.budgets, self.shown, purse, since.elapsed());
+                    image.waited = since.elapsed();
+                    self.budgets[purse].spend(image.waited);
                     image.exit = ExitStage::Over;
                 }
                 ExitStage::Rounds(0, _) | ExitStage::Read(_) => {
@@ -478,10 +486,4 @@ impl<'a> Drain<'a> {
         self.shown.spooled.store(self.spool.written(), Ordering::Release);
         Ok(())
     }
-}
-
-/// A process waited so long, and it was the command, or another one.
-fn spend(budgets: &mut [WaitBudget; 2], shown: &DrainState, purse: usize, time: Duration) {
-    budgets[purse].spend(time);
-    shown.waits[purse].fetch_add(time.as_micros() as u64, Ordering::Relaxed);
 }

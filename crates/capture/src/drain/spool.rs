@@ -17,6 +17,7 @@
 //! kind 10 SizeClasses  payload: usable sizes
 //! kind 11 FinalRss   a: ms, b: bytes
 //! kind 12 Reading    a: its number, b: 1 at its end; payload: positions of rings
+//! kind 13 ExitWait   a: ms
 //! ```
 
 use crate::chunk::{Chunk, ExitKind, ModuleStart, ProcessStart};
@@ -94,6 +95,7 @@ impl SpoolWriter {
             }
             Chunk::Round { ms } => (4, 0, *ms, 0),
             Chunk::ProcessEnd { process, ms, lost } => (5, *process, *ms, *lost),
+            Chunk::ExitWait { process, ms } => (13, *process, *ms, 0),
             Chunk::ThreadName { process, tid, name } => {
                 payload.bytes(name.as_bytes());
                 (7, *process, u64::from(*tid), 0)
@@ -339,6 +341,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         9 => Chunk::Rss { process, ms: a, rss: b, peak: *words.first()? },
         11 => Chunk::FinalRss { process, ms: a, peak: b },
         12 => Chunk::Reading { process, number: a, is_end: b != 0, heads: words },
+        13 => Chunk::ExitWait { process, ms: a },
         _ => return None,
     })
 }
@@ -399,6 +402,7 @@ mod tests {
             Chunk::FinalRss { process: 3, ms: 13, peak: 1 << 42 },
             Chunk::Reading { process: 3, number: 4, is_end: true, heads: &[5, 1 << 50] },
             Chunk::SizeClasses { process: 3, usable: &[8, 16] },
+            Chunk::ExitWait { process: 3, ms: 12 },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]
     }

@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
 //! | patterns | 0: number of sites; 1…13: for each site, in their order, the fields of [`PATTERNS`] |
-//! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost |
-//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0, ms that the command and that others waited at their exits |
+//! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost, wait at its exit |
+//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0 |
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
@@ -146,6 +146,7 @@ fn process_fields(p: &mut Process, mut each: impl FnMut(&mut u64) -> Result<(), 
         &mut families.reallocs_moved,
         &mut p.foreign_frees,
         &mut p.lost,
+        &mut p.exit_wait_ms,
     ] {
         each(field)?;
     }
@@ -163,8 +164,6 @@ pub fn write_ending(profile: &Profile) -> Vec<Vec<u8>> {
         put(&mut out, number);
     }
     put(&mut out, profile.cpu_us.map_or(0, |cpu| cpu.saturating_add(1)));
-    put(&mut out, profile.ending.exit_wait_ms);
-    put(&mut out, profile.ending.other_waits_ms);
     vec![out]
 }
 
@@ -200,8 +199,5 @@ pub fn read_ending(columns: &mut [Cursor]) -> Result<End, Nonsense> {
     end.sites = column.number()?;
     // Recordings of earlier versions end here.
     end.cpu_us = if column.is_empty() { None } else { column.number()?.checked_sub(1) };
-    if !column.is_empty() {
-        (end.ending.exit_wait_ms, end.ending.other_waits_ms) = (column.number()?, column.number()?);
-    }
     Ok(end)
 }

@@ -37,8 +37,6 @@ pub struct End {
     pub duration_ms: u64,
     /// CPU time of the command and of what it waited for, or of an attached process meanwhile. None: it is not known.
     pub cpu: Option<Duration>,
-    /// How long the command, and all others in sum, waited for mallow at their exits.
-    pub exit_waits: [Duration; 2],
     /// Exit status of the command as a shell shows it.
     pub exit_status: Option<i32>,
     /// Why the run went on without the recording, if it did.
@@ -152,6 +150,10 @@ impl<S: EventSink> Replay<S> {
                 None => self.shared.damaged += 1,
             },
             Chunk::ThreadName { process, tid, name } => _ = self.names.insert((*process, *tid), name.clone()),
+            &Chunk::ExitWait { process, ms } => match self.shared.ledger.processes.get_mut(process as usize) {
+                Some(process) => process.exit_wait_ms = ms,
+                None => self.shared.damaged += 1,
+            },
             Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),
         }
         self.settle()
@@ -243,8 +245,6 @@ impl<S: EventSink> Replay<S> {
         profile.duration_ms = end.duration_ms;
         profile.cpu_us = end.cpu.map(|cpu| cpu.as_micros() as u64);
         profile.ending.exit_status = end.exit_status;
-        let [own, others] = end.exit_waits.map(|wait| wait.as_millis() as u64);
-        (profile.ending.exit_wait_ms, profile.ending.other_waits_ms) = (own.min(end.duration_ms), others);
         profile.ending.cut_short = end.cut_short;
         profile.ending.damaged = damaged;
         profile.custom_allocators = preflight::custom_allocators(

@@ -76,6 +76,8 @@ pub struct Tick {
     pub elapsed: Duration,
     /// What was replayed so far.
     pub progress: Progress,
+    /// Bytes that were recorded and not replayed as yet: what is in them is not in `progress`.
+    pub unread: u64,
     /// How far it is.
     pub stage: Stage,
     /// The pid of the process that has waited longest at its exit for its scan, and for how long.
@@ -214,7 +216,8 @@ fn record_subject<S: EventSink + Send>(
 
         let show = |stage: Stage, tick: &mut dyn FnMut(Tick)| {
             let progress = progress.lock().map(|p| *p).unwrap_or_default();
-            tick(Tick { elapsed: run.began().elapsed(), progress, stage, exiting: shown.exits.longest() });
+            let unread = shown.spooled.load(Ordering::Relaxed).saturating_sub(shown.replayed.load(Ordering::Relaxed));
+            tick(Tick { elapsed: run.began().elapsed(), progress, unread, stage, exiting: shown.exits.longest() });
         };
         let reading = || Stage::Reading {
             read: shown.replayed.load(Ordering::Relaxed),
@@ -302,9 +305,7 @@ fn record_subject<S: EventSink + Send>(
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         let mut allocators_inside = inside.end();
         allocators_inside.append(&mut attached_inside);
-        let exit_waits = shown.waits.each_ref().map(|us| Duration::from_micros(us.load(Ordering::Relaxed)));
-        let end = End { duration_ms, cpu, exit_waits, exit_status, cut_short, allocators_inside };
-        Ok((replay, end, still_running))
+        Ok((replay, End { duration_ms, cpu, exit_status, cut_short, allocators_inside }, still_running))
     });
     let failure = match outcome {
         // Nothing was recorded, or the process is not as it was: either is worth more than a report.

@@ -127,6 +127,7 @@ fn note(
         }),
         Chunk::Round { ms } => *last_ms = *ms,
         Chunk::Exit { .. }
+        | Chunk::ExitWait { .. }
         | Chunk::ThreadName { .. }
         | Chunk::Memory { .. }
         | Chunk::Reading { .. }

@@ -16,6 +16,8 @@ const LONG_SCAN: Duration = Duration::from_millis(500);
 const SHORT: Duration = Duration::from_millis(500);
 /// Where there is no terminal, a wait of this is worth a line; the next one comes after twice that time.
 const LONG: Duration = Duration::from_secs(10);
+/// What was recorded and not read is worth a word from here on: some ten thousand allocations.
+const BEHIND: u64 = 100_000;
 
 /// The line.
 pub enum StatusLine {
@@ -84,8 +86,17 @@ fn text(tick: &Tick) -> String {
         }
     };
     let lost = if p.lost > 0 { format!("  {} events lost", count(p.lost)) } else { String::new() };
+    // Reading leaves the processors to the command. Its sums are of what was read.
+    let behind = match tick.stage {
+        Stage::Running | Stage::Detaching if tick.unread >= BEHIND => bytes(tick.unread, false),
+        _ => String::new(),
+    };
+    if p.allocations == 0 && !behind.is_empty() {
+        return format!("{stage}  {behind} of events recorded, none read yet{lost}");
+    }
+    let behind = if behind.is_empty() { behind } else { format!("  {behind} more not read yet") };
     let (live, peak) = (bytes(p.live_bytes, false), bytes(p.peak_bytes, false));
-    format!("{stage}  {} allocations  live {live}  peak {peak}{lost}", count(p.allocations))
+    format!("{stage}  {} allocations  live {live}  peak {peak}{behind}{lost}", count(p.allocations))
 }
 
 #[cfg(test)]
@@ -97,13 +108,19 @@ mod tests {
     fn each_stage_reads_at_a_glance() {
         let progress =
             Progress { allocations: 1_234_567, live_bytes: 20_000, peak_bytes: 30_000, ..Progress::default() };
-        let of = |stage| text(&Tick { elapsed: Duration::from_secs(12), progress, stage, exiting: None });
+        let of = |stage| text(&Tick { elapsed: Duration::from_secs(12), progress, stage, ..Tick::default() });
         let numbers = "  1,234,567 allocations  live 20.0 kB  peak 30.0 kB";
         assert_eq!(of(Stage::Running), format!("12.00 s{numbers}"));
         assert_eq!(of(Stage::Detaching), format!("detaching after 12.00 s{numbers}"));
         let reading = of(Stage::Reading { read: 250_000_000, all: 1_000_000_000 });
         assert_eq!(reading, format!("reading what was recorded, 25 % of 1.00 GB{numbers}"));
         assert!(of(Stage::Reading { read: 0, all: 0 }).starts_with("reading what was recorded, 100 % of 0 B"));
+        // The sums are of what was read: 0 allocations are none, or none that was read.
+        let elapsed = Duration::from_secs(6);
+        let behind = |progress| text(&Tick { elapsed, progress, unread: 3_100_000, ..Tick::default() });
+        assert_eq!(behind(Progress::default()), "6.00 s  3.10 MB of events recorded, none read yet");
+        assert_eq!(behind(progress), format!("6.00 s{numbers}  3.10 MB more not read yet"));
+        assert!(text(&Tick::default()).ends_with("  0 allocations  live 0 B  peak 0 B"));
         let tick = Tick { exiting: Some((7, LONG_SCAN)), ..Tick::default() };
         assert_eq!(text(&tick), "process 7 waits at its exit while it is scanned for lost blocks");
     }

@@ -65,7 +65,7 @@ impl LeakSite {
     /// What is live of a site, without its stack.
     pub(super) fn of(profile: &Profile, site: &Site) -> Self {
         let process = profile.processes.get(site.process.0 as usize);
-        let end = process.map_or(profile.duration_ms, |p| p.end_ms);
+        let end = process.map_or(profile.duration_ms, |p| p.done_ms());
         Self {
             live: site.counts.live,
             live_bytes: site.counts.live_bytes,

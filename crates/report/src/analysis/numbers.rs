@@ -216,13 +216,19 @@ pub struct Ending {
 impl Ending {
     pub(crate) fn of(profile: &Profile) -> Self {
         let e = &profile.ending;
+        // Images of one process wait once: exec waits for nobody.
+        let command = profile.processes.first().map(|first| first.pid);
+        let waits = |is_command: bool| {
+            let all = profile.processes.iter().filter(|process| (Some(process.pid) == command) == is_command);
+            all.fold(0u64, |sum, process| sum.saturating_add(process.exit_wait_ms))
+        };
         Self {
             exit_status: e.exit_status,
             cut_short: e.cut_short.clone(),
             lost: e.lost,
             damaged: e.damaged,
-            exit_wait_ms: e.exit_wait_ms,
-            other_waits_ms: e.other_waits_ms,
+            exit_wait_ms: waits(true),
+            other_waits_ms: waits(false),
         }
     }
 }

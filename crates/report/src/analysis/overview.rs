@@ -107,6 +107,8 @@ pub struct ProcessRow {
     pub start_ms: u64,
     /// Last moment.
     pub end_ms: u64,
+    /// How much of that it waited for mallow at its exit, in milliseconds.
+    pub exit_wait_ms: u64,
     /// Threads that it had, in all.
     pub threads: u32,
     /// Sums over its sites; `peak_bytes` is live at the recording's peak.
@@ -245,7 +247,8 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         families += process.families;
     }
     let totals = Totals::from(profile.totals);
-    let ran_ms = profile.duration_ms.saturating_sub(profile.ending.exit_wait_ms);
+    let ending = Ending::of(profile);
+    let ran_ms = profile.duration_ms.saturating_sub(ending.exit_wait_ms);
     let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {
         origin: profile.origin.clone(),
@@ -255,7 +258,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         ran_ms,
         window_ms: profile.window_ms.as_ref().map_or(ran_ms, |w| w.end.saturating_sub(w.start)),
         cpu_us: profile.cpu_us,
-        ending: Ending::of(profile),
+        ending,
         totals,
         estimates: total_estimates(profile),
         peak_ms: profile.peak_ms,
@@ -369,6 +372,7 @@ fn process_row(p: &Process) -> ProcessRow {
         source: p.source.clone(),
         start_ms: p.start_ms,
         end_ms: p.end_ms,
+        exit_wait_ms: p.exit_wait_ms,
         threads: p.threads,
         totals: p.totals.into(),
         own_peak_bytes: p.own_peak_bytes,

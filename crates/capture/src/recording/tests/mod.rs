@@ -65,11 +65,11 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
         replay.feed(&Chunk::Memory { process: 1, is_last: false, words: first }).unwrap();
         replay.feed(&Chunk::Memory { process: 1, is_last: true, words: rest }).unwrap();
     }
+    replay.feed(&Chunk::ExitWait { process: 0, ms: 75 }).unwrap();
     replay.feed(&Chunk::ProcessEnd { process: 0, ms: 450, lost: 1 }).unwrap();
     let end = End {
         duration_ms: 500,
         cpu: Some(std::time::Duration::from_micros(123_456)),
-        exit_waits: [75, 1_200].map(std::time::Duration::from_millis),
         exit_status: Some(137),
         cut_short: None,
         allocators_inside: Vec::new(),
@@ -219,7 +219,7 @@ fn a_recording_cut_after_its_events_is_counted_again() {
     profile.names = None;
     profile.rss.clear();
     // Known only from the ends of processes.
-    profile.processes.iter_mut().for_each(|process| process.lost = 0);
+    profile.processes.iter_mut().for_each(|process| (process.lost, process.exit_wait_ms) = (0, 0));
     assert_same(&profile, &read);
     assert_eq!(read.ending.cut_short.as_deref(), Some("the file ends before the recording does"));
     assert_eq!((read.duration_ms, read.ending.exit_status), (500, None));

@@ -55,7 +55,7 @@ fn last_growth_ms(profile: &Profile, site: &Site) -> u64 {
     let (c, p) = (&site.counts, &site.patterns);
     // A block is kept if it lives for half of the time from its process's start to its own end, or longer.
     let half = profile.processes.get(site.process.0 as usize).map_or(u64::MAX, |process| {
-        let ms = process.end_ms.saturating_sub(process.start_ms) / 2;
+        let ms = process.done_ms().saturating_sub(process.start_ms) / 2;
         process.start_ms.saturating_add(ms)
     });
     let all_live = c.live >= p.kept && c.live_bytes >= p.kept_bytes;

@@ -41,7 +41,12 @@ impl Lives {
             let next = stacks.len() as u32;
             let stack = *stacks.entry(site.stack).or_insert(next);
             let process = profile.processes.get(site.process.0 as usize);
-            Site { stack, end_ms: process.map_or(profile.duration_ms, |process| process.end_ms), live: 0, since_ms: 0 }
+            Site {
+                stack,
+                end_ms: process.map_or(profile.duration_ms, |process| process.done_ms()),
+                live: 0,
+                since_ms: 0,
+            }
         });
         let sites = sites.collect();
         let (lives, live) = (vec![Life::default(); stacks.len()], vec![(0, 0); stacks.len()]);
