@@ -42,7 +42,7 @@ REPORT = [
     r"|how much of it in memory is not known)(?:; older blocks are not known)?",
 ]
 
-KEEPS = r"{bytes:kept_bytes} that .+ keeps? (?:by design|\(not judged\))"
+KEEPS = r"{bytes:kept_bytes}(?: of such blocks)? that .+ keeps? (?:by design|\(not judged\))"
 BESIDE = r"(?: beside " + KEEPS + r")?, {share:place_share} from .+"
 
 VERDICT = {

@@ -63,7 +63,9 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     let held = |what: &str, held: &Held| {
         let place = place(held.place.as_ref(), look, lines);
         let program = held.program.as_ref().map(|program| format!(" in {program}")).unwrap_or_default();
-        let beside = held.kept.as_ref().map(|kept| format!(" beside {}", keeps(kept, look))).unwrap_or_default();
+        // Of these alone: more of what a library keeps may be in another state.
+        let beside = held.kept.as_ref().map(|kept| format!(" beside {}", keeps(kept, " of such blocks", look)));
+        let beside = beside.unwrap_or_default();
         let part = part(held.place_bytes, held.bytes);
         format!("{} {what}{beside}, {part} from {place}{program}", size(held.bytes))
     };
@@ -87,8 +89,8 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
         Statement::LiveLast(blocks) => held(live(document.live_moment), blocks),
         Statement::NotScanned { bytes } => format!("{} live at the end were not scanned for lost blocks", size(*bytes)),
         Statement::NoneLost { kept: None } => "no block was lost".to_owned(),
-        Statement::NoneLost { kept: Some(kept) } => format!("no block was lost but {}", keeps(kept, look)),
-        Statement::Kept(kept) => format!("nothing was {} but {}", live(document.live_moment), keeps(kept, look)),
+        Statement::NoneLost { kept: Some(kept) } => format!("no block was lost but {}", keeps(kept, "", look)),
+        Statement::Kept(kept) => format!("nothing was {} but {}", live(document.live_moment), keeps(kept, "", look)),
         Statement::Allocated { by, total, place_total, place: frame } => {
             let sum = match by {
                 Measure::Bytes => format!("{} allocated", size(*total)),
@@ -125,14 +127,14 @@ pub fn live(moment: LiveMoment) -> &'static str {
 }
 
 /// `1.14 MB that perl keeps (not judged)`, `2.10 kB that fontconfig keeps by design`
-fn keeps(kept: &KeptSum, look: &Look) -> String {
+fn keeps(kept: &KeptSum, of: &str, look: &Look) -> String {
     let (keepers, keep) = match &kept.keepers[..] {
         [one] => ((*one).to_owned(), "keeps"),
         [all @ .., last] => (format!("{} and {last}", all.join(", ")), "keep"),
         [] => ("a library".to_owned(), "keeps"),
     };
     let how = if kept.judged { "by design" } else { "(not judged)" };
-    format!("{} that {keepers} {keep} {how}", bytes(kept.kept_bytes, look.exact))
+    format!("{}{of} that {keepers} {keep} {how}", bytes(kept.kept_bytes, look.exact))
 }
 
 fn part(part: u64, whole: u64) -> String {
