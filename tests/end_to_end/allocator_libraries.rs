@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Case, Counts, mallow, program_as};
+use harness::{Case, Counts, Run, directory, mallow, program_as, tool};
 
 /// The libraries, by what the linker calls them, and who has made them.
 const LIBRARIES: [(&str, &str); 3] =
@@ -100,5 +100,32 @@ fn an_executable_that_takes_mallocs_address_defines_none() {
         };
         let (none, many) = (count("0"), count("700"));
         assert_eq!((many.0 - none.0, many.1 - none.1), (700, 700), "{maker}: {none:?} {many:?}");
+    }
+}
+
+/// A linker keeps what a program calls: of mimalloc in a Rust program `mi_malloc_aligned`, and no `mi_malloc`. A program's own `mi_new` is
+/// no allocator.
+#[test]
+fn a_part_of_an_allocator_inside_is_named() {
+    let place = directory();
+    let at = place.path();
+    let built = |name: &str, functions: &[&str]| {
+        let definitions: String =
+            functions.iter().map(|function| format!("void *{function}(void) {{ return 0; }}\n")).collect();
+        let main = "#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }\n";
+        std::fs::write(at.join("part.c"), format!("{main}{definitions}")).expect("a source");
+        let built = Run::new(tool("cc"), at).args(["-O0", "-fno-builtin", "-o", name, "part.c"]).go();
+        assert_eq!(built.status, 0, "{}", built.err());
+    };
+    built("part", &["mi_free", "mi_malloc_aligned", "mi_realloc_aligned"]);
+    built("own", &["mi_new", "mi_free"]);
+    for (name, is_inside) in [("part", true), ("own", false)] {
+        let program = at.join(name);
+        let watch = Run::new(mallow(), at).args(["watch", "--"]).arg(&program).go();
+        let doctor = Run::new(mallow(), at).args(["doctor", "--"]).arg(&program).go();
+        let inside = format!("{name} has mimalloc inside");
+        assert_eq!(watch.err().contains(&format!("{inside}, which is not sampled; mallow record sees it")), is_inside);
+        let words = doctor.out().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.contains(&inside), is_inside, "{words}");
     }
 }

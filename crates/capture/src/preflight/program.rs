@@ -1,6 +1,6 @@
 //! Properties of a program, from its ELF file.
 
-use super::families::{self, seeming};
+use super::families::{self, Family, seeming};
 use super::finding::{Finding, Status};
 use super::rights;
 use crate::library;
@@ -9,7 +9,7 @@ use crate::wire;
 use mallow_profile::AllocatorKind;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ pub(super) fn unsampled(path: &Path) -> Option<String> {
     }
     let facts = Facts::of_file(path)?;
     let shown = path.display();
-    if let Some(name) = facts.defines(&INSIDE).map(allocator_of).or(facts.stripped) {
+    if let Some(name) = facts.inside.or(facts.stripped) {
         return Some(format!("{shown} has {name} inside, which is not sampled; mallow record sees it"));
     }
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
@@ -288,6 +288,8 @@ const MARKERS: [&str; 15] = [
 pub(super) struct Facts {
     /// Of [`MARKERS`], those that it defines.
     defines: FxHashSet<&'static str>,
+    /// An allocator under names of its own, of which several functions are defined.
+    inside: Option<&'static str>,
     /// The libraries that it names.
     needs: Vec<String>,
     /// It imports `operator new`.
@@ -306,10 +308,22 @@ impl Facts {
     }
 
     fn of(file: &ElfFile64<'_, Endianness>) -> Self {
-        let mut defines = FxHashSet::default();
+        let (mut defines, mut known) = (FxHashSet::default(), FxHashMap::default());
         for symbol in file.dynamic_symbols().chain(file.symbols()).filter(|s| s.is_definition()) {
-            defines.extend(symbol.name().ok().and_then(|name| MARKERS.into_iter().find(|marker| *marker == name)));
+            let Ok(name) = symbol.name() else { continue };
+            defines.extend(MARKERS.into_iter().find(|marker| *marker == name));
+            let own = families::without_prefix(name);
+            if own != name
+                && let Some(family) = families::family_of(name)
+            {
+                known.entry(family).or_insert_with(FxHashSet::default).insert(own);
+            }
         }
+        let mut known: Vec<(Family, FxHashSet<&str>)> = known.into_iter().collect();
+        known.sort_by_key(|(family, _)| *family);
+        // A program may have a function of such a name for itself. What a linker keeps of an allocator frees what it allocates.
+        let is_allocator = |functions: &FxHashSet<&str>| functions.len() >= FEW_FUNCTIONS && functions.contains("free");
+        let inside = known.iter().find(|(_, functions)| is_allocator(functions)).and_then(|(family, _)| family.name());
         let uses_operators = file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name() == Ok("_Znwm"));
         let mut needs = Vec::new();
         if let Ok(table) = file.elf_dynamic_table() {
@@ -319,12 +333,13 @@ impl Facts {
         }
         let is_stripped = file.symbols().next().is_none();
         let stripped = is_stripped.then(|| seeming(file.data())).flatten();
-        Self { defines, needs, uses_operators, go: is_go(file), stripped }
+        let inside = defined(&defines, &INSIDE).map(allocator_of).or(inside);
+        Self { defines, inside, needs, uses_operators, go: is_go(file), stripped }
     }
 
     /// The first of these symbols that it defines.
     fn defines(&self, names: &[&'static str]) -> Option<&'static str> {
-        names.iter().copied().find(|name| self.defines.contains(name))
+        defined(&self.defines, names)
     }
 
     /// The library that it names and that begins so.
@@ -332,6 +347,13 @@ impl Facts {
         self.needs.iter().map(String::as_str).find(|name| name.starts_with(begin))
     }
 }
+
+fn defined(defines: &FxHashSet<&'static str>, names: &[&'static str]) -> Option<&'static str> {
+    names.iter().copied().find(|name| defines.contains(name))
+}
+
+/// Fewer functions than these with an allocator's names are no allocator.
+const FEW_FUNCTIONS: usize = 3;
 
 /// Of [`MARKERS`], those of allocators.
 const INSIDE: [&str; 6] = ["mallctl", "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc", "TCMallocInternalMalloc"];
@@ -362,7 +384,7 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
         );
     }
     let sanitizer = facts.defines(&SANITIZERS).map(sanitizer_of);
-    let inside = sanitizer.or_else(|| facts.defines(&INSIDE).map(allocator_of));
+    let inside = sanitizer.or(facts.inside);
     if let (Some(name), None, true) = (inside, sanitizer, patched) {
         return Finding::works(
             ALLOCATOR,

@@ -305,8 +305,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             // They left the holes themselves, and would in a pool.
             let line =
                 if remedy.own_holes { line.plain(", if it keeps together what is freed together") } else { line };
-            // The pages that such a pool empties are free pages of glibc's.
-            let is_glibcs = account.allocators.iter().any(|row| row.allocator == Some("glibc"));
+            // The pages that such a pool empties are free pages of glibc's, where no other allocator may have them.
+            let is_glibcs = account.allocators.iter().all(|row| row.allocator == Some("glibc"));
+            let is_glibcs = is_glibcs && !account.allocators.is_empty();
             if is_glibcs { line.plain(", then malloc_trim(0)") } else { line }
         }
     }

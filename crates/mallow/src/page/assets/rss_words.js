@@ -148,7 +148,8 @@ export function remedyWords(one, answer) {
     // They left the holes themselves, and would in a pool.
     const condition = one.own_holes ? ", if it keeps together what is freed together" : "";
     // The pages that such a pool empties are free pages of glibc's.
-    const trim = (answer?.allocators ?? []).some((row) => row.allocator === "glibc") ? ", then malloc_trim(0)" : "";
+    const owners = answer?.allocators ?? [];
+    const trim = owners.length > 0 && owners.every((row) => row.allocator === "glibc") ? ", then malloc_trim(0)" : "";
     return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}${trim}` };
   }
   if (one.remedy === "arena_max" && one.certainty === "at_most") return { setting: one.setting, text: `${REMEDIES.arena_max}, which may need more` };
