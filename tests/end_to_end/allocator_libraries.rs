@@ -125,6 +125,8 @@ fn a_part_of_an_allocator_inside_is_named() {
         let doctor = Run::new(mallow(), at).args(["doctor", "--"]).arg(&program).go();
         let inside = format!("{name} has mimalloc inside");
         assert_eq!(watch.err().contains(&format!("{inside}, which is not sampled; mallow record sees it")), is_inside);
+        let incomplete = "Incomplete: mimalloc inside";
+        assert_eq!(watch.err().contains(incomplete), is_inside, "{}", watch.err());
         let words = doctor.out().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words.contains(&inside), is_inside, "{words}");
     }

@@ -64,7 +64,8 @@ pub(crate) fn custom_allocators<'a>(
     all
 }
 
-/// Runtimes that allocate past malloc, of programs by their executables.
+/// Runtimes that allocate past malloc, of programs by their executables. In a process that was started to be sampled, an allocator inside is
+/// one of them: its functions are patched by a mallow that attaches, and by one that records.
 #[derive(Default)]
 pub(crate) struct Runtimes {
     known: FxHashMap<String, Option<program::Facts>>,
@@ -77,12 +78,19 @@ impl Runtimes {
         process: ProcessId,
         executable: &str,
         arguments: &[String],
-        settings: u32,
+        (settings, attached): (u32, bool),
     ) -> Vec<CustomAllocator> {
         let path = Path::new(executable);
         let facts = self.known.entry(executable.to_owned()).or_insert_with(|| program::Facts::of_file(path));
         let found = facts.iter().flat_map(|facts| program::above_malloc(path, facts, arguments, settings, false));
-        found.map(|finding| above_malloc(process, finding)).collect()
+        let inside = facts.as_ref().and_then(program::Facts::allocator_inside).filter(|_| !attached);
+        let inside = inside.map(|name| CustomAllocator {
+            process,
+            kind: AllocatorKind::Other,
+            found: format!("{name} inside {executable} is not sampled where mallow watch starts the program"),
+            remedy: "start it by itself, and mallow watch -p PID samples that; mallow record sees it".to_owned(),
+        });
+        inside.into_iter().chain(found.map(|finding| above_malloc(process, finding))).collect()
     }
 }
 

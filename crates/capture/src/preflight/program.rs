@@ -116,7 +116,7 @@ pub(super) fn unsampled(path: &Path) -> Option<String> {
     }
     let facts = Facts::of_file(path)?;
     let shown = path.display();
-    if let Some(name) = facts.inside.or(facts.stripped) {
+    if let Some(name) = facts.allocator_inside() {
         return Some(format!("{shown} has {name} inside, which is not sampled; mallow record sees it"));
     }
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
@@ -335,6 +335,11 @@ impl Facts {
         let stripped = is_stripped.then(|| seeming(file.data())).flatten();
         let inside = defined(&defines, &INSIDE).map(allocator_of).or(inside);
         Self { defines, inside, needs, uses_operators, go: is_go(file), stripped }
+    }
+
+    /// An allocator under names of its own that it has inside.
+    pub(super) fn allocator_inside(&self) -> Option<&'static str> {
+        self.inside.or(self.stripped)
     }
 
     /// The first of these symbols that it defines.

@@ -259,7 +259,8 @@ impl Watch {
         let Profile { processes, custom_allocators, .. } = &mut self.profile;
         for (id, settings) in self.new_images.drain(..) {
             let Some(process) = processes.get(id.0 as usize) else { continue };
-            custom_allocators.extend(self.runtimes.of(id, &process.executable, &process.arguments, settings));
+            let how = (settings, process.attached);
+            custom_allocators.extend(self.runtimes.of(id, &process.executable, &process.arguments, how));
         }
     }
 

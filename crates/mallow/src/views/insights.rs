@@ -149,12 +149,15 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
                 of(*allocations, "block")
             )
         }
-        Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs: _, runs, overhead_bytes, places } => {
+        Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs, runs, overhead_bytes, places } => {
             let overhead = match overhead_bytes {
                 0 => String::new(),
                 n => format!("; headers and padding took about {} beside them at the peak", size(*n)),
             };
-            let blocks = of(*allocations, "block");
+            let blocks = match freed_in_runs < allocations {
+                true => format!("{} of {}", count(*freed_in_runs), of(*allocations, "block")),
+                false => of(*allocations, "block"),
+            };
             let mean = mean(*allocated_bytes, *allocations);
             let runs = of(*runs, "run");
             format!("{blocks} of {mean} on average{}, freed together in {runs}{overhead}.", elsewhere(*places))

@@ -88,7 +88,7 @@ function paint(answer) {
   const tiles = [
     tile("live", "Live now", words.live_bytes, [words.live, `${formatCount(report.samples)} samples`], { view: "flame", by: "live" }),
     tile("growing", "Places that grow", formatCount(grows), [sure], { view: "places", sort: "" }),
-    memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${memory.gap_is_least ? "at least " : memory.gap_low === memory.gap_high && memory.gap_low !== null ? "" : "roughly "}${formatBytes(memory.gap)} of it is not live heap`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
+    memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${memory.gap_is_least ? "at least " : memory.gap_low === memory.gap_high && memory.gap_low !== null ? "" : "roughly "}${formatBytes(memory.gap)} of it is not live heap${(report.custom_allocators ?? []).length > 0 && !memory.gap_is_least ? " that is seen" : ""}`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
     tile("sampled", "Watched for", formatTime(report.watched_ms), [report.period_bytes === null ? "nothing is sampled" : `one sample in ${formatBytes(report.period_bytes)}`], { view: "flame", by: "bytes" }),
   ];
   const focused = document.activeElement?.closest?.(".tile")?.id;

@@ -118,7 +118,7 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
     }
     let mut lines: Vec<Line<'static>> = [first, second, third].map(|spans| fit(spans, width)).to_vec();
     if let Some(memory) = &report.memory {
-        lines.push(fit(vec![Span::raw(format!("RSS  {}", resident_in_brief(memory, look)))], width));
+        lines.push(fit(vec![Span::raw(format!("RSS  {}", resident_in_brief(memory, report, look)))], width));
     }
     lines.extend(attached(report).map(|text| fit(vec![Span::styled(text, faint())], width)));
     let unseen = report.nothing_seen().map(|unseen| format!("{}; {}", unseen.found, unseen.remedy));

@@ -227,7 +227,9 @@ fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
             format!("at least {} of it is not live heap: more is live than in memory, untouched or in swap", size(gap))
         }
         (Some(gap), _) => {
-            format!("{} of it is not live heap", within(gap, memory.gap_low, memory.gap_high, look))
+            // What is not seen may be live.
+            let seen = if report.custom_allocators.is_empty() { "" } else { " that is seen" };
+            format!("{} of it is not live heap{seen}", within(gap, memory.gap_low, memory.gap_high, look))
         }
         (None, older) => {
             let since = older.map(since).unwrap_or_default();
@@ -241,7 +243,7 @@ fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
 const UNKNOWN: &str = "older blocks are not known";
 
 /// The same in one line: RSS, the gap, and what grows.
-pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
+pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     let gap = match memory.gap {
         Some(gap) => {
@@ -249,7 +251,8 @@ pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
                 true => format!("at least {}", size(gap)),
                 false => within(gap, memory.gap_low, memory.gap_high, look),
             };
-            format!("{}, {gap} of it not live", size(memory.rss))
+            let seen = if report.custom_allocators.is_empty() { "" } else { ", of what is seen" };
+            format!("{}, {gap} of it not live{seen}", size(memory.rss))
         }
         None => format!("{}, {UNKNOWN}", size(memory.rss)),
     };

@@ -60,6 +60,10 @@ pub(super) fn together(path: &CallPath, in_glibc: bool) -> Option<(Evidence, Sav
     if !at_least(p.freed_in_runs, 80, c.allocations) || p.freed_in_runs / RUN < p.runs || average_bytes > SMALL {
         return None;
     }
+    // A block in a hundred that stays keeps its arena.
+    if at_least(c.live, 1, c.allocations) {
+        return None;
+    }
     let overhead_bytes = if in_glibc { share(p.overhead_bytes, c.peak, c.allocations) } else { 0 };
     let evidence = Evidence::OneLifetime {
         allocations: c.allocations,

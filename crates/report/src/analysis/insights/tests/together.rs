@@ -45,3 +45,14 @@ fn blocks_that_are_not_quite_freed_together() {
     assert!(silent(&in_runs(100_000, 400, 100_000, 10)), "not small");
     assert!(silent(&in_runs(50_000, 40, 50_000, 10)), "less than a twentieth of the program");
 }
+
+/// What stays keeps the whole arena: a block in eight of the same line, or in a hundred.
+#[test]
+fn an_arena_that_is_never_free_is_none() {
+    let kept = |live: u64| {
+        let counts = blocks(80_000, 200, 0, live);
+        let patterns = Patterns { freed_in_runs: 80_000 - live, runs: 1, ..sizes(200, 200) };
+        all(&beside(PLACE, counts, patterns)).len()
+    };
+    assert_eq!([0, 100, 800, 10_000].map(kept), [1, 1, 0, 0]);
+}
