@@ -136,7 +136,7 @@ RSS = [
     r"{bytes:huge_bytes} in huge pages, which are kept whole\.",
     r"{bytes:elsewhere_bytes} of live blocks lie where no pages were read: they were allocated meanwhile, for instance\.",
 ]
-FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} small parts: --limit 0 shows all"
+FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} smaller parts?: --limit 0 shows all"
 RSS_PLACE = r"{bytes:live_bytes} {bytes:rounding_bytes} {bytes:holes_bytes} {bytes:alone_bytes} .+"
 
 PARTS = {

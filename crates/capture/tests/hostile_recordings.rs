@@ -64,6 +64,9 @@ fn block(kind: u8, columns: &[Vec<u8>]) -> Vec<u8> {
     [head, checksum.finalize().to_le_bytes().to_vec(), payload].concat()
 }
 
+/// Fields of the end of a process, a byte each where they are 0.
+const PROCESS: usize = 29;
+
 /// A whole recording of one process, with a module and a frame, and these blocks before its ending.
 fn recording(blocks: &[Vec<u8>]) -> Vec<u8> {
     let process = vec![1, 0, 0, 0, 0, 1, b'a', 0];
@@ -73,7 +76,7 @@ fn recording(blocks: &[Vec<u8>]) -> Vec<u8> {
     let mut file = b"\x89mallow\n\x04\0\0\0\0\0\0\0".to_vec();
     file.extend(block(1, &[vec![0, 1, 1, b'a']]));
     file.extend(block(TABLES, &tables));
-    file.extend(block(5, &[vec![0; 28]]));
+    file.extend(block(5, &[vec![0; PROCESS]]));
     file.extend(blocks.concat());
     file.extend(block(7, &[vec![0; 9]]));
     let index = file.len() as u64;
@@ -194,7 +197,7 @@ fn a_second_block_of_a_kind_that_comes_once_is_damage() {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let once = [
         block(1, &[vec![0, 0]]),
-        block(5, &[vec![0; 28]]),
+        block(5, &[vec![0; PROCESS]]),
         block(7, &[vec![0; 9]]),
         block(12, &[vec![]]),
         block(14, &[vec![]]),

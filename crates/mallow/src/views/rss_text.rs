@@ -338,7 +338,7 @@ fn parts(account: &RssAccount, folded: usize, look: &Look, page: &mut Page) {
         table.row([
             Line::new().plain(format!("{sign}{}", bytes(size, look.exact))),
             Line::new().faint(format!("{sign}{}", percent(size, account.rss))),
-            Line::new().faint(format!("{}: --limit 0 shows all", of(number, "small part"))),
+            Line::new().faint(format!("{}: --limit 0 shows all", of(number, "smaller part"))),
         ]);
     }
     let sum = format!("= RSS; PSS {}", bytes(account.pss, look.exact));
