@@ -124,7 +124,7 @@ fn sides_and_alignments_are_as_asked() {
 fn memory_beyond_the_limit_is_not_guarded_and_counted() {
     let right = right();
     let name = right.to_str().expect("a path");
-    let number = (count(&right) - 3).to_string();
+    let number = (count(&right) - 5).to_string();
     let (report, status, ..) = guarded(&["--memory", "4MiB"], &[name, &number]);
     let unguarded = report["unguarded"].as_u64().expect("a number");
     assert!(unguarded > 15_000 && status == 0 && errors(&report).is_empty(), "{report}");

@@ -63,6 +63,7 @@ impl Drop for Presence {
 }
 
 fn be_present(page: &Shared, over: &AtomicBool, ready: &SyncSender<io::Result<()>>) {
+    take_no_signals();
     // Shared memory, as the kernel's killer of processes may take private memory away before it looks at the list.
     let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, size_of::<List>());
     // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
@@ -100,6 +101,16 @@ fn be_present(page: &Shared, over: &AtomicBool, ready: &SyncSender<io::Result<()
     unsafe {
         libc::syscall(libc::SYS_set_robust_list, 0, LIST_HEAD_BYTES);
         let _ = munmap(list.cast(), bytes);
+    }
+}
+
+/// Signals to the process are its other threads', which may hold them back while their handlers change.
+fn take_no_signals() {
+    // SAFETY: a set of signals is plain memory, and the mask is this thread's own.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
     }
 }
 

@@ -50,7 +50,8 @@ pub struct Signals {
 
 impl Signals {
     /// Watches for them from here on, and passes those that end programs on to `command`, which [`command_signals`] did
-    /// until now. One that comes meanwhile is kept, and is neither lost nor sent twice. Precondition: this is the only thread.
+    /// until now. One that comes meanwhile is kept, and is neither lost nor sent twice. Precondition: this is the only thread
+    /// that takes signals.
     pub fn take_over(command: &Child) -> Result<Self> {
         let held = Held::back();
         end_soon_if_asked();
