@@ -148,6 +148,12 @@ impl<'a> Members<'a> {
             true => run.look_now(admission),
             false => Default::default(),
         });
+        self.profiles_as_looked(numbers)
+    }
+
+    /// The same as of the last look.
+    pub fn profiles_as_looked(&mut self, numbers: &[u64]) -> Moment {
+        let is_one = |member: &Member| numbers.contains(&member.number);
         self.name_all();
         let chosen = self.iter().filter(|(_, member)| is_one(member));
         chosen.map(|(run, member)| (member.number, member.profile_since_known(&run.watch))).collect()

@@ -105,7 +105,10 @@ impl Sources {
         let offered = self.waiting.len().min(OFFERED.saturating_sub(some.len()));
         let chosen: Vec<u64> = self.waiting.drain(..offered).collect();
         if !chosen.is_empty() {
-            let profiles = members.profiles_since_known(&chosen);
+            let profiles = match last {
+                true => members.profiles_as_looked(&chosen),
+                false => members.profiles_since_known(&chosen),
+            };
             some.extend(profiles.into_iter().map(|(source, profile)| WatchedProfile {
                 source,
                 profile,
