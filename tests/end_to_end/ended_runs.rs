@@ -265,24 +265,27 @@ fn spools_that_nobody_needs_are_swept() {
     }
 }
 
+/// Kills a mallow that records a command, once that has begun. The run directory that it leaves.
+fn killed_at_work(place: &Path) -> PathBuf {
+    let before = RunDirectories::now();
+    let _ = fs::remove_file(place.join("begun"));
+    let mut command = std::process::Command::new(mallow());
+    command.args(["record", "--no-report", "-o", "out.mallow", "--", "/bin/sh", "-c", "echo > begun; read go"]);
+    command.current_dir(place).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().expect("mallow");
+    super::watch_harness::until("the command", || place.join("begun").exists().then_some(()));
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+    child.wait().expect("its end");
+    let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };
+    left.clone()
+}
+
 /// Of two recordings of one name that were killed, the second one took over the file in the making: only that one's command removes it.
 #[test]
 fn what_to_remove_is_the_runs_own() {
     let place = directory();
     let partial = place.path().join("out.mallow.partial");
-    let killed = || {
-        let before = RunDirectories::now();
-        let _ = fs::remove_file(place.path().join("begun"));
-        let mut command = std::process::Command::new(mallow());
-        command.args(["record", "--no-report", "-o", "out.mallow", "--", "/bin/sh", "-c", "echo > begun; read go"]);
-        command.current_dir(place.path()).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
-        let mut child = command.spawn().expect("mallow");
-        super::watch_harness::until("the command", || place.path().join("begun").exists().then_some(()));
-        kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
-        child.wait().expect("its end");
-        let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };
-        left.clone()
-    };
+    let killed = || killed_at_work(place.path());
     let (first, second) = (killed(), killed());
     let removal = |directory: &Path| {
         let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered.mallow"]).arg(directory).go();
@@ -323,15 +326,7 @@ fn what_somebody_else_left_is_not_recovered() {
     std::os::unix::fs::symlink("/dev/zero", made.join("about")).expect("a link");
     recover(&made);
     // A real one.
-    let before = RunDirectories::now();
-    let mut command = std::process::Command::new(mallow());
-    command.args(["record", "--no-report", "-o", "out.mallow", "--", "/bin/sh", "-c", "echo > begun; read go"]);
-    command.current_dir(place.path()).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
-    let mut child = command.spawn().expect("mallow");
-    super::watch_harness::until("the command", || place.path().join("begun").exists().then_some(()));
-    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
-    child.wait().expect("its end");
-    let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };
+    let left = &killed_at_work(place.path());
     let spool = fs::read_link(left.join("spool")).expect("a link");
     let relink = |to: &Path| {
         fs::remove_file(left.join("spool")).expect("it is there");

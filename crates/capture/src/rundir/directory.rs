@@ -270,13 +270,6 @@ impl RunDirectory {
         self.presence = None;
     }
 
-    /// Leaves the directory to the processes in it, which go on as they are. Its path.
-    pub fn leave(mut self) -> PathBuf {
-        self.read_no_more();
-        self.left = true;
-        self.path.clone()
-    }
-
     /// Leaves it to the reader that `open` makes in this process, given its path. At no moment does nobody read, which another mallow
     /// would take for the end of this one.
     pub fn leave_to<R>(mut self, open: impl FnOnce(&Path) -> R) -> R {
@@ -337,7 +330,7 @@ pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Opens a regular file, which is no link.
-pub(crate) fn open_file(path: &Path) -> io::Result<fs::File> {
+pub fn open_file(path: &Path) -> io::Result<fs::File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     match file.metadata()?.is_file() {

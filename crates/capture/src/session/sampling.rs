@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::process::Child;
 
 /// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
-/// [`RunDirectory::leave`] to let them go on alone.
+/// [`RunDirectory::leave_to`] to let a watch read them.
 pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
     start_sampled_with(command, mode, period, &mut |_| Ok(()))
 }
@@ -43,7 +43,7 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     }
 }
 
-/// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches; [`RunDirectory::leave`] lets a
+/// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches; [`RunDirectory::leave_to`] lets a
 /// watch read it.
 pub fn attach_sampled(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
     attach_in(process, period, prepare)

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mallow_capture::accounts::Options;
 use mallow_capture::recording::{Writer, has_events};
+use mallow_capture::rundir::directory::open_file;
 use mallow_capture::session::leftovers;
 use rustix::fs::{FlockOperation, flock};
 
@@ -192,10 +193,8 @@ pub fn orphans(directory: &Path) -> Vec<PathBuf> {
     let partial = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(SUFFIX.as_bytes());
     let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| partial(path)).collect();
     all.retain(|path| {
-        let options = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-        options.is_ok_and(|file| {
-            file.metadata().is_ok_and(|status| status.is_file())
-                && flock(&file, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK)
+        open_file(path).is_ok_and(|file| {
+            flock(&file, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK)
                 && is_orphan(&file)
         })
     });
