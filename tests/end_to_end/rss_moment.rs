@@ -63,6 +63,28 @@ fn an_instant_is_the_kernels_maximum() {
     }
 }
 
+/// A high that stands for long after its blocks were freed: what was live at it, and that the memory is kept without them.
+#[test]
+fn memory_that_is_kept_is_said_beside_who_needed_it() {
+    let record = record("kept");
+    let json = record.view_json(&["rss"]);
+    assert_eq!((&json["cause"]["part"], &json["is_highest"]), (&"live".into(), &true.into()), "{json:#}");
+    let kept = &json["kept"];
+    assert!(number(kept, "live_bytes") < MIB && number(kept, "rss") > 60 * MIB, "{json:#}");
+    let (at_high, at_end) = (text(&record, &["rss"]), text(&record, &["rss", "--at", "end"]));
+    let less = number(&json, "live_bytes") - number(kept, "live_bytes");
+    let words = format!("{:.1} MB less than at this moment: the process keeps what these had.", less as f64 / 1e6);
+    assert!(at_high.contains(&words) && !at_high.contains("when the load is over"), "{at_high}");
+    let end = record.view_json(&["rss", "--at", "end"]);
+    assert_eq!((&end["kept"], &end["rss"], &end["ms"]), (&Value::Null, &kept["rss"], &kept["ms"]), "{end:#}");
+    assert!(at_end.contains("malloc_trim(0) when the load is over"), "{at_end}");
+    // Where RSS fell, or everything is freed at the very end, nothing is kept.
+    for mode in ["spike", "teardown"] {
+        let json = self::record(mode).view_json(&["rss"]);
+        assert_eq!(json["kept"], Value::Null, "{mode}: {json:#}");
+    }
+}
+
 /// What was live until the program's end is no free memory of its highest RSS.
 #[test]
 fn what_is_freed_at_the_end_was_live() {

@@ -87,6 +87,20 @@ fn thresholds_that_have_not_risen_are_not_advised() {
     assert!(released > 8 * MIB && expected.abs_diff(released) <= released / 10, "{released}: {offered}");
 }
 
+/// Nor is one of another allocator, among other options of its.
+#[test]
+fn a_setting_of_another_allocator_that_is_in_force_is_not_advised() {
+    let with = program_as("rss_remedies", "rss_remedies-with-jemalloc", "cc", &["-Wl,--no-as-needed", "-ljemalloc"]);
+    let offered = |value: &str| {
+        let case = Case::new(with.clone()).arg("idle").arg("0").env("MALLOC_CONF", value).prints_addresses();
+        let json = case.record().view_json(&["rss", "--at", "end"]);
+        ["decay", "background_thread"].map(|name| remedy(&json, name).is_some())
+    };
+    assert_eq!(offered("narenas:1"), [true, true]);
+    assert_eq!(offered("narenas:1,background_thread:true"), [true, false]);
+    assert!(!offered("muzzy_decay_ms:0,dirty_decay_ms:0")[0]);
+}
+
 /// A setting is not advised to a process that has it, in either form.
 #[test]
 fn a_setting_that_is_in_force_is_not_advised() {

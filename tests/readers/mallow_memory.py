@@ -15,13 +15,14 @@ def footprint(recording, block):
     found = {key: head.number() for key in keys}
     found["peak_rss"] *= 1024
     flags = found.pop("flags")
-    if found["process"] >= len(recording.processes) or flags > 255:
+    if found["process"] >= len(recording.processes) or flags > 511:
         raise Damaged("a footprint that makes no sense")
     found |= {"is_highest": bool(flags & 1), "is_last": bool(flags & 2), "is_at_exit": bool(flags & 4)}
     found["fixes_thresholds"] = bool(flags & 32)
     found["recent_live"] = {"ms": head.number(), "bytes": head.number()} if flags & 16 else None
     found["live_resident"] = head.number() if flags & 64 else None
     found["threads"] = head.number() if flags & 128 else 0
+    found["settings"] = [head.string() for _ in range(head.number())] if flags & 256 else []
     found["gap"] = head.string() if flags & 8 else None
     found["mappings"], end, name = [], 0, ""
     for _ in range(head.number()):

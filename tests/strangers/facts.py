@@ -245,6 +245,10 @@ def of_rss(document):
     if busier:
         facts |= {"busier_ms": busier["ms"], "busier_rss": busier["rss"], "busier_bytes": busier["live_bytes"]}
         facts["busier_more"] = busier["live_bytes"] - document["live_bytes"]
+    kept = document.get("kept")
+    if kept:
+        facts |= {"kept_ms": kept["ms"], "kept_rss": kept["rss"], "kept_bytes": kept["live_bytes"]}
+        facts["kept_less"] = document["live_bytes"] - kept["live_bytes"]
     cause = document.get("cause")
     if cause:
         facts["cause_bytes"] = cause["bytes"]

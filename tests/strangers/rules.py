@@ -124,6 +124,8 @@ RSS = [
     r"(?:: giving back what they left lowers RSS in that time alone)?\.",
     r"At {span:busier_ms}, RSS was {bytes:busier_rss} and {bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
     r" that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all\.",
+    r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
+    r" what these had\. mallow rss --at end divides that\.",
     r"The kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before the process's recording ended: it may have risen since\.",
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",

@@ -1,5 +1,6 @@
 /*
- * When RSS is highest: for an instant, until the last frees of the program, when it is killed, and in a child that copies what it shared.
+ * When RSS is highest: for an instant, until the last frees of the program, long after most was freed, when it is killed, and in a child that
+ * copies what it shared.
  * Prints, where it ends by itself, the highest RSS as the kernel counts it for the process, in KiB.
  */
 #include <signal.h>
@@ -57,6 +58,15 @@ static void live_to_the_end(void) {
     print_peak();
 }
 
+/* The same, and the end comes long after. */
+static void kept_when_freed(void) {
+    for (int i = 0; i <= BLOCKS; i++)
+        keep[i] = filled(BLOCK);
+    rest(300);
+    tear_down();
+    rest(1500);
+}
+
 /* Twice as much as ever before, in the last moment. */
 static void grow_and_end(void (*end)(void)) {
     keep[0] = filled(32 * MIB);
@@ -109,6 +119,8 @@ int main(int count, char **arguments) {
         spike();
     else if (strcmp(what, "teardown") == 0)
         live_to_the_end();
+    else if (strcmp(what, "kept") == 0)
+        kept_when_freed();
     else if (strcmp(what, "killed") == 0)
         grow_and_end(be_killed);
     else if (strcmp(what, "_exit") == 0)

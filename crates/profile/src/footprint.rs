@@ -170,6 +170,8 @@ pub struct Footprint {
     pub sampled_bytes: u64,
     /// The process's environment fixes glibc's thresholds: they do not rise with what it frees.
     pub fixes_thresholds: bool,
+    /// Variables of its environment, each as NAME=VALUE, that other allocators than glibc's read. Empty where the recording does not say.
+    pub settings: Vec<String>,
     /// Why the recording has no [`HeapMap`] of it, as what follows "no pages:"; None: it has one.
     pub gap: Option<String>,
 }

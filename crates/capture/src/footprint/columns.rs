@@ -26,8 +26,11 @@ const RECENT: u64 = 16;
 const FIXED_THRESHOLDS: u64 = 32;
 const LIVE_RESIDENT: u64 = 64;
 const THREADS: u64 = 128;
+const SETTINGS: u64 = 256;
 /// All flags of a footprint.
-const FLAGS: u64 = 255;
+const FLAGS: u64 = 511;
+/// Settings of one footprint.
+const SETTINGS_MOST: usize = 64;
 
 /// Flags of the kernel's maximum.
 const PEAK: u64 = 1;
@@ -45,7 +48,8 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
         | flag(footprint.recent_live.is_some(), RECENT)
         | flag(footprint.fixes_thresholds, FIXED_THRESHOLDS)
         | flag(footprint.live_resident.is_some(), LIVE_RESIDENT)
-        | flag(footprint.threads > 0, THREADS);
+        | flag(footprint.threads > 0, THREADS)
+        | flag(!footprint.settings.is_empty(), SETTINGS);
     put(&mut head, footprint.process.0.into());
     put(&mut head, footprint.ms);
     put(&mut head, flags);
@@ -60,6 +64,11 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     footprint.live_resident.into_iter().for_each(|bytes| put(&mut head, bytes));
     if footprint.threads > 0 {
         put(&mut head, footprint.threads);
+    }
+    if !footprint.settings.is_empty() {
+        let settings = &footprint.settings[..footprint.settings.len().min(SETTINGS_MOST)];
+        put(&mut head, settings.len() as u64);
+        settings.iter().for_each(|setting| put_bytes(&mut head, setting.as_bytes()));
     }
     if let Some(gap) = &footprint.gap {
         put_bytes(&mut head, gap.as_bytes());
@@ -105,6 +114,11 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
     };
     let live_resident = if flags & LIVE_RESIDENT != 0 { Some(head.number()?) } else { None };
     let threads = if flags & THREADS != 0 { head.number()? } else { 0 };
+    let settings = if flags & SETTINGS != 0 { head.number()? } else { 0 };
+    if settings > SETTINGS_MOST as u64 {
+        return Err(Nonsense("a footprint has too many settings"));
+    }
+    let settings = (0..settings).map(|_| head.string()).collect::<Result<_, _>>()?;
     let gap = if flags & WITHOUT_MAP != 0 { Some(head.string()?) } else { None };
     let count = head.number()?;
     if flags > FLAGS || count > MAPPINGS {
@@ -124,6 +138,7 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         live_resident,
         threads,
         fixes_thresholds: flags & FIXED_THRESHOLDS != 0,
+        settings,
         gap,
         ..Footprint::default()
     };
@@ -476,6 +491,7 @@ mod tests {
                 is_highest: true,
                 is_at_exit: true,
                 fixes_thresholds: true,
+                settings: vec!["MALLOC_CONF=a:1".to_owned(), String::new()],
                 ..footprint()
             };
             let columns = write_footprint(&footprint);

@@ -1,4 +1,4 @@
-//! What the environment of a process says to glibc's malloc.
+//! What the environment of a process says to its allocators.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,31 +11,71 @@ const VARIABLES: [&[u8]; 4] =
 const TUNABLES: [&[u8]; 4] =
     [b"glibc.malloc.trim_threshold", b"glibc.malloc.mmap_threshold", b"glibc.malloc.top_pad", b"glibc.malloc.mmap_max"];
 
-/// Whether the environment with which a process began fixes glibc's thresholds. False as well where it may not be read.
-pub fn fixes_thresholds(pid: u32) -> bool {
-    let mut text = Vec::new();
-    let read = File::open(format!("/proc/{pid}/environ")).and_then(|file| file.take(MOST).read_to_end(&mut text));
-    read.is_ok() && is_fixed(&text)
-}
+/// Settings of a process, and the length of one: more are none that somebody set by hand.
+const SETTINGS_MOST: usize = 16;
+const SETTING_MOST: usize = 1024;
 
-/// Of variables that each end with a 0.
-fn is_fixed(environment: &[u8]) -> bool {
-    environment.split(|&byte| byte == 0).any(|variable| {
-        let mut halves = variable.splitn(2, |&byte| byte == b'=');
-        let (name, Some(value)) = (halves.next().unwrap_or_default(), halves.next()) else { return false };
-        match name {
+/// The environment with which a process began: variables that each end with a 0. Empty where it may not be read.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(Vec<u8>);
+
+impl Environment {
+    /// Of a process.
+    pub fn of(pid: u32) -> Self {
+        let mut text = Vec::new();
+        let read = File::open(format!("/proc/{pid}/environ")).and_then(|file| file.take(MOST).read_to_end(&mut text));
+        read.map(|_| Self(text)).unwrap_or_default()
+    }
+
+    /// Names and values.
+    fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.split(|&byte| byte == 0).filter_map(|variable| {
+            let at = variable.iter().position(|&byte| byte == b'=')?;
+            Some((&variable[..at], &variable[at + 1..]))
+        })
+    }
+
+    /// Whether it fixes glibc's thresholds.
+    pub fn fixes_thresholds(&self) -> bool {
+        self.variables().any(|(name, value)| match name {
             b"GLIBC_TUNABLES" => value.split(|&byte| byte == b':').any(|tunable| {
                 let name = tunable.split(|&byte| byte == b'=').next().unwrap_or_default();
                 TUNABLES.contains(&name) && name.len() < tunable.len()
             }),
             name => VARIABLES.contains(&name),
-        }
-    })
+        })
+    }
+
+    /// What jemalloc, of whatever prefix, tcmalloc and mimalloc may read, as NAME=VALUE.
+    pub fn settings(&self) -> Vec<String> {
+        let is_read = |name: &[u8]| {
+            name.ends_with(b"MALLOC_CONF") || name.starts_with(b"MIMALLOC_") || name.starts_with(b"TCMALLOC_")
+        };
+        let read = self.variables().filter(|(name, value)| is_read(name) && name.len() + value.len() < SETTING_MOST);
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        read.take(SETTINGS_MOST).map(|(name, value)| format!("{}={}", text(name), text(value))).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_fixed;
+    use super::Environment;
+
+    fn is_fixed(text: &[u8]) -> bool {
+        Environment(text.to_vec()).fixes_thresholds()
+    }
+
+    #[test]
+    fn settings_are_of_allocators_that_read_them() {
+        let settings = |text: &[u8]| Environment(text.to_vec()).settings();
+        let all = b"A=1\0MIMALLOC_PURGE_DELAY=0\0_RJEM_MALLOC_CONF=a:1,b:2\0MALLOC_CONF=\0TCMALLOC_AGGRESSIVE_DECOMMIT=t\0XMALLOC_CONFS=1\0MIMALLOC_";
+        let expected =
+            ["MIMALLOC_PURGE_DELAY=0", "_RJEM_MALLOC_CONF=a:1,b:2", "MALLOC_CONF=", "TCMALLOC_AGGRESSIVE_DECOMMIT=t"];
+        assert_eq!(settings(all), expected);
+        assert!(settings(b"").is_empty() && settings(b"PASSWORD=MALLOC_CONF=1").is_empty());
+        let long = [&b"MALLOC_CONF="[..], &[b'x'; 2000], b"\0MIMALLOC_VERBOSE=\xff"].concat();
+        assert_eq!(settings(&long), ["MIMALLOC_VERBOSE=\u{fffd}"]);
+    }
 
     #[test]
     fn a_variable_and_a_tunable_fix_thresholds() {

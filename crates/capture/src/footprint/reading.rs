@@ -1,8 +1,9 @@
 //! One reading of a process's memory.
 
+use super::environment::Environment;
 use super::own::OwnRanges;
 use super::pagemap::{PAGE, Pagemap};
-use super::{Failure, bss, caches, environment, heaps, smaps, stacks, tables, zeros};
+use super::{Failure, bss, caches, heaps, smaps, stacks, tables, zeros};
 use mallow_profile::{
     AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, PageState, ProcessId, ThreadCaches,
 };
@@ -82,10 +83,12 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     let own = OwnRanges::read(pid, own_list);
     own.divide(&mut pagemap, &mut mappings)?;
     let sampled_bytes = own.held(&mut pagemap, &mappings, sampled)?;
+    let environment = Environment::of(pid);
     Ok(Footprint {
         process: ProcessId(process),
         is_at_exit,
-        fixes_thresholds: environment::fixes_thresholds(pid),
+        fixes_thresholds: environment.fixes_thresholds(),
+        settings: environment.settings(),
         peak_rss: resident(pid).map(|now| now.peak).unwrap_or_default(),
         threads: stacks::threads(pid),
         page_bytes: PAGE as u32,

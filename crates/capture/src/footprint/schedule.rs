@@ -9,6 +9,8 @@ const STEP: u64 = 20;
 /// RSS stands while it stays within this part of itself, from one look to another this much later.
 const STANDS_WITHIN: u64 = 50;
 const STANDS_FOR: Duration = Duration::from_millis(15);
+/// A reading is of what RSS stands at if it stood for so long before it.
+const SETTLED_FOR: Duration = Duration::from_millis(100);
 /// Well above the highest that was read: by this part of it.
 const WELL_ABOVE: u64 = 4;
 /// Maxima are read so often on average, and so many at once: the first tenths of a second are all that many programs have.
@@ -19,6 +21,9 @@ const BETWEEN_STEPS: Duration = Duration::from_millis(100);
 /// From one reading to the next that is not of a maximum: of RSS that changed, and of pages that were copied.
 const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
 const BETWEEN_COPIES: Duration = Duration::from_millis(200);
+/// The last reading is no older than this, and than this part of the process's age: blocks come and go, with RSS as it is.
+const BETWEEN_ANY: Duration = Duration::from_secs(10);
+const AGED: u32 = 10;
 /// Share of the process's time that readings may take, and what a process that began with exec has from its start on: one that lives
 /// for a second has a reading or two at any RSS up to some hundred megabytes.
 const SHARE: u32 = 100;
@@ -64,6 +69,8 @@ pub struct Schedule {
     stands: (Duration, u64),
     /// Since when it copies no more pages, and how many it had copied.
     copies: (Duration, u64),
+    /// The last reading was made while RSS grew: what it found may have been of a moment.
+    was_passing: bool,
 }
 
 impl Schedule {
@@ -80,6 +87,7 @@ impl Schedule {
             readings: 0,
             stands: (now, 0),
             copies: (now, 0),
+            was_passing: false,
         }
     }
 
@@ -109,25 +117,34 @@ impl Schedule {
         let is_affordable = after <= budget / 2;
         let has_changed = rss.abs_diff(last.rss) > last.rss / STEP && since >= BETWEEN_CHANGES;
         let copied = look.copied.saturating_sub(last.copied);
+        // What it stands at was read on the way there: what grew may have been freed since, with RSS as it is.
+        let has_settled = self.was_passing && self.stands_for(now) >= STANDS_FOR && since >= BETWEEN_STEPS;
+        let is_old = since >= BETWEEN_ANY.max(age / AGED);
         let has_copied = copied > rss / STEP && since >= BETWEEN_COPIES;
         // Where it copies no more for now, that is worth as much as a maximum that stands.
         let pauses = now.saturating_sub(self.copies.0) >= STANDS_FOR;
         let is_worth_more = has_copied && pauses && after <= age / STANDING_SHARE;
-        (is_affordable && (has_changed || has_copied) || is_worth_more).then_some(Reason::Change)
+        (is_affordable && (has_changed || has_copied || has_settled || is_old) || is_worth_more)
+            .then_some(Reason::Change)
     }
 
     /// Whether a maximum that the budget has nothing left for is to be read.
     fn is_worth_more(&self, now: Duration, rss: u64, since: Duration, after: Duration) -> bool {
         let age = now.saturating_sub(self.began);
-        let is_standing = now.saturating_sub(self.stands.0) >= STANDS_FOR;
+        let is_standing = self.stands_for(now) >= STANDS_FOR;
         let is_well_above = rss > self.highest.saturating_add(self.highest / WELL_ABOVE);
         let share = if is_well_above { STANDING_SHARE } else { SHARE };
         is_standing && (is_well_above || since >= BETWEEN_STEPS) && after <= age / share + self.standing_credit
     }
 
+    fn stands_for(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.stands.0)
+    }
+
     /// It was read, which took so much of a processor's time.
     pub fn read(&mut self, now: Duration, look: Look, took: Duration) {
         self.spent = self.spent.saturating_add(took);
+        self.was_passing = self.stands_for(now) < SETTLED_FOR;
         self.last = Some((now, look, took));
         self.highest = self.highest.max(look.rss);
         self.readings = self.readings.saturating_add(1);
@@ -234,6 +251,24 @@ mod tests {
                 assert_eq!(schedule.due(ms(now), of(157 * MIB)), None);
             }
         }
+    }
+
+    /// What was read on the way up is read again where RSS stands, once, and then when that reading has aged.
+    #[test]
+    fn what_stands_is_read_where_it_stands() {
+        let mut schedule = Schedule::new(ms(0), false);
+        let mut read = Vec::new();
+        for now in (20..400_000).step_by(20) {
+            let rss = (now * MIB).min(101 * MIB);
+            if let Some(reason) = schedule.due(ms(now), of(rss)) {
+                schedule.read(ms(now), of(rss), Duration::from_micros(100));
+                read.push((now, reason));
+            }
+        }
+        let at = |reason| read.iter().filter(|one| one.1 == reason).map(|one| one.0).collect::<Vec<_>>();
+        assert_eq!(at(Reason::Highest), [20, 40, 60, 80, 100]);
+        assert_eq!(at(Reason::Change)[..4], [200, 10_200, 20_200, 30_200]);
+        assert_eq!(at(Reason::Change).len(), 24, "{read:?}");
     }
 
     /// A staircase of 6 % a step, each of which stands, takes a hundredth and what it has as credit.

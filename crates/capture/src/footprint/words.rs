@@ -1,10 +1,10 @@
 //! A reading as words of the spool, and back from words that may be anything.
 //!
 //! ```text
-//! number | ms | at exit, fixed thresholds << 1 | peak RSS | page bytes | threads | gap | mappings | mapping … | runs | run …
+//! number | ms | at exit, fixed thresholds << 1 | peak RSS | page bytes | threads | gap | settings | setting … | mappings | mapping … | runs | run …
 //! caches, complete << 63 | cached blocks | tables | zeros in huge pages | address, size … | start, end … | kind, start, end, used …
 //! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
-//! gap, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
+//! gap, setting, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
 //! run:      state in bits 0 to 3, pages - 1 in bits 4 to 18, number of the first page in bits 19 to 63
 //! ```
 
@@ -21,11 +21,13 @@ const COUNT_MOST: u64 = 1 << COUNT_BITS;
 impl Reading {
     /// As words: 8 bytes a run of pages.
     pub fn to_words(&self) -> Vec<u64> {
-        let Footprint { ms, is_at_exit, fixes_thresholds, peak_rss, page_bytes, threads, gap, mappings, .. } =
-            &self.footprint;
+        let Footprint { ms, is_at_exit, fixes_thresholds, peak_rss, page_bytes, threads, gap, .. } = &self.footprint;
+        let Footprint { settings, mappings, .. } = &self.footprint;
         let flags = u64::from(*is_at_exit) | u64::from(*fixes_thresholds) << 1;
         let mut words = vec![self.number, *ms, flags, *peak_rss, u64::from(*page_bytes), *threads];
         put_text(&mut words, gap.as_deref().unwrap_or_default());
+        words.push(settings.len() as u64);
+        settings.iter().for_each(|setting| put_text(&mut words, setting));
         words.push(mappings.len() as u64);
         for mapping in mappings {
             let kind = MappingKind::ALL.iter().position(|&kind| kind == mapping.kind).unwrap_or_default() as u64;
@@ -72,6 +74,9 @@ impl Reading {
             gap: Some(take_text(&mut rest)?).filter(|gap| !gap.is_empty()),
             ..Footprint::default()
         };
+        for _ in 0..take(&mut rest)? {
+            footprint.settings.push(take_text(&mut rest)?);
+        }
         for _ in 0..take(&mut rest)? {
             footprint.mappings.push(take_mapping(&mut rest)?);
         }

@@ -1,8 +1,8 @@
 //! The parts of RSS as text: the cause first, then what would help, then the parts.
 
 use mallow_report::analysis::{
-    BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, Part, PartKind, Remedy, RemedyKind, Rss,
-    RssAccount, RssNote, RssPlace, TerritoryKind,
+    BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, KeptMoment, Part, PartKind, Remedy, RemedyKind,
+    Rss, RssAccount, RssNote, RssPlace, TerritoryKind,
 };
 
 use super::peak_text::{below, reached, since, unread};
@@ -265,7 +265,11 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let setting = remedy.setting.as_deref().unwrap_or_default();
     let own = remedy.own_bytes.map(|size| format!(", {} of it now", bytes(size, look.exact))).unwrap_or_default();
     match remedy.remedy {
-        RemedyKind::MallocTrim => Line::new().strong(setting).plain(" when the load is over"),
+        RemedyKind::MallocTrim => Line::new().strong(setting).plain(match account.kept {
+            // More is free once the load is over.
+            Some(_) => " at this moment",
+            None => " when the load is over",
+        }),
         RemedyKind::ArenaMax => {
             let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
             Line::new().strong(setting).plain(format!(": threads share one arena{need}"))
@@ -472,6 +476,10 @@ fn notes(account: &RssAccount, page: &mut Page) {
                 Some(moment) => busier(moment, account),
                 None => continue,
             },
+            RssNote::Kept => match &account.kept {
+                Some(moment) => stayed(moment, account),
+                None => continue,
+            },
             RssNote::PeakUnread => match unread(&account.peak) {
                 Some(words) => words,
                 None => continue,
@@ -493,6 +501,18 @@ fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
         bytes(moment.rss, false),
         bytes(moment.live_bytes, false),
         bytes(more, false)
+    )
+}
+
+/// What was live at the account's moment was freed, and RSS stayed.
+fn stayed(moment: &KeptMoment, account: &RssAccount) -> String {
+    let less = account.live_bytes.saturating_sub(moment.live_bytes);
+    format!(
+        "At {}, RSS was {} and {} were live, {} less than at this moment: the process keeps what these had. mallow rss --at end divides that.",
+        span(moment.ms),
+        bytes(moment.rss, false),
+        bytes(moment.live_bytes, false),
+        bytes(less, false)
     )
 }
 

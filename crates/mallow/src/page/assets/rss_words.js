@@ -100,7 +100,7 @@ export function momentWords(answer) {
 }
 
 // What held before the moment of the account, and what was not read.
-export function limitWords({ freed_before: freed, busier, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
+export function limitWords({ freed_before: freed, busier, kept, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
   const all = [...(changed ?? [])];
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
@@ -109,6 +109,10 @@ export function limitWords({ freed_before: freed, busier, live_bytes: live, is_a
   if (busier) {
     const more = `${formatBytes(busier.live_bytes)} were live, ${formatBytes(busier.live_bytes - live)} more than at this moment`;
     all.push(`At ${formatTime(busier.ms)}, RSS was ${formatBytes(busier.rss)} and ${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
+  }
+  if (kept) {
+    const less = `${formatBytes(kept.live_bytes)} were live, ${formatBytes(live - kept.live_bytes)} less than at this moment`;
+    all.push(`At ${formatTime(kept.ms)}, RSS was ${formatBytes(kept.rss)} and ${less}: the process keeps what these had. mallow rss --at end divides that.`);
   }
   if (unread !== null && unread !== undefined) {
     all.push(`The kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before the process's recording ended: it may have risen since.`);
@@ -153,6 +157,7 @@ export function remedyWords(one, answer) {
     return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}${trim}` };
   }
   if (one.remedy === "arena_max" && one.certainty === "at_most") return { setting: one.setting, text: `${REMEDIES.arena_max}, which may need more` };
+  if (one.remedy === "malloc_trim" && answer?.kept) return { setting: one.setting, text: ": at this moment" };
   const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${formatBytes(one.own_bytes)} of it now`;
   return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${own}` };
 }

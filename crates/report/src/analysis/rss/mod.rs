@@ -47,7 +47,7 @@ pub use ledger::HeapSums;
 pub use map::{HeapCell, HeapRow, PageMap, page_map};
 pub use notes::RssNote;
 pub use parts::{Cause, CausePlace, Part, PartKind};
-pub use peak::{BusierMoment, KernelPeak, OlderBlocks};
+pub use peak::{BusierMoment, KeptMoment, KernelPeak, OlderBlocks};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
     AllocatorRow, FreeRow, FreedBefore, MappingRow, Rss, RssAccount, RssMoment, RssPlace, RssProcess, SizeClassRow,

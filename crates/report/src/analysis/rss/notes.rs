@@ -25,6 +25,8 @@ pub enum RssNote {
     FreedBefore,
     /// RSS was the same at another moment, with markedly more live bytes.
     Busier,
+    /// RSS was nearly the same later, with markedly fewer live bytes.
+    Kept,
     /// The kernel's maximum was not read at the very end of the process.
     PeakUnread,
     /// Pages.

@@ -32,6 +32,17 @@ pub struct BusierMoment {
     pub live_bytes: u64,
 }
 
+/// A later moment that was read, at which RSS was nearly that of the account and markedly less was live: the process keeps what its blocks had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptMoment {
+    /// In milliseconds since the recording began.
+    pub ms: u64,
+    /// RSS then.
+    pub rss: u64,
+    /// Requested bytes of live blocks then.
+    pub live_bytes: u64,
+}
+
 /// The kernel counts pages of files, anonymous and shared ones on each processor apart, and adds them up after 32 at the earliest: so much may
 /// be missing from a figure on two processors, and is in the exact one of the process's end. On more it may be more; see [`SAME`].
 const LATE: u64 = 3 * 64 * 4096;
@@ -54,6 +65,22 @@ impl BusierMoment {
         };
         let busiest = series.points.iter().filter(is_busier).max_by_key(|point| point.live_bytes)?;
         Some(Self { ms: busiest.ms, rss: busiest.rss, live_bytes: busiest.live_bytes })
+    }
+}
+
+/// RSS is kept as far as this part of it is still there.
+const KEPT: u64 = 10;
+
+impl KeptMoment {
+    /// For the footprint that stands for the highest RSS of its process, the last one of that process; None elsewhere, and where RSS fell, or
+    /// hardly less was live, or the process was about to end and freed what it had.
+    pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
+        let is_last = |other: &&Footprint| other.process == footprint.process && other.is_last && !other.is_highest;
+        let last = profile.footprints.iter().find(is_last).filter(|_| footprint.is_highest)?;
+        let (rss, live_bytes) = (last.totals.rss, last.live_bytes);
+        let is_kept = rss >= footprint.totals.rss - footprint.totals.rss / KEPT && last.fell_from().is_none();
+        let is_less = footprint.live_bytes.saturating_sub(live_bytes) > footprint.totals.rss / MARKED;
+        (last.ms > footprint.ms && is_kept && is_less).then_some(Self { ms: last.ms, rss, live_bytes })
     }
 }
 

@@ -95,7 +95,8 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, i
     let mut all = if ledger.owners.has_glibc() { of_glibc(footprint, process, ledger) } else { Vec::new() };
     let unowned = unowned(footprint, process, ledger);
     let owners = ledger.owners.all.iter().zip(&ledger.by_owner);
-    all.extend(owners.flat_map(|(owner, own)| of_others(owner, own, unowned)));
+    let of_others = |(owner, own)| of_others(owner, own, unowned).into_iter();
+    all.extend(owners.flat_map(of_others).filter(|remedy| !is_in_force(&footprint.settings, remedy)));
     all.extend(of_python(footprint, ledger));
     all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
@@ -267,6 +268,18 @@ fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
         Remedy { allocator: owner.allocator.name(), module: owner.module.clone(), ..found }
     };
     settings.iter().map(of_setting).collect()
+}
+
+/// Whether the process ran with it. jemalloc's options are a list; to tcmalloc, anything but a no says yes.
+fn is_in_force(settings: &[String], remedy: &Remedy) -> bool {
+    let Some((name, value)) = remedy.setting.as_deref().and_then(|setting| setting.split_once('=')) else {
+        return false;
+    };
+    let own = settings.iter().filter_map(|setting| setting.split_once('=')).find(|(own, _)| *own == name);
+    own.is_some_and(|(_, own)| match remedy.allocator {
+        Some("tcmalloc") => own.starts_with(['t', 'T', 'y', 'Y', '1']),
+        _ => value.split(',').all(|option| own.split(',').any(|own| own.trim() == option)),
+    })
 }
 
 /// Settings of numpy. `PYTHONMALLOC=malloc` is none: where what stays pins pymalloc's arenas, it pins malloc's pages as well, and the

@@ -12,7 +12,7 @@ use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
 use super::notes::{RssNote, changes};
 use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
-use super::peak::{BusierMoment, KernelPeak, OlderBlocks};
+use super::peak::{BusierMoment, KeptMoment, KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 
@@ -110,6 +110,9 @@ pub struct RssAccount {
     /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the account is not that of
     /// the highest RSS.
     pub busier: Option<BusierMoment>,
+    /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account is not that of the
+    /// highest RSS.
+    pub kept: Option<KeptMoment>,
     /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
     pub elsewhere_bytes: u64,
     /// What RSS consists of.
@@ -374,6 +377,7 @@ fn account(
 ) -> Option<RssAccount> {
     let peak = KernelPeak::of(profile, footprint.process)?;
     let busier = BusierMoment::of(profile, footprint);
+    let kept = KeptMoment::of(profile, footprint);
     let parts = parts(footprint, ledger);
     let mut entries: Vec<&PlaceEntry> = ledger.map(|ledger| ledger.places.iter().collect()).unwrap_or_default();
     let weight =
@@ -400,6 +404,7 @@ fn account(
         older_blocks: OlderBlocks::of(process),
         freed_before: FreedBefore::of(footprint),
         busier,
+        kept,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         cause: cause(profile, footprint, ledger, &parts),
         remedies: ledger.map(|ledger| remedies(footprint, process, ledger, busier.is_some())).unwrap_or_default(),
@@ -411,7 +416,7 @@ fn account(
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
         kept_apart: kept_apart(footprint),
-        limits: limits(footprint, ledger, &peak, busier.is_some()),
+        limits: limits(footprint, ledger, &peak, (busier.is_some(), kept.is_some())),
         changed: changes(profile, footprint.process),
         no_pages: footprint.gap.clone(),
         parts,
@@ -556,7 +561,12 @@ fn kept_apart(footprint: &Footprint) -> KeptApart {
     }
 }
 
-fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak, is_trough: bool) -> Vec<RssNote> {
+fn limits(
+    footprint: &Footprint,
+    ledger: Option<&Ledger<'_>>,
+    peak: &KernelPeak,
+    elsewhere: (bool, bool),
+) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
@@ -579,7 +589,9 @@ fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak,
     }
     add(footprint.is_highest && peak.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);
     add(footprint.fell_from().is_some(), RssNote::FreedBefore);
-    add(is_trough, RssNote::Busier);
+    let (is_busier, is_kept) = elsewhere;
+    add(is_busier, RssNote::Busier);
+    add(is_kept, RssNote::Kept);
     add(peak.peak_unread_ms.is_some(), RssNote::PeakUnread);
     all
 }
