@@ -99,6 +99,25 @@ fn a_wrapper_is_no_place_and_a_leak_is_one_leak() {
     assert!(text.contains(": one leak, 2,858 times;") && text.contains("    open_session server.c:7"), "{text}");
 }
 
+/// A program that allocates little, for three seconds: what the line says while it runs is what it has done, but for a moment.
+#[test]
+fn the_line_of_a_run_counts_what_a_slow_program_allocates() {
+    const SLOW: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) { for (int i = 0; i < 3000; i++) { if (!malloc(100)) return 1; usleep(1000); } return 0; }
+"#;
+    let directory = directory();
+    let place = directory.path();
+    recorded(place, "cc", "slow", &["-O1"], SLOW);
+    let lines = on_terminal(place, (80, 24), "record -o again.mallow -- ./slow").join("\n");
+    let shown = lines.split("mallow: ").filter_map(|line| line.split_once(" allocations  live ")?.0.rsplit(' ').next());
+    let counts: Vec<u64> = shown.filter_map(|count| count.replace(',', "").parse().ok()).collect();
+    assert!(counts.len() > 5 && counts.is_sorted(), "{lines}");
+    let between = counts.iter().filter(|&&count| count > 0 && count < 3000).count();
+    assert!(between > counts.len() / 2, "{counts:?}");
+}
+
 #[test]
 fn the_report_fits_the_terminal_and_ends_with_a_verdict() {
     let directory = directory();

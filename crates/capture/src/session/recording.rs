@@ -497,7 +497,8 @@ impl<S: EventSink> Follower<'_, S> {
     fn some(&mut self, shown: &DrainState, progress: &Mutex<Progress>, enough: &dyn Fn() -> bool) -> io::Result<bool> {
         const SOME: usize = 64;
         let end = shown.spooled.load(Ordering::Acquire);
-        for done in 0..SOME {
+        let mut done = 0;
+        while done < SOME {
             let Self { replay, spool, directory } = self;
             // `finish` reports a failed sink, once; the replay goes on for the report.
             let more = spool.next(end, |chunk, _| {
@@ -506,16 +507,17 @@ impl<S: EventSink> Follower<'_, S> {
                 Ok(())
             })?;
             if !more {
-                return Ok(done > 0);
+                break;
             }
+            done += 1;
             shown.replayed.store(spool.at(), Ordering::Relaxed);
             if enough() {
                 break;
             }
         }
-        if let Ok(mut progress) = progress.lock() {
+        if let Some(mut progress) = progress.lock().ok().filter(|_| done > 0) {
             *progress = self.replay.progress();
         }
-        Ok(true)
+        Ok(done > 0)
     }
 }
