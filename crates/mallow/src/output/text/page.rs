@@ -130,7 +130,7 @@ impl Line {
                     None
                 }
                 Some(_) if piece.is_name => end_of_columns(&piece.text, left).map(|_| 0),
-                Some(end) => Some(end),
+                Some(end) => Some(before_number(&piece.text, end)),
             };
             let Some(end) = end else {
                 left -= piece.text.width();
@@ -154,6 +154,26 @@ fn end_of_columns(text: &str, columns: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Where to cut `text` for `end`, so that no number loses digits or its unit: what is left of it would be another one.
+fn before_number(text: &str, end: usize) -> usize {
+    const UNITS: [&str; 14] = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "%", "k", "M", "G", "ms", "s", "min"];
+    let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
+    let (kept, cut) = text.split_at(end);
+    // The word that the end is in, or at.
+    let word = kept.len() - kept.rsplit(' ').next().unwrap_or_default().len();
+    let (before, unit) = match cut.strip_prefix(' ') {
+        Some(next) if word < end => (kept, next),
+        _ => (kept[..word].trim_end(), &text[word..]),
+    };
+    let unit = unit.split([' ', ',', ';', ':', '.']).next().unwrap_or_default();
+    let number = match cut.trim_start_matches(['.', ',']) {
+        _ if UNITS.contains(&unit) && before.ends_with(is_of_number) && end < before.len() + 1 + unit.len() => before,
+        digits if digits.starts_with(|c: char| c.is_ascii_digit()) => kept,
+        _ => return end,
+    };
+    number.trim_end_matches(is_of_number).trim_end_matches(['-', '+', '<', '>', '±']).len()
 }
 
 /// Text under construction.
@@ -338,6 +358,31 @@ mod tests {
         assert_eq!(shown(look(11), line()), "abc日本語x…\n");
         assert_eq!(shown(look(7), line()), "abc日…\n");
         assert_eq!(shown(look(3), line()), "ab…\n");
+    }
+
+    #[test]
+    fn a_number_is_whole_or_not_there() {
+        let line = "calls: malloc 1,818, realloc 15,362, calloc -3.40 MB at main.c:123";
+        let cut = |width| shown(Look { width: Some(width), ..Look::default() }, Line::new().plain(line));
+        for (width, expected) in [
+            (37, "calls: malloc 1,818, realloc 15,362,…"),
+            (36, "calls: malloc 1,818, realloc 15,362…"),
+            (35, "calls: malloc 1,818, realloc …"),
+            (30, "calls: malloc 1,818, realloc …"),
+            (29, "calls: malloc 1,818, realloc…"),
+            (20, "calls: malloc 1,818…"),
+            (19, "calls: malloc …"),
+            (54, "calls: malloc 1,818, realloc 15,362, calloc -3.40 MB …"),
+            (53, "calls: malloc 1,818, realloc 15,362, calloc -3.40 MB…"),
+            (52, "calls: malloc 1,818, realloc 15,362, calloc …"),
+            (51, "calls: malloc 1,818, realloc 15,362, calloc …"),
+            (50, "calls: malloc 1,818, realloc 15,362, calloc …"),
+            (46, "calls: malloc 1,818, realloc 15,362, calloc …"),
+            (65, "calls: malloc 1,818, realloc 15,362, calloc -3.40 MB at main.c:…"),
+        ] {
+            assert_eq!(cut(width), format!("{expected}\n"), "{width}");
+        }
+        assert_eq!(shown(Look { width: Some(2), ..Look::default() }, Line::new().plain("123")), "…\n");
     }
 
     #[test]
