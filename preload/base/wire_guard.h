@@ -56,6 +56,34 @@ enum mallow_guard_error {
     MALLOW_ERROR_INTERIOR = 2, /* free of an address inside of a block */
     MALLOW_ERROR_FOREIGN = 3,  /* free of an address that no allocator returned */
     MALLOW_ERROR_SLACK = 4,    /* a write beside the block, within its pages: found at the free, or at the exit */
+    MALLOW_ERROR_MISMATCH = 5, /* free by an operation that does not belong to the block's allocation */
+};
+
+/* What allocated a block. */
+enum mallow_operation {
+    MALLOW_OPERATION_UNKNOWN = 0,      /* nothing is compared with its free */
+    MALLOW_OPERATION_MALLOC = 1,       /* the function of the block's family */
+    MALLOW_OPERATION_MALLOC_MAYBE = 2, /* or an operator new that is no symbol, and calls that function */
+    MALLOW_OPERATION_NEW = 3,
+    MALLOW_OPERATION_NEW_ARRAY = 4,
+    MALLOW_OPERATION_NEW_EITHER = 5, /* the C++ runtime called operator new itself, for an array perhaps */
+};
+
+/* What frees one. */
+enum mallow_freeing {
+    MALLOW_FREEING_UNKNOWN = 0,
+    MALLOW_FREEING_FREE = 1,
+    MALLOW_FREEING_REALLOC = 2,
+    MALLOW_FREEING_DELETE = 3,
+    MALLOW_FREEING_DELETE_ARRAY = 4,
+};
+
+/* Whether an image's operators new and delete are seen. */
+enum mallow_operators {
+    MALLOW_OPERATORS_NONE = 0, /* no library defined operator new when the image began */
+    MALLOW_OPERATORS_SEEN = 1,
+    MALLOW_OPERATORS_REPLACED = 2, /* others than those of libstdc++ serve, some at least */
+    MALLOW_OPERATORS_UNFIT = 3,    /* those of libstdc++ cannot be replaced */
 };
 
 /* Of MALLOW_ERROR_FOREIGN: where the address is, as far as the target knows. */
@@ -75,7 +103,9 @@ struct mallow_guard_finding {
     uint32_t stack;    /* of the call; 0: none */
     uint32_t slot;     /* index in slots[]; UINT32_MAX: none */
     uint8_t bytes[16]; /* that were found there; of MALLOW_ERROR_FOREIGN the stack pointer of the call, 8 bytes, and
-                           enum mallow_foreign, 1 byte */
+                           enum mallow_foreign, 1 byte; of MALLOW_ERROR_MISMATCH the size of a sized operator delete, 8 bytes,
+                           then a byte each: 1 if there is such a size, enum mallow_operation, enum mallow_freeing, and the
+                           alignments that operator new and operator delete were called with: log2 + 1, 0: none */
 };
 
 /* The low bits of mallow_guard_fault.state; those above number who asks. */
@@ -127,8 +157,10 @@ struct mallow_guarded {
     uint64_t freed_ns;
     uint32_t free_tid;
     uint32_t free_stack; /* 0: none */
-    uint32_t pages;      /* of its block */
-    uint32_t touched;    /* written by the keeper: pages were filled to let a thread go on */
+    uint16_t pages;      /* of its block */
+    uint8_t operation;   /* enum mallow_operation */
+    uint8_t unused;
+    uint32_t touched; /* written by the keeper: pages were filled to let a thread go on */
 };
 
 struct mallow_guard {
@@ -148,6 +180,9 @@ struct mallow_guard {
     struct mallow_guard_finding finding[MALLOW_GUARD_FINDINGS];
     struct mallow_guard_fault fault[MALLOW_GUARD_FAULTS];
     struct mallow_guard_crash crash;
+    uint32_t operators; /* enum mallow_operators */
+    uint32_t
+        uncompared; /* frees by another operation than the block's, where a module may have operators that are no symbols */
 };
 
 _Static_assert(sizeof(struct mallow_guard_fault) == 32, "fault layout");

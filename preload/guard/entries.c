@@ -7,6 +7,7 @@
 #include "guard/foreign.h"
 #include "guard/guard_slots.h"
 #include "guard/guarding.h"
+#include "guard/operators.h"
 #include "guard/report.h"
 #include "sample/countdown.h"
 #include "sample/lifecycle.h"
@@ -58,9 +59,9 @@ static struct slot *take(uint32_t pages, struct sample_thread *s, int *locked) {
     return NULL;
 }
 
-/* NULL: the block is not guarded. */
+/* NULL: the block is not guarded. `operation`: MALLOW_OPERATION_UNKNOWN of the functions of malloc's family. */
 static void *begin_guarded(const struct request *request, struct probe_block old, size_t elements,
-                           struct caller caller) {
+                           enum mallow_operation operation, struct caller caller) {
     uint32_t pages = guard_pages(request->bytes);
     if (UNLIKELY(guard_is_due()))
         sample_image_open();
@@ -80,6 +81,8 @@ static void *begin_guarded(const struct request *request, struct probe_block old
         struct slot *slot = sample_log != NULL && guard_is_joined() ? take(pages, s, &locked) : NULL;
         if (slot != NULL) {
             block = guard_fill(slot, request->bytes, request->alignment);
+            guard_allocated(slot, operation != 0 ? operation : mismatch_operation(caller_pc(caller)),
+                            request->alignment);
             live_pages += pages;
             log_sample_begin(slot, request, block, sys_tick_ns(), s, old, elements);
         }
@@ -92,14 +95,19 @@ static void *begin_guarded(const struct request *request, struct probe_block old
 }
 
 /* NULL: the allocator beneath is to serve it. `stale`: as of sample_begin_inline. */
-static NOINLINE void *begin(const struct request *request, size_t *stale, struct probe_block old, size_t elements,
-                            struct caller caller) {
+static NOINLINE void *begin_as(const struct request *request, size_t *stale, struct probe_block old, size_t elements,
+                               enum mallow_operation operation, struct caller caller) {
     *stale = 0;
-    void *block = begin_guarded(request, old, elements, caller);
+    void *block = begin_guarded(request, old, elements, operation, caller);
     /* The pool's largest slots are where guarded ones lie. */
     if (block != NULL || guards_every() || request->bytes >= 1ull << (slot_region_bits - 2) || request->size == 0)
         return block;
     return sample_begin_inline(request, stale, old, elements, caller);
+}
+
+static inline void *begin(const struct request *request, size_t *stale, struct probe_block old, size_t elements,
+                          struct caller caller) {
+    return begin_as(request, stale, old, elements, MALLOW_OPERATION_UNKNOWN, caller);
 }
 
 /* What was freed is no live guarded block. */
@@ -116,7 +124,8 @@ static struct slot *live(const void *block) {
 
 /* The block is given back: its memory is missing from here on. One that a handler frees which interrupted our own work stays
  * live, and is counted. */
-static NOINLINE void release(void *block, uint32_t kind, const void *moved_to, struct caller caller) {
+static NOINLINE void release(void *block, uint32_t kind, const void *moved_to, struct freeing how,
+                             struct caller caller) {
     struct sample_thread *s = sample_thread_begin(caller);
     if (UNLIKELY(s == NULL)) {
         sample_missed();
@@ -136,10 +145,16 @@ static NOINLINE void release(void *block, uint32_t kind, const void *moved_to, s
             }
             if (kind == MALLOW_END_FREED)
                 probe_free(&slot->seen);
+            if (UNLIKELY(mismatch_is(slot, how, caller_pc(caller)))) {
+                report_mismatch(slot, how, s->tid, sample_stack(s));
+                reported = 1;
+            }
             uint64_t now = guard_now_ns();
             uint32_t stack = sample_stack(s);
             log_end(slot, now, s->tid, stack, kind, moved_to);
-            *more = (struct guard_more){.freed_ns = now, .free_tid = s->tid, .free_stack = stack, .pages = more->pages};
+            more->freed_ns = now;
+            more->free_tid = s->tid;
+            more->free_stack = stack;
             guard_freed(slot);
             slot->used = slot->usable = 0;
             live_pages -= more->pages;
@@ -208,9 +223,12 @@ static void *guard_calloc_done(void *block, size_t elements, size_t size) {
     return guarded;
 }
 
+static const struct freeing by_free = {.kind = MALLOW_FREEING_FREE};
+static const struct freeing by_realloc = {.kind = MALLOW_FREEING_REALLOC};
+
 static void guard_free_owned(void *block) {
     if (LIKELY(guard_owns(block)))
-        release(block, MALLOW_END_FREED, NULL, CALLER);
+        release(block, MALLOW_END_FREED, NULL, by_free, CALLER);
     else
         sample_policy.free_owned(block);
 }
@@ -240,7 +258,7 @@ static inline void *guard_realloc_as(enum mallow_family family, void *old, size_
     struct request request = {size, size, 0, pick(size), family};
     size_t stale, had = 0;
     if (guard_owns(old) && slot == NULL) { /* said, and then as a malloc */
-        release(old, MALLOW_END_FREED, NULL, caller);
+        release(old, MALLOW_END_FREED, NULL, by_realloc, caller);
         old = NULL;
     } else if (old != NULL && slot == NULL && guards_every() && foreign_is(old) && report_foreign(old, caller)) {
         old = NULL;
@@ -250,7 +268,7 @@ static inline void *guard_realloc_as(enum mallow_family family, void *old, size_
     else if (old != NULL)
         had = real.malloc_usable_size != NULL ? real.malloc_usable_size(old) : 0;
     if (slot != NULL && size == 0) { /* as glibc has it */
-        release(old, MALLOW_END_FREED, NULL, caller);
+        release(old, MALLOW_END_FREED, NULL, by_realloc, caller);
         return NULL;
     }
     struct probe_block was = {slot != NULL ? slot->seen.id : 0, old, had};
@@ -263,7 +281,7 @@ static inline void *guard_realloc_as(enum mallow_family family, void *old, size_
     if (old != NULL)
         memcpy(block, old, had < size ? had : size);
     if (slot != NULL)
-        release(old, MALLOW_END_REALLOCATED, block, caller);
+        release(old, MALLOW_END_REALLOCATED, block, by_realloc, caller);
     else if (old != NULL)
         real.free(old);
     return block;
@@ -305,6 +323,30 @@ static const struct policy samples_policy = {ENTRIES};
 
 static const struct policy *guard_policy(void) {
     return guards_every() ? &every_policy : &samples_policy;
+}
+
+/* ---- operators ---- */
+
+void *guard_operator_new(size_t size, size_t alignment, enum mallow_operation operation, struct caller caller) {
+    size_t bytes = size + (size == 0), stale;
+    enum mallow_family family = alignment != 0 ? MALLOW_FAMILY_ALIGNED_ALLOC : MALLOW_FAMILY_MALLOC;
+    struct request request = {bytes, bytes, alignment, pick(bytes), family};
+    void *block = request.period != 0 ? begin_as(&request, &stale, no_block, 0, operation, caller) : NULL;
+    if (block != NULL)
+        return block;
+    size_t rounded = alignment != 0 ? (bytes + alignment - 1) & ~(alignment - 1) : bytes;
+    if (rounded < bytes)
+        return NULL;
+    return alignment != 0 ? real.aligned_alloc(alignment, rounded) : real.malloc(bytes);
+}
+
+void guard_operator_delete(void *block, struct freeing how, struct caller caller) {
+    if (LIKELY(guard_owns(block)))
+        release(block, MALLOW_END_FREED, NULL, how, caller);
+    else if (is_owned(block))
+        sample_release(block, MALLOW_END_FREED, NULL, caller);
+    else if (block != NULL && !(policy.free == guard_free && foreign_is(block) && report_foreign(block, caller)))
+        real.free(block);
 }
 
 const struct guarding guarding_room = {

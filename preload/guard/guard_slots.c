@@ -116,7 +116,17 @@ static void table_write(struct slot *slot, uint32_t touched) {
                                                        .free_tid = more->free_tid,
                                                        .free_stack = more->free_stack,
                                                        .pages = more->pages,
+                                                       .operation = more->operation,
                                                        .touched = touched};
+}
+
+void guard_allocated(struct slot *slot, enum mallow_operation operation, size_t alignment) {
+    struct guard_more *more = guard_more(slot);
+    more->operation = operation;
+    more->alignment =
+        operation >= MALLOW_OPERATION_NEW && alignment != 0 ? (uint8_t)(__builtin_ctzl(alignment) + 1) : 0;
+    if (guard_has_part() && table_has_room(slot))
+        guard_table[slot->index].operation = more->operation;
 }
 
 void guard_freed(struct slot *slot) {
@@ -184,7 +194,7 @@ static void ask(struct supply *supply, uint32_t ring, uint32_t pages, uint32_t m
         /* Pages that the keeper filled to let a thread go on. */
         if (guard_table[slot->index].touched)
             guard_discard(slot);
-        guard_more(slot)->pages = pages;
+        guard_more(slot)->pages = (uint16_t)pages;
         table_write(slot, 0);
         uint32_t place = supply->asked++ % MALLOW_SUPPLY_SLOTS;
         supply->slot[place] = slot->index;
@@ -232,7 +242,7 @@ static struct slot *take_protected(uint32_t pages) {
         guard_put(slot);
         return NULL;
     }
-    guard_more(slot)->pages = pages;
+    guard_more(slot)->pages = (uint16_t)pages;
     table_write(slot, 0);
     return slot;
 }

@@ -20,7 +20,9 @@
 struct guard_more {
     uint64_t freed_ns;
     uint32_t free_tid, free_stack;
-    uint32_t pages;
+    uint16_t pages;
+    uint8_t operation; /* enum mallow_operation */
+    uint8_t alignment; /* that operator new was called with: log2 + 1; 0: none */
 };
 
 static inline struct guard_more *guard_more(struct slot *slot) {
@@ -84,6 +86,8 @@ struct slot *guard_slot_of(const void *block);
 
 /* Puts a block into the slot; returns it. */
 void *guard_fill(struct slot *slot, size_t size, size_t alignment);
+/* By what it was allocated, into the file. */
+void guard_allocated(struct slot *slot, enum mallow_operation operation, size_t alignment);
 /* The first byte beside a live block that something wrote to; NULL: there is none. */
 const uint8_t *guard_damage(struct slot *slot);
 

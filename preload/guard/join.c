@@ -3,6 +3,7 @@
 #include "guard/crash.h"
 #include "guard/guard_slots.h"
 #include "guard/guarding.h"
+#include "guard/mismatch.h"
 #include "guard/report.h"
 #include "sample/sample_log.h"
 #include "sample/sample_thread.h"
@@ -43,6 +44,7 @@ static int open_part(void) {
     guard_table = (struct mallow_guarded *)(file + shared->guarded_offset);
     guard_shared = shared;
     shared->state = MALLOW_GUARD_NOT;
+    shared->operators = mismatch_operators;
     if (guard_range.bytes == 0 && !guard_reserve()) {
         shared->state = MALLOW_GUARD_NO_ADDRESSES;
     } else {

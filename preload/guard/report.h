@@ -2,11 +2,13 @@
 #ifndef MALLOW_GUARD_REPORT_H
 #define MALLOW_GUARD_REPORT_H
 
-#include "guard/guard_slots.h"
+#include "guard/mismatch.h"
 
 /* With sample_lock held. slot: NULL: none. */
 void guard_report(enum mallow_guard_error kind, const void *address, const struct slot *slot, uint32_t tid,
                   uint32_t stack);
+/* The block of a slot is freed by an operation that is not its own. */
+void report_mismatch(const struct slot *slot, struct freeing how, uint32_t tid, uint32_t stack);
 /* Without it: ends the program, where that is wanted. */
 void guard_reported(void);
 

@@ -202,8 +202,7 @@ static void real_move(uint64_t function, uint64_t original) {
         policy.free = real.free;
 }
 
-/* All of them, or none. 0, an errno, or one of MALLOW_ASK_*. */
-static uint32_t patches_write(const struct mallow_patches *patches, int is_start) {
+uint32_t patches_write(const struct mallow_patches *patches, int is_start) {
     const struct mallow_area *areas = (const struct mallow_area *)(patches + 1);
     const struct mallow_write *writes = (const struct mallow_write *)(areas + patches->areas);
     if (is_start && sys_entries("/proc/self/task", NULL, NULL) != 1)

@@ -22,6 +22,9 @@ static inline int is_called_within(uint64_t return_address, const struct mallow_
 /* Their addresses, by enum mallow_stub. */
 void stubs_list(uint64_t out[MALLOW_STUB_COUNT]);
 
+/* Writes all of these jumps, or none. `is_start`: only where the image has one thread. 0, an errno, or one of MALLOW_ASK_*. */
+uint32_t patches_write(const struct mallow_patches *patches, int is_start);
+
 /* operators.c */
 word operator_new(PARAMETERS);
 word operator_new_aligned(PARAMETERS);

@@ -153,6 +153,18 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_ERROR_INTERIOR", guard::INTERIOR.into());
     number("MALLOW_ERROR_FOREIGN", guard::FOREIGN.into());
     number("MALLOW_ERROR_SLACK", guard::SLACK.into());
+    number("MALLOW_ERROR_MISMATCH", guard::MISMATCH.into());
+    number("MALLOW_OPERATION_MALLOC", guard::OPERATION_MALLOC.into());
+    number("MALLOW_OPERATION_NEW", guard::OPERATION_NEW.into());
+    number("MALLOW_OPERATION_NEW_ARRAY", guard::OPERATION_NEW_ARRAY.into());
+    number("MALLOW_OPERATION_NEW_EITHER", guard::OPERATION_NEW_EITHER.into());
+    number("MALLOW_FREEING_FREE", guard::FREEING_FREE.into());
+    number("MALLOW_FREEING_REALLOC", guard::FREEING_REALLOC.into());
+    number("MALLOW_FREEING_DELETE", guard::FREEING_DELETE.into());
+    number("MALLOW_FREEING_DELETE_ARRAY", guard::FREEING_DELETE_ARRAY.into());
+    number("MALLOW_OPERATORS_SEEN", guard::OPERATORS_SEEN.into());
+    number("MALLOW_OPERATORS_REPLACED", guard::OPERATORS_REPLACED.into());
+    number("MALLOW_OPERATORS_UNFIT", guard::OPERATORS_UNFIT.into());
     number("MALLOW_FOREIGN_STACK", guard::FOREIGN_STACK.into());
     number("MALLOW_FOREIGN_MODULE", guard::FOREIGN_MODULE.into());
     number("MALLOW_FOREIGN_UNMAPPED", guard::FOREIGN_UNMAPPED.into());
@@ -191,6 +203,8 @@ fn table() -> Vec<(String, u64)> {
             ("finding", guard::FINDING),
             ("fault", guard::FAULT),
             ("crash", guard::CRASH),
+            ("operators", guard::OPERATORS),
+            ("uncompared", guard::UNCOMPARED),
         ],
     );
     let (asked, done) = (guard::supply::ASKED, guard::supply::DONE);
@@ -233,6 +247,7 @@ fn table() -> Vec<(String, u64)> {
             ("free_tid", guard::guarded::FREE_TID),
             ("free_stack", guard::guarded::FREE_STACK),
             ("pages", guard::guarded::PAGES),
+            ("operation", guard::guarded::OPERATION),
             ("touched", guard::guarded::TOUCHED),
         ],
     );

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
+#include <deque>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <functional>
@@ -11,10 +13,13 @@
 #include <malloc.h>
 #include <map>
 #include <memory>
+#include <memory_resource>
+#include <new>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -74,7 +79,120 @@ struct Shape {
     long side[4] = {};
 };
 
+struct Plain {
+    long value[5];
+};
+struct Counted {
+    ~Counted() {
+        sink = 1;
+    }
+    char value[3];
+};
+struct alignas(64) Wide {
+    char value[64];
+};
+/* Operators of a class: they call malloc and free, as those of an allocator do. */
+struct Pooled {
+    long value[3];
+    static void *operator new(size_t size) {
+        return malloc(size);
+    }
+    static void operator delete(void *at) {
+        free(at);
+    }
+};
+static char *reserve;
+static void give_reserve() {
+    if (reserve == nullptr)
+        throw std::bad_alloc();
+    delete[] reserve;
+    reserve = nullptr;
+}
+
 static void (*const cases[])() = {
+    [] {
+        delete new Plain();
+        delete[] new Plain[3];
+        delete[] new Counted[5];
+        delete[] new char[0];
+        delete new Wide();
+        delete[] new Wide[2];
+        delete new (std::nothrow) Plain();
+        delete[] new (std::nothrow) Plain[2];
+        delete new (std::nothrow) Wide();
+        delete[] new (std::nothrow) Wide[2];
+        delete new Pooled();
+        delete static_cast<Shape *>(nullptr);
+        ::operator delete(::operator new(0), size_t(0));
+        ::operator delete(::operator new(9), std::nothrow);
+        ::operator delete[](::operator new[](9), std::nothrow);
+        ::operator delete[](::operator new[](9), size_t(9));
+        ::operator delete(::operator new(9, std::align_val_t(2)), std::align_val_t(2));
+        ::operator delete(::operator new(9, std::align_val_t(4096)), size_t(9), std::align_val_t(4096));
+        ::operator delete[](::operator new[](9, std::align_val_t(8192)), std::align_val_t(8192));
+    },
+    [] {
+        free(strdup("text"));
+        char *line = nullptr;
+        size_t size = 0;
+        FILE *file = fopen("/proc/self/status", "r");
+        while (getline(&line, &size, file) > 0)
+            look(line);
+        fclose(file);
+        free(line);
+        int status = 0;
+        free(abi::__cxa_demangle("_ZNSt6vectorIiSaIiEE9push_backEOi", nullptr, nullptr, &status));
+        expect(status == 0);
+        std::unique_ptr<char, void (*)(void *)> held(block(30), free);
+        std::unique_ptr<char[]> array(new char[40]);
+        std::shared_ptr<Wide> shared = std::make_shared<Wide>();
+        std::shared_ptr<char> third(block(20), free);
+        free(aligned_alloc(64, 128));
+    },
+    [] {
+        std::pmr::unsynchronized_pool_resource pool;
+        std::pmr::vector<std::pmr::string> texts(&pool);
+        std::deque<std::string> queue;
+        std::vector<Wide> wide;
+        for (int i = 0; i < 300; i++) {
+            texts.emplace_back("a text that is longer than what fits inside " + std::to_string(i));
+            queue.push_back(std::to_string(i) + " is a text that is longer than what fits inside");
+            wide.emplace_back();
+        }
+        std::stable_sort(queue.begin(), queue.end());
+        std::pmr::memory_resource *plain = std::pmr::new_delete_resource();
+        plain->deallocate(plain->allocate(100, 8), 100, 8);
+        plain->deallocate(plain->allocate(100, 256), 100, 256);
+        std::ostringstream stream;
+        stream << queue.front() << queue.back();
+        std::function<void()> held = [stream = stream.str(), queue] { look(const_cast<char *>(stream.data())); };
+        held();
+        try {
+            throw std::runtime_error(stream.str());
+        } catch (const std::exception &error) {
+            expect(strlen(error.what()) > 60);
+        }
+    },
+    [] {
+        reserve = new char[1000];
+        std::set_new_handler(give_reserve);
+        bool thrown = false;
+        try {
+            delete[] new char[size_t(1) << 46];
+        } catch (const std::bad_alloc &) {
+            thrown = true;
+        }
+        expect(thrown && reserve == nullptr);
+        std::set_new_handler(nullptr);
+        expect(new (std::nothrow) char[size_t(1) << 46] == nullptr);
+        thrown = false;
+        try {
+            ::operator delete(::operator new(size_t(1) << 46, std::align_val_t(64)), std::align_val_t(64));
+        } catch (const std::bad_alloc &) {
+            thrown = true;
+        }
+        expect(thrown);
+    },
     [] { edges(block(1), 1); },
     [] { edges(block(16), 16); },
     [] { edges(block(41), 41); },

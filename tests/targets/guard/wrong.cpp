@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <malloc.h>
+#include <new>
 #include <pthread.h>
 #include <signal.h>
 #include <string>
@@ -83,6 +84,43 @@ struct Shape {
 };
 NOINLINE static int culprit_call(Shape *shape) {
     return shape->area();
+}
+
+struct Plain {
+    long value[5];
+};
+struct alignas(64) Wide {
+    char value[64];
+};
+struct Longer : Plain {
+    long more[4];
+};
+NOINLINE static void culprit_delete(Plain *at) {
+    delete at;
+    asm volatile("" ::: "memory");
+}
+NOINLINE static void culprit_delete_array(char *at) {
+    delete[] at;
+    asm volatile("" ::: "memory");
+}
+NOINLINE static void culprit_delete_wide(Wide *at) {
+    delete at;
+    asm volatile("" ::: "memory");
+}
+NOINLINE static void culprit_delete_unaligned(void *at) {
+    ::operator delete(at);
+    asm volatile("" ::: "memory");
+}
+NOINLINE static void culprit_delete_sized(void *at, size_t size) {
+    ::operator delete(at, size);
+    asm volatile("" ::: "memory");
+}
+NOINLINE static void culprit_delete_aligned(void *at, size_t alignment) {
+    ::operator delete(at, std::align_val_t(alignment));
+    asm volatile("" ::: "memory");
+}
+NOINLINE static Plain *plain(void *at) {
+    return static_cast<Plain *>(at);
 }
 
 struct Case {
@@ -413,6 +451,27 @@ static const Case cases[] = {
          culprit_free(p + 8);
          drop(p);
      }},
+    {"mismatched-free", [] { culprit_delete(plain(block(sizeof(Plain)))); }},
+    {"mismatched-free", [] { culprit_delete_array(block(24)); }},
+    {"mismatched-free", [] { culprit_delete(plain(calloc(1, sizeof(Plain)))); }},
+    {"mismatched-free", [] { culprit_delete(plain(realloc(block(9), sizeof(Plain)))); }},
+    {"mismatched-free", [] { culprit_delete_array(strdup("a text of the C library's")); }},
+    {"mismatched-free", [] { culprit_delete_wide(static_cast<Wide *>(aligned_alloc(64, 64))); }},
+    {"mismatched-free", [] { culprit_free(new Plain()); }},
+    {"mismatched-free", [] { culprit_free(new char[33]); }},
+    {"mismatched-free", [] { culprit_free(new std::string("short")); }},
+    {"mismatched-free", [] { culprit_free(new Wide()); }},
+    {"mismatched-free", [] { drop(culprit_realloc(new char[33], 50)); }},
+    {"mismatched-free", [] { culprit_delete(plain(new char[sizeof(Plain)])); }},
+    {"mismatched-free", [] { culprit_delete_array(reinterpret_cast<char *>(new Plain())); }},
+    {"mismatched-free", [] { culprit_free(new (std::nothrow) Plain()); }},
+    {"mismatched-free", [] { culprit_delete(plain(new (std::nothrow) char[sizeof(Plain)])); }},
+    {"mismatched-free", [] { culprit_delete_sized(::operator new(40), 8); }},
+    {"mismatched-free", [] { culprit_delete(new Longer()); }},
+    {"mismatched-free", [] { culprit_delete_unaligned(new Wide()); }},
+    {"mismatched-free", [] { culprit_delete_aligned(new Wide(), 32); }},
+    {"mismatched-free", [] { culprit_delete_aligned(new Plain(), 64); }},
+    {"mismatched-free", [] { std::thread([] { culprit_free(new Plain()); }).join(); }},
     {"write-beside-block",
      [] {
          char *p = block(41);

@@ -25,6 +25,43 @@ pub enum Kind {
     Slack,
     /// Blocks that nothing points to any more, at the exit.
     Leak,
+    /// A block was freed by an operation that does not belong to its allocation.
+    MismatchedFree,
+}
+
+/// Which form of operator new or operator delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    /// `new`, `delete`.
+    One,
+    /// `new[]`, `delete[]`.
+    Array,
+}
+
+/// What frees a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Freeing {
+    /// `free`.
+    Free,
+    /// `realloc` or `reallocarray`.
+    Realloc,
+    /// An operator delete.
+    Delete(Operator),
+}
+
+/// Of [`Kind::MismatchedFree`]: the two operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// The operator that allocated the block; None: a function of malloc's family.
+    pub allocated: Option<Operator>,
+    /// What freed it.
+    pub freed: Freeing,
+    /// The size that operator delete was called with; None: without one.
+    pub size: Option<u64>,
+    /// The alignment that operator new was called with; None: without one.
+    pub alignment: Option<u64>,
+    /// The alignment that operator delete was called with; None: without one.
+    pub freed_alignment: Option<u64>,
 }
 
 /// A stack by its addresses.
@@ -52,7 +89,7 @@ pub struct Deed {
 }
 
 /// The block that an error is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Its first byte.
     pub address: u64,
@@ -60,6 +97,8 @@ pub struct Block {
     pub size: u64,
     /// The function that allocated it: index of `mallow_profile::FAMILIES`.
     pub family: u8,
+    /// The operator that allocated it, in that function's place; None: none that is known.
+    pub operator: Option<Operator>,
     /// Its allocation.
     pub allocated: Deed,
     /// Its free; None: it is live.
@@ -89,6 +128,8 @@ pub struct Finding {
     pub block: Option<Block>,
     /// Of [`Kind::ForeignFree`]: what is at the address.
     pub region: Option<Region>,
+    /// Of [`Kind::MismatchedFree`]: what allocated the block, and what freed it.
+    pub mismatch: Option<Mismatch>,
     /// Bytes: the changed ones, or the last ones of a live block before an access after it, or its first ones.
     pub bytes: Vec<u8>,
 }
@@ -220,6 +261,10 @@ pub struct Outcome {
     pub unfit: u64,
     /// Findings that were overwritten before they were read, or came after the first [`super::MOST_FINDINGS`].
     pub lost: u64,
+    /// Why no allocation was compared with its free; None: they were, or there are no operators new and delete.
+    pub uncompared: Option<String>,
+    /// Frees by another operation than the block's that are no findings: a module may have operators of its own.
+    pub unsure: u64,
     /// The search for leaks at its exit.
     pub search: Search,
 }

@@ -2,9 +2,10 @@
 
 use super::crash;
 use super::faults::Faults;
-use super::finding::{Block, Deed, Finding, Kind, Message, Outcome, Region, Search};
+use super::finding::{Block, Deed, Finding, Kind, Message, Mismatch, Outcome, Region, Search};
 use super::hold::Hold;
 use super::leaks;
+use super::operators::{self, Program};
 use super::slots::{Guarded, Meaning, Report};
 use super::uffd::Userfault;
 use super::{MOST_FINDINGS, thread_name};
@@ -56,6 +57,7 @@ impl Image<'_> {
         // Errors from before are an earlier keeper's.
         let mut log = Log { read: self.guarded.reported(self.source.shared()), ..Log::default() };
         let (mut refused, mut handled) = (None, None);
+        let program = Program::of(self.source.pid_here());
         if self.state() == guard::PROTECTS && self.answer(guard::PROTECTS, guard::HANDLED) {
             handled = Some(super::refusal(self.error()));
             self.work(None, &self.guarded.range(self.source.shared()), &mut log);
@@ -85,6 +87,12 @@ impl Image<'_> {
             unguarded: count(guard::UNGUARDED),
             unfit: count(guard::UNFIT),
             lost: log.lost,
+            uncompared: operators::uncompared(
+                &self.source,
+                shared.get32(self.guarded.field(guard::OPERATORS)),
+                program,
+            ),
+            unsure: shared.get32(self.guarded.field(guard::UNCOMPARED)).into(),
             search,
         };
         // Nobody reads where mallow is gone.
@@ -307,6 +315,7 @@ impl Image<'_> {
                 without_stack,
                 block,
                 region: None,
+                mismatch: None,
                 bytes,
             },
         );
@@ -342,6 +351,7 @@ impl Image<'_> {
                 guard::INTERIOR => Kind::InteriorFree,
                 guard::FOREIGN => Kind::ForeignFree,
                 guard::SLACK => Kind::Slack,
+                guard::MISMATCH => Kind::MismatchedFree,
                 _ => continue,
             };
             if log.findings >= MOST_FINDINGS {
@@ -352,9 +362,10 @@ impl Image<'_> {
             let mut block: Option<Block> = self.guarded.block(shared, slot, &thread);
             if let Some(block) = &mut block {
                 // It was live then, and is not any more.
-                block.freed.take_if(|freed| freed.at_ns > at_ns);
+                block.freed.take_if(|freed| freed.at_ns > at_ns || kind == Kind::MismatchedFree);
             }
             let region = (kind == Kind::ForeignFree).then(|| Region::of_report(pid, address, &bytes));
+            let mismatch = if kind == Kind::MismatchedFree { Mismatch::of(&bytes) } else { None };
             let bytes = if kind == Kind::Slack { bytes } else { Vec::new() };
             let deed = Deed { at_ns, tid, thread: thread(tid), stack: self.guarded.stack(shared, stack) };
             let (pid, serial) = (self.source.pid, self.source.serial);
@@ -371,6 +382,7 @@ impl Image<'_> {
                     without_stack: None,
                     block,
                     region,
+                    mismatch,
                     bytes,
                 },
             );

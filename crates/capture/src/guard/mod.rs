@@ -7,11 +7,15 @@ mod hold;
 mod image;
 mod keeper;
 mod leaks;
+mod operators;
 mod region;
 mod slots;
 mod uffd;
 
-pub use finding::{Access, Addresses, Block, Crash, Deed, Finding, Kind, Leak, Message, Outcome, Region, Search};
+pub use finding::{
+    Access, Addresses, Block, Crash, Deed, Finding, Freeing, Kind, Leak, Message, Mismatch, Operator, Outcome, Region,
+    Search,
+};
 pub use keeper::keep;
 
 use crate::rundir::directory::{Mode, RunDirectory};

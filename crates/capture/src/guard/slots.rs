@@ -1,6 +1,6 @@
 //! The guarded slots in a process file: which block an address belongs to. Nothing in the file is trusted.
 
-use super::finding::{Addresses, Block, Deed};
+use super::finding::{Addresses, Block, Deed, Operator};
 use crate::rundir::process_file::ProcessFile;
 use crate::scan::LiveBlock;
 use crate::watch::slots::{Held, Layout};
@@ -144,7 +144,8 @@ impl Guarded {
     }
 
     fn pages(&self, shared: &Shared, index: u32) -> u64 {
-        u64::from(shared.get32(self.table + index as usize * guarded::SIZE + guarded::PAGES)).min(MOST_PAGES)
+        let word = self.word(shared, index, guarded::PAGES);
+        (word & 0xffff).min(MOST_PAGES)
     }
 
     /// Notes that pages of a slot were filled to let a thread go on.
@@ -236,6 +237,7 @@ impl Guarded {
             address: held.address,
             size: held.size,
             family: held.family.0,
+            operator: Operator::of((self.word(shared, index, guarded::PAGES) >> 16) as u8),
             allocated: Deed {
                 at_ns: held.began_ns,
                 tid: held.tid,

@@ -74,6 +74,30 @@ pub const FOREIGN_UNMAPPED: u8 = 3;
 pub const FOREIGN_MAPPED: u8 = 4;
 /// `MALLOW_ERROR_SLACK`
 pub const SLACK: u32 = 4;
+/// `MALLOW_ERROR_MISMATCH`
+pub const MISMATCH: u32 = 5;
+/// `MALLOW_OPERATION_MALLOC`
+pub const OPERATION_MALLOC: u8 = 1;
+/// `MALLOW_OPERATION_NEW`
+pub const OPERATION_NEW: u8 = 3;
+/// `MALLOW_OPERATION_NEW_ARRAY`
+pub const OPERATION_NEW_ARRAY: u8 = 4;
+/// `MALLOW_OPERATION_NEW_EITHER`
+pub const OPERATION_NEW_EITHER: u8 = 5;
+/// `MALLOW_FREEING_FREE`
+pub const FREEING_FREE: u8 = 1;
+/// `MALLOW_FREEING_REALLOC`
+pub const FREEING_REALLOC: u8 = 2;
+/// `MALLOW_FREEING_DELETE`
+pub const FREEING_DELETE: u8 = 3;
+/// `MALLOW_FREEING_DELETE_ARRAY`
+pub const FREEING_DELETE_ARRAY: u8 = 4;
+/// `MALLOW_OPERATORS_SEEN`
+pub const OPERATORS_SEEN: u32 = 1;
+/// `MALLOW_OPERATORS_REPLACED`
+pub const OPERATORS_REPLACED: u32 = 2;
+/// `MALLOW_OPERATORS_UNFIT`
+pub const OPERATORS_UNFIT: u32 = 3;
 
 /// `state`
 pub const STATE: usize = 0;
@@ -111,8 +135,12 @@ pub const FINDING: usize = SUPPLY + SUPPLIES * supply::SIZE;
 pub const FAULT: usize = FINDING + FINDINGS_MOST as usize * finding::SIZE;
 /// `crash`
 pub const CRASH: usize = FAULT + FAULTS_MOST * fault::SIZE;
+/// `operators`
+pub const OPERATORS: usize = CRASH + crash::SIZE;
+/// `uncompared`
+pub const UNCOMPARED: usize = OPERATORS + 4;
 /// Size of the struct.
-pub const SIZE: usize = CRASH + crash::SIZE;
+pub const SIZE: usize = UNCOMPARED + 4;
 
 /// Byte offsets in `struct mallow_supply`.
 pub mod supply {
@@ -144,6 +172,16 @@ pub mod finding {
     pub const SLOT: usize = 28;
     /// `bytes`
     pub const BYTES: usize = 32;
+    /// In `bytes` of `MALLOW_ERROR_MISMATCH`: whether the size before is one.
+    pub const HAS_SIZE: usize = 8;
+    /// There: `enum mallow_operation`
+    pub const OPERATION: usize = 9;
+    /// There: `enum mallow_freeing`
+    pub const FREEING: usize = 10;
+    /// There: the alignment of operator new.
+    pub const NEW_ALIGNMENT: usize = 11;
+    /// There: the alignment of operator delete.
+    pub const DELETE_ALIGNMENT: usize = 12;
 }
 
 /// Byte offsets in `struct mallow_guard_fault`.
@@ -200,6 +238,8 @@ pub mod guarded {
     pub const FREE_STACK: usize = 20;
     /// `pages`
     pub const PAGES: usize = 24;
+    /// `operation`
+    pub const OPERATION: usize = 26;
     /// `touched`
     pub const TOUCHED: usize = 28;
 }

@@ -17,6 +17,7 @@ use crate::output::text::units::{count, of};
 use super::super::watch::ending_signals;
 use super::crashes::{self, CrashDocument};
 use super::identity;
+use super::operations::Operations;
 use super::steps::{self, BlockDocument, Step, block_of, family, intern, looks_alike, step};
 use super::words;
 
@@ -50,6 +51,8 @@ pub struct ErrorDocument {
     pub place: String,
     /// Of a foreign free what is at the address: one of the names of [`words::region`].
     pub region: Option<&'static str>,
+    /// Of a mismatched free: what allocated the block and what freed it.
+    pub operations: Option<Operations>,
     /// How often it was found; of a leak its blocks.
     pub count: u64,
     /// Of a leak: bytes and blocks.
@@ -101,6 +104,10 @@ pub struct Report<'a> {
     pub out_of_reach: Option<String>,
     /// Why less was guarded than `--require-guarded` asks for, a sentence. None: it was enough, or nobody asked.
     pub too_little: Option<String>,
+    /// Why allocations were not compared with their frees, and in how many processes.
+    pub uncompared: BTreeMap<String, u64>,
+    /// Frees by another operation than the block's that are no errors: a module may have operators of its own.
+    pub unsure: u64,
     /// Processes that were searched for leaks; an exec ends one and begins another.
     pub searched: u64,
     /// Why others were not, and how many.
@@ -298,6 +305,7 @@ impl Errors {
             access: None,
             place: words::lost(leak.count, leak.bytes, leak.held, leak.held_bytes),
             region: None,
+            operations: None,
             count: leak.count,
             leak: Some(own),
             error: step.clone(),
@@ -305,7 +313,7 @@ impl Errors {
             block: Some(BlockDocument {
                 address: format!("{:#x}", leak.block.address),
                 size: leak.block.size,
-                family: family(leak.block.family),
+                family: family(&leak.block),
                 allocated: step,
                 freed: None,
             }),
@@ -346,6 +354,7 @@ impl Errors {
             access: finding.write.map(|write| if write { "write" } else { "read" }),
             place: words::place(&finding),
             region: finding.region.as_ref().map(words::region),
+            operations: block.zip(finding.mismatch).map(|(block, mismatch)| Operations::of(block, mismatch)),
             count: 1,
             leak: None,
             error: step(&finding.deed, at_ns, profile, error),

@@ -60,6 +60,7 @@ pub fn weaknesses(kind: &str, access: Option<&str>) -> &'static [u16] {
         ("interior-free", _) => &[761],
         ("foreign-free", _) => &[590],
         ("leak", _) => &[401],
+        ("mismatched-free", _) => &[762],
         _ => &[],
     }
 }

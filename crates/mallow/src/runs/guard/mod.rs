@@ -3,6 +3,7 @@
 mod crashes;
 pub mod errors;
 mod identity;
+mod operations;
 mod outputs;
 mod steps;
 pub mod text;
@@ -110,6 +111,8 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         refused: processes_by(|outcome| outcome.refused.as_ref()),
         handled: processes_by(|outcome| outcome.handled.as_ref()),
         ended: processes_by(|outcome| outcome.ended.as_ref()),
+        uncompared: processes_by(|outcome| outcome.uncompared.as_ref()),
+        unsure: sum(|outcome| outcome.unsure),
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
         unsearched: errors.unsearched(),
         unreached: watch.unreached(),

@@ -1,6 +1,6 @@
 //! Who did what to a block, and where: the parts of which errors and crashes are made.
 
-use mallow_capture::guard::{Addresses, Block, Deed};
+use mallow_capture::guard::{Addresses, Block, Deed, Operator};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FAMILIES, Profile, StackId, Stacks};
 use mallow_report::analysis::{Frame, Stack, stack_of};
@@ -26,7 +26,7 @@ pub struct BlockDocument {
     pub address: String,
     /// Requested bytes.
     pub size: u64,
-    /// The function that was called.
+    /// The function that was called, or the operator.
     pub family: &'static str,
     /// Its allocation.
     pub allocated: Step,
@@ -63,15 +63,19 @@ pub fn block_of(block: &Block, at_ns: u64, profile: &Profile, (allocated, freed)
     BlockDocument {
         address: format!("{:#x}", block.address),
         size: block.size,
-        family: family(block.family),
+        family: family(block),
         allocated: step(&block.allocated, at_ns, profile, allocated),
         freed: block.freed.as_ref().map(|deed| step(deed, at_ns, profile, freed)),
     }
 }
 
-/// The function that a number of the wire stands for.
-pub fn family(number: u8) -> &'static str {
-    FAMILIES.get(usize::from(number)).copied().unwrap_or_default()
+/// The function that allocated a block, or the operator.
+pub fn family(block: &Block) -> &'static str {
+    match block.operator {
+        Some(Operator::One) => "operator new",
+        Some(Operator::Array) => "operator new[]",
+        None => FAMILIES.get(usize::from(block.family)).copied().unwrap_or_default(),
+    }
 }
 
 /// What happened, the error first, then the free and the allocation of the block.

@@ -95,6 +95,17 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         let who = format!("Guarded by a signal handler: {}", of(*pids, "process"));
         page.sentence(Line::new().faint(format!("{who}: {reason}")));
     }
+    for (reason, pids) in report.uncompared.iter().take(REASONS) {
+        page.gap();
+        let who = format!("Mismatched frees were not looked for: {}", of(*pids, "process"));
+        page.sentence(Line::new().faint(format!("{who}: {reason}")));
+    }
+    if report.unsure > 0 {
+        page.gap();
+        let frees = of(report.unsure, "free");
+        let why = "by another operation than the allocation's may be right: modules without imported operators may have their own";
+        page.sentence(Line::new().faint(format!("{frees} {why}")));
+    }
     if report.lost > 0 {
         page.gap();
         page.sentence(Line::new().warning(format!("{} more were not looked at: too many", count(report.lost))));
@@ -251,6 +262,8 @@ mod tests {
             unreached: Vec::new(),
             out_of_reach: None,
             too_little: None,
+            uncompared: BTreeMap::new(),
+            unsure: 0,
             searched: 0,
             unsearched: BTreeMap::new(),
         }

@@ -2,6 +2,7 @@
 
 use mallow_capture::guard::{Block, Finding, Kind, Region};
 
+use super::operations;
 use crate::output::text::units::{count, of, span};
 
 /// The name of [`Kind::Leak`].
@@ -29,6 +30,7 @@ pub fn name(kind: Kind) -> &'static str {
         Kind::ForeignFree => "foreign-free",
         Kind::Slack => "write-beside-block",
         Kind::Leak => LEAK,
+        Kind::MismatchedFree => "mismatched-free",
     }
 }
 
@@ -42,6 +44,7 @@ pub fn describe(name: &str) -> &'static str {
         "double-free" => "A block was freed twice",
         "interior-free" => "An address inside of a block was freed",
         "foreign-free" => "An address was freed that no allocator returned",
+        "mismatched-free" => "A block was freed by an operation that does not belong to its allocation",
         CRASH => "A signal ended the program",
         TOO_LITTLE => "Fewer allocations were guarded than required",
         LEAK => "Heap blocks that nothing points to when the process exits",
@@ -61,6 +64,9 @@ pub fn advice(kind: Kind) -> &'static str {
         Kind::ForeignFree => "Only what malloc and its relatives returned can be freed.",
         Kind::Slack => "Somebody wrote there while the block lived: --alignment 1 or --place begin finds who.",
         Kind::Leak => "Free the block before its last pointer goes, or keep the pointer.",
+        Kind::MismatchedFree => {
+            "malloc belongs to free, new to delete, and new[] to delete[], of the same size and alignment."
+        }
     }
 }
 
@@ -72,7 +78,10 @@ pub fn place(finding: &Finding) -> String {
             _ => "near no block".to_owned(),
         };
     };
-    within(finding.address, finding.exact, block, finding.deed.at_ns)
+    match finding.mismatch {
+        Some(mismatch) => operations::place(block, mismatch),
+        None => within(finding.address, finding.exact, block, finding.deed.at_ns),
+    }
 }
 
 /// What an address is that was freed, and is no block.
