@@ -122,7 +122,7 @@ RSS = [
     r"(?:, older ones are not known)?",
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
     r"(?:: giving back what they left lowers RSS in that time alone)?\.",
-    r"At {span:busier_ms}, RSS was {bytes:busier_rss} and {bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
+    r"At {span:busier_ms}, (?:RSS was {bytes:busier_rss} and )?{bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
     r" that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all\.",
     r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
     r" what these had\. mallow rss --at end divides that\.",

@@ -494,11 +494,11 @@ fn notes(account: &RssAccount, page: &mut Page) {
 /// What is free at the account's moment was in use at another one.
 fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
     let more = moment.live_bytes.saturating_sub(account.live_bytes);
+    let rss = moment.rss.map(|rss| format!("RSS was {} and ", bytes(rss, false))).unwrap_or_default();
     format!(
-        "At {}, RSS was {} and {} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
+        "At {}, {rss}{} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
          lowers the highest RSS by less, or not at all.",
         span(moment.ms),
-        bytes(moment.rss, false),
         bytes(moment.live_bytes, false),
         bytes(more, false)
     )

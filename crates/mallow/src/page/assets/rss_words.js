@@ -108,7 +108,8 @@ export function limitWords({ freed_before: freed, busier, kept, live_bytes: live
   }
   if (busier) {
     const more = `${formatBytes(busier.live_bytes)} were live, ${formatBytes(busier.live_bytes - live)} more than at this moment`;
-    all.push(`At ${formatTime(busier.ms)}, RSS was ${formatBytes(busier.rss)} and ${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
+    const rss = busier.rss === null ? "" : `RSS was ${formatBytes(busier.rss)} and `;
+    all.push(`At ${formatTime(busier.ms)}, ${rss}${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
   }
   if (kept) {
     const less = `${formatBytes(kept.live_bytes)} were live, ${formatBytes(live - kept.live_bytes)} less than at this moment`;

@@ -20,14 +20,14 @@ pub struct KernelPeak {
     pub peak_is_older: bool,
 }
 
-/// A moment at which RSS was that of the account, and markedly more was live: what is free at the account's moment was in use then, so giving
-/// it back lowers the highest RSS by less, or not at all.
+/// A moment at which RSS was no higher than that of the account, and markedly more was live: what is free at the account's moment was in use
+/// then, so giving it back lowers the highest RSS by less, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BusierMoment {
     /// In milliseconds since the recording began.
     pub ms: u64,
-    /// RSS then.
-    pub rss: u64,
+    /// RSS then; null where nobody looked.
+    pub rss: Option<u64>,
     /// Requested bytes of live blocks then.
     pub live_bytes: u64,
 }
@@ -57,14 +57,20 @@ impl BusierMoment {
     /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such moment.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         let &Footprint { ms, live_bytes, totals, .. } = footprint;
-        let series = profile.rss.iter().find(|series| series.process == footprint.process && footprint.is_highest)?;
-        let is_busier = |point: &&RssPoint| {
-            point.ms.saturating_add(SHORTLY) >= ms
-                && point.rss.abs_diff(totals.rss) <= totals.rss / SAME
-                && point.live_bytes.saturating_sub(live_bytes) > totals.rss / MARKED
+        let process = profile.processes.get(footprint.process.0 as usize).filter(|_| footprint.is_highest)?;
+        let is_busier = |of: u64, live: u64| {
+            of.saturating_add(SHORTLY) >= ms && live.saturating_sub(live_bytes) > totals.rss / MARKED
         };
-        let busiest = series.points.iter().filter(is_busier).max_by_key(|point| point.live_bytes)?;
-        Some(Self { ms: busiest.ms, rss: busiest.rss, live_bytes: busiest.live_bytes })
+        let series = profile.rss.iter().filter(|series| series.process == footprint.process);
+        let is_same = |point: &&RssPoint| {
+            point.rss.abs_diff(totals.rss) <= totals.rss / SAME && is_busier(point.ms, point.live_bytes)
+        };
+        let points = series.flat_map(|series| &series.points).filter(is_same);
+        let looks = points.map(|point| Self { ms: point.ms, rss: Some(point.rss), live_bytes: point.live_bytes });
+        // Between two looks: all that is known of RSS is the kernel's maximum.
+        let own = Self { ms: process.own_peak_ms, rss: None, live_bytes: process.own_peak_bytes };
+        let own = Some(own).filter(|own| is_busier(own.ms, own.live_bytes));
+        looks.chain(own).max_by_key(|moment| (moment.live_bytes, moment.rss))
     }
 }
 

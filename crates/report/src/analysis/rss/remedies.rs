@@ -86,9 +86,18 @@ const CACHED: u64 = 7 * 64;
 /// What these take: 7 of each size from 32 to 1040 bytes.
 const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 
+/// An account stands for the highest RSS of its process as far as it is this part of RSS below it, at the most.
+const BELOW: u64 = 50;
+
 /// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
-/// `is_trough`: at another moment of this RSS, markedly more was live.
-pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, is_trough: bool) -> Vec<Remedy> {
+/// `is_trough`: at another moment of this RSS, markedly more was live. `below`: how far RSS is below the highest, which the account stands for.
+pub fn remedies(
+    footprint: &Footprint,
+    process: &Process,
+    ledger: &Ledger<'_>,
+    is_trough: bool,
+    below: u64,
+) -> Vec<Remedy> {
     if ledger.older_blocks {
         return Vec::new();
     }
@@ -100,7 +109,9 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, i
     all.extend(of_python(footprint, ledger));
     all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
-    if is_trough || footprint.is_at_exit && footprint.fell_from().is_some() {
+    // What was free may have been what grew to the highest.
+    let is_below = below > footprint.totals.rss / BELOW;
+    if is_trough || is_below || footprint.is_at_exit && footprint.fell_from().is_some() {
         bound(&mut all);
     }
     let least = least_worth(footprint);
@@ -109,7 +120,8 @@ pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>, i
     for remedy in all.iter_mut().filter(|remedy| remedy.certainty == Certainty::AtMost) {
         let is_about_a_part = matches!(remedy.remedy, RemedyKind::TrimThreshold | RemedyKind::MmapThreshold);
         remedy.own_bytes = Some(remedy.expected_bytes).filter(|&own| is_about_a_part && own < remedy.most);
-        remedy.expected_bytes = remedy.expected_bytes.max(remedy.most);
+        // What came on top of it up to the highest may be what a setting releases.
+        remedy.expected_bytes = remedy.expected_bytes.max(remedy.most).saturating_add(below);
     }
     all
 }

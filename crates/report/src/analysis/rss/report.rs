@@ -407,7 +407,12 @@ fn account(
         kept,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         cause: cause(profile, footprint, ledger, &parts),
-        remedies: ledger.map(|ledger| remedies(footprint, process, ledger, busier.is_some())).unwrap_or_default(),
+        remedies: ledger
+            .map(|ledger| {
+                let below = if footprint.is_highest { peak.peak_rss.saturating_sub(footprint.totals.rss) } else { 0 };
+                remedies(footprint, process, ledger, busier.is_some(), below)
+            })
+            .unwrap_or_default(),
         places_in_all,
         places: ledger.map(|ledger| shown.map(|entry| place(ledger, entry)).collect()).unwrap_or_default(),
         hidden,

@@ -38,6 +38,44 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
     assert_eq!(certainty(&made).0, Certainty::Likely);
 }
 
+/// Nobody looked when most was live, after the account's moment or shortly before it: the account of the process's own peak tells.
+#[test]
+fn what_was_in_use_between_two_looks_is_no_sure_remedy() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let mut made = Made::new(glibc(200, 120), &live);
+    made.profile.footprints[0].ms = 5000;
+    let mut busier = |ms, bytes| {
+        let process = &mut made.profile.processes[0];
+        (process.own_peak_ms, process.own_peak_bytes) = (ms, bytes);
+        let account = made.report().account;
+        let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("free pages");
+        let moment = account.busier.map(|moment| (moment.ms, moment.rss, moment.live_bytes));
+        (trim.certainty == Certainty::AtMost, moment)
+    };
+    assert_eq!(busier(4000, 400_000), (true, Some((4000, None, 400_000))));
+    assert_eq!(busier(9000, 400_000), (true, Some((9000, None, 400_000))));
+    assert_eq!(busier(3999, 400_000), (false, None));
+    assert_eq!(busier(9000, 60_000), (false, None));
+}
+
+/// The highest RSS was higher than what is divided: what was free there may be what came on top, and a bound has that in it.
+#[test]
+fn what_came_after_the_moment_is_within_the_bounds() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let mut made = Made::new(glibc(200, 120), &live);
+    let rss = made.profile.footprints[0].totals.rss;
+    let mut trim = |peak_rss| {
+        made.profile.footprints[0].peak_rss = peak_rss;
+        let account = made.report().account;
+        let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("free pages");
+        (trim.certainty, trim.expected_bytes)
+    };
+    let (certainty, expected) = trim(rss);
+    assert_eq!(certainty, Certainty::Likely);
+    assert_eq!(trim(rss + rss / 51), (Certainty::Likely, expected));
+    assert_eq!(trim(rss + rss / 10), (Certainty::AtMost, expected + rss / 10));
+}
+
 /// Large blocks are gone, and the heap's end is free. Where small blocks are gone as well, the end may have been theirs.
 #[test]
 fn what_small_blocks_left_is_not_promised_of_large_ones() {
