@@ -3,6 +3,7 @@
 #include "arch.h"
 #include "attach/arrival.h"
 #include "base/entries.h"
+#include "base/filter.h"
 #include "base/real.h"
 #include "base/target.h"
 #include "hook/stubs.h"
@@ -105,6 +106,16 @@ static void find_functions(struct allocator *found) {
     MALLOW_HOT(X)
     MALLOW_OTHER(X)
 #undef X
+#define X(name)                                                                                                        \
+    {                                                                                                                  \
+        void *symbol = find_function(#name);                                                                           \
+        __typeof__(&filter_##name) replacement = filter_##name;                                                        \
+        memcpy(&entry->function, &symbol, sizeof symbol);                                                              \
+        memcpy(&entry++->replacement, &replacement, sizeof replacement);                                               \
+    }
+    X(prctl)
+    X(syscall)
+#undef X
     void *symbol = find_function("malloc_usable_size");
     memcpy(&found->malloc_usable_size, &symbol, sizeof symbol);
     dlerror(); /* what was not found is nobody's error */
@@ -163,6 +174,7 @@ static uint64_t join(void) {
     MALLOW_HOT(X)
     MALLOW_OTHER(X)
 #undef X
+    filter_go_on_at(entry[0].trampoline, entry[1].trampoline);
     /* Those of the executable's own have none: stubs serve them. */
 #define X(name, result, parameters, arguments)                                                                         \
     if (trampolines.name != NULL)                                                                                      \

@@ -1,6 +1,7 @@
 /* Filters of system calls as they are installed: prctl and syscall, and what the filter says of our own calls.  */
 #include "base/filter.h"
 #include "arch.h"
+#include "base/attachment.h"
 #include "base/entries.h"
 #include "base/seccomp.h"
 
@@ -24,8 +25,9 @@ static system_call *next_syscall;
 static process_control *next_prctl;
 
 /* What samples need, and what their threads do: with the arguments that filters look at. The first ones are what waiting
- * for mallow needs. */
-#define WAITS 2
+ * for mallow needs, the last ones what tables of all modes do that grow. */
+#define WAITS  2
+#define GROWTH 4
 #define NEEDED(call, ...)                                                                                              \
     {                                                                                                                  \
         .nr = SYS_##call, .arch = ARCH_AUDIT, .args = { __VA_ARGS__ }                                                  \
@@ -34,8 +36,8 @@ static const struct seccomp_data needed[] = {
     NEEDED(futex, 4096, FUTEX_WAIT, 2),
     NEEDED(futex, 4096, FUTEX_WAKE, 1),
     NEEDED(madvise, 4096, 4096, MADV_DONTNEED),
-    NEEDED(madvise, 4096, 4096, 23 /* MADV_POPULATE_WRITE */),
     NEEDED(mprotect, 4096, 4096, PROT_READ | PROT_WRITE),
+    NEEDED(madvise, 4096, 4096, 23 /* MADV_POPULATE_WRITE */),
     NEEDED(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0),
     NEEDED(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0),
     NEEDED(munmap, 4096, 4096),
@@ -79,6 +81,8 @@ COLD static uint32_t forbidden_by(const struct sock_fprog *filter) {
         state |= FILTER_FORBIDS_FILES;
     if (filter == NULL || !allows(filter, needed, sizeof needed / sizeof *needed, 1))
         state |= FILTER_FORBIDS_SAMPLES;
+    if (filter == NULL || !allows(filter, needed + GROWTH, sizeof needed / sizeof *needed - GROWTH, 1))
+        __atomic_store_n(&sys_forbidden, 1, __ATOMIC_RELAXED);
     if ((state & FILTER_FORBIDS_FILES) != 0 || !allows(filter, regions, sizeof regions / sizeof *regions, 1))
         state |= FILTER_FORBIDS_REGIONS;
     /* A wait that is refused would spin: an error is no answer. */
@@ -112,6 +116,11 @@ void filter_setup(void) {
     memcpy(&next_prctl, &symbol, sizeof symbol);
 }
 
+void filter_go_on_at(uint64_t prctl, uint64_t syscall) {
+    memcpy(&next_prctl, &prctl, sizeof prctl);
+    memcpy(&next_syscall, &syscall, sizeof syscall);
+}
+
 static long with_errno(long result) {
     if (result >= 0 || result < -4095)
         return result;
@@ -140,13 +149,14 @@ COLD static long call_seccomp(long mode, long flags, long filter, long d, long e
 }
 
 /* Where nothing is to be seen to, the C library's own is jumped to: a call may return twice. */
-EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f) {
+long filter_syscall(long number, long a, long b, long c, long d, long e, long f) {
     if (UNLIKELY(number == SYS_seccomp) && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER))
         return call_seccomp(a, b, c, d, e, f);
-    if (UNLIKELY(number == SYS_exit_group) && recording->exit_at_once != NULL)
+    if (UNLIKELY(number == SYS_exit_group) && recording->exit_at_once != NULL && !attachment_is_late())
         recording->exit_at_once();
     return call_next(number, a, b, c, d, e, f);
 }
+EXPORT __typeof__(filter_syscall) syscall __attribute__((alias("filter_syscall")));
 
 static int control_next(int option, long a, long b, long c, long d) {
     if (UNLIKELY(next_prctl == NULL))
@@ -156,7 +166,7 @@ static int control_next(int option, long a, long b, long c, long d) {
     return (int)with_errno(arch_syscall(SYS_prctl, option, a, b, c, d, 0));
 }
 
-EXPORT int prctl(int option, long a, long b, long c, long d) {
+int filter_prctl(int option, long a, long b, long c, long d) {
     if (LIKELY(option != PR_SET_SECCOMP_) || (a != SECCOMP_MODE_STRICT && a != SECCOMP_MODE_FILTER))
         return control_next(option, a, b, c, d);
     filter_tried();
@@ -164,3 +174,4 @@ EXPORT int prctl(int option, long a, long b, long c, long d) {
     filter_answered(result == 0, a == SECCOMP_MODE_FILTER ? (const struct sock_fprog *)b : NULL);
     return result;
 }
+EXPORT __typeof__(filter_prctl) prctl __attribute__((alias("filter_prctl")));

@@ -3,7 +3,7 @@
  * there is no way to ask the kernel. So filters are looked at when they have been installed: what Mallow calls at a sample is
  * tried on the filter itself. A call that fails installs none, and changes nothing.
  *
- * Seen are filters that come by prctl() and syscall() of the C library. One that stood before exec is the business of
+ * Seen are filters that come by prctl() and syscall() of the C library, which are patched where mallow attached. One that stood before exec is the business of
  * who set it: the program starts under it, and so does Mallow.
  */
 #ifndef MALLOW_FILTER_H
@@ -29,5 +29,11 @@ static inline int filter_is(enum filter_state state) {
 
 /* Finds what prctl and syscall lead to. Once, early. */
 void filter_setup(void);
+
+/* Our own exported functions, by names that nobody else can define. */
+extern int filter_prctl(int option, long a, long b, long c, long d) HIDDEN;
+extern long filter_syscall(long number, long a, long b, long c, long d, long e, long f) HIDDEN;
+/* Where their calls go on, in a process that mallow attached to: what the C library's do without their patches. */
+void filter_go_on_at(uint64_t prctl, uint64_t syscall);
 
 #endif

@@ -137,18 +137,22 @@ long sys_gettid(void) {
     return SYS_CALL1(SYS_gettid, 0);
 }
 
+uint32_t sys_forbidden;
+
 static uint64_t signal_mask(uint64_t new) {
     uint64_t old = 0;
     SYS_CALL4(SYS_rt_sigprocmask, SIG_SETMASK, &new, &old, sizeof old);
     return old;
 }
 
+/* No mask has SIGKILL: all bits mean that nothing was blocked. */
 uint64_t sys_block_signals(void) {
-    return signal_mask(UINT64_MAX);
+    return UNLIKELY(sys_forbidden) ? UINT64_MAX : signal_mask(UINT64_MAX);
 }
 
 void sys_restore_signals(uint64_t mask) {
-    signal_mask(mask);
+    if (mask != UINT64_MAX)
+        signal_mask(mask);
 }
 
 uint64_t sys_limit(int resource) {
@@ -237,7 +241,7 @@ static void own_give(const void *start) {
 
 void *sys_memory(size_t bytes) {
     void *start = NULL;
-    if (__atomic_add_fetch(&memory_taken, bytes, __ATOMIC_RELAXED) <= sys_data_limit() / 8)
+    if (__atomic_add_fetch(&memory_taken, bytes, __ATOMIC_RELAXED) <= sys_data_limit() / 8 && LIKELY(!sys_forbidden))
         start = map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (start == NULL)
         __atomic_sub_fetch(&memory_taken, bytes, __ATOMIC_RELAXED);
@@ -263,6 +267,8 @@ void sys_unmap(void *start, size_t bytes) {
 }
 
 long sys_populate(void *start, size_t bytes) {
+    if (UNLIKELY(sys_forbidden))
+        return -1; /* EPERM */
     uintptr_t first = (uintptr_t)start & ~(ARCH_PAGE - 1);
     uintptr_t end = ((uintptr_t)start + bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
     long error;

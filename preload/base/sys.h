@@ -46,7 +46,10 @@ long sys_lock_open_file(int fd);
 long sys_getpid(void);
 long sys_getppid(void);
 long sys_gettid(void);
-/* Keeps all signals from this thread, so that no handler can leave by longjmp what must be finished; and back. */
+/* 1: a filter of system calls may punish those by which memory is taken and signals are blocked. Memory is then out. */
+extern uint32_t sys_forbidden HIDDEN;
+/* Keeps all signals from this thread, so that no handler can leave by longjmp what must be finished; and back. Neither does
+ * anything where that is forbidden. */
 uint64_t sys_block_signals(void);
 void sys_restore_signals(uint64_t mask);
 /* Soft limit of an RLIMIT_*; UINT64_MAX where there is none or it cannot be known. */

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 #define MALLOW_ATTACHMENT_MAGIC 0x414c414du /* "MALA" */
-#define MALLOW_LATE             10u /* functions that are patched: MALLOW_HOT and MALLOW_OTHER of base/entries.h */
+#define MALLOW_LATE_MEMORY      10u /* functions that are patched: MALLOW_HOT and MALLOW_OTHER of base/entries.h */
+#define MALLOW_LATE             12u /* and prctl and syscall, by which a program installs a filter of system calls */
 #define MALLOW_INSIDE_MOST      3u
 #define MALLOW_PATCHED_MOST     16u
 #define MALLOW_STUBS            17u /* enum mallow_stub of hook/ask.h */
@@ -53,6 +54,6 @@ struct mallow_attachment {
     char directory[480]; /* the run directory, as mallow names it; written by mallow */
 };
 
-_Static_assert(sizeof(struct mallow_attachment) == 1208, "attachment layout");
+_Static_assert(sizeof(struct mallow_attachment) == 1256, "attachment layout");
 
 #endif

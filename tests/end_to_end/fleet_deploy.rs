@@ -126,7 +126,7 @@ fn permissions_are_those_that_are_explained() {
     let readme = text("README.md");
     for (file, permissions) in [
         ("mallow-watch.service", &["CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE"][..]),
-        ("kubernetes-daemonset.yaml", &["SYS_PTRACE", "DAC_OVERRIDE", "hostPID"]),
+        ("kubernetes-daemonset.yaml", &["SYS_PTRACE", "DAC_OVERRIDE", "SYS_ADMIN", "Unconfined", "hostPID"]),
         ("compose.yaml", &["pid: service:app", "ipc: service:app"]),
     ] {
         assert!(readme.contains(file), "{file}");

@@ -10,6 +10,7 @@ mod attach_harness;
 mod attach_later;
 mod attach_obstacles;
 mod attach_programs;
+mod attach_sandbox;
 mod attach_servers;
 mod attach_turns;
 mod attach_watch;

@@ -66,6 +66,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_ORIGIN_ATTACH", wire::ORIGIN_ATTACH.into());
     number("MALLOW_ATTACHMENT_MAGIC", attachment::MAGIC_VALUE.into());
     number("MALLOW_LATE", attachment::LATE_MOST as u64);
+    number("MALLOW_LATE_MEMORY", attachment::MEMORY as u64);
     number("MALLOW_INSIDE_MOST", attachment::INSIDE_MOST as u64);
     number("MALLOW_STUBS", attachment::STUBS as u64);
     number("MALLOW_PATCHED_MOST", attachment::PATCHED_MOST as u64);

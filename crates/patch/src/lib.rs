@@ -11,6 +11,7 @@
 //!   names an entry that cannot be patched safely.
 //! - [`stop_thread`], [`Unwinder`] and [`Thread::call`]: one thread held, its stack, and a function that it calls while the
 //!   others run.
+//! - [`Sandbox`]: which system calls a process may make.
 //! - [`Draft`] and [`Placed`]: the patches of a module's functions, laid out near it, written and restored.
 //!
 //! x86-64 alone. This crate knows no allocator and no recording. It writes into no process unless its caller asks for it.
@@ -33,6 +34,7 @@ mod branches;
 mod call;
 mod code;
 mod entry;
+mod filters;
 mod load_list;
 mod maps;
 mod memory;
@@ -44,6 +46,8 @@ mod process;
 mod recovery;
 mod refusal;
 mod remote;
+mod sandbox;
+mod seccomp;
 mod symbol;
 mod threads;
 mod trace;
@@ -63,6 +67,8 @@ pub use patches::{Detour, Draft, Placed, Write};
 pub use process::{Process, State, threads, waiting_threads_first};
 pub use recovery::Gateway;
 pub use refusal::Refusal;
+pub use sandbox::{Sandbox, SandboxError, is_sandboxed};
+pub use seccomp::{Answer, Filter, Instruction, SystemCall};
 pub use symbol::Export;
 pub use threads::{StopError, Stopped, Thread, hurry, stop, stop_thread};
 pub use unwind::{Frame, UnwindError, Unwinder};

@@ -38,8 +38,6 @@ pub struct Process {
     pub owner: u32,
     /// How many threads it has.
     pub threads: u32,
-    /// Whether a seccomp filter restricts its system calls.
-    pub filtered: bool,
     /// Whether it is a thread of the kernel.
     pub kernel: bool,
 }
@@ -74,7 +72,6 @@ impl Process {
             users,
             owner,
             threads: number("Threads"),
-            filtered: number("Seccomp") == 2,
             kernel: state != State::Zombie && field("VmSize").is_empty(),
         }
     }
@@ -189,11 +186,11 @@ mod tests {
     #[test]
     fn fields_of_a_status_are_parsed() {
         let status = "Name:\tcat dog\nState:\tT (stopped)\nTgid:\t7\nTracerPid:\t9\nUid:\t1\t2\t3\t4\nVmSize:\t  9 kB\n\
-                      Threads:\t3\nSeccomp:\t2\n";
+                      Threads:\t3\n";
         let process = Process::parse(8, 0, status);
         assert_eq!((process.name.as_str(), process.state, process.group), ("cat dog", State::Stopped, 7));
         assert_eq!((process.tracer, process.users, process.threads), (9, [1, 2, 3, 4], 3));
-        assert!(process.filtered && !process.kernel);
+        assert!(!process.kernel);
         assert!(Process::parse(8, 0, "").kernel);
     }
 

@@ -116,6 +116,9 @@ fn is_own_stack(maps: &Maps, registers: &Registers, lowest: u64) -> bool {
 /// -EINTR, as a system call returns it.
 pub(crate) const INTERRUPTED: u64 = -(libc::EINTR as i64) as u64;
 
+/// -ERESTART_RESTARTBLOCK, as a tracer sees it: the call has a timeout, and restart_syscall goes on with the rest of it.
+pub(crate) const TO_RESTART: u64 = -516_i64 as u64;
+
 /// A system call that must not be made again after EINTR: its descriptor is closed already, and another one may have its
 /// number.
 const CLOSE: u64 = libc::SYS_close as u64;

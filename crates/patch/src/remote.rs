@@ -15,7 +15,7 @@ impl Stopped {
     /// are as before, even if the caller is killed meanwhile. Only for calls that do not block.
     ///
     /// Fails with [`io::ErrorKind::ResourceBusy`] where each thread is about to take a signal, or stopped by one. A seccomp filter applies to the
-    /// call as to one of the program's own: [`crate::Process::filtered`].
+    /// call as to one of the program's own: [`crate::Sandbox`].
     pub fn system_call(&mut self, gateway: Gateway, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         let thread = self.threads_mut().find(|thread| thread.signal == 0 && !thread.grouped);
         let thread = thread.ok_or_else(|| io::Error::from(io::ErrorKind::ResourceBusy))?;

@@ -11,9 +11,10 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::filters::may_restart;
 use crate::obstacle::Obstacle;
 use crate::process::{self, Activity, State};
-use crate::recovery::{INTERRUPTED, Recovery, interrupted_call};
+use crate::recovery::{INTERRUPTED, Recovery, TO_RESTART, interrupted_call};
 use crate::trace::{self, Event, Pauses, Registers};
 
 /// Why the threads of a process are not stopped. None of them is held any more.
@@ -357,11 +358,12 @@ impl Thread {
     }
 
     /// If the stop alone has ended its system call with EINTR, it makes the call again when it is let go: at once, so that it does
-    /// so if its tracer is killed.
+    /// so if its tracer is killed. So does one whose filter may punish restart_syscall, by which the kernel has it go on.
     pub(crate) fn repeat_call(&mut self) -> io::Result<()> {
         let registers = trace::registers(self.tid)?;
         self.cut = None;
-        if let Some(again) = interrupted_call(&registers).filter(|_| registers.rax == INTERRUPTED) {
+        let is_cut = registers.rax == INTERRUPTED || registers.rax == TO_RESTART && !may_restart(self.tid);
+        if let Some(again) = interrupted_call(&registers).filter(|_| is_cut) {
             trace::set_registers(self.tid, &again)?;
             self.cut = Some(registers);
         }

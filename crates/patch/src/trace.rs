@@ -4,6 +4,7 @@ use std::io;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use crate::seccomp::Instruction;
 use libc::{c_int, c_long, c_uint, c_void, pid_t};
 
 /// Registers, as the kernel lays them out.
@@ -28,6 +29,7 @@ pub(crate) enum Event {
 
 const PTRACE_GETSIGMASK: c_uint = 0x420a;
 const PTRACE_SETSIGMASK: c_uint = 0x420b;
+const PTRACE_SECCOMP_GET_FILTER: c_uint = 0x420c;
 
 const NT_X86_XSTATE: usize = 0x202;
 
@@ -107,6 +109,16 @@ pub(crate) fn blocked(tid: u32) -> io::Result<u64> {
 /// Sets the signals that it blocks.
 pub(crate) fn set_blocked(tid: u32, mask: u64) -> io::Result<()> {
     request(PTRACE_SETSIGMASK, tid, MASK, ptr::from_ref(&mask) as usize).map(drop)
+}
+
+/// Reads one of the seccomp filters of a thread that is held, 0 the oldest. ENOENT: there are no more. EINVAL: it has none, or the kernel
+/// was built without CONFIG_CHECKPOINT_RESTORE.
+pub(crate) fn seccomp_filter(tid: u32, index: usize) -> io::Result<Vec<Instruction>> {
+    // The kernel does not ask how much room there is.
+    let mut filter = vec![Instruction::default(); libc::BPF_MAXINSNS as usize];
+    let count = request(PTRACE_SECCOMP_GET_FILTER, tid, index, filter.as_mut_ptr() as usize)?;
+    filter.truncate(count as usize);
+    Ok(filter)
 }
 
 /// What it stopped for. None: it runs still.

@@ -13,6 +13,14 @@ pub enum AttachError {
     /// It cannot be attached to.
     #[error("{0}")]
     Unsupported(String),
+    /// Seccomp forbids what is needed in it, or may do so.
+    #[error("{what}; {remedy}")]
+    Sandboxed {
+        /// What is forbidden, or why that is not known.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The library is in it already, and takes part in a run.
     #[error(
         "process {0} runs under mallow already: mallow watch -p {0} joins it if mallow run or mallow watch started it"

@@ -3,6 +3,7 @@
 use super::error::AttachError;
 use super::library::LateEntry;
 use crate::preflight::family_of;
+use crate::wire::attachment;
 use mallow_patch::Module;
 use mallow_symbols::functions;
 use std::ops::Range;
@@ -67,8 +68,9 @@ pub fn code_of(executable: &Module) -> Result<Vec<Range<u64>>, AttachError> {
 /// The ranges of `modules`, beginning with Mallow's own library.
 pub fn ranges(modules: &[Module], library: &Range<u64>, entries: &[(usize, LateEntry)]) -> Vec<Range<u64>> {
     let mut all = vec![library.clone()];
+    let of_memory = || entries.iter().filter(|(index, _)| *index < attachment::MEMORY);
     for module in modules {
-        if !entries.iter().any(|(_, entry)| module.range.contains(&entry.function)) {
+        if !of_memory().any(|(_, entry)| module.range.contains(&entry.function)) {
             continue;
         }
         match module.soname == "libc.so.6" {

@@ -3,6 +3,7 @@
 use super::arrival;
 use super::error::AttachError;
 use super::library_file::{LibraryFile, is_library};
+use super::sandbox;
 use super::threads::FreeThreads;
 use crate::library::LIBRARY;
 use crate::preflight;
@@ -411,7 +412,8 @@ fn is_mallow(pid: u32) -> bool {
         || Process::read(pid).is_ok_and(|process| process.name == "mallow")
 }
 
-/// Why the process cannot be attached to, as far as that can be seen without stopping it.
+/// Why the process cannot be attached to, as far as that can be seen without stopping it. Where seccomp restricts it, its threads are stopped
+/// for a moment each.
 pub fn obstacle(pid: u32) -> Option<AttachError> {
     let grave = |obstacle: &Obstacle| match obstacle {
         // One that waits for a disk goes on by itself.
@@ -431,9 +433,5 @@ pub fn obstacle(pid: u32) -> Option<AttachError> {
         }
         return Some(AttachError::Obstacle(obstacle));
     }
-    let process = Process::read(pid).ok()?;
-    process.filtered.then(|| {
-        let what = "a seccomp filter restricts its system calls: what attaching needs may end the process; start it without its sandbox";
-        AttachError::Unsupported(what.to_owned())
-    })
+    sandbox::check(pid).err()
 }

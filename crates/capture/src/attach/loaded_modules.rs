@@ -3,6 +3,7 @@
 use super::error::AttachError;
 use super::library::LoadedLibrary;
 use super::patches::{ModuleKey, PatchedModule, STOP, TRIES, area_of, key_of, keys, place, write};
+use super::sandbox;
 use super::target::Target;
 use crate::inside::{Finding, Planner};
 use mallow_patch::{Draft, Gateway, LoadList, Mapping, Maps, Memory, Module, StopError, Stopped, stop};
@@ -116,6 +117,8 @@ fn look_and_patch(
     let waits = known.looks < LOOKS && addresses.iter().any(is_unread);
     let mut inside = new.inside(planner, &library, true)?;
     let (mut patched, mapped) = (Vec::new(), keys(&maps));
+    // A filter that was installed meanwhile.
+    sandbox::check(pid)?;
     for draft in new.drafts(&[], &mut inside, false)? {
         match area_while_stopped(pid, &draft, &library, &new.memory)? {
             Some(area) => patched.push(PatchedModule { key: key_of(&draft, &mapped), placed: place(&draft, area)? }),

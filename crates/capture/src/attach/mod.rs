@@ -8,6 +8,7 @@ mod library;
 mod library_file;
 mod loaded_modules;
 mod patches;
+mod sandbox;
 mod target;
 mod threads;
 mod turn;
@@ -15,6 +16,7 @@ mod turn;
 pub use error::AttachError;
 pub use library::{is_loaded, obstacle};
 pub use library_file::is_library;
+pub use sandbox::check as check_sandbox;
 
 use self::holders::Holders;
 use self::library::LoadedLibrary;
@@ -72,23 +74,31 @@ pub struct Attachment {
     done: bool,
 }
 
+/// Why a process that was detached from has the files of the run mapped still. Its code is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// A thread may be in the library: until the next attachment, or its end.
+    InLibrary,
+    /// Seccomp may forbid it to unmap them, by a filter that came after mallow: until its end.
+    Sandboxed,
+}
+
 /// How a process was left.
 #[derive(Clone, Copy, Debug)]
 pub struct Detached {
-    /// False: a thread may still be in the library, so it keeps the files of the run mapped until the next attachment or its end;
-    /// its code is as it was.
-    pub quiet: bool,
+    /// None: nothing of the run is left in it.
+    pub rest: Option<Rest>,
     /// When the code was as it was: nothing is seen from then on.
     pub restored: Instant,
 }
 
 impl Detached {
     fn now() -> Self {
-        Self { quiet: true, restored: Instant::now() }
+        Self { rest: None, restored: Instant::now() }
     }
 
     fn and(self, other: Self) -> Self {
-        Self { quiet: self.quiet && other.quiet, restored: self.restored.max(other.restored) }
+        Self { rest: self.rest.or(other.rest), restored: self.restored.max(other.restored) }
     }
 }
 
@@ -300,9 +310,9 @@ fn release(
         }
     }
     // Some of them may never have been written.
-    match detach_from(target, library, &patched, true)?.quiet {
-        true => Ok(()),
-        false => Err(AttachError::Unsupported(format!(
+    match detach_from(target, library, &patched, true)?.rest {
+        None => Ok(()),
+        Some(_) => Err(AttachError::Unsupported(format!(
             "a thread of it has been in the library of an earlier mallow for at least {} s: try again later",
             QUIET.as_secs()
         ))),
@@ -465,6 +475,10 @@ fn detach_from(
         restored => Ok(restored.map(|()| true)?),
     })?;
     let restored = Instant::now();
+    // A filter that was installed meanwhile.
+    if !sandbox::is_open(pid) {
+        return Ok(Detached { rest: Some(Rest::Sandboxed), restored });
+    }
     let mut ranges: Vec<Range<u64>> = placed.iter().map(Placed::range).collect();
     ranges.push(library.code.clone());
     let unwinder = Unwinder::new(&target.modules);
@@ -498,7 +512,7 @@ fn detach_from(
     if let Some(room) = room.filter(|_| !has_left) {
         with_any_thread(pid, gateway, |thread| thread.leave_room(&room).ok());
     }
-    quiet.map(|quiet| Detached { quiet, restored })
+    quiet.map(|quiet| Detached { rest: (!quiet).then_some(Rest::InLibrary), restored })
 }
 
 /// Whether no thread is in this code, to which no function leads any more. Those that are run on alone for some moments: in a storm of

@@ -3,6 +3,7 @@
 use super::error::AttachError;
 use super::library::{CLibrary, LateEntry, LoadedLibrary};
 use crate::inside::{Finding, ModuleDetours, Planner, fail_module};
+use crate::wire::attachment;
 use mallow_patch::{Code, Detour, Draft, Function, Maps, Memory, Module, Process};
 
 /// A page, in bytes.
@@ -57,11 +58,14 @@ impl Target {
         self.modules.iter().find(|module| Some(&module.path) == self.program.as_ref())
     }
 
-    /// Those of these functions that are not the executable's own, and those that are: these have more names than the library
-    /// knows, and are patched as an allocator inside.
+    /// Those of these functions that are not the executable's own, and allocation functions that are: these have more names than the
+    /// library knows, and are patched as an allocator inside.
     pub fn split(&self, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         let own = self.executable().map_or(0..0, |module| module.range.clone());
-        entries.into_iter().partition(|(_, entry)| !own.contains(&entry.function))
+        let (others, mut own): (Vec<Entry>, _) =
+            entries.into_iter().partition(|(_, entry)| !own.contains(&entry.function));
+        own.retain(|(index, _)| *index < attachment::MEMORY);
+        (others, own)
     }
 
     /// The allocators inside of its modules. Takes as long as reading their symbols. `later`: of modules that have come since mallow

@@ -224,7 +224,6 @@ fn process(pid: u32, maps: &Maps) -> Process {
         users: [0; 4],
         owner: 0,
         threads: 1,
-        filtered: false,
         kernel: false,
     };
     read(if same { pid } else { own }).unwrap_or_else(empty)

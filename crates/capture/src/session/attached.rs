@@ -2,7 +2,7 @@
 
 use super::executed::ExecutedPrograms;
 use super::leftovers;
-use crate::attach::{self, AttachError, Attachment};
+use crate::attach::{self, AttachError, Attachment, Rest};
 use crate::launch::signals;
 use crate::preflight::executed_names;
 use crate::rundir::command_line;
@@ -103,8 +103,17 @@ pub(super) fn attach(
     attach::attach(process.pid, run, process.timeout, &mut given_up, &reader_of)
 }
 
-/// What is left in a process after a detaching that did not find it quiet.
-pub const STILL_IN_THE_LIBRARY: &str = "detached, and its code is as it was; a thread may still be in the library, so some memory of this run stays with the process until its end or until mallow attaches again";
+/// What is left in a process after a detaching, and why.
+pub fn left(rest: Rest) -> &'static str {
+    match rest {
+        Rest::InLibrary => {
+            "detached, and its code is as it was; a thread may still be in the library, so some memory of this run stays with the process until its end or until mallow attaches again"
+        }
+        Rest::Sandboxed => {
+            "detached, and its code is as it was; the process has installed a seccomp filter that may forbid what gives the memory of this run back, so that stays with it until its end"
+        }
+    }
+}
 
 /// Detaches. Returns when nothing was seen any more, which may be long before the process is quiet.
 pub(super) fn detach(
@@ -113,8 +122,8 @@ pub(super) fn detach(
     attachment: Attachment,
 ) -> Result<Instant, AttachError> {
     let detached = attachment.detach(run.path())?;
-    if !detached.quiet {
-        (process.warning)(STILL_IN_THE_LIBRARY);
+    if let Some(rest) = detached.rest {
+        (process.warning)(left(rest));
     }
     Ok(detached.restored)
 }

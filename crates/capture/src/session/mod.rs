@@ -13,9 +13,7 @@ mod recording;
 mod recovery;
 mod sampling;
 
-pub use attached::{
-    AttachedProcess, PatchedBy, STILL_IN_THE_LIBRARY, later_libraries_fail, name as process_name, patched_by,
-};
+pub use attached::{AttachedProcess, PatchedBy, later_libraries_fail, left, name as process_name, patched_by};
 pub use counting::{CountingOutcome, measure, measure_process};
 pub use error::RunError;
 pub use recording::{Recording, RecordingOutcome, Stage, Tick, record, record_process};

@@ -3,9 +3,11 @@
 /// `MALLOW_ATTACHMENT_MAGIC`
 pub const MAGIC_VALUE: u32 = 0x414c_414d;
 /// Bytes of it.
-pub const BYTES: usize = 1208;
+pub const BYTES: usize = 1256;
 /// `MALLOW_LATE`
-pub const LATE_MOST: usize = 10;
+pub const LATE_MOST: usize = 12;
+/// `MALLOW_LATE_MEMORY`
+pub const MEMORY: usize = 10;
 /// `MALLOW_INSIDE_MOST`
 pub const INSIDE_MOST: usize = 3;
 /// `MALLOW_ATTACHMENT_JOINED`
@@ -47,6 +49,6 @@ pub const ENTRIES: usize = 488;
 /// Bytes of an entry of it.
 pub const ENTRY_BYTES: usize = 24;
 /// `directory`
-pub const DIRECTORY: usize = 728;
+pub const DIRECTORY: usize = 776;
 /// Bytes of it, with the zero at its end.
 pub const DIRECTORY_BYTES: usize = 480;

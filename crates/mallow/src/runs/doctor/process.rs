@@ -1,11 +1,12 @@
-//! `mallow doctor -p PID`: whether a process that runs could be attached to. Nothing of it is stopped or changed.
+//! `mallow doctor -p PID`: whether a process that runs could be attached to. Nothing of it is changed, and nothing is stopped but, for a
+//! moment each, threads that seccomp restricts: their filters are read.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_capture::attach::is_library;
+use mallow_capture::attach::{AttachError, check_sandbox, is_library};
 use mallow_capture::preflight::{self, Finding, LIBRARY_TLS, Status};
 use mallow_capture::session::{PatchedBy, patched_by};
 use mallow_patch::{Maps, Memory, Module, Obstacle, Process, State};
@@ -66,7 +67,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         unreadable.retain(|(path, _)| !is_library(path));
         let modules = Scope::of(&modules, executable.as_deref(), &process.variable("LD_PRELOAD").unwrap_or_default());
         all.push(Finding::works("program", program(&modules, process)));
-        all.extend(filter(process));
+        all.extend(sandbox(process));
         all.push(c_library(&modules));
         all.extend(go_program(&modules));
         all.extend(trampolines(&modules, process));
@@ -168,13 +169,16 @@ fn program(modules: &Scope, process: &Process) -> String {
     format!("x86-64, dynamically linked, {} modules, {threads}{asleep}", modules.all.len())
 }
 
-fn filter(process: &Process) -> Option<Finding> {
-    process.filtered.then(|| {
-        Finding::fails(
-            "sandbox",
-            "a seccomp filter restricts its system calls: what attaching needs may end the process",
-            "start it without its sandbox",
-        )
+/// None: nothing restricts its system calls.
+fn sandbox(process: &Process) -> Option<Finding> {
+    const CHECK: &str = "sandbox";
+    if !mallow_patch::is_sandboxed(process.pid) {
+        return None;
+    }
+    Some(match check_sandbox(process.pid) {
+        Ok(()) => Finding::works(CHECK, "a seccomp filter restricts its system calls; it allows what mallow needs"),
+        Err(AttachError::Sandboxed { what, remedy }) => Finding::fails(CHECK, what, remedy),
+        Err(error) => Finding::fails(CHECK, error.to_string(), "try again"),
     })
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use mallow_capture::attach::not_seen;
 use mallow_capture::guard::{Keeper, Outcome};
 use mallow_capture::rundir::directory::remove;
-use mallow_capture::session::{STILL_IN_THE_LIBRARY, later_libraries_fail};
+use mallow_capture::session::{later_libraries_fail, left};
 use mallow_capture::watch::Watch;
 use mallow_profile::Profile;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
@@ -176,8 +176,8 @@ impl<'a> Watcher<'a> {
         self.watch.leave();
         let detached = attachment.detach(&directory);
         remove(&directory);
-        if !detached?.quiet {
-            stdio::notify(STILL_IN_THE_LIBRARY);
+        if let Some(rest) = detached?.rest {
+            stdio::notify(left(rest));
         } else if runs {
             stdio::notify(&format!("detached; the program continues as it was: mallow watch -p {pid} attaches again"));
         }
