@@ -180,6 +180,9 @@ fn events_of_are_recorded_exactly(program: &Path) {
     }
     for text in [&said, &text_report] {
         assert!(text.contains("\n  live at end ") && text.contains("\nrecorded for "), "{text}");
+        // Times are those of the recording, which began with attaching.
+        let began = report["processes"][0]["start_ms"].as_u64().expect("a time");
+        assert!(began == 0 || text.contains(&format!(", from {began} ms on")), "{text}");
     }
     let doctor = Run::new(harness::mallow(), place.path()).args(["doctor", "-p", &target.pid().to_string()]).go();
     assert!(doctor.status == 0 && !doctor.out().contains("memfd"), "{}", doctor.out());

@@ -32,7 +32,7 @@ REPORT = [
     + r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?",
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
     r"No suggestions for {count:interpreted_allocations} allocations? by scripts and interpreters",
-    r"highest RSS {bytes:highest_rss} at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
+    r"highest RSS {bytes:highest_rss} (?:by {span:peak_by_ms}, and still )?at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
     r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
     r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?"

@@ -102,6 +102,7 @@ REPORT = {
     "reachable_bytes": 6_000,
     "unscanned": [],
     "insights_in_all": 1,
+    "small_in_all": 0,
     "insights": [
         {
             "kind": "temporary_block",

@@ -273,7 +273,7 @@ pub fn fragmented() -> (Profile, HeapMap) {
     };
     b.profile.footprints = vec![Footprint {
         process,
-        ms: 850,
+        ms: 2850,
         is_highest: true,
         is_last: true,
         is_at_exit: true,
@@ -287,8 +287,8 @@ pub fn fragmented() -> (Profile, HeapMap) {
     }];
     let mut profile = b.profile;
     profile.command = vec!["server".to_owned()];
-    profile.duration_ms = 900;
+    profile.duration_ms = 2900;
     profile.peak_ms = 400;
-    profile.processes[0].own_peak_bytes = 6_250_000;
+    (profile.processes[0].own_peak_bytes, profile.processes[0].own_peak_ms) = (6_250_000, 400);
     (profile, heap)
 }

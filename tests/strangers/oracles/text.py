@@ -410,7 +410,7 @@ def page_sentences(recording):
     compared = {key: said for key, said in (recording.report_json.get("sentences") or {}).items() if key != "hints"}
     # A page in one file has room for some of many suggestions, and says so.
     cut = re.search(r"thelargest([0-9]+)of([0-9,]+);mallowreport--allshowsall", everything)
-    if cut and cut[2].replace(",", "") == str(recording.report_json["insights_in_all"]):
+    if cut and cut[2].replace(",", "") == str(recording.report_json["insights_in_all"] - recording.report_json["small_in_all"]):
         compared["suggestions"] = compared["suggestions"][: int(cut[1])]
     for sentence in phrases(compared):
         yield sentence, [] if flat(sentence) in everything else [("not on the page", "a sentence of the report's JSON")]

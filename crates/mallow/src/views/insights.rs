@@ -30,7 +30,7 @@ fn sentence(insight: &Insight, look: &Look) -> InsightSentence {
 
 /// What is said of those that do not matter; None: all do.
 pub fn small(insights: &Insights) -> Option<String> {
-    let small = insights.insights.iter().filter(|insight| !insight.matters()).count() as u64;
+    let small = insights.small_in_all;
     let each = if small == 1 { "saves" } else { "each save" };
     (small > 0).then(|| format!("{} {each} less than 1 % of the run's CPU time", of(small, "suggestion")))
 }
@@ -50,8 +50,7 @@ pub fn left_out(insights: &Insights) -> Option<String> {
 /// How many are worth showing, of those that are listed and of all.
 pub fn shown(insights: &Insights) -> (usize, u64) {
     let shown = insights.insights.iter().filter(|insight| insight.matters()).count();
-    // Those that matter come first: where one of the list does not, none of the rest does.
-    let all = if shown < insights.insights.len() { shown as u64 } else { insights.insights_in_all };
+    let all = insights.insights_in_all.saturating_sub(insights.small_in_all);
     (shown, all)
 }
 

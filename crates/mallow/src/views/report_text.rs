@@ -104,9 +104,10 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         part(Quantity::Times, format!("ran {}{}", span(report.ran_ms), waits(report)));
         part(Quantity::ExitStatus, status);
     } else {
-        // What came before the first process is the time that attaching took.
-        let begin = report.processes.iter().map(|process| process.start_ms).min().unwrap_or(0);
-        part(Quantity::Times, format!("recorded for {}", span(report.duration_ms.saturating_sub(begin))));
+        // All times begin where attaching began.
+        let begin = attached_ms(report);
+        let from = if begin > 0 { format!(", from {} on", span(begin)) } else { String::new() };
+        part(Quantity::Times, format!("recorded for {}{from}", span(report.duration_ms.saturating_sub(begin))));
     }
     let mut people = Vec::new();
     if has(report, Quantity::Processes) {
@@ -223,7 +224,9 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
     row("temporary", (t.temporary, t.temporary_bytes), (Quantity::Temporary, Quantity::TemporaryBytes), share);
-    let when = match percent(report.peak_ms.min(report.ran_ms), report.ran_ms) {
+    let (begin, ran_ms) = if is_over(report) { (0, report.ran_ms) } else { (attached_ms(report), report.duration_ms) };
+    let whole = ran_ms.saturating_sub(begin);
+    let when = match percent(report.peak_ms.saturating_sub(begin).min(whole), whole) {
         share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };
@@ -284,6 +287,11 @@ fn divided(states: &LeakStates, lost: &Live, look: &Look) -> String {
     [lost, not_scanned, at_exec].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
+/// What came before the first process is the time that attaching took.
+fn attached_ms(report: &Overview) -> u64 {
+    report.processes.iter().map(|process| process.start_ms).min().unwrap_or(0)
+}
+
 /// The highest RSS, and what of it was live heap, in a row of its own or as a remark.
 fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<TotalRow>) {
     let size = |size| bytes(size, look.exact);
@@ -297,7 +305,7 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
         rows.push(TotalRow { name, number, size: size(amount), remark, ..TotalRow::default() });
     };
     let (when, of) = match &below {
-        None => (format!("at {}{whose}{swap}", span(highest.ms)), "it"),
+        None => (format!("{}{whose}{swap}", standing(highest)), "it"),
         Some(below) => {
             let before = if highest.peak.peak_is_older { reached(&highest.peak) } else { String::new() };
             let read = format!("{} at {}, {below}{swap}", size(highest.rss), span(highest.ms));
@@ -313,6 +321,17 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
     row("highest RSS", String::new(), peak, format!("{when}{own}"));
     let blocks = highest.live.map(count).unwrap_or_default();
     row("live then", blocks, highest.recorded_live_bytes, live_then(highest, look));
+}
+
+/// When it was reached, where that is long before it was read: what was live had needed it then, and may be gone.
+fn standing(highest: &HighestRss) -> String {
+    /// No longer than this, in milliseconds, it is one moment.
+    const MOMENT: u64 = 100;
+    let read = span(highest.ms);
+    match highest.peak.peak_by_ms.filter(|_| !highest.peak.peak_is_older) {
+        Some(by) if by + MOMENT < highest.ms => format!("by {}, and still at {read}", span(by)),
+        _ => format!("at {read}"),
+    }
 }
 
 /// What of RSS was live heap, as a remark on RSS. What was never touched is live, and in no memory.

@@ -185,7 +185,7 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
         Quantity::Processes => &["processes", "pids"],
         Quantity::Threads => &["threads"],
         Quantity::ExitStatus => &["exit_status"],
-        Quantity::Patterns => &["insights", "insights_in_all", "malloc_time"],
+        Quantity::Patterns => &["insights", "insights_in_all", "small_in_all", "malloc_time"],
         // Its counts alone, or nothing.
         _ => &[],
     };

@@ -72,8 +72,8 @@ export class InsightView extends WholeRunView {
     const { suggestions: said, small_suggestions: small, without_suggestions: without } = report.sentences;
     // Those that are worth a sentence come first.
     const insights = (report.insights ?? []).slice(0, said.length);
-    const all = report.insights_in_all ?? 0;
-    const cut = (report.insights ?? []).length < all && `The largest ${insights.length} of ${formatCount(all)}; mallow report --all shows all`;
+    const all = (report.insights_in_all ?? 0) - (report.small_in_all ?? 0);
+    const cut = insights.length < all && `The largest ${insights.length} of ${formatCount(all)}; mallow report --all shows all`;
     const rest = [cut, small, without].filter(Boolean).map((text) => element("p", { class: "quiet" }, text));
     if (insights.length === 0) return [message("No costly pattern of allocation was found."), ...rest];
     const words = (key) => key.replaceAll("_", " ");

@@ -13,6 +13,8 @@ pub(super) const SHARE: f64 = 0.01;
 pub struct Insights {
     /// How many there are, shown here or not.
     pub insights_in_all: u64,
+    /// Of all: those that may save less than a hundredth, of the run's CPU time and of the peak.
+    pub small_in_all: u64,
     /// Those that would save most first.
     pub insights: Vec<Insight>,
     /// What malloc takes of the run; null where the run's CPU time is not known.
@@ -32,10 +34,15 @@ pub struct MallocTime {
     pub most: f64,
 }
 
+/// Of shares of the run's CPU time, where that is known, and of the peak.
+pub(super) fn matters(run_share: Option<f64>, peak_share: f64) -> bool {
+    run_share.is_none_or(|share| share >= SHARE) || peak_share >= SHARE
+}
+
 impl Insight {
     /// Whether it may save a hundredth of the run's CPU time or of the peak. Where the CPU time is not known, it may.
     pub fn matters(&self) -> bool {
-        self.run_share.is_none_or(|share| share >= SHARE) || self.peak_share >= SHARE
+        matters(self.run_share, self.peak_share)
     }
 
     /// Whether it saves a part of the peak of which it is not known how large it is: without the copy of a growth, the next highest

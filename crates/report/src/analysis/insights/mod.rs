@@ -24,7 +24,7 @@ use super::functions::Functions;
 use call_paths::CallPaths;
 use containers::Containers;
 pub use insight::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings};
-use insight::{Finding, SHARE};
+use insight::{Finding, matters};
 use interpreted::Interpreted;
 use worth::Whole;
 
@@ -46,15 +46,19 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
     // What may save a hundredth of the run, or of the peak, comes first.
     let rank = |f: &Finding| {
         let (malloc, peak) = (whole.malloc_share(&f.saves), whole.peak_share(&f.saves));
-        let matters = peak >= SHARE || whole.run_share(&f.saves).is_none_or(|share| share >= SHARE);
-        f64::from(u8::from(matters)) + malloc.max(peak)
+        let is_first = matters(whole.run_share(&f.saves), peak);
+        f64::from(u8::from(is_first)) + malloc.max(peak)
     };
     let mut ranked: Vec<(f64, Finding)> = found.into_iter().map(|f| (rank(&f), f)).collect();
     ranked.sort_by(|(a, f), (b, g)| b.total_cmp(a).then(f.largest.cmp(&g.largest)));
     let insights_in_all = ranked.len() as u64;
-    ranked.truncate(limit);
     // More digits would be an estimate's pretence.
     let rounded = |share: f64| (share * 1e4).round() / 1e4;
+    let is_small = |(_, f): &&(f64, Finding)| {
+        !matters(whole.run_share(&f.saves).map(rounded), rounded(whole.peak_share(&f.saves)))
+    };
+    let small_in_all = ranked.iter().filter(is_small).count() as u64;
+    ranked.truncate(limit);
     let insight = |(_, f): (f64, Finding)| Insight {
         frame: functions.frame(&f.step),
         through: f.through.map(|through| functions.name(through)),
@@ -73,6 +77,7 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
     let has_python_malloc = processes.any(|process| has_python_malloc(profile, process));
     Insights {
         insights_in_all,
+        small_in_all,
         insights: ranked.into_iter().map(insight).collect(),
         malloc_time,
         interpreted_allocations: interpreted.allocations(&paths),

@@ -436,6 +436,14 @@ fn insights_are_ranked_and_cut() {
     let some = insights(&profile, 2);
     assert_eq!((some.insights_in_all, &some.insights[..]), (found.len() as u64, &found[..2]));
     assert!(found.iter().all(|f| share(f) > 0.0 && share(f) <= 1.0 && !f.remedy.is_empty()));
+    // How many are small does not depend on how many are listed.
+    let mut slow = habits();
+    slow.cpu_us = Some(1 << 40);
+    slow.peak_ms = 1;
+    let small = |limit| insights(&slow, limit).small_in_all;
+    let count = all(&slow).iter().filter(|insight| !insight.matters()).count() as u64;
+    assert!(count > 2, "{:#?}", all(&slow));
+    assert_eq!([small(0), small(2), small(usize::MAX)], [count; 3]);
 }
 
 #[test]
