@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use harness::{Run, directory, mallow, tool};
+use harness::{Run, directory, mallow, program, tool};
 
-use super::attach_harness::{Target, attached};
+use super::attach_harness::{Target, attached, attaching, ended, interrupt};
 
 /// Attaches with each of these in turn; the program goes on, and its code is as it was.
 fn attach_to(mut target: Target, modes: &[&[&str]]) {
@@ -115,4 +115,26 @@ fn a_program_whose_file_was_replaced_has_its_names_while_it_lives() {
     // Addresses of the file: it is not to be loaded elsewhere than at 0x400000.
     assert!(offsets.len() >= 3 && offsets.iter().all(|offset| offset.starts_with("401")), "{offsets:?} in {text}");
     assert!(!text.contains("deleted"), "{text}");
+}
+
+/// Code without unwind information is passed where its bytes are those of CPython's trampolines, and nowhere else.
+#[test]
+fn trampolines_of_python_are_passed_and_no_other_code() {
+    for how in ["plain", "frame"] {
+        let mut target = Target::ready(Command::new(program("trampoline")).arg(how));
+        let (place, text) = (directory(), target.text());
+        let file = place.path().join("recording.mallow");
+        let mallow = attaching(&["record", "-o", file.to_str().expect("a path")], target.pid(), place.path());
+        assert_eq!(target.ask(), "100");
+        interrupt(&mallow);
+        let ended = ended(mallow);
+        assert!(ended.status.success(), "{how}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert!(target.text() == text, "{how}: its code is as it was");
+        assert_eq!(target.ask(), "100", "{how}: it lives");
+    }
+    let mut target = Target::ready(Command::new(program("trampoline")).arg("other"));
+    let place = directory();
+    let seen = attached(&["stat", "--for", "0s", "--timeout", "300ms"], target.pid(), place.path());
+    assert!(seen.status == 125 && seen.err().contains("belongs to no module"), "{}", seen.err());
+    assert_eq!(target.ask(), "100", "it lives");
 }

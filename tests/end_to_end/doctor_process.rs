@@ -399,10 +399,10 @@ fn modules_that_were_replaced_are_named() {
     all_of(&["_rjem_malloc"], found.entries("jemalloc", "inside (deleted)"));
 }
 
-/// Below each function of a script lies code of no module: what doctor says, an attaching meets.
+/// Below each function of a script lies code of no module, which is known by its bytes.
 #[test]
-fn a_python_that_names_its_functions_for_perf_is_not_attached_to() {
-    let Some(python) = crate::scripts::naming("a_python_that_names_its_functions_for_perf_is_not_attached_to") else {
+fn a_python_that_names_its_functions_for_perf_is_attached_to() {
+    let Some(python) = crate::scripts::naming("a_python_that_names_its_functions_for_perf_is_attached_to") else {
         return;
     };
     let place = directory();
@@ -413,14 +413,9 @@ fn a_python_that_names_its_functions_for_perf_is_not_attached_to() {
         command.args(options).arg("wait.py").current_dir(place.path()).env("PYTHONPERFSUPPORT", value);
         let target = Target::ready(&mut command, "ready");
         let pid = target.pid().to_string();
-        let is_named = value == "1" || !options.is_empty();
         let doctor = Run::new(mallow(), place.path()).args(["doctor", "-p", &pid]).go();
-        let said = doctor.out();
-        assert_eq!(said.contains("  fails   Python "), is_named, "{said}");
-        assert_eq!(said.contains("attach to it."), !is_named, "{said}");
-        assert_eq!(doctor.status, if is_named { 3 } else { 0 }, "{said}");
-        let stat =
-            Run::new(mallow(), place.path()).args(["stat", "-p", &pid, "--for", "100ms", "--timeout", "5s"]).go();
-        assert_eq!(stat.err().contains("belongs to no module"), is_named, "{}", stat.err());
+        assert!(doctor.status == 0 && doctor.out().contains("attach to it."), "{}", doctor.out());
+        let stat = Run::new(mallow(), place.path()).args(["stat", "-p", &pid, "--for", "100ms"]).go();
+        assert_eq!(stat.status, 0, "{}", stat.err());
     }
 }

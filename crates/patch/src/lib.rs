@@ -51,6 +51,7 @@ mod seccomp;
 mod symbol;
 mod threads;
 mod trace;
+mod trampoline;
 mod unwind;
 mod write;
 

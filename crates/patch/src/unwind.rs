@@ -1,6 +1,6 @@
 //! The stack of a stopped thread, unwound from outside by the rules of its modules' `.eh_frame`.
 //!
-//! Nothing is guessed: no frame pointer is followed where there is no rule, and a stack counts as known only if its last
+//! Nothing is guessed: but for code whose bytes say what it does ([`trampoline`]), no frame pointer is followed where there is no rule, and a stack counts as known only if its last
 //! frame says that it is the last.
 
 use std::io;
@@ -15,6 +15,7 @@ use object::{Object, ObjectSection};
 use crate::memory::{Memory, Window};
 use crate::module::Module;
 use crate::trace::Registers;
+use crate::trampoline;
 
 /// Stacks of more frames than this are not unwound.
 const DEEPEST: usize = 4096;
@@ -117,16 +118,19 @@ impl<'a> Unwinder<'a> {
             // A step that fails may have changed the values.
             let sp = values[usize::from(X86_64::RSP.0)];
             frames.push(frame);
-            let unknown =
-                match self.rules(&frame).and_then(|rules| rules.step(&frame, &mut values, memory, &mut context)) {
-                    Ok(Some(caller)) if frames.len() < DEEPEST => {
-                        frame = caller;
-                        continue;
-                    }
-                    Ok(Some(_)) => Some((UnwindError::Endless, sp)),
-                    Ok(None) => None,
-                    Err(error) => Some((error, sp)),
-                };
+            let step = match self.rules(&frame) {
+                Ok(rules) => rules.step(&frame, &mut values, memory, &mut context),
+                Err(unknown) => return_of_trampoline(&frame, &mut values, memory).map(Some).ok_or(unknown),
+            };
+            let unknown = match step {
+                Ok(Some(caller)) if frames.len() < DEEPEST => {
+                    frame = caller;
+                    continue;
+                }
+                Ok(Some(_)) => Some((UnwindError::Endless, sp)),
+                Ok(None) => None,
+                Err(error) => Some((error, sp)),
+            };
             return Walk { frames, unknown };
         }
     }
@@ -136,6 +140,18 @@ impl<'a> Unwinder<'a> {
         let rules = self.modules.iter().find(|rules| rules.range.contains(&frame.inside()));
         rules.ok_or(UnwindError::NoModule(frame.address))
     }
+}
+
+/// The caller of a frame of code that is known by its bytes; `values` are its registers afterwards. None: the frame is of no such code.
+fn return_of_trampoline(frame: &Frame, values: &mut Values, memory: &Window) -> Option<Frame> {
+    // Between its other instructions, it has another stack.
+    let sp = values[usize::from(X86_64::RSP.0)].filter(|_| !frame.interrupted)?;
+    let caller = trampoline::caller(frame.address, sp, memory)?;
+    values[usize::from(X86_64::RSP.0)] = Some(caller.sp);
+    if let Some(frame_pointer) = caller.frame_pointer {
+        values[usize::from(X86_64::RBP.0)] = Some(frame_pointer);
+    }
+    Some(Frame { address: caller.address, interrupted: false })
 }
 
 /// The stack of a thread.

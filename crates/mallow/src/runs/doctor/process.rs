@@ -70,7 +70,6 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         all.extend(sandbox(process));
         all.push(c_library(&modules));
         all.extend(go_program(&modules));
-        all.extend(trampolines(&modules, process));
         all.extend(thread_storage(&modules));
         all.extend(libmallow(&modules, pid));
         let patched = patched_by(pid);
@@ -254,25 +253,6 @@ fn go_program(modules: &Scope) -> Option<Finding> {
         ),
         "start it under mallow; `mallow go` reads the profiles of Go's own heap",
     ))
-}
-
-/// CPython's for perf are below each function of a script, in code of no module, which cannot be unwound from outside.
-fn trampolines(modules: &Scope, process: &Process) -> Option<Finding> {
-    let is_python = |path: &str| {
-        path.rsplit('/').next().is_some_and(|name| name.starts_with("python3") || name.starts_with("libpython3"))
-    };
-    let is_set = process.variable("PYTHONPERFSUPPORT").is_some_and(|value| !value.is_empty() && value != "0");
-    let words = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
-    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-    let is_asked = words.contains(&&b"-Xperf"[..]) || words.windows(2).any(|pair| pair == [&b"-X"[..], &b"perf"[..]]);
-    let is_theirs = (is_set || is_asked) && modules.all.iter().any(|module| is_python(&module.path));
-    is_theirs.then(|| {
-        Finding::fails(
-            "Python",
-            "PYTHONPERFSUPPORT or -X perf: functions of scripts run below code of no module, where no library can be loaded",
-            "restart it without these, or start it under mallow",
-        )
-    })
 }
 
 /// An estimate: where nothing but the reserve is left, glibc takes a library's initial-exec storage from there.
