@@ -1,6 +1,7 @@
 //! What stands in the way of attaching: one line that names it and says what to do, from the commands that attach and from doctor.
 
 use std::fs;
+use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -97,6 +98,115 @@ fn what_a_program_is_is_named() {
     } else {
         not_run("what_a_program_is_is_named: 32-bit", "no such compiler here");
     }
+}
+
+/// A control group of its own, which is removed at the end.
+struct Freezer {
+    place: PathBuf,
+    file: &'static str,
+    words: [&'static str; 2],
+}
+
+impl Freezer {
+    /// None: there is none here.
+    fn make(test: &str) -> Option<Self> {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("mallow-test-{}-{number}", std::process::id());
+        let kinds = [
+            ("/sys/fs/cgroup/freezer", "freezer.state", ["FROZEN", "THAWED"]),
+            ("/sys/fs/cgroup/unified", "cgroup.freeze", ["1", "0"]),
+            ("/sys/fs/cgroup", "cgroup.freeze", ["1", "0"]),
+        ];
+        for (root, file, words) in kinds {
+            let place = Path::new(root).join(&name);
+            if fs::create_dir(&place).is_err() {
+                continue;
+            }
+            if place.join(file).exists() {
+                return Some(Self { place, file, words });
+            }
+            let _ = fs::remove_dir(&place);
+        }
+        not_run(test, "no control group can be made here");
+        None
+    }
+
+    fn freeze(&self, pid: u32) {
+        fs::write(self.place.join("cgroup.procs"), pid.to_string()).expect("its process");
+        fs::write(self.place.join(self.file), self.words[0]).expect("it freezes");
+    }
+
+    fn thaw(&self) {
+        fs::write(self.place.join(self.file), self.words[1]).expect("it thaws");
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.place.join(self.file), self.words[1]);
+        let parent = self.place.parent().expect("a root");
+        for pid in fs::read_to_string(self.place.join("cgroup.procs")).unwrap_or_default().split_whitespace() {
+            let _ = fs::write(parent.join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.place);
+    }
+}
+
+#[test]
+fn a_frozen_process_is_named() {
+    // It thaws before the process is waited for.
+    let sleep = sleeping();
+    let Some(freezer) = Freezer::make("a_frozen_process_is_named") else { return };
+    freezer.freeze(sleep.pid());
+    refused(sleep.pid(), "is frozen with its control group", "thaw it first: docker unpause");
+    freezer.thaw();
+}
+
+/// What it does while mallow waits for a thread that it could use, which never comes.
+#[test]
+fn what_a_process_does_meanwhile_is_named() {
+    let waiting = |how: &str, timeout: &str| {
+        let target = Target::ready(Command::new(program("trampoline")).arg(how));
+        let mut command = Command::new(mallow());
+        command.args(["stat", "--timeout", timeout, "-p", &target.pid().to_string()]);
+        let mut mallow = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("mallow");
+        let mut seen = std::io::BufReader::new(mallow.stderr.take().expect("a pipe"));
+        // It says so once it waits.
+        let mut line = String::new();
+        seen.read_line(&mut line).expect("a line");
+        assert!(line.contains("no thread can load the library yet"), "{line}");
+        (target, mallow, seen)
+    };
+    let ended = |mut mallow: std::process::Child, mut seen: std::io::BufReader<std::process::ChildStderr>| {
+        let mut text = String::new();
+        seen.read_to_string(&mut text).expect("its text");
+        assert_eq!(mallow.wait().expect("its end").code(), Some(125), "{text}");
+        text
+    };
+    let (mut target, mallow, seen) = waiting("other", "60s");
+    target.child.kill().expect("it can be killed");
+    let text = ended(mallow, seen);
+    assert!(text.ends_with(&format!("process {} ended while mallow attached to it\n", target.pid())), "{text}");
+    let (mut target, mallow, seen) = waiting("executes", "60s");
+    target.child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
+    let text = ended(mallow, seen);
+    assert!(text.contains(" became another program (") && text.contains("/sleep) while mallow"), "{text}");
+    assert!(text.ends_with(&format!("attach again: -p {}\n", target.pid())), "{text}");
+    let (target, mallow, seen) = waiting("other", "3s");
+    // SAFETY: a system call without pointers.
+    assert_eq!(unsafe { libc::kill(target.pid() as i32, libc::SIGSTOP) }, 0);
+    let text = ended(mallow, seen);
+    let remedy = format!("process {0} is stopped; let it continue: kill -CONT {0}\n", target.pid());
+    assert!(text.ends_with(&remedy), "{text}");
+    let doctor = doctor(target.pid());
+    assert!(doctor.status == 3 && !doctor.out().contains("attach to it."), "{}", doctor.out());
+    let (target, mallow, seen) = waiting("other", "3s");
+    let Some(freezer) = Freezer::make("what_a_process_does_meanwhile_is_named: frozen") else { return };
+    freezer.freeze(target.pid());
+    let text = ended(mallow, seen);
+    assert!(text.contains(&format!("process {} is frozen with its control group", target.pid())), "{text}");
+    freezer.thaw();
 }
 
 /// The library needs room that glibc keeps, and another library may have taken it.

@@ -3,6 +3,7 @@
  * allocated for it.
  *   plain, frame  as CPython's trampolines for perf
  *   other         the same work by other instructions
+ *   executes      as other; the first line has it become `sleep`
  */
 #include "target.h"
 #include <sys/mman.h>
@@ -19,9 +20,13 @@ typedef void code(long a, long b, long c, called *called);
 
 static code *written;
 
+static int executes;
+
 static void answer(void) {
     say("ready\n");
     while (line()) {
+        if (executes)
+            execlp("sleep", "sleep", "1000", NULL);
         int count = 0;
         for (; count < 100; count++)
             free(keep(malloc(100)));
@@ -38,6 +43,7 @@ __attribute__((noinline)) static void outer(void) {
 int main(int count, char **arguments) {
     CHECK(count == 2);
     const unsigned char *bytes = arguments[1][0] == 'p' ? plain : arguments[1][0] == 'f' ? frame : other;
+    executes = arguments[1][0] == 'e';
     size_t length = bytes == frame ? sizeof frame : sizeof plain;
     char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);

@@ -32,6 +32,7 @@
 
 mod branches;
 mod call;
+mod cgroup;
 mod code;
 mod entry;
 mod filters;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use crate::cgroup;
 use crate::memory::Memory;
 use crate::process::{Process, State};
 
@@ -30,6 +31,9 @@ pub enum Obstacle {
     /// A signal stopped it: it can be traced, but nothing of it runs.
     #[error("process {0} is stopped")]
     Stopped(u32),
+    /// Its control group is frozen: nothing of it runs.
+    #[error("process {0} is frozen with its control group, as by docker pause")]
+    Frozen(u32),
     /// It waits for something that no signal interrupts.
     #[error("process {0} waits in the kernel for something that cannot be interrupted")]
     Uninterruptible(u32),
@@ -84,7 +88,8 @@ impl Obstacle {
             Self::Thread { process, .. } => format!("name the process: -p {process}"),
             Self::Kernel(_) | Self::Zombie(_) => return None,
             Self::Stopped(pid) => format!("let it continue: kill -CONT {pid}"),
-            Self::Uninterruptible(_) => "try again later; a frozen cgroup must be thawed first".to_owned(),
+            Self::Frozen(_) => "thaw it first: docker unpause, or 0 in the group's cgroup.freeze".to_owned(),
+            Self::Uninterruptible(_) => "try again later".to_owned(),
             Self::Traced { tracer, .. } => format!("detach that debugger or tracer, or end it: kill {tracer}"),
             Self::Yama(3) => "reboot with another setting: 3 cannot be changed while the system runs".to_owned(),
             Self::Yama(2) => "run mallow as root".to_owned(),
@@ -101,9 +106,9 @@ impl Obstacle {
         })
     }
 
-    /// Whether it ends by itself, so that trying again makes sense.
+    /// Whether it ends by itself: attaching waits for that.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Stopped(_) | Self::Uninterruptible(_))
+        matches!(self, Self::Uninterruptible(_))
     }
 
     /// Of a process, all obstacles that can be seen without touching it, the gravest first: it is neither stopped nor
@@ -127,6 +132,7 @@ impl Obstacle {
         }
         all.extend(program(&process));
         match process.state {
+            _ if cgroup::is_frozen(pid) => all.push(Self::Frozen(pid)),
             State::Stopped if process.tracer == 0 => all.push(Self::Stopped(pid)),
             State::Uninterruptible => all.push(Self::Uninterruptible(pid)),
             _ => {}

@@ -10,6 +10,19 @@ pub enum AttachError {
     /// It cannot be traced.
     #[error("{}", with_remedy(.0))]
     Obstacle(Obstacle),
+    /// It ended meanwhile.
+    #[error("process {0} ended while mallow attached to it")]
+    Ended(u32),
+    /// It has become another program meanwhile.
+    #[error(
+        "process {process} became another program ({program}) while mallow attached to it; attach again: -p {process}"
+    )]
+    Executed {
+        /// The process.
+        process: u32,
+        /// The path of what it is now.
+        program: String,
+    },
     /// It cannot be attached to.
     #[error("{0}")]
     Unsupported(String),
@@ -90,7 +103,7 @@ pub enum AttachError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// Something else failed.
-    #[error(transparent)]
+    #[error("mallow could not look into the process or work in it: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -123,7 +136,7 @@ impl AttachError {
     pub fn is_gone(&self) -> bool {
         let gone = |error: &io::Error| error.raw_os_error() == Some(libc::ESRCH);
         match self {
-            Self::Obstacle(Obstacle::Gone(_) | Obstacle::Zombie(_)) => true,
+            Self::Ended(_) | Self::Obstacle(Obstacle::Gone(_) | Obstacle::Zombie(_)) => true,
             Self::Io(error) | Self::Call(CallError::Request(error)) | Self::Stop(StopError::Request(error)) => {
                 gone(error)
             }

@@ -7,6 +7,7 @@ mod inside;
 mod library;
 mod library_file;
 mod loaded_modules;
+mod moment;
 mod patches;
 mod sandbox;
 mod target;
@@ -21,6 +22,7 @@ pub use sandbox::check as check_sandbox;
 use self::holders::Holders;
 use self::library::LoadedLibrary;
 use self::loaded_modules::{KnownModules, patch_new};
+use self::moment::Moment;
 use self::patches::{PatchedModule, STOP, area_of, key_of, keys, place, present, write};
 use self::target::Target;
 use self::threads::FreeThreads;
@@ -119,9 +121,21 @@ pub fn attach(
         Ok(None) => return Err(AttachError::Unturned { process: pid, waited: patience }),
         Err(_) => return Err(AttachError::Obstacle(Obstacle::Gone(pid))),
     };
-    if let Some(obstacle) = obstacle(pid) {
-        return Err(obstacle);
-    }
+    let before = Moment::of(pid);
+    let attached = match obstacle(pid) {
+        Some(obstacle) => Err(obstacle),
+        None => attach_in_turn(pid, run, patience, given_up, reader),
+    };
+    attached.map_err(|error| before.explain(error))
+}
+
+fn attach_in_turn(
+    pid: u32,
+    run: &RunDirectory,
+    patience: Duration,
+    given_up: &mut dyn FnMut(&str) -> bool,
+    reader: &dyn Fn(&Path) -> Option<u32>,
+) -> Result<Attachment, AttachError> {
     let (target, maps) = Target::of(pid)?;
     let process = Process::read(pid)?;
     let unwinder = Unwinder::new(&target.modules);

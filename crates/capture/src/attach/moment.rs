@@ -1,0 +1,49 @@
+//! What a process did while mallow attached to it, if that failed: the reason is then what it did, and not what failed because of it.
+
+use super::error::AttachError;
+use mallow_patch::{Obstacle, Process, State};
+
+/// A process before it is attached to.
+#[derive(Debug)]
+pub struct Moment {
+    pid: u32,
+    /// Each exec chooses other addresses.
+    vector: Option<Vec<u8>>,
+}
+
+impl Moment {
+    /// Of process `pid`, now.
+    pub fn of(pid: u32) -> Self {
+        Self { pid, vector: vector(pid) }
+    }
+
+    /// Why attaching has failed, since then.
+    pub fn explain(&self, error: AttachError) -> AttachError {
+        let pid = self.pid;
+        // These are decisions, and true whatever the process does.
+        if matches!(error, AttachError::Interrupted | AttachError::Busy { .. } | AttachError::Unturned { .. }) {
+            return error;
+        }
+        match Process::read(pid) {
+            Err(_) => return AttachError::Ended(pid),
+            Ok(process) if process.state == State::Zombie => return AttachError::Ended(pid),
+            Ok(_) => {}
+        }
+        let now = vector(pid);
+        if now.is_some() && self.vector.is_some() && now != self.vector {
+            let path = Process::read(pid).and_then(|process| process.executable());
+            let program = path.map_or_else(|_| "unknown".to_owned(), |path| path.display().to_string());
+            return AttachError::Executed { process: pid, program };
+        }
+        let holds = |obstacle: &Obstacle| matches!(obstacle, Obstacle::Stopped(_) | Obstacle::Frozen(_));
+        match Obstacle::all(pid).into_iter().find(holds) {
+            Some(obstacle) => AttachError::Obstacle(obstacle),
+            None => error,
+        }
+    }
+}
+
+/// The auxiliary vector of a process. None: it cannot be read, or the process has none any more.
+fn vector(pid: u32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{pid}/auxv")).ok().filter(|vector| !vector.is_empty())
+}
