@@ -14,7 +14,10 @@
     )
 )]
 
+mod passed_on;
 mod signals;
+
+pub use passed_on::passed_on;
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -53,6 +56,10 @@ pub fn run_observed(
         let rest = limit.map(|limit| limit.saturating_sub(began.elapsed()));
         if ends_within(&mut child, rest.map_or(LOOK, |rest| rest.min(LOOK)))? {
             return child.wait().map(Some);
+        }
+        for signal in running.signals() {
+            // SAFETY: a system call without pointers, to a child that was not waited for yet.
+            unsafe { libc::kill(child.id() as i32, signal) };
         }
         if running.to_end() {
             let ended = end(&mut child);
@@ -123,4 +130,28 @@ fn end(child: &mut Child) -> io::Result<()> {
 
 fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(child.id() as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sent to mallow alone: the command gets it, and mallow goes on.
+    #[test]
+    fn signals_for_programs_reach_the_command() {
+        let place = tempfile::tempdir().unwrap();
+        let script = "trap 'exit 7' USR1; : > ready; while :; do sleep 0.01; done";
+        let ready = place.path().join("ready");
+        let mut observe = || {
+            if ready.exists() {
+                // SAFETY: a system call without pointers, to this process.
+                unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
+            }
+            true
+        };
+        let mut command = Command::new("sh");
+        let status = run_observed(command.args(["-c", script]).current_dir(place.path()), None, &mut observe, || {});
+        let code = status.unwrap().and_then(|status| status.code());
+        assert_eq!(code, Some(7));
+    }
 }

@@ -7,6 +7,7 @@
 //! Signals that mean something to programs alone, as SIGUSR1 does, are passed on, and never end mallow: `docker kill -s USR1` is for the
 //! command. Where there is none, they are dropped.
 
+pub use mallow_children::passed_on;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The command's pid while it runs.
@@ -42,24 +43,6 @@ const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, l
 
 /// Of those that are only passed on, the ones that came before the command's start: a bit for each.
 static PENDING: AtomicU64 = AtomicU64::new(0);
-
-/// A terminal sends SIGWINCH to the command, too; somebody who sends it to mallow alone means the command (httpd stops by it).
-const PASSED: [libc::c_int; 9] = [
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGVTALRM,
-    libc::SIGPROF,
-    libc::SIGIO,
-    libc::SIGPWR,
-    libc::SIGSTKFLT,
-    libc::SIGWINCH,
-];
-
-/// Signals that are for the command alone, those of real time included.
-pub fn passed_on() -> impl Iterator<Item = libc::c_int> {
-    PASSED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
-}
 
 extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: as in `handle`.
