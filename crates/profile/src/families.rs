@@ -36,6 +36,26 @@ impl FamilyCounts {
         self.calls.iter().fold(0, |sum, c| sum.saturating_add(c.1))
     }
 
+    /// Lowers what no process can have made: more calls of a kind than `most`, or more bytes than as many calls can request of addresses of
+    /// 47 bits. False: there was nothing of the kind.
+    pub fn clamp(&mut self, most: u64) -> bool {
+        /// Calls and bytes are read one after the other while threads go on: bytes may be those of so many calls more.
+        const MORE: u64 = 1 << 16;
+        let mut is_clamped = false;
+        let mut lower = |number: &mut u64, most: u64| {
+            is_clamped |= *number > most;
+            *number = (*number).min(most);
+        };
+        for (calls, bytes) in &mut self.calls {
+            lower(calls, most);
+            lower(bytes, calls.saturating_add(MORE).saturating_mul(1 << 47));
+        }
+        for frees in [&mut self.frees, &mut self.realloc_frees, &mut self.reallocs_in_place, &mut self.reallocs_moved] {
+            lower(frees, most);
+        }
+        is_clamped
+    }
+
     /// All frees.
     pub fn all_frees(&self) -> u64 {
         self.frees.saturating_add(self.realloc_frees)
@@ -77,6 +97,22 @@ mod tests {
         let expected =
             FamilyCounts { calls, frees: 1200, realloc_frees: 1202, reallocs_in_place: 1204, reallocs_moved: 1206 };
         assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn what_no_process_can_have_made_is_lowered() {
+        let mut sound = family_counts(0);
+        let mut counts = sound;
+        assert!(!counts.clamp(1000) && counts == sound);
+        // A block of 128 TiB less one is the largest that there is.
+        sound.calls[0] = (1 << 10, (1 << 10) * ((1 << 47) - 1));
+        counts = sound;
+        assert!(!counts.clamp(1 << 20) && counts == sound);
+        counts.frees = u64::MAX;
+        assert!(counts.clamp(1 << 20));
+        assert_eq!(counts, FamilyCounts { frees: 1 << 20, ..sound });
+        counts.calls[2] = (5, u64::MAX);
+        assert!(counts.clamp(1 << 20) && counts.calls[2].1 == (5 + (1 << 16)) << 47);
     }
 
     #[test]

@@ -509,6 +509,11 @@ impl Process {
         let ring = &mut self.rings[index];
         let (size, stack) = match what {
             What::Packed { size, stack } => *ring.packed.insert((size, stack)),
+            // No block is that large: something in the process wrote over its ring.
+            What::Wide { size, .. } if size >> 47 != 0 => {
+                shared.damaged += 1;
+                return None;
+            }
             What::Wide { size, stack } => (size, stack),
             What::Same => match ring.packed {
                 Some(packed) => packed,

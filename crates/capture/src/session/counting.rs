@@ -79,6 +79,23 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
     Ok(outcome(run, Mode::Count, process.pid, wall, None, unwatched, allocators_inside))
 }
 
+/// Calls that all processors together can have made in this time: each takes a nanosecond at the least.
+fn most_calls(wall: Duration) -> u64 {
+    /// What is counted before the clock starts, and after it ends.
+    const MORE: u64 = 1_000_000_000;
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processors = processors.lines().filter(|line| line.starts_with("processor")).count().max(1) as u64;
+    u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX).saturating_add(MORE).saturating_mul(processors)
+}
+
+/// The counts lie in memory of the process, which may write anything there.
+fn impossible(pid: u32, executable: &str) -> String {
+    let name = executable.rsplit('/').next().unwrap_or_default();
+    format!(
+        "process {pid} ({name}) has counts that no process can reach in this time: something in it wrote over them, and what is shown of it is not what it did"
+    )
+}
+
 fn outcome(
     run: RunDirectory,
     mode: Mode,
@@ -91,8 +108,12 @@ fn outcome(
     let mut processes: Vec<_> = process_files(run.path())
         .into_iter()
         .map(|source| {
-            let (families, lost) = source.counters();
-            (source.process(0, 0), families, lost)
+            let (mut families, lost) = source.counters();
+            let process = source.process(0, 0);
+            if families.clamp(most_calls(wall)) {
+                unwatched.push(impossible(process.pid, &process.executable));
+            }
+            (process, families, lost)
         })
         .collect();
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
