@@ -167,6 +167,8 @@ static struct slot *fresh(struct area *area, uint32_t k) {
             step = (1ull << area_bits) - area->open;
         if (SYS_CALL3(SYS_mprotect, start + area->open, step, PROT_READ | PROT_WRITE) != 0)
             return NULL;
+        /* Where the mapping is locked, that has filled it. */
+        slot_memory_discard(start + area->open, step);
         area->open += step;
     }
     struct slot *slot = slot_add();

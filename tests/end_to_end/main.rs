@@ -70,6 +70,7 @@ mod guard_crashes;
 mod guard_foreign;
 mod guard_handler;
 mod guard_harness;
+mod guard_kernel;
 mod guard_leaks;
 mod guard_mismatch;
 mod guide;

@@ -30,6 +30,11 @@ static inline long arch_syscall(long number, long a, long b, long c, long d, lon
     return result;
 }
 
+/* Writes to the byte, and leaves it as it is, whoever else writes to it. */
+static inline void arch_touch_for_write(void *byte) {
+    __asm__ volatile("lock orb $0, %0" : "+m"(*(volatile uint8_t *)byte) : : "cc");
+}
+
 /* What __builtin_frame_address(0) points to in a function that keeps a frame pointer. */
 struct arch_frame {
     uint64_t caller_fp;

@@ -1,5 +1,6 @@
 /* Programs that look like those of wrong.cpp, and are right: `right NUMBER`, `right count`. build: -fno-builtin -Wno-all -Wno-extra */
 #include <algorithm>
+#include <cerrno>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -110,6 +111,28 @@ static void give_reserve() {
 }
 
 static void (*const cases[])() = {
+    [] { // Pages of a block that are given back, and then given to the kernel.
+        const size_t size = 1 << 16;
+        char *p = static_cast<char *>(aligned_alloc(4096, size));
+        int file = open("/dev/zero", O_RDONLY), ends[2];
+        expect(pipe(ends) == 0);
+        for (int advice : {MADV_DONTNEED, MADV_FREE}) {
+            memset(p, 7, size);
+            expect(madvise(p, size, advice) == 0);
+            expect(advice == MADV_FREE || p[100] == 0);
+            expect(read(file, p, size) == static_cast<ssize_t>(size));
+            memset(p, 7, size);
+            expect(madvise(p, size, advice) == 0);
+            expect(write(ends[1], p, 4096) == 4096);
+            expect(read(ends[0], p + 8192, 4096) == 4096);
+        }
+        expect(mprotect(p, 4096, PROT_NONE) == 0 && madvise(p, 8192, MADV_DONTNEED) == 0);
+        expect(mprotect(p, 4096, PROT_READ | PROT_WRITE) == 0);
+        expect(p[0] == 0 && p[5000] == 0);
+        expect(madvise(p + 1, 4096, MADV_DONTNEED) == -1 && errno == EINVAL);
+        drop(p);
+        close(file);
+    },
     [] {
         delete new Plain();
         delete[] new Plain[3];

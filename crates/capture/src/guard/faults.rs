@@ -2,6 +2,7 @@
 
 use super::finding::{Addresses, Block, Kind};
 use super::hold::Hold;
+use super::threads;
 use crate::wire::{EXACT_PC, guard};
 use mallow_patch::{Frame, Maps, Memory, Module, Process, Unwinder, stop_thread};
 use rustc_hash::FxHashMap;
@@ -9,6 +10,9 @@ use std::time::Duration;
 
 /// How long a thread that made a wrong access may take to stop.
 const STOP: Duration = Duration::from_millis(500);
+/// Why nothing can be read of any process.
+const FOREIGN_PROC: &str =
+    "/proc here shows another pid namespace than mallow's: mount that of this one (unshare --mount-proc)";
 /// Why a stack is not whole.
 const NOT_WHOLE: &str = "its outer frames are missing: they have no unwind information, or there are too many";
 
@@ -23,7 +27,7 @@ pub struct Faults {
 
 impl Faults {
     pub fn memory(&mut self, pid: u32) -> Option<&Memory> {
-        if self.memory.is_none() {
+        if self.memory.is_none() && !threads::proc_is_foreign() {
             self.memory = Memory::open(pid).ok();
         }
         self.memory.as_ref()
@@ -49,10 +53,16 @@ impl Faults {
         generation: u32,
         act: &(dyn Fn() + Sync),
     ) -> (Addresses, Option<String>) {
+        if threads::proc_is_foreign() {
+            return (Addresses::default(), Some(FOREIGN_PROC.to_owned()));
+        }
         self.read_modules(pid);
         if self.memory(pid).is_none() {
             return (Addresses::default(), Some("its memory cannot be read".to_owned()));
         }
+        let Some(thread) = hold.thread(pid) else {
+            return (Addresses::default(), Some("its thread is not in /proc".to_owned()));
+        };
         let Some(memory) = self.memory.as_ref() else { return Default::default() };
         let unwinder = Unwinder::new(&self.modules);
         let act = Act(act);
@@ -63,7 +73,7 @@ impl Faults {
                 act.call();
                 Ok(walked)
             }
-            None => stop_thread(pid, hold.fault().tid, STOP, |thread| {
+            None => stop_thread(pid, thread, STOP, |thread| {
                 let walked = thread.walk(&unwinder, memory);
                 act.call();
                 walked
@@ -86,6 +96,9 @@ impl Faults {
         registers: &[u64; guard::CRASH_REGISTERS],
         generation: u32,
     ) -> (Addresses, Option<String>) {
+        if threads::proc_is_foreign() {
+            return (Addresses::default(), Some(FOREIGN_PROC.to_owned()));
+        }
         self.read_modules(pid);
         if self.memory(pid).is_none() {
             return (Addresses::default(), Some("it had ended before its stack could be read".to_owned()));

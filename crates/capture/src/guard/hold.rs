@@ -1,5 +1,6 @@
 //! A thread that made a wrong access and waits: in the kernel, or in the signal handler that takes userfaultfd's place.
 
+use super::threads;
 use super::uffd::{Fault, Userfault};
 use crate::wire::guard::fault;
 use crate::wire::{Shared, guard};
@@ -70,14 +71,23 @@ impl<'a> Hold<'a> {
         }
     }
 
+    /// Its number here: in a pid namespace it has another one than it says. None: that cannot be known.
+    pub fn thread(&self, pid: u32) -> Option<u32> {
+        threads::here(pid, self.fault().tid)
+    }
+
     /// Ends its program with its registers as they are. It is stopped, where it waits in the kernel, and takes the signal when it goes
     /// on; from the handler it sends it to itself.
     pub fn end(&self, pid: u32) {
         match self {
-            // SAFETY: plain system call. The thread is stopped by us, so its number is its own.
-            Self::Missing(_, fault) => unsafe {
-                libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, fault.tid as libc::pid_t, libc::SIGABRT);
-            },
+            Self::Missing(..) => {
+                if let Some(thread) = self.thread(pid) {
+                    // SAFETY: plain system call. The thread is stopped by us, so its number is its own.
+                    unsafe {
+                        libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, thread as libc::pid_t, libc::SIGABRT);
+                    }
+                }
+            }
             Self::Protected(..) => self.answer(guard::ENDS),
         }
     }

@@ -10,6 +10,7 @@ mod leaks;
 mod operators;
 mod region;
 mod slots;
+mod threads;
 mod uffd;
 
 pub use finding::{
@@ -17,6 +18,7 @@ pub use finding::{
     Search,
 };
 pub use keeper::keep;
+use threads::name as thread_name;
 
 use crate::rundir::directory::{Mode, RunDirectory};
 use crate::session::{self, RunError};
@@ -124,12 +126,6 @@ pub fn available() -> Result<(), String> {
         true => Err(refusal(libc::WEXITSTATUS(status))),
         false => Err("a filter of system calls (seccomp) kills who calls userfaultfd".to_owned()),
     }
-}
-
-/// The name of a thread; empty: it has ended.
-fn thread_name(pid: u32, tid: u32) -> String {
-    let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()
 }
 
 /// Filters of system calls that mallow runs under.

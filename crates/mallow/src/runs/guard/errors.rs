@@ -47,6 +47,8 @@ pub struct ErrorDocument {
     pub address: String,
     /// `read` or `write`; none: no access.
     pub access: Option<&'static str>,
+    /// The function of the C library by which the program let the kernel access the memory; none: it accessed it itself.
+    pub call: Option<&'static str>,
     /// Where the address is, in words.
     pub place: String,
     /// Of a foreign free what is at the address: one of the names of [`words::region`].
@@ -303,6 +305,7 @@ impl Errors {
             pid: leak.pid,
             address: format!("{:#x}", leak.block.address),
             access: None,
+            call: None,
             place: words::lost(leak.count, leak.bytes, leak.held, leak.held_bytes),
             region: None,
             operations: None,
@@ -352,6 +355,7 @@ impl Errors {
             pid: finding.pid,
             address: format!("{:#x}", finding.address),
             access: finding.write.map(|write| if write { "write" } else { "read" }),
+            call: finding.write.and_then(|_| steps::call_of(profile, error)),
             place: words::place(&finding),
             region: finding.region.as_ref().map(words::region),
             operations: block.zip(finding.mismatch).map(|(block, mismatch)| Operations::of(block, mismatch)),

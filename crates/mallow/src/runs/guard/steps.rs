@@ -2,7 +2,7 @@
 
 use mallow_capture::guard::{Addresses, Block, Deed, Operator};
 use mallow_capture::watch::Watch;
-use mallow_profile::{FAMILIES, Profile, StackId, Stacks};
+use mallow_profile::{FAMILIES, FrameId, Profile, StackId, Stacks};
 use mallow_report::analysis::{Frame, Stack, stack_of};
 use serde::Serialize;
 
@@ -56,6 +56,42 @@ pub fn step(deed: &Deed, at_ns: u64, profile: &Profile, stack: StackId) -> Step 
 pub fn intern(watch: &mut Watch, image: (u32, u32), addresses: &Addresses) -> StackId {
     let Addresses { pcs, generation, cut } = addresses;
     watch.stack(image, *generation, pcs, *cut).unwrap_or(Stacks::ROOT)
+}
+
+/// Functions of the library that look at a buffer before the kernel reads or writes it.
+const CALLS: [&str; 18] = [
+    "read",
+    "write",
+    "pread",
+    "pread64",
+    "pwrite",
+    "pwrite64",
+    "readv",
+    "writev",
+    "preadv",
+    "preadv64",
+    "pwritev",
+    "pwritev64",
+    "recv",
+    "send",
+    "recvfrom",
+    "sendto",
+    "recvmsg",
+    "sendmsg",
+];
+
+/// The call by which the program let the kernel access memory: the library stands for it, innermost on the stack. None: the program
+/// accessed it.
+pub fn call_of(profile: &Profile, stack: StackId) -> Option<&'static str> {
+    let is_ours = |frame: &FrameId| {
+        let module = profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);
+        let path = module.and_then(|module| profile.modules.get(module.0 as usize)).map(|module| &*module.path);
+        path.and_then(|path| path.rsplit('/').next()).is_some_and(|name| name.starts_with("libmallow"))
+    };
+    let frame = profile.stacks.frames(stack).take_while(is_ours).last()?;
+    let line = profile.frames.get(frame.0 as usize)?.lines.last()?;
+    let name = profile.strings.get(line.function);
+    CALLS.into_iter().find(|call| *call == name)
 }
 
 /// A block with the stacks of its allocation and its free.

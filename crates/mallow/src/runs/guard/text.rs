@@ -192,7 +192,8 @@ pub fn one(error: &ErrorDocument, look: &Look, stacks: bool, page: &mut Page) {
         (None, "write-beside-block") => "found at the free",
         (None, _) => "freed",
     };
-    step(verb, &error.error, false, (look, stacks), page);
+    let by_kernel = error.call.map(|call| format!("{verb} by the kernel for {call},"));
+    step(by_kernel.as_deref().unwrap_or(verb), &error.error, false, (look, stacks), page);
     if let Some(reason) = &error.without_stack {
         page.sentence(Line::new().faint(format!("    {reason}")));
     }
