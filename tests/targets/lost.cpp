@@ -109,6 +109,29 @@ OUT static void serve() {
     session->connection = open_connection();
     session->connection->session = session;
 }
+// Some have the address of the one before in room that the program does not use, as of what was there once.
+struct Peer {
+    std::shared_ptr<Peer> other;
+    char data[32];
+    void *unused;
+};
+OUT static std::shared_ptr<Peer> open_peer() {
+    return std::make_shared<Peer>();
+}
+// Addresses are hidden by their complements.
+OUT static uintptr_t meet(uintptr_t stray) {
+    auto one = open_peer();
+    one->other = open_peer();
+    one->other->other = one;
+    if (stray != 0)
+        one->unused = reinterpret_cast<void *>(~stray);
+    return ~reinterpret_cast<uintptr_t>(one.get());
+}
+OUT static void meet_many(bool all_stray) {
+    uintptr_t before = 0;
+    for (int n = 0; n < 100; n++)
+        before = meet(all_stray || n % 30 == 29 ? before : 0);
+}
 struct Watcher {
     std::shared_ptr<Watcher> self;
     char data[64];
@@ -288,6 +311,8 @@ int main(int argc, char **argv) {
         else if (what == "cycles")
             for (int n = 0; n < 100; n++)
                 serve();
+        else if (what == "stray-cycles" || what == "list-of-cycles")
+            meet_many(what == "list-of-cycles");
         else if (what == "self-cycles")
             for (int n = 0; n < 50; n++) {
                 watch_itself();

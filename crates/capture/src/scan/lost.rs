@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 /// Sites of a cycle that are named.
 const NAMED: usize = 8;
+/// One in so many is a stray word at the most.
+const STRAY: usize = 10;
 /// No number.
 const NONE: u32 = u32::MAX;
 
@@ -31,7 +33,8 @@ pub struct LostBlock {
     pub site: u32,
     /// As requested.
     pub size: u64,
-    /// Number and site of the lost block that holds it, and that no other lost block holds; None: no other lost block does.
+    /// Number and site of the lost block that holds it, and that no other lost block holds; None: no other lost block
+    /// does.
     pub head: Option<(u64, u32)>,
     /// What that one is; without one, what it is itself.
     pub kind: LostKind,
@@ -142,6 +145,92 @@ impl Parts {
         &self.members[self.first[part as usize] as usize..self.first[part as usize + 1] as usize]
     }
 
+    /// Sites of a part's blocks in the order of their allocation. None: it is no cycle.
+    fn cycle(&self, part: u32, graph: &Graph, lost: &[u32]) -> Option<Vec<u32>> {
+        let members = self.members(part);
+        let &first = members.first()?;
+        if members.len() == 1 && !graph.self_references[lost[first as usize] as usize] {
+            return None;
+        }
+        let block = |number: u32| &graph.blocks[lost[number as usize] as usize];
+        let mut members = members.to_vec();
+        members.sort_unstable_by_key(|&number| block(number).sequence);
+        let mut sites = Vec::new();
+        for site in members.iter().map(|&number| block(number).site) {
+            if sites.len() < NAMED && !sites.contains(&site) {
+                sites.push(site);
+            }
+        }
+        Some(sites)
+    }
+
+    /// Which parts another part holds.
+    ///
+    /// Memory that the program has not written yet has words of what was there before, and such a word may point into a
+    /// cycle. It holds nothing: so of cycles of the same sites, nine in ten of which nothing points to, the others are
+    /// not held by blocks of which one in ten at the most have such a pointer. A list, a tree or a table of cycles has
+    /// its pointers everywhere.
+    fn held(&self, graph: &Graph, lost: &[u32], numbers: &[u32]) -> Vec<bool> {
+        let count = self.first.len() - 1;
+        let site = |number: u32| graph.blocks[lost[number as usize] as usize].site;
+        // Other parts that a block points into; there may be too many to list them all.
+        let into = |number: u32| {
+            let pointers = graph.pointers(lost[number as usize]).iter().map(|&to| numbers[to as usize]);
+            let parts = pointers.filter(|&to| to != NONE).map(|to| self.of[to as usize]);
+            parts.filter(move |&part| part != self.of[number as usize])
+        };
+        let blocks = 0..lost.len() as u32;
+        let mut held = vec![false; count];
+        for part in blocks.clone().flat_map(into) {
+            held[part as usize] = true;
+        }
+        // Of the sites of cycles: how many there are, and how many are held.
+        let mut kinds: BTreeMap<Vec<u32>, (usize, usize, usize)> = BTreeMap::new();
+        let mut kind_of = vec![usize::MAX; count];
+        for part in 0..count as u32 {
+            let Some(sites) = self.cycle(part, graph, lost) else { continue };
+            let next = kinds.len();
+            let (kind, all, of_them_held) = kinds.entry(sites).or_insert((next, 0, 0));
+            *all += 1;
+            *of_them_held += usize::from(held[part as usize]);
+            kind_of[part as usize] = *kind;
+        }
+        if kinds.is_empty() {
+            return held;
+        }
+        let mut mostly_free = vec![false; kinds.len()];
+        for (kind, all, of_them_held) in kinds.into_values() {
+            mostly_free[kind] = of_them_held.saturating_mul(STRAY) <= all;
+        }
+        let kind = |part: u32| Some(kind_of[part as usize]).filter(|&kind| mostly_free.get(kind) == Some(&true));
+        // Blocks of each site; and by site and kind, those of them that point to cycles of the kind.
+        let mut of_site: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut pointing: BTreeMap<(u32, usize), usize> = BTreeMap::new();
+        let mut pointed = Vec::new();
+        for number in blocks.clone() {
+            *of_site.entry(site(number)).or_default() += 1;
+            pointed.clear();
+            pointed.extend(into(number).filter_map(kind));
+            pointed.sort_unstable();
+            pointed.dedup();
+            for &kind in &pointed {
+                *pointing.entry((site(number), kind)).or_default() += 1;
+            }
+        }
+        let is_stray = |number: u32, part: u32| {
+            let Some(kind) = kind(part) else { return false };
+            let pointing = pointing.get(&(site(number), kind)).copied().unwrap_or_default();
+            pointing.saturating_mul(STRAY) <= of_site.get(&site(number)).copied().unwrap_or_default()
+        };
+        held.fill(false);
+        for number in blocks {
+            for part in into(number) {
+                held[part as usize] |= !is_stray(number, part);
+            }
+        }
+        held
+    }
+
     fn found(&self, graph: &Graph, lost: &[u32], numbers: &[u32]) -> Found {
         let block = |number: u32| &graph.blocks[lost[number as usize] as usize];
         let pointers = |number: u32| {
@@ -149,13 +238,7 @@ impl Parts {
             to.filter(|&to| to != NONE)
         };
         let count = self.first.len() as u32 - 1;
-        let mut held = vec![false; count as usize];
-        for number in 0..lost.len() as u32 {
-            for to in pointers(number) {
-                let (from, to) = (self.of[number as usize], self.of[to as usize]);
-                held[to as usize] |= from != to;
-            }
-        }
+        let held = self.held(graph, lost, numbers);
         // What several hold is the first one's, by allocation.
         let head = |part: u32| self.members(part).iter().copied().min_by_key(|&n| block(n).sequence);
         let mut heads: Vec<(u32, u32)> =
@@ -172,22 +255,15 @@ impl Parts {
                 blocks += 1;
                 bytes = bytes.saturating_add(block(number).size);
                 for to in pointers(number) {
-                    if owner[to as usize] == NONE {
+                    let (from, into) = (self.of[number as usize], self.of[to as usize]);
+                    // A cycle that a stray word points to is its own.
+                    if owner[to as usize] == NONE && (from == into || held[into as usize]) {
                         owner[to as usize] = head;
                         waiting.push(to);
                     }
                 }
             }
-            let refers_to_itself = graph.self_references[lost[head as usize] as usize];
-            if self.members(part).len() > 1 || refers_to_itself {
-                let mut members = self.members(part).to_vec();
-                members.sort_unstable_by_key(|&number| block(number).sequence);
-                let mut sites = Vec::new();
-                for site in members.iter().map(|&number| block(number).site) {
-                    if sites.len() < NAMED && !sites.contains(&site) {
-                        sites.push(site);
-                    }
-                }
+            if let Some(sites) = self.cycle(part, graph, lost) {
                 let cycles = found.cycles.entry(sites).or_default();
                 cycles.count += 1;
                 cycles.blocks += blocks;
@@ -215,13 +291,18 @@ mod tests {
 
     /// Blocks of 10 bytes, each of a site of its own, with these pointers; those below `reached` are not lost.
     fn found(pointers: &[&[u32]], reached: usize) -> Found {
+        of_sites(pointers, reached, |number| number)
+    }
+
+    /// The same, of these sites.
+    fn of_sites(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32) -> Found {
         let mut graph = Graph::default();
         for (number, to) in (0u32..).zip(pointers) {
             graph.blocks.push(LiveBlock {
                 address: 16 * u64::from(number),
                 size: 10,
                 sequence: number.into(),
-                site: number,
+                site: site(number),
             });
             graph.first.push(graph.edges.len() as u32);
             graph.edges.extend(*to);
@@ -272,6 +353,52 @@ mod tests {
         let found = found(&[&[2], &[0], &[1], &[0]], 0);
         assert_eq!(heads(&found), [3; 4]);
         assert!(found.cycles.is_empty());
+    }
+
+    /// Pairs of blocks of the sites 0 and 1 that point to each other, and what the second of a pair points to beside.
+    fn pairs(count: u32, beside: impl Fn(u32) -> Option<u32>) -> (Vec<u64>, usize) {
+        let pointers: Vec<Vec<u32>> =
+            (0..2 * count).map(|n| [n ^ 1].into_iter().chain(beside(n / 2).filter(|_| n % 2 == 1)).collect()).collect();
+        let pointers: Vec<&[u32]> = pointers.iter().map(|to| &to[..]).collect();
+        let found = of_sites(&pointers, 0, |n| n % 2);
+        let heads = found.lost.iter().filter(|lost| lost.head.is_none()).count();
+        (found.cycles.values().map(|cycles| cycles.count).collect(), heads)
+    }
+
+    /// A pair begins at `2 * pair`.
+    #[test]
+    fn a_stray_word_makes_two_cycles_none() {
+        assert_eq!(pairs(600, |_| None), (vec![600], 600));
+        let stray =
+            |pair| [(7, 14), (99, 1100), (300, 3)].into_iter().find(|&(from, _)| from == pair).map(|(_, to)| to);
+        assert_eq!(pairs(600, stray), (vec![600], 600));
+        assert_eq!(pairs(1, |_| None), (vec![1], 1));
+        let found = of_sites(&[&[1], &[0]], 0, |n| n);
+        assert_eq!(heads(&found), [0, 0]);
+    }
+
+    #[test]
+    fn a_list_a_tree_and_a_table_of_cycles_are_one_leak() {
+        let list = |pair: u32| (pair < 599).then_some(2 * (pair + 1));
+        assert_eq!(pairs(600, list), (vec![1], 1));
+        let parent_first = |pair: u32| (pair > 0).then(|| 2 * ((pair - 1) / 2));
+        assert_eq!(pairs(600, parent_first), (vec![300], 300), "leaves point to what several hold");
+        let one_holds_one = |pair: u32| pair.is_multiple_of(2).then_some(2 * (pair + 1));
+        assert_eq!(pairs(600, one_holds_one), (vec![300], 300));
+        assert_eq!(pairs(2, one_holds_one), (vec![1], 1));
+        // Two in a hundred entries of a table share a slot; the table is the leak.
+        let mut pointers: Vec<Vec<u32>> = vec![(1..=100).filter(|n| n % 50 != 0).collect()];
+        pointers.extend((1..=100).map(|n| if n % 50 == 49 { vec![n, n + 1] } else { vec![n] }));
+        let pointers: Vec<&[u32]> = pointers.iter().map(|to| &to[..]).collect();
+        let found = of_sites(&pointers, 0, |n| n.min(1));
+        assert_eq!(heads(&found), [0; 101]);
+        assert!(found.cycles.is_empty());
+        // One block holds a few of many cycles.
+        let mut pointers: Vec<Vec<u32>> = vec![vec![1, 2, 3]];
+        pointers.extend((1..=100).map(|n| vec![n]));
+        let pointers: Vec<&[u32]> = pointers.iter().map(|to| &to[..]).collect();
+        let found = of_sites(&pointers, 0, |n| n.min(1));
+        assert_eq!(found.lost.iter().filter(|lost| lost.head.is_none()).count(), 98);
     }
 
     #[test]
