@@ -62,6 +62,7 @@ mod go_cgo;
 mod go_escape;
 mod go_figures;
 mod go_modules;
+mod go_one_line;
 mod go_pprof;
 mod go_profile;
 mod go_sentences;

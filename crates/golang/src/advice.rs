@@ -181,6 +181,8 @@ impl Advice {
             (Kind::Append, _) => return Some(Self::KeptSlice),
             (Kind::MethodValue, _) => return Some(Self::DirectCall),
             (Kind::MakeMap | Kind::MapLiteral, Reason::Returned) => return Some(Self::CallersMap),
+            // Each whole has a map of its own, as long as it lives.
+            (Kind::MakeMap | Kind::MapLiteral | Kind::MakeChan, Reason::PartOf { .. }) => return None,
             (Kind::MakeMap | Kind::MapLiteral, _) => return Some(Self::KeptMap),
             (Kind::MakeChan, _) => return Some(Self::KeptChannel),
             (Kind::Boxed | Kind::Variadic, Reason::Passed { callee, .. }) if callee.starts_with("fmt.") => {
@@ -202,7 +204,9 @@ impl Advice {
                 | Reason::InInterface
                 | Reason::Stored { .. },
             ) => return Some(Self::CallersBuffer),
-            (Kind::Make | Kind::SliceLiteral, Reason::InMap | Reason::Appended) => return Some(Self::OneArray),
+            (Kind::Make | Kind::SliceLiteral, Reason::InMap | Reason::Appended | Reason::PartOf { .. }) => {
+                return Some(Self::OneArray);
+            }
             (Kind::Make | Kind::SliceLiteral, Reason::Sent) => return None,
             _ => {}
         }
@@ -245,6 +249,14 @@ mod tests {
     fn a_variable_is_not_advised_on_a_loop_that_is_not_there() {
         let of = |scope| Advice::of(Kind::New, &Reason::Outlived { variable: "p".to_owned(), scope });
         assert_eq!((of(Scope::Loop), of(Scope::Function), of(Scope::Unknown)), (Some(Advice::InsideLoop), None, None));
+    }
+
+    #[test]
+    fn a_slice_and_a_map_within_something_are_not_held_by_value() {
+        let of = |kind| Advice::of(kind, &Reason::PartOf { whole: "&Session{...}".to_owned() });
+        assert_eq!([Kind::Make, Kind::SliceLiteral].map(of), [Some(Advice::OneArray); 2]);
+        assert_eq!([Kind::MakeMap, Kind::MapLiteral, Kind::MakeChan].map(of), [None; 3]);
+        assert_eq!([Kind::New, Kind::Composite].map(of), [Some(Advice::PartByValue); 2]);
     }
 
     #[test]

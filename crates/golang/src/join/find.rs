@@ -2,11 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::instance;
+use super::fit::{Fit, alike, short};
 use super::runtime::Family;
-use super::{Allocation, Call, Place};
-use crate::model::{Diagnostic, Kind, Position, Verdict};
-use crate::read::before_cgo;
+use super::{Allocation, Place};
+use crate::model::{Diagnostic, Verdict};
 
 /// All that the compiler said, by where it stands in the function that was compiled.
 #[derive(Debug, Default)]
@@ -17,12 +16,10 @@ pub struct Compiled {
 }
 
 /// A diagnostic that was found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Found<'a> {
-    /// Which.
-    pub diagnostic: &'a Diagnostic,
-    /// Among so many.
-    pub one_of: usize,
+    /// Which it may be; never empty. Several: code and diagnostics do not show which.
+    pub diagnostics: Vec<&'a Diagnostic>,
 }
 
 impl Compiled {
@@ -43,27 +40,82 @@ impl Compiled {
 
     /// For each allocation, what the compiler said of it.
     pub(super) fn find(&self, allocations: &[Allocation]) -> Vec<Option<Found<'_>>> {
-        let mut found: Vec<Option<Found>> = vec![None; allocations.len()];
+        let candidates = |allocation| self.candidates(allocation, Fit::likeliest);
+        let mut may_be: Vec<Vec<usize>> = allocations.iter().map(candidates).collect();
         // Allocations of one function that the same diagnostics come into question for.
         let mut rivals: FxHashMap<(Vec<usize>, Option<&str>), Vec<usize>> = FxHashMap::default();
+        let mut of_line: FxHashMap<(&[Place], Option<&str>), Vec<usize>> = FxHashMap::default();
         for (index, allocation) in allocations.iter().enumerate() {
-            let candidates = self.candidates(allocation);
-            if !candidates.is_empty() {
-                rivals.entry((candidates, allocation.symbol.as_deref())).or_default().push(index);
+            if !may_be[index].is_empty() {
+                let symbol = allocation.symbol.as_deref();
+                of_line.entry((&allocation.chain, symbol)).or_default().push(index);
             }
+        }
+        for rows in of_line.values() {
+            self.widen(rows, &mut may_be, allocations);
+            self.divide(rows, &mut may_be, allocations);
+        }
+        for (index, allocation) in allocations.iter().enumerate().filter(|(index, _)| !may_be[*index].is_empty()) {
+            rivals.entry((may_be[index].clone(), allocation.symbol.as_deref())).or_default().push(index);
         }
         for ((candidates, _), mut rivals) in rivals {
+            if rivals.len() != candidates.len() || !self.places_differ(&candidates) {
+                continue;
+            }
             // Code is mostly in the order of the source.
             rivals.sort_by_key(|&index| allocations[index].address);
-            let alike = rivals.len() == candidates.len() && self.places_differ(&candidates);
-            for (rank, index) in rivals.into_iter().enumerate() {
-                let at = if alike { rank } else { rank.min(candidates.len() - 1) };
-                let diagnostic = &self.list[candidates[at]];
-                let one_of = if alike && candidates.len() > 1 || candidates.len() == 1 { 1 } else { candidates.len() };
-                found[index] = Some(Found { diagnostic, one_of });
+            for (index, diagnostic) in rivals.into_iter().zip(candidates) {
+                may_be[index] = vec![diagnostic];
             }
         }
-        found
+        let found = |may_be: Vec<usize>| {
+            let diagnostics: Vec<_> = may_be.into_iter().map(|index| &self.list[index]).collect();
+            (!diagnostics.is_empty()).then_some(Found { diagnostics })
+        };
+        may_be.into_iter().map(found).collect()
+    }
+
+    /// Where a line allocates in more places than it has expressions that are likeliest, the less likely ones come into
+    /// question, too.
+    fn widen(&self, rows: &[usize], may_be: &mut [Vec<usize>], allocations: &[Allocation]) {
+        let mut alike: FxHashMap<Vec<usize>, Vec<usize>> = FxHashMap::default();
+        for &row in rows {
+            alike.entry(may_be[row].clone()).or_default().push(row);
+        }
+        for (likeliest, rows) in alike {
+            let mut addresses: Vec<u64> = rows.iter().map(|&row| allocations[row].address).collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            if addresses.len() <= likeliest.len() {
+                continue;
+            }
+            for row in rows {
+                may_be[row] = self.candidates(&allocations[row], |fit| fit.place);
+            }
+        }
+    }
+
+    /// Where a line has as many expressions as allocations, each is another's: what is certain of one is no other's.
+    fn divide(&self, rows: &[usize], may_be: &mut [Vec<usize>], allocations: &[Allocation]) {
+        let mut addresses: Vec<u64> = rows.iter().map(|&row| allocations[row].address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let mut all: Vec<usize> = rows.iter().flat_map(|&row| may_be[row].iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        if addresses.len() != rows.len() || all.len() != rows.len() || !self.places_differ(&all) {
+            return;
+        }
+        let mut taken: Vec<usize> = Vec::new();
+        while let Some(&row) = rows.iter().find(|&&row| may_be[row].len() == 1 && !taken.contains(&may_be[row][0])) {
+            let certain = may_be[row][0];
+            taken.push(certain);
+            for &other in rows.iter().filter(|&&other| other != row) {
+                if may_be[other].len() > 1 {
+                    may_be[other].retain(|&candidate| candidate != certain);
+                }
+            }
+        }
     }
 
     /// One instance of a generic function has no order beside another.
@@ -77,8 +129,8 @@ impl Compiled {
         candidates.iter().enumerate().all(differs)
     }
 
-    /// The diagnostics that it may be, by column.
-    fn candidates(&self, allocation: &Allocation) -> Vec<usize> {
+    /// The diagnostics that it may be, by column: those that fit best.
+    fn candidates(&self, allocation: &Allocation, points: impl Fn(Fit) -> u32) -> Vec<usize> {
         let Some(outermost) = allocation.chain.last() else { return Vec::new() };
         // Without the program nobody knows what is called: then it is something that the compiler put into the heap.
         let call = allocation.call.as_ref();
@@ -97,7 +149,7 @@ impl Compiled {
             if !may || diagnostic.verdict != Verdict::DoesNotEscape && !diagnostic.allocates() {
                 continue;
             }
-            let Some(this) = alike(diagnostic, allocation, call) else { continue };
+            let Some(this) = alike(diagnostic, allocation, call).map(&points) else { continue };
             if this > score {
                 best.clear();
                 score = this;
@@ -131,149 +183,19 @@ fn inner_first<'a>(list: &mut [usize], what: impl Fn(usize) -> &'a str) {
     }
 }
 
-/// Is the conversion that the compiler names the one that this function of the runtime does? None where the name is that of
-/// a type of the program's own.
-fn converts(callee: &str, what: &str) -> Option<bool> {
-    const RESULTS: [&str; 3] = ["([]byte)(", "([]rune)(", "string("];
-    let is = RESULTS.into_iter().find(|result| what.starts_with(result))?;
-    let expected = match callee.strip_prefix("runtime.")? {
-        "stringtoslicebyte" | "rawbyteslice" => "([]byte)(",
-        "stringtoslicerune" | "rawruneslice" => "([]rune)(",
-        "slicebytetostring" | "slicerunetostring" | "intstring" => "string(",
-        _ => return None,
-    };
-    Some(is == expected)
-}
-
-/// How well a diagnostic fits; None where it is another place's.
-fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> Option<u32> {
-    let chain = allocation.chain.as_slice();
-    let mut score = same_instance(diagnostic, allocation.symbol.as_deref());
-    let inlined = diagnostic.inlined_at.len() + 1;
-    if inlined == chain.len() {
-        let positions = std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
-        if !positions.zip(chain).all(|(position, place)| same(position, place)) {
-            return None;
-        }
-        score += 8;
-    } else if matches!(diagnostic.kind, Kind::Variable | Kind::NewValue | Kind::SliceLiteral)
-        && !diagnostic.inlined_at.is_empty()
-    {
-        // Parameters and results of a function that is inside of another are variables of that one, and a slice that it returns
-        // is filled there.
-        if inlined != chain.len() + 1 || !diagnostic.inlined_at.iter().zip(chain).all(|(p, place)| same(p, place)) {
-            return None;
-        }
-        score += 8;
-    } else if inlined > 1 || diagnostic.placed {
-        return None;
-    }
-    // One that the compiler left in the heap is likelier than one that is not.
-    if diagnostic.verdict != Verdict::DoesNotEscape {
-        score += 4;
-    }
-    // What a function is there for is likelier than what else it is used for: makeslice copies and appends, too.
-    let meant = call.and_then(|call| Family::of(&call.callee)?.meant());
-    if diagnostic.kind == Kind::Boxed || meant == Some(diagnostic.kind) {
-        score += 1;
-    }
-    if let Some(call) = call.filter(|_| diagnostic.kind == Kind::Conversion) {
-        score += match converts(&call.callee, &diagnostic.what) {
-            Some(true) => 2,
-            Some(false) => return None,
-            None => 0,
-        };
-    }
-    if let Some(of) = call.and_then(|call| call.of.as_ref()) {
-        score += match fits(diagnostic, &of.name) {
-            Some(true) => 2,
-            Some(false) => return None,
-            None => 0,
-        };
-    }
-    Some(score)
-}
-
-/// Points for a diagnostic of the same instance of a generic function: that decides before all else. Compilers before 1.25
-/// do not name the function; then the expression may name its types.
-fn same_instance(diagnostic: &Diagnostic, symbol: Option<&str>) -> u32 {
-    let Some(types) = symbol.and_then(instance::types) else { return 1 };
-    match diagnostic.function.as_deref().and_then(instance::types) {
-        Some(of) if of == types => 33,
-        None if instance::names_types(&diagnostic.what, &types) => 17,
-        _ => 1,
-    }
-}
-
-fn same(position: &Position, place: &Place) -> bool {
-    let file = || match before_cgo(&position.file) {
-        // Code of another package that cgo rewrote has no directory.
-        Some(name) => place.file.rsplit('/').next() == Some(name.as_str()),
-        None => short(&position.file) == short(&place.file),
-    };
-    position.line == place.line && file()
-}
-
-/// Can what the compiler names be of this type? None where it does not name a type.
-fn fits(diagnostic: &Diagnostic, name: &str) -> Option<bool> {
-    let what = diagnostic.what.as_str();
-    if diagnostic.kind == Kind::Variadic {
-        // The array below the slice of arguments.
-        return Some(name.starts_with('['));
-    }
-    let written = match diagnostic.kind {
-        Kind::Composite => what.strip_prefix('&')?.split('{').next()?,
-        Kind::New => what.strip_prefix("new(")?.strip_suffix(')')?,
-        Kind::Make => what.strip_prefix("make([]")?.split(',').next()?,
-        _ => return None,
-    };
-    // Types of generic functions are named by their shapes, and those without a name by their fields.
-    if written.contains("go.shape") || name.contains("go.shape") || written.contains('[') || written.contains("struct")
-    {
-        return None;
-    }
-    let last = |name: &str| name.rsplit(['.', '*']).next().unwrap_or(name).to_owned();
-    let pointers = |name: &str| name.chars().take_while(|&c| c == '*').count();
-    let (written, name) = (alias(written), alias(name));
-    (name.starts_with(|c: char| c.is_alphabetic() || c == '*'))
-        .then(|| pointers(&written) == pointers(&name) && last(&written) == last(&name))
-        // What a name stands for is not known here.
-        .filter(|same| *same || !is_basic(&name) && !name.contains('['))
-}
-
-fn alias(name: &str) -> String {
-    match name {
-        "byte" => "uint8".to_owned(),
-        "rune" => "int32".to_owned(),
-        "any" => "interface {}".to_owned(),
-        _ => name.to_owned(),
-    }
-}
-
-fn is_basic(name: &str) -> bool {
-    !name.contains('.')
-}
-
-/// Directory and name of a file: enough to tell files of one program apart, and the same with `-trimpath`.
-fn short(file: &str) -> String {
-    let mut parts = file.rsplitn(3, '/');
-    match (parts.next(), parts.next()) {
-        (Some(name), Some(directory)) => format!("{directory}/{name}"),
-        (name, _) => name.unwrap_or_default().to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::fit::same;
     use super::super::fixture::{allocation, call, escapes, place, position, stays};
     use super::*;
+    use crate::model::{Kind, Position};
 
     /// What each allocation was found to be: the place of the diagnostic, and among how many.
     fn found(list: Vec<Diagnostic>, allocations: &[Allocation]) -> Vec<Option<(u32, u32, String, usize)>> {
         let compiled = Compiled::new(list);
         let key = |found: Found| {
-            let Diagnostic { position, what, .. } = found.diagnostic;
-            (position.line, position.column, what.clone(), found.one_of)
+            let Diagnostic { position, what, .. } = found.diagnostics[0];
+            (position.line, position.column, what.clone(), found.diagnostics.len())
         };
         compiled.find(allocations).into_iter().map(|found| found.map(key)).collect()
     }
@@ -304,7 +226,7 @@ mod tests {
         ];
         let compiled = Compiled::new(list);
         let allocations: Vec<_> = (0..).zip(&chains).map(|(at, chain)| object(at, chain, "p.T")).collect();
-        let places = compiled.find(&allocations).into_iter().map(|found| found.map(|f| &f.diagnostic.inlined_at));
+        let places = compiled.find(&allocations).into_iter().map(|found| found.map(|f| &f.diagnostics[0].inlined_at));
         let lines: Vec<Option<Vec<u32>>> = places.map(|at| Some(at?.iter().map(|at| at.line).collect())).collect();
         assert_eq!(lines, [Some(vec![20]), Some(vec![30]), Some(vec![]), Some(vec![7, 20]), None]);
     }
@@ -407,7 +329,7 @@ mod tests {
         };
         assert_eq!(columns(found(list(), &allocations)), [(40, 1), (9, 1), (25, 1)]);
         // One of them did not run: the code does not show which.
-        assert_eq!(columns(found(list(), &allocations[..2])), [(25, 3), (9, 3)]);
+        assert_eq!(columns(found(list(), &allocations[..2])), [(9, 3), (9, 3)]);
     }
 
     /// `return string(f([]byte(s)))`: the outer conversion is named first, and done last.
@@ -445,6 +367,100 @@ mod tests {
         ];
         let makes = allocation(1, &line, Some(call("runtime.makeslice", Some("int"))));
         assert_eq!(found(list, &[makes]), [one(5, 30, "make([]int, m)")]);
+    }
+
+    #[test]
+    fn two_places_of_a_line_are_not_one_expression() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                stays(Kind::Make, "make([]int, n)", &["a.go:5:3"]),
+                escapes(Kind::Make, "make([]int, m)", &["a.go:5:30"]),
+            ]
+        };
+        let makes = |address| allocation(address, &line, Some(call("runtime.makeslice", Some("int"))));
+        assert_eq!(found(list(), &[makes(2), makes(1)]), [one(5, 30, "make([]int, m)"), one(5, 3, "make([]int, n)")]);
+        // Three places, two expressions: nobody knows.
+        let Some((5, 3, what, 2)) = found(list(), &[makes(1), makes(2), makes(3)]).remove(0) else { panic!("one") };
+        assert_eq!(what, "make([]int, n)");
+    }
+
+    /// `&Session{Data: make([]byte, len(b)), Tags: map[string]string{}}`.
+    #[test]
+    fn what_the_runtime_makes_decides_what_an_expression_may_be() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                escapes(Kind::Make, "make([]byte, len(b))", &["a.go:5:40"]),
+                escapes(Kind::Make, "make(Header)", &["a.go:5:60"]),
+                escapes(Kind::MakeChan, "make(chan int)", &["a.go:5:70"]),
+                escapes(Kind::MapLiteral, "map[string]string{}", &["a.go:5:80"]),
+            ]
+        };
+        let row = |address, callee, of| allocation(address, &line, Some(call(callee, of)));
+        let whats = |rows: &[Allocation]| -> Vec<Vec<String>> {
+            let compiled = Compiled::new(list());
+            let of = |found: Option<Found>| found.expect("one").diagnostics.iter().map(|d| d.what.clone()).collect();
+            compiled.find(rows).into_iter().map(of).collect()
+        };
+        // The type of the program's own may be a map as well.
+        assert_eq!(whats(&[row(1, "runtime.makemap_small", None)]), [["make(Header)", "map[string]string{}"]]);
+        assert_eq!(whats(&[row(1, "runtime.makechan", None)]), [["make(chan int)"]]);
+        let all = [
+            row(1, "runtime.makeslice", Some("uint8")),
+            row(2, "runtime.makemap_small", None),
+            row(3, "runtime.makechan", None),
+            row(4, "runtime.makemap_small", None),
+        ];
+        let expected = [["make([]byte, len(b))"], ["make(Header)"], ["make(chan int)"], ["map[string]string{}"]];
+        assert_eq!(whats(&all), expected);
+    }
+
+    #[test]
+    fn sizes_and_elements_tell_two_of_one_line_apart() {
+        let line = [place("p.F", "a.go:5")];
+        let sized = |bytes, callee, of| Allocation { bytes, ..allocation(1, &line, Some(call(callee, of))) };
+        // Values of 8 bytes each.
+        let list = || {
+            vec![
+                escapes(Kind::Make, "make([]T, 100)", &["a.go:5:3"]),
+                escapes(Kind::Make, "make([]T, 0, 1000)", &["a.go:5:30"]),
+            ]
+        };
+        for (bytes, expected) in [(896.0, one(5, 3, "make([]T, 100)")), (8192.0, one(5, 30, "make([]T, 0, 1000)"))] {
+            assert_eq!(found(list(), &[sized(bytes, "runtime.makeslice", Some("p.T"))]), [expected]);
+        }
+        let list = || {
+            vec![
+                escapes(Kind::Append, "append(ks, k)", &["a.go:5:3"]),
+                escapes(Kind::Append, "append([]string(nil), ks...)", &["a.go:5:30"]),
+            ]
+        };
+        let grows = |of| found(list(), &[sized(80.0, "runtime.growslice", Some(of))]);
+        assert_eq!(grows("int"), [one(5, 3, "append(ks, k)")]);
+        let Some((5, 3, _, 2)) = grows("string").remove(0) else { panic!("both") };
+    }
+
+    #[test]
+    fn arrays_below_slices_tell_two_of_one_line_apart() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                escapes(Kind::Make, "make([]int, 4)", &["a.go:5:3"]),
+                escapes(Kind::Make, "make([]int, 0, 8)", &["a.go:5:30"]),
+                escapes(Kind::MapLiteral, "map[int]int{}", &["a.go:5:50"]),
+                escapes(Kind::NewValue, "new(t)", &["a.go:5:60"]),
+            ]
+        };
+        let whats = |of| -> Vec<String> {
+            let compiled = Compiled::new(list());
+            let found = compiled.find(&[object(1, &line, of)]).remove(0).expect("one");
+            found.diagnostics.iter().map(|diagnostic| diagnostic.what.clone()).collect()
+        };
+        // The type of what `new` is given is not known: it may be an array, too.
+        assert_eq!(whats("[8]int"), ["make([]int, 0, 8)", "new(t)"]);
+        assert_eq!(whats("p.T"), ["new(t)"]);
+        assert_eq!(whats("internal/runtime/maps.Map"), ["map[int]int{}", "new(t)"]);
     }
 
     #[test]

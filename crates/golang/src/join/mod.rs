@@ -5,7 +5,10 @@
 
 mod allocation;
 mod callers;
+mod either;
+mod explanation;
 mod find;
+mod fit;
 #[cfg(test)]
 mod fixture;
 mod instance;
@@ -23,43 +26,10 @@ use crate::model::{Diagnostic, Kind, Reason, Verdict};
 use runtime::Family;
 
 pub use allocation::{Allocation, Appended, Call, Caller, Part, Place, Type};
+pub use explanation::{Explanation, Source};
 pub use find::{Compiled, Found};
 pub use room::{Map, Room};
 pub use sites::{Apart, Listed, Runs, Seen, Sums, allocations, difference, each};
-
-/// Who gives the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The compiler's diagnostics.
-    Compiler,
-    /// What the runtime is called for.
-    Runtime,
-    /// Nobody.
-    None,
-}
-
-/// Why it allocates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Explanation {
-    /// What is allocated.
-    pub what: String,
-    /// Why, in a few words; empty where nobody knows.
-    pub reason: String,
-    /// Who says so.
-    pub source: Source,
-    /// The escape flow, a step each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<String>,
-    /// What a Go expert may do: a suggestion.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
-    /// So many allocations of this kind are on the line, and this is the likeliest of them. 1 where it is certain.
-    pub one_of: usize,
-    /// What the compiler says, as it says it.
-    #[serde(skip)]
-    pub diagnostic: Option<Diagnostic>,
-}
 
 /// An allocation with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,7 +46,12 @@ pub struct Explained {
 pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explained> {
     let found = compiled.find(&allocations);
     let explained = |(allocation, found): (Allocation, Option<Found>)| {
-        let explanation = explanation(&allocation, found);
+        let diagnostics = found.map(|found| found.diagnostics).unwrap_or_default();
+        let explanation = match diagnostics[..] {
+            [] => explanation(&allocation, None),
+            [diagnostic] => explanation(&allocation, Some(diagnostic)),
+            _ => either::of(diagnostics.iter().map(|diagnostic| explanation(&allocation, Some(diagnostic))).collect()),
+        };
         Explained { allocation, explanation }
     };
     allocations.into_iter().zip(found).map(explained).collect()
@@ -126,13 +101,8 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
     merged
 }
 
-fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
-    let cause = allocation
-        .call
-        .as_ref()
-        .and_then(|call| runtime::explain(call, allocation, found.as_ref().map(|f| f.diagnostic)));
-    let one_of = found.as_ref().map_or(1, |found| found.one_of);
-    let diagnostic = found.map(|found| found.diagnostic);
+fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Explanation {
+    let cause = allocation.call.as_ref().and_then(|call| runtime::explain(call, allocation, diagnostic));
     let boxes = allocation.call.as_ref().is_some_and(|call| Family::of(&call.callee) == Some(Family::Box));
     let kind = match diagnostic {
         _ if boxes => Kind::Boxed,
@@ -179,7 +149,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             source: Source::Runtime,
             steps,
             remedy: remedy(cause.remedy, &Reason::Unknown),
-            one_of,
+            one_of: 1,
             diagnostic: kept,
         },
         (Some(diagnostic), _) => Explanation {
@@ -188,7 +158,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             source: Source::Compiler,
             steps,
             remedy: remedy(Advice::of(kind, &diagnostic.reason), &diagnostic.reason),
-            one_of,
+            one_of: 1,
             diagnostic: kept,
         },
         (None, _) => Explanation {
@@ -197,7 +167,7 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             source: Source::None,
             steps,
             remedy: None,
-            one_of,
+            one_of: 1,
             diagnostic: kept,
         },
     }

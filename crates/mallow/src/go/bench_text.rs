@@ -158,7 +158,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
         })),
         _ => {
             let sure = if explanation.one_of > 1 {
-                format!(" (the likeliest of {} on this line)", explanation.one_of)
+                format!(" (one of {} on this line; which is not known)", explanation.one_of)
             } else {
                 String::new()
             };

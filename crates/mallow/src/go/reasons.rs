@@ -48,7 +48,10 @@ fn note(line: &Explained, inner: Option<&str>) -> String {
         Source::None => "no reason is known",
         _ => explanation.reason.as_str(),
     };
-    let sure =
-        if explanation.one_of > 1 { format!(" (the likeliest of {})", explanation.one_of) } else { String::new() };
+    let sure = if explanation.one_of > 1 {
+        format!(" (one of {}; which is not known)", explanation.one_of)
+    } else {
+        String::new()
+    };
     format!("{}{}: {reason}{sure}", explanation.what, inlined.unwrap_or_default())
 }

@@ -126,7 +126,7 @@ fn of_site(site: EscapeSite) -> Vec<FileReason> {
 /// One for each line of the inline chain.
 fn of_line(line: &ProfileLine) -> Vec<FileReason> {
     let reason = if line.reason.is_empty() { "no reason is known" } else { &line.reason };
-    let sure = if line.one_of > 1 { format!(" (the likeliest of {})", line.one_of) } else { String::new() };
+    let sure = if line.one_of > 1 { format!(" (one of {}; which is not known)", line.one_of) } else { String::new() };
     let places = line.chain.iter().enumerate();
     let reason = |(at, place): (usize, &FunctionLine)| {
         let inner = at.checked_sub(1).and_then(|at| line.chain.get(at));
@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(
             texts(&reasons),
             [
-                "/go/bytes/buffer.go:490 &bytes.Buffer{...}: returned (the likeliest of 2)",
-                "/p/stream.go:9 &bytes.Buffer{...} of bytes.NewBuffer, inlined here: returned (the likeliest of 2)",
+                "/go/bytes/buffer.go:490 &bytes.Buffer{...}: returned (one of 2; which is not known)",
+                "/p/stream.go:9 &bytes.Buffer{...} of bytes.NewBuffer, inlined here: returned (one of 2; which is not known)",
                 "/p/stub.s:1 not known: no reason is known"
             ]
         );

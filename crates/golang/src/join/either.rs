@@ -1,0 +1,96 @@
+//! What is said of an allocation that several expressions of its line come into question for.
+
+use super::explanation::{Explanation, Source};
+
+/// Expressions that are named.
+const NAMED: usize = 3;
+
+/// One explanation that is true whichever it is: it names the expressions, and a reason and a suggestion for all or
+/// each with its own.
+/// Precondition: there are several.
+pub fn of(each: Vec<Explanation>) -> Explanation {
+    let same = |text: &dyn Fn(&Explanation) -> String| {
+        let mut texts = each.iter().map(text);
+        let first = texts.next();
+        first.filter(|first| texts.all(|other| other == *first))
+    };
+    let reason = same(&|one| one.reason.clone()).unwrap_or_else(|| {
+        let with = |one: &Explanation| match one.reason.as_str() {
+            "" => format!("{}: no reason is known", one.what),
+            reason => format!("{}: {reason}", one.what),
+        };
+        listed(each.iter().map(with), "; or ", "; or ")
+    });
+    let steps = each.first().map(|one| one.steps.clone()).filter(|steps| each.iter().all(|one| one.steps == *steps));
+    let remedy = each.first().and_then(|one| one.remedy.clone());
+    let source = [Source::Compiler, Source::Runtime].into_iter().find(|&by| each.iter().any(|one| one.source == by));
+    Explanation {
+        what: listed(each.iter().map(|one| one.what.clone()), ", ", " or "),
+        reason,
+        source: source.unwrap_or(Source::None),
+        steps: steps.unwrap_or_default(),
+        remedy: remedy.filter(|remedy| each.iter().all(|one| one.remedy.as_ref() == Some(remedy))),
+        one_of: each.len(),
+        diagnostic: None,
+    }
+}
+
+/// `a, b or c`, `a, b, c or one of 2 others`; each once.
+fn listed(all: impl Iterator<Item = String>, comma: &str, or: &str) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for text in all {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let others = texts.len().saturating_sub(NAMED);
+    if others > 0 {
+        texts.truncate(NAMED);
+        texts.push(if others == 1 { "another".to_owned() } else { format!("one of {others} others") });
+    }
+    match texts.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{}{or}{last}", first.join(comma)),
+        Some((last, _)) => last.clone(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(what: &str, reason: &str, remedy: Option<&str>) -> Explanation {
+        Explanation {
+            what: what.to_owned(),
+            reason: reason.to_owned(),
+            source: if reason.is_empty() { Source::None } else { Source::Compiler },
+            steps: vec![format!("{what} at 5")],
+            remedy: remedy.map(str::to_owned),
+            one_of: 1,
+            diagnostic: None,
+        }
+    }
+
+    #[test]
+    fn all_are_named_and_only_what_is_true_of_all_is_said_of_all() {
+        let both = of(vec![one("new(T)", "returned", Some("by value")), one("&T{...}", "sent", Some("by value"))]);
+        assert_eq!((both.what.as_str(), both.one_of, both.source), ("new(T) or &T{...}", 2, Source::Compiler));
+        assert_eq!(both.reason, "new(T): returned; or &T{...}: sent");
+        assert_eq!((both.remedy.as_deref(), both.steps.len()), (Some("by value"), 0));
+        let alike = of(vec![one("&T{...}", "returned", Some("by value")), one("&T{...}", "returned", None)]);
+        assert_eq!((alike.what.as_str(), alike.reason.as_str(), alike.remedy), ("&T{...}", "returned", None));
+        assert_eq!(alike.steps, ["&T{...} at 5"]);
+        let unknown = of(vec![one("a", "", None), one("b", "sent", None)]);
+        assert_eq!((unknown.reason.as_str(), unknown.source), ("a: no reason is known; or b: sent", Source::Compiler));
+        let silent = of(vec![one("a", "", None), one("b", "", None)]);
+        assert_eq!((silent.reason.as_str(), silent.source), ("", Source::None));
+    }
+
+    #[test]
+    fn many_are_counted() {
+        let of_count = |count: u32| of((0..count).map(|n| one(&format!("x{n}"), "sent", None)).collect()).what;
+        assert_eq!(of_count(3), "x0, x1 or x2");
+        assert_eq!(of_count(4), "x0, x1, x2 or another");
+        assert_eq!(of_count(6), "x0, x1, x2 or one of 3 others");
+    }
+}

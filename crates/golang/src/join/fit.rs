@@ -1,0 +1,231 @@
+//! How well one of the compiler's diagnostics fits an allocation: its place, the function of the runtime, type and
+//! size.
+
+use super::instance;
+use super::runtime::Family;
+use super::{Allocation, Call, Place};
+use crate::model::{Diagnostic, Kind, Position, Verdict};
+use crate::read::before_cgo;
+
+/// Is the conversion that the compiler names the one that this function of the runtime does? None where the name is
+/// that of a type of the program's own.
+fn converts(callee: &str, what: &str) -> Option<bool> {
+    const RESULTS: [&str; 3] = ["([]byte)(", "([]rune)(", "string("];
+    let is = RESULTS.into_iter().find(|result| what.starts_with(result))?;
+    let expected = match callee.strip_prefix("runtime.")? {
+        "stringtoslicebyte" | "rawbyteslice" => "([]byte)(",
+        "stringtoslicerune" | "rawruneslice" => "([]rune)(",
+        "slicebytetostring" | "slicerunetostring" | "intstring" => "string(",
+        _ => return None,
+    };
+    Some(is == expected)
+}
+
+/// Does this function of the runtime make what `make` names? None where it makes all kinds, or the name is that of a
+/// type of the program's own.
+fn makes(callee: &str, what: &str) -> Option<bool> {
+    let made = what.strip_prefix("make(")?;
+    let is = if made.starts_with("map[") {
+        Family::Map
+    } else if made.starts_with("chan ") || made.starts_with("<-chan ") || made.starts_with("chan<- ") {
+        Family::Channel
+    } else if made.starts_with("[]") {
+        Family::Slice
+    } else {
+        return None;
+    };
+    let family = Family::of(callee)?;
+    matches!(family, Family::Map | Family::Channel | Family::Slice).then_some(family == is)
+}
+
+/// Can blocks of the size that the allocation has be of this expression? A slice whose length is written as a number
+/// has a block of the size class that it needs, which is never twice as large.
+fn has_size(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> bool {
+    /// What a block of small objects has, at the most: no class tells these apart.
+    const SMALLEST: f64 = 16.0;
+    let made = || diagnostic.what.strip_prefix("make([]")?.strip_suffix(')');
+    let Some(call) = call.filter(|call| Family::of(&call.callee) == Some(Family::Slice)) else { return true };
+    let (Some(made), Some(of)) = (made(), call.of.as_ref()) else { return true };
+    let room = made.rsplit(", ").next().and_then(|number| number.parse::<u64>().ok());
+    let Some(bytes) = room.and_then(|room| room.checked_mul(of.size)).map(|bytes| bytes as f64) else { return true };
+    if allocation.allocations <= 0.0 {
+        return true;
+    }
+    let block = allocation.bytes / allocation.allocations;
+    // Figures are rounded, and those of a sampled profile estimated.
+    block >= bytes * 0.9 && block <= (2.0 * bytes).max(SMALLEST) * 1.1
+}
+
+/// Can an object of the type be of this expression? The array below a slice of a constant length is one of that many
+/// values, and no other object is an array; what a map is made of has a name with that in it.
+fn has_form(diagnostic: &Diagnostic, call: Option<&Call>) -> bool {
+    let Some(of) = call.filter(|call| call.callee == "runtime.newobject").and_then(|call| call.of.as_ref()) else {
+        return true;
+    };
+    let length = of.name.strip_prefix('[').and_then(|rest| rest.split(']').next()?.parse::<u64>().ok());
+    match diagnostic.kind {
+        Kind::Make if diagnostic.what.starts_with("make([]") => {
+            let made = diagnostic.what.strip_suffix(')').and_then(|made| made.rsplit(", ").next()?.parse::<u64>().ok());
+            length.is_some_and(|length| made.is_none_or(|made| made == length))
+        }
+        Kind::SliceLiteral => length.is_some(),
+        Kind::MapLiteral | Kind::MakeMap => of.name.to_lowercase().contains("map"),
+        _ => true,
+    }
+}
+
+/// How well a diagnostic fits.
+#[derive(Clone, Copy)]
+pub(super) struct Fit {
+    /// Points for the place, which decides.
+    pub place: u32,
+    /// Points for what is likelier.
+    likelier: u32,
+}
+
+impl Fit {
+    /// All points.
+    pub fn likeliest(self) -> u32 {
+        self.place + self.likelier
+    }
+}
+
+/// How well a diagnostic fits; None where it is another place's.
+pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> Option<Fit> {
+    let chain = allocation.chain.as_slice();
+    let mut place = same_instance(diagnostic, allocation.symbol.as_deref());
+    let inlined = diagnostic.inlined_at.len() + 1;
+    if inlined == chain.len() {
+        let positions = std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
+        if !positions.zip(chain).all(|(position, of)| same(position, of)) {
+            return None;
+        }
+        place += 8;
+    } else if matches!(diagnostic.kind, Kind::Variable | Kind::NewValue | Kind::SliceLiteral)
+        && !diagnostic.inlined_at.is_empty()
+    {
+        // Parameters and results of a function that is inside of another are variables of that one, and a slice that it returns
+        // is filled there.
+        if inlined != chain.len() + 1 || !diagnostic.inlined_at.iter().zip(chain).all(|(p, of)| same(p, of)) {
+            return None;
+        }
+        place += 8;
+    } else if inlined > 1 || diagnostic.placed {
+        return None;
+    }
+    let mut score = 0;
+    // One that the compiler left in the heap is likelier than one that is not.
+    if diagnostic.verdict != Verdict::DoesNotEscape {
+        score += 4;
+    }
+    // What a function is there for is likelier than what else it is used for: makeslice copies and appends, too.
+    if let (Some(call), Kind::Make | Kind::MakeMap | Kind::MakeChan) = (call, diagnostic.kind)
+        && makes(&call.callee, &diagnostic.what) == Some(false)
+    {
+        return None;
+    }
+    if !has_size(diagnostic, allocation, call) || !has_form(diagnostic, call) {
+        return None;
+    }
+    let meant = call.and_then(|call| Family::of(&call.callee)?.meant());
+    if diagnostic.kind == Kind::Boxed || meant == Some(diagnostic.kind) {
+        score += 1;
+    }
+    if let Some(call) = call.filter(|_| diagnostic.kind == Kind::Conversion) {
+        score += match converts(&call.callee, &diagnostic.what) {
+            Some(true) => 2,
+            Some(false) => return None,
+            None => 0,
+        };
+    }
+    if let Some(of) = call.and_then(|call| call.of.as_ref()) {
+        score += match fits(diagnostic, &of.name) {
+            // An append that names no type may be of it as well.
+            Some(true) if diagnostic.kind == Kind::Append => 0,
+            Some(true) => 2,
+            Some(false) => return None,
+            None => 0,
+        };
+    }
+    Some(Fit { place, likelier: score })
+}
+
+/// Points for a diagnostic of the same instance of a generic function: that decides before all else. Compilers before
+/// 1.25 do not name the function; then the expression may name its types.
+fn same_instance(diagnostic: &Diagnostic, symbol: Option<&str>) -> u32 {
+    let Some(types) = symbol.and_then(instance::types) else { return 1 };
+    match diagnostic.function.as_deref().and_then(instance::types) {
+        Some(of) if of == types => 33,
+        None if instance::names_types(&diagnostic.what, &types) => 17,
+        _ => 1,
+    }
+}
+
+pub(super) fn same(position: &Position, place: &Place) -> bool {
+    let file = || match before_cgo(&position.file) {
+        // Code of another package that cgo rewrote has no directory.
+        Some(name) => place.file.rsplit('/').next() == Some(name.as_str()),
+        None => short(&position.file) == short(&place.file),
+    };
+    position.line == place.line && file()
+}
+
+/// Can what the compiler names be of this type? None where it does not name a type.
+fn fits(diagnostic: &Diagnostic, name: &str) -> Option<bool> {
+    let what = diagnostic.what.as_str();
+    if diagnostic.kind == Kind::Variadic {
+        // The array below the slice of arguments.
+        return Some(name.starts_with('['));
+    }
+    let written = match diagnostic.kind {
+        Kind::Composite => what.strip_prefix('&')?.split('{').next()?,
+        Kind::New => what.strip_prefix("new(")?.strip_suffix(')')?,
+        Kind::Make => what.strip_prefix("make([]")?.split(',').next()?,
+        // `append([]T(nil), …)` and `append([]T{…}, …)`.
+        Kind::Append => {
+            let slice = what.strip_prefix("append(")?;
+            slice.strip_prefix("([]").or_else(|| slice.strip_prefix("[]"))?.split(['(', ')', '{']).next()?
+        }
+        _ => return None,
+    };
+    // Types of generic functions are named by their shapes, and those without a name by their fields.
+    if written.contains("go.shape") || name.contains("go.shape") || written.contains('[') || written.contains("struct")
+    {
+        return None;
+    }
+    let last = |name: &str| name.rsplit(['.', '*']).next().unwrap_or(name).to_owned();
+    let pointers = |name: &str| name.chars().take_while(|&c| c == '*').count();
+    let (written, name) = (alias(written), alias(name));
+    (name.starts_with(|c: char| c.is_alphabetic() || c == '*'))
+        .then(|| pointers(&written) == pointers(&name) && last(&written) == last(&name))
+        // What a name stands for is not known here, but for the language's own.
+        .filter(|same| *same || is_predeclared(&written) || !is_basic(&name) && !name.contains('['))
+}
+
+fn alias(name: &str) -> String {
+    match name {
+        "byte" => "uint8".to_owned(),
+        "rune" => "int32".to_owned(),
+        "any" => "interface {}".to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+fn is_predeclared(name: &str) -> bool {
+    const NAMES: [&str; 5] = ["bool", "string", "error", "uintptr", "interface {}"];
+    let numbers = ["int", "uint", "float", "complex"].iter().filter_map(|begin| name.strip_prefix(begin));
+    NAMES.contains(&name) || numbers.into_iter().any(|bits| ["", "8", "16", "32", "64", "128"].contains(&bits))
+}
+
+fn is_basic(name: &str) -> bool {
+    !name.contains('.')
+}
+
+/// Directory and name of a file: enough to tell files of one program apart, and the same with `-trimpath`.
+pub(super) fn short(file: &str) -> String {
+    let mut parts = file.rsplitn(3, '/');
+    match (parts.next(), parts.next()) {
+        (Some(name), Some(directory)) => format!("{directory}/{name}"),
+        (name, _) => name.unwrap_or_default().to_owned(),
+    }
+}

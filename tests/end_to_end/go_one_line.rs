@@ -1,0 +1,100 @@
+//! Several allocations of one line of Go: each row names the expression that it is of, or all that it may be.
+
+use harness::json;
+use serde_json::Value;
+
+use crate::go_bench::Module;
+
+const MODULE: &str = "module example.com/lines\n\ngo 1.24\n";
+
+const CODE: &str = r#"package lines
+
+import "sort"
+
+type Session struct {
+	ID   string
+	Data []byte
+	Tags map[string]string
+}
+
+var last *Session
+
+//go:noinline
+func Remember(id string, b []byte) {
+	last = &Session{ID: id, Data: make([]byte, len(b)), Tags: map[string]string{}}
+}
+
+//go:noinline
+func First(all map[string]int, n int) []string {
+	ks := make([]string, 0, len(all)); for k := range all { ks = append(ks, k) }; sort.Slice(ks, func(i, j int) bool { return ks[i] < ks[j] }); return append([]string(nil), ks[:n]...)
+}
+"#;
+
+const BENCHMARKS: &str = r#"package lines
+
+import (
+	"strconv"
+	"testing"
+)
+
+func BenchmarkRemember(b *testing.B) {
+	data := make([]byte, 3000)
+	for i := 0; i < b.N; i++ {
+		Remember("one", data)
+	}
+}
+
+func BenchmarkFirst(b *testing.B) {
+	all := map[string]int{}
+	for i := 0; i < 40; i++ {
+		all[strconv.Itoa(i)] = i
+	}
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		First(all, 5)
+	}
+}
+"#;
+
+/// Rows of operations on a line: what, bytes by allocation, the whole row.
+fn rows(report: &Value, benchmark: &str) -> Vec<(String, u64, Value)> {
+    let all = report["packages"][0]["benchmarks"].as_array().expect("benchmarks");
+    let one = all.iter().find(|one| one["name"] == benchmark).unwrap_or_else(|| panic!("no {benchmark} in {report:#}"));
+    let row = |row: &Value| {
+        let number = |key: &str| row[key].as_f64().expect("a number");
+        // Profiles round; Go's blocks of these sizes are multiples of 16.
+        let block = (number("bytes") / number("allocations") / 16.0).round() as u64 * 16;
+        (row["what"].as_str().expect("a text").to_owned(), block, row.clone())
+    };
+    let operations = one["lines"].as_array().expect("lines").iter().filter(|row| row["part"].is_null());
+    let mut rows: Vec<_> = operations.map(row).collect();
+    rows.sort_by_key(|row| row.1);
+    rows
+}
+
+#[test]
+fn each_row_of_a_line_names_its_own_expression_or_all_that_it_may_be() {
+    let module = Module::new(&[("go.mod", MODULE), ("lines.go", CODE), ("lines_test.go", BENCHMARKS)]);
+    let done = module.mallow(&["bench", "--benchtime", "200x", "--json"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+
+    // A map's header and a Session have 48 bytes, 3,000 bytes a block of 3,072: Go's sizes.
+    let found = rows(&report, "BenchmarkRemember");
+    let mut whats: Vec<_> = found.iter().map(|(what, block, _)| (what.as_str(), *block)).collect();
+    whats.sort_unstable();
+    assert_eq!(whats, [("&Session{...}", 48), ("make([]byte, len(b))", 3072), ("map[string]string{}", 48)]);
+    for (what, _, row) in &found {
+        assert_eq!(row["one_of"], 1, "{row:#}");
+        let remedy = row["remedy"].as_str().unwrap_or_default();
+        assert!(what.starts_with('&') || !remedy.contains("by value"), "{what}: {remedy}");
+    }
+
+    // The copy of five strings has 80 bytes. The other append never needs more room: nothing shows which it is.
+    let found = rows(&report, "BenchmarkFirst");
+    let copy = found.iter().find(|(_, block, _)| *block == 80).unwrap_or_else(|| panic!("{found:#?}"));
+    assert!(copy.0.contains("append(ks, k) or append("), "{}", copy.0);
+    assert!(copy.2["one_of"] == 2 && copy.2["remedy"].is_null(), "{:#}", copy.2);
+    let text = module.mallow(&["bench", "--bench", "First", "--benchtime", "20x"]).out();
+    assert!(text.contains("(one of 2 on this line; which is not known)"), "{text}");
+}
