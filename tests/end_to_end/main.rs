@@ -88,6 +88,7 @@ mod limits;
 mod list;
 mod liveness;
 mod lost;
+mod lost_cycles;
 mod lost_parts;
 mod merge;
 mod mixed_formats;
