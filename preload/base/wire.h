@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 17u
+#define MALLOW_WIRE_VERSION 18u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -169,7 +169,7 @@ enum mallow_origin {
 /* An image at its end. A traced one waits after its atexit handlers, while mallow reads its memory. */
 enum mallow_exit {
     MALLOW_EXIT_NOT = 0,
-    MALLOW_EXIT_WAITS = 1, /* written by the target, after exit_sp and exit_thread, with release order */
+    MALLOW_EXIT_WAITS = 1, /* written by the target, after the three words of exit, with release order */
     MALLOW_EXIT_GO_ON = 2, /* written by mallow in place of WAITS, which then wakes exit_state as a futex */
     MALLOW_EXIT_SANDBOXED =
         3,                   /* written by the target: it does not wait, because a filter may forbid its system calls */
@@ -216,10 +216,12 @@ struct mallow_process {
     uint32_t settings;       /* enum mallow_setting, or-ed: what the image's environment says */
     uint64_t exit_sp;        /* the thread that waits: below it its stack is dead, above are registers */
     uint64_t exit_thread;    /* its thread pointer: thread-local storage lies below */
+    uint64_t
+        exit_signals; /* its stack for signals (sigaltstack), which the kernel alone may know; 0: none, or not asked */
     /* What a request gets from an allocator that is not glibc's, ascending; found at the exit. */
     uint32_t usable_sizes[MALLOW_MAX_SIZE_CLASSES];
     uint64_t own; /* address of struct mallow_own in the image's memory */
-    char text[3552];
+    char text[3544];
 };
 
 /*

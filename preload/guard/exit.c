@@ -5,6 +5,7 @@
  * mallow. It ends when the keeper answers; when it is gone, stopped or silent, as guard_wait and its beat show; and after LONGEST_NS.
  */
 #include "arch.h"
+#include "base/exit_point.h"
 #include "base/filter.h"
 #include "guard/guard_slots.h"
 #include "guard/report.h"
@@ -29,8 +30,7 @@ static void report_slack(void) {
 NOINLINE static void wait_for_search(struct mallow_process *process) {
     uint64_t now = sys_tick_ns(), longest = now + LONGEST_NS, silence = now + GUARD_LONGEST_NS;
     uint32_t beat = __atomic_load_n(&guard_shared->beat, __ATOMIC_RELAXED), waits = MALLOW_EXIT_WAITS;
-    process->exit_sp = arch_exit_frames_end((uint64_t)__builtin_frame_address(0));
-    process->exit_thread = (uint64_t)__builtin_thread_pointer();
+    exit_point_set(process, __builtin_frame_address(0));
     __atomic_store_n(&process->exit_state, waits, __ATOMIC_SEQ_CST);
     sys_futex_wake(&process->exit_state);
     while (__atomic_load_n(&process->exit_state, __ATOMIC_ACQUIRE) == waits &&

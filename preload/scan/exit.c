@@ -6,6 +6,7 @@
  * frees in a DT_FINI function that the loader calls later is still live here.
  */
 #include "arch.h"
+#include "base/exit_point.h"
 #include "base/filter.h"
 #include "base/reader.h"
 #include "base/real.h"
@@ -20,8 +21,7 @@ NOINLINE static void wait_for_scan(struct mallow_process *process) {
     struct patience patience = {0};
     /* The coarse clock needs no system call, which a filter could forbid. */
     uint64_t until_ns = sys_tick_ns() + LONGEST_NS;
-    process->exit_sp = arch_exit_frames_end((uint64_t)__builtin_frame_address(0));
-    process->exit_thread = (uint64_t)__builtin_thread_pointer();
+    exit_point_set(process, __builtin_frame_address(0));
     __atomic_store_n(&process->exit_state, MALLOW_EXIT_WAITS, __ATOMIC_SEQ_CST);
     doorbell_ring();
     while (__atomic_load_n(&process->exit_state, __ATOMIC_ACQUIRE) == MALLOW_EXIT_WAITS &&

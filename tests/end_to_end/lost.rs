@@ -157,6 +157,15 @@ fn what_a_deeply_bound_library_freed_is_not_lost() {
     assert_eq!(all["live"].as_u64().zip(all["reachable_blocks"].as_u64()).map(|(all, kept)| all - kept), Some(51));
 }
 
+/// What a program has handed to the kernel comes back with an event or a signal; what it has taken out again does not.
+#[test]
+fn what_the_kernel_gives_back_is_not_lost() {
+    let functions = ["kept_events", "kept_signal_stack", "kept_timer", "lost_events"];
+    let (found, all, text) = recorded("lost_in_kernel", &[], &functions, &["lost", "reachable"]);
+    assert_eq!(found, [[0, 0, 0, 20], [50, 1, 1, 0]], "{text}");
+    assert_eq!(all["lost_blocks"], 20, "{text}");
+}
+
 /// Threads that wait hold what is on their stacks; those that have ended hold nothing for long.
 #[test]
 fn stacks_of_threads_hold_blocks() {

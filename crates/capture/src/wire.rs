@@ -5,7 +5,7 @@
 //! once.
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -249,12 +249,14 @@ pub mod process {
     pub const EXIT_SP: usize = 136;
     /// `exit_thread`
     pub const EXIT_THREAD: usize = 144;
+    /// `exit_signals`
+    pub const EXIT_SIGNALS: usize = 152;
     /// `usable_sizes`
-    pub const USABLE_SIZES: usize = 152;
+    pub const USABLE_SIZES: usize = 160;
     /// `own`
-    pub const OWN: usize = 536;
+    pub const OWN: usize = 544;
     /// `text`
-    pub const TEXT: usize = 544;
+    pub const TEXT: usize = 552;
 }
 
 /// `struct mallow_own`, in words: the address of the next list, then a start and bytes of each range.

@@ -357,6 +357,7 @@ fn table() -> Vec<(String, u64)> {
             ("exit_state", process::EXIT_STATE),
             ("exit_sp", process::EXIT_SP),
             ("exit_thread", process::EXIT_THREAD),
+            ("exit_signals", process::EXIT_SIGNALS),
             ("size_classes", process::SIZE_CLASSES),
             ("usable_sizes", process::USABLE_SIZES),
             ("own", process::OWN),

@@ -5,7 +5,7 @@ use super::slots::Guarded;
 use super::thread_name;
 use crate::rundir::directory::monotonic_ns;
 use crate::rundir::process_file::{ExitState, ProcessFile};
-use crate::scan::{self, Exit, Failure, Found, LostBlock};
+use crate::scan::{self, Exit, ExitPoint, Failure, Found, LostBlock};
 use crate::wire::{self, guard};
 use mallow_patch::stop_thread;
 use std::collections::HashMap;
@@ -44,8 +44,7 @@ pub fn search(
 
 struct Waiting<'a> {
     pid: u32,
-    stack: u64,
-    storage: u64,
+    at: ExitPoint,
     own: &'a [Range<u64>],
     directory: &'a str,
     enough: &'a (dyn Fn() -> bool + Sync),
@@ -57,10 +56,10 @@ fn wait<'a>(
     directory: &'a Path,
     enough: &'a (dyn Fn() -> bool + Sync),
 ) -> Result<Waiting<'a>, Failure> {
-    let (stack, storage) = source.exit().ok_or(Failure::Gone)?;
+    let at = source.exit().ok_or(Failure::Gone)?;
     let pid = source.writer().ok_or(Failure::Gone)?.thread_with_memory();
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    Ok(Waiting { pid, stack, storage, own, directory, enough })
+    Ok(Waiting { pid, at, own, directory, enough })
 }
 
 impl Waiting<'_> {
@@ -68,8 +67,7 @@ impl Waiting<'_> {
         let registers = || self.registers();
         let exit = Exit {
             pid: self.pid,
-            sp: self.stack,
-            thread: self.storage,
+            at: self.at,
             unknown_blocks: true,
             own: self.own,
             registers: &registers,

@@ -3,6 +3,7 @@
 use super::command_line;
 use super::owner::{Claim, Owner, OwnerSearch, file_is_locked};
 use crate::chunk::{ModuleStart, ProcessStart};
+use crate::scan::ExitPoint;
 use crate::wire::record::drop_pad;
 use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
@@ -191,10 +192,13 @@ impl ProcessFile {
         }
     }
 
-    /// Of an image that waits at its exit: stack and thread pointer of the thread that waits.
-    pub fn exit(&self) -> Option<(u64, u64)> {
-        (self.exit_state() == ExitState::Waits)
-            .then(|| (self.shared.get64(process::EXIT_SP), self.shared.get64(process::EXIT_THREAD)))
+    /// Of an image that waits at its exit: where the thread that waits is.
+    pub fn exit(&self) -> Option<ExitPoint> {
+        (self.exit_state() == ExitState::Waits).then(|| ExitPoint {
+            sp: self.shared.get64(process::EXIT_SP),
+            thread: self.shared.get64(process::EXIT_THREAD),
+            signal_stack: self.shared.get64(process::EXIT_SIGNALS),
+        })
     }
 
     /// Lets an image end that waits at its exit. False: it did not wait any more.

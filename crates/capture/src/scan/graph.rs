@@ -3,6 +3,7 @@
 use super::contents::Contents;
 use super::heap::free_blocks;
 use super::index::Index;
+use super::kernel;
 use super::mappings::{Mapping, mappings};
 use super::memory::Memory;
 use super::roots::{Roots, roots};
@@ -53,13 +54,16 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
         memory.renew();
         let mappings = mappings(exit.pid)?;
         let roots = roots(exit, &mappings, &index, &before, &mut memory)?;
+        let mut registers = (exit.registers)();
+        registers.push(exit.at.signal_stack);
+        registers.append(&mut kernel::held(exit.pid));
         let mut graph = Graph { reached, ..Graph::default() };
         graph.edges(&index, &mappings, &mut memory)?;
-        graph.mark(&index, &roots, &(exit.registers)(), &mut memory)?;
+        graph.mark(&index, &roots, &registers, &mut memory)?;
         reached = std::mem::take(&mut graph.reached);
         // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look finds
         // a pointer to has none.
-        if look == LOOKS || stood_still(&before, &threads(exit.pid), exit.sp) {
+        if look == LOOKS || stood_still(&before, &threads(exit.pid), exit.at.sp) {
             let free = free_blocks(&index, &reached, &mappings, &mut memory)?;
             return Ok(Graph { blocks: index.blocks, reached, free, ..graph });
         }

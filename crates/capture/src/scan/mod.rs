@@ -10,6 +10,7 @@
 //! | `index.rs` | from an address to the live block that has it |
 //! | `stacks.rs` | what of its threads' stacks nobody uses |
 //! | `roots.rs` | what of its memory is no heap |
+//! | `kernel.rs` | addresses that the kernel has for the program |
 //! | `heap.rs` | whether glibc has a block for free |
 //! | `contents.rs` | what a block holds, as far as its words show it |
 //! | `graph.rs` | which block points to which |
@@ -19,6 +20,7 @@ mod contents;
 mod graph;
 mod heap;
 mod index;
+mod kernel;
 mod lost;
 mod mappings;
 mod memory;
@@ -46,14 +48,23 @@ pub struct LiveBlock {
     pub site: u32,
 }
 
+/// Where the thread is that waits at the exit of its image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExitPoint {
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Its thread pointer.
+    pub thread: u64,
+    /// Its stack for signals; 0: it has none, or was not asked.
+    pub signal_stack: u64,
+}
+
 /// A process that waits at its exit.
 pub struct Exit<'a> {
     /// Its id, as mallow sees it.
     pub pid: u32,
-    /// Stack pointer of the thread that waits.
-    pub sp: u64,
-    /// Thread pointer of that thread.
-    pub thread: u64,
+    /// The thread that waits.
+    pub at: ExitPoint,
     /// It has blocks that nobody knows: its parent's, as it began with fork, or those that are not guarded.
     pub unknown_blocks: bool,
     /// Memory that holds nothing of the program's but the blocks: slots of blocks, and Mallow's own.

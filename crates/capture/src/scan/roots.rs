@@ -90,15 +90,17 @@ pub fn roots(
             }
             roots.tables.extend(unused.tables);
         }
-        if mapping.name == "[stack]" && (mapping.start..mapping.end).contains(&exit.sp) {
-            cut(&mut parts, mapping.start..exit.sp);
+        if mapping.name == "[stack]" && (mapping.start..mapping.end).contains(&exit.at.sp) {
+            cut(&mut parts, mapping.start..exit.at.sp);
         } else if mapping.name == "[stack]" {
             for sp in threads.iter().filter_map(|t| t.sp).filter(|sp| (mapping.start..mapping.end).contains(sp)) {
                 cut(&mut parts, mapping.start..sp - stacks::RED_ZONE);
             }
         }
         // The kernel joins neighbours: what is a thread's may lie in the mapping of a block.
-        for own in [exit.thread.saturating_sub(STORAGE)..exit.thread.saturating_add(PAGE), exit.sp..exit.sp + PAGE] {
+        for own in
+            [exit.at.thread.saturating_sub(STORAGE)..exit.at.thread.saturating_add(PAGE), exit.at.sp..exit.at.sp + PAGE]
+        {
             let own = own.start.max(mapping.start)..own.end.min(mapping.end);
             if own.start < own.end && !parts.iter().any(|part| part.start <= own.start && own.end <= part.end) {
                 parts.push(own);

@@ -51,7 +51,7 @@ pub fn unused(
     for at in blocks {
         let words: [u64; WORDS] = memory.array(at, 0)?;
         let Some(block) = ControlBlock::of(at, &words, mapping) else { continue };
-        let sps = threads.iter().filter_map(|thread| thread.sp).chain([exit.sp]);
+        let sps = threads.iter().filter_map(|thread| thread.sp).chain([exit.at.sp]);
         block.unused(sps, &mut unused);
     }
     Ok(unused)

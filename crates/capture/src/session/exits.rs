@@ -38,7 +38,7 @@ fn look<S: EventSink>(
 ) -> Result<Graph, Failure> {
     let is_over = || shown.finish.load(Ordering::Relaxed) || shown.stop.load(Ordering::Relaxed);
     let enough = || source.exit_state() != ExitState::Waits || is_over();
-    let (sp, thread) = source.exit().ok_or(Failure::Gone)?;
+    let at = source.exit().ok_or(Failure::Gone)?;
     let owner = source.writer().ok_or(Failure::Gone)?;
     if source.lost() > 0 {
         return Err(Failure::EventsLost);
@@ -47,8 +47,7 @@ fn look<S: EventSink>(
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let exit = Exit {
         pid: owner.thread_with_memory(),
-        sp,
-        thread,
+        at,
         unknown_blocks,
         own: &[],
         registers: &Vec::new,

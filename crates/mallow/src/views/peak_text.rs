@@ -1,7 +1,7 @@
 //! The kernel's own maximum of RSS in words, beside the moment at which memory was read. `mallow report`, `mallow rss` and `mallow timeline`
 //! share them: the kernel's figure never has the time of a reading, nor a reading the kernel's figure.
 
-use mallow_report::analysis::{KernelPeak, OlderBlocks};
+use mallow_report::analysis::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks, RssAccount};
 
 use crate::output::text::units::{bytes, percent, span};
 
@@ -30,6 +30,42 @@ pub fn unread(peak: &KernelPeak) -> Option<String> {
         "The kernel's maximum was read {} before the process's recording ended: it may have risen since.",
         if ms == 0 { "less than 1 ms".to_owned() } else { span(ms) }
     ))
+}
+
+/// What is free at the account's moment was in use at another one.
+pub fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
+    let more = moment.live_bytes.saturating_sub(account.live_bytes);
+    let rss = moment.rss.map(|rss| format!("RSS was {} and ", bytes(rss, false))).unwrap_or_default();
+    format!(
+        "At {}, {rss}{} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
+         lowers the highest RSS by less, or not at all.",
+        span(moment.ms),
+        bytes(moment.live_bytes, false),
+        bytes(more, false)
+    )
+}
+
+/// What was live at the account's moment was freed, and RSS stayed.
+pub fn stayed(moment: &KeptMoment, account: &RssAccount) -> String {
+    let less = account.live_bytes.saturating_sub(moment.live_bytes);
+    format!(
+        "At {}, RSS was {} and {} were live, {} less than at this moment: the process keeps what these had. mallow rss --at end divides that.",
+        span(moment.ms),
+        bytes(moment.rss, false),
+        bytes(moment.live_bytes, false),
+        bytes(less, false)
+    )
+}
+
+/// What the program freed just before, and what that means for remedies.
+pub fn freed(before: &FreedBefore, account: &RssAccount) -> String {
+    let ago = span(account.ms.saturating_sub(before.ms).max(1));
+    let (freed, live) = (bytes(before.freed_bytes, false), bytes(before.live_bytes, false));
+    let what = format!("In the {ago} before this moment, {freed} of {live} of live blocks were freed");
+    match account.is_at_exit {
+        true => format!("{what}: giving back what they left lowers RSS in that time alone."),
+        false => format!("{what}."),
+    }
 }
 
 /// Since when the blocks that are known were allocated.

@@ -1,11 +1,11 @@
 //! The parts of RSS as text: the cause first, then what would help, then the parts.
 
 use mallow_report::analysis::{
-    BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, KeptMoment, Part, PartKind, Remedy, RemedyKind,
-    Rss, RssAccount, RssNote, RssPlace, TerritoryKind,
+    Cause, CausePlace, Certainty, FreeRow, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote, RssPlace,
+    TerritoryKind,
 };
 
-use super::peak_text::{below, reached, since, unread};
+use super::peak_text::{below, busier, freed, reached, since, stayed, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
@@ -488,42 +488,6 @@ fn notes(account: &RssAccount, page: &mut Page) {
             RssNote::HigherBefore | RssNote::WhileRunning => continue,
         };
         page.sentence(Line::new().faint(words));
-    }
-}
-
-/// What is free at the account's moment was in use at another one.
-fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
-    let more = moment.live_bytes.saturating_sub(account.live_bytes);
-    let rss = moment.rss.map(|rss| format!("RSS was {} and ", bytes(rss, false))).unwrap_or_default();
-    format!(
-        "At {}, {rss}{} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
-         lowers the highest RSS by less, or not at all.",
-        span(moment.ms),
-        bytes(moment.live_bytes, false),
-        bytes(more, false)
-    )
-}
-
-/// What was live at the account's moment was freed, and RSS stayed.
-fn stayed(moment: &KeptMoment, account: &RssAccount) -> String {
-    let less = account.live_bytes.saturating_sub(moment.live_bytes);
-    format!(
-        "At {}, RSS was {} and {} were live, {} less than at this moment: the process keeps what these had. mallow rss --at end divides that.",
-        span(moment.ms),
-        bytes(moment.rss, false),
-        bytes(moment.live_bytes, false),
-        bytes(less, false)
-    )
-}
-
-/// What the program freed just before, and what that means for remedies.
-fn freed(before: &FreedBefore, account: &RssAccount) -> String {
-    let ago = span(account.ms.saturating_sub(before.ms).max(1));
-    let (freed, live) = (bytes(before.freed_bytes, false), bytes(before.live_bytes, false));
-    let what = format!("In the {ago} before this moment, {freed} of {live} of live blocks were freed");
-    match account.is_at_exit {
-        true => format!("{what}: giving back what they left lowers RSS in that time alone."),
-        false => format!("{what}."),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kernel's own maximum of a process's RSS, beside what was read of its memory; and what of its blocks a recording cannot know.
 
-use mallow_profile::{Footprint, PeakRss, Process, ProcessId, Profile, RssPoint};
+use mallow_profile::{Footprint, PeakRss, Process, ProcessId, Profile, RecentLive, RssPoint};
 use serde::Serialize;
 
 /// The highest RSS of a process as the kernel counts it (`VmHWM`). It is no figure of any moment that was read: those are beside it.
@@ -30,6 +30,25 @@ pub struct BusierMoment {
     pub rss: Option<u64>,
     /// Requested bytes of live blocks then.
     pub live_bytes: u64,
+}
+
+/// Live bytes that were freed shortly before a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FreedBefore {
+    /// When there were so many, in milliseconds since the recording began.
+    pub ms: u64,
+    /// Requested bytes of live blocks then.
+    pub live_bytes: u64,
+    /// How many less there are at the moment of the account.
+    pub freed_bytes: u64,
+}
+
+impl FreedBefore {
+    /// Of a footprint; None: hardly any were.
+    pub fn of(footprint: &Footprint) -> Option<Self> {
+        let RecentLive { ms, bytes } = footprint.fell_from()?;
+        Some(Self { ms, live_bytes: bytes, freed_bytes: bytes.saturating_sub(footprint.live_bytes) })
+    }
 }
 
 /// A later moment that was read, at which RSS was nearly that of the account and markedly less was live: the process keeps what its blocks had.

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use mallow_profile::{Footprint, HeapMap, MappingFlags, MappingKind, Process, ProcessId, Profile, RecentLive};
+use mallow_profile::{Footprint, HeapMap, MappingFlags, MappingKind, Process, ProcessId, Profile};
 use serde::Serialize;
 
 use super::super::functions::{Frame, Stack};
@@ -12,7 +12,7 @@ use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
 use super::notes::{RssNote, changes};
 use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
-use super::peak::{BusierMoment, KeptMoment, KernelPeak, OlderBlocks};
+use super::peak::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 
@@ -143,24 +143,6 @@ pub struct RssAccount {
     pub changed: Vec<&'static str>,
     /// Why there are no pages; null where there are.
     pub no_pages: Option<String>,
-}
-
-/// Live bytes that were freed shortly before a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct FreedBefore {
-    /// When there were so many, in milliseconds since the recording began.
-    pub ms: u64,
-    /// Requested bytes of live blocks then.
-    pub live_bytes: u64,
-    /// How many less there are at the moment of the account.
-    pub freed_bytes: u64,
-}
-
-impl FreedBefore {
-    fn of(footprint: &Footprint) -> Option<Self> {
-        let RecentLive { ms, bytes } = footprint.fell_from()?;
-        Some(Self { ms, live_bytes: bytes, freed_bytes: bytes.saturating_sub(footprint.live_bytes) })
-    }
 }
 
 /// Sums of places.
