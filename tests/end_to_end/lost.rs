@@ -157,6 +157,13 @@ fn what_a_deeply_bound_library_freed_is_not_lost() {
     assert_eq!(all["live"].as_u64().zip(all["reachable_blocks"].as_u64()).map(|(all, kept)| all - kept), Some(51));
 }
 
+/// The library remembers words of stacks, to know them again: they are none of the program's.
+#[test]
+fn what_the_library_remembers_of_a_stack_holds_nothing() {
+    let (found, all, text) = recorded("lost_registers", &[], &["lost_node", "main"], &["reachable"]);
+    assert_eq!((found, &all["lost_blocks"]), (vec![vec![0, 0]], &501.into()), "{text}");
+}
+
 /// What a program has handed to the kernel comes back with an event or a signal; what it has taken out again does not.
 #[test]
 fn what_the_kernel_gives_back_is_not_lost() {

@@ -45,6 +45,7 @@ mod zeros;
 
 pub use columns::Packed;
 pub use live_pages::live_resident;
+pub use own::OwnRanges;
 pub use peak::PeakTracker;
 pub use reading::{Reading, Resident, Subject, account, copied_pages, is_higher, resident};
 pub use schedule::{Look, Reason, Schedule};

@@ -57,6 +57,11 @@ impl OwnRanges {
         }
     }
 
+    /// Those in which nothing of the program's lies.
+    pub fn without_slots(&self) -> Vec<Range<u64>> {
+        self.all.iter().filter(|range| !self.slots.contains(range)).cloned().collect()
+    }
+
     /// Gives what is the library's a mapping of its own. A part whose pages are not all known stays with the program's.
     pub fn divide(&self, pagemap: &mut Pagemap, mappings: &mut Vec<Mapping>) -> Result<(), Failure> {
         divide(&self.all, pagemap, mappings, |mapping| mapping.kind = MappingKind::Mallow)

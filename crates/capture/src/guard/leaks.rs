@@ -3,6 +3,7 @@
 use super::finding::{Leak, Search};
 use super::slots::Guarded;
 use super::thread_name;
+use crate::footprint::OwnRanges;
 use crate::rundir::directory::monotonic_ns;
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use crate::scan::{self, Exit, ExitPoint, Failure, Found, LostBlock};
@@ -28,7 +29,9 @@ pub fn search(
     let shared = source.shared();
     let range = guarded.range(shared);
     let table = shared.get64(guarded.field(guard::SLOTS));
-    let own = [range.clone(), table..table.saturating_add(shared.get64(guarded.field(guard::SLOTS_BYTES)))];
+    let slots = [range.clone(), table..table.saturating_add(shared.get64(guarded.field(guard::SLOTS_BYTES)))];
+    let known = source.writer().map(|owner| OwnRanges::read(owner.thread_with_memory(), source.own_list()));
+    let own = [&slots[..], &known.map(|known| known.without_slots()).unwrap_or_default()].concat();
     let graph = wait(source, &own, directory, enough).and_then(|exit| {
         let blocks = guarded.live_blocks(shared, &range);
         if blocks.is_empty() { Ok(scan::Graph::default()) } else { exit.read(blocks) }

@@ -6,6 +6,7 @@
 use crate::accounts::EventSink;
 use crate::chunk::{Chunk, ExitKind};
 use crate::drain::rings::DrainState;
+use crate::footprint::OwnRanges;
 use crate::replay::Replay;
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use crate::scan::{self, Exit, Failure, Found, Graph};
@@ -45,15 +46,10 @@ fn look<S: EventSink>(
     }
     let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let exit = Exit {
-        pid: owner.thread_with_memory(),
-        at,
-        unknown_blocks,
-        own: &[],
-        registers: &Vec::new,
-        directory,
-        enough: &enough,
-    };
+    let pid = owner.thread_with_memory();
+    // What the library remembers of stacks is no word of the program's.
+    let own = OwnRanges::read(pid, source.own_list()).without_slots();
+    let exit = Exit { pid, at, unknown_blocks, own: &own, registers: &Vec::new, directory, enough: &enough };
     if blocks.is_empty() { Ok(Graph::default()) } else { scan::read(&exit, blocks) }
 }
 
