@@ -32,7 +32,7 @@ pub struct RecordFlags {
     /// Do not look for lost blocks at exit
     ///
     /// Default: each process waits at its exit while mallow reads its memory, and leaks are divided into lost blocks, to which
-    /// nothing points, and reachable ones. The command waits for a second and a tenth of the run's time at most, and so do all
+    /// nothing points, and reachable ones. The command is let go after a second and a tenth of the run's time, and so are all
     /// other processes in sum. Forked children and sandboxed processes do not wait.
     #[arg(long, conflicts_with = "scan_all")]
     pub no_scan: bool,
