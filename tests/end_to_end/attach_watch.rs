@@ -54,7 +54,7 @@ fn a_leak_is_found_and_churn_is_none() {
         .map(|frame| frame["function"].as_str().unwrap_or("").to_owned())
         .collect();
     assert_eq!(names[..3], ["keep_request", "serve", "main"]);
-    assert!(grown["attached"].as_u64().is_some_and(|seconds| seconds < 60), "{grown:#}");
+    assert!(grown["attached_ms"].as_u64().is_some_and(|ms| 0 < ms && ms < 60_000), "{grown:#}");
     let late = |report: &Value| report["watched_ms"].as_u64() > Some(12_000);
     let last = wait_for(&churning, "a full cache", late);
     assert_eq!(last["growing"], 0, "{last:#}");

@@ -394,3 +394,30 @@ fn runs_are_compared_with_intervals_and_p_values() {
     let wrong = module.mallow(&["bench", "--base", "go.mod"]);
     assert_eq!((wrong.status, wrong.err().lines().count()), (1, 1), "{}", wrong.err());
 }
+
+/// It compiles, and `go test -vet=off` runs it.
+#[test]
+fn what_vet_refuses_is_measured() {
+    const BENCHMARK: &str = r#"package vetted
+
+import "testing"
+
+var kept []byte
+
+func BenchmarkOne(b *testing.B) {
+	b.Logf("%d", "no number")
+	for i := 0; i < b.N; i++ {
+		kept = make([]byte, 100)
+	}
+}
+"#;
+    let files = [
+        ("go.mod", "module example.com/vetted\n\ngo 1.24\n"),
+        ("vetted.go", "package vetted\n"),
+        ("vetted_test.go", BENCHMARK),
+    ];
+    let module = Module::new(&files);
+    let done = module.mallow(&["bench", "--benchtime", "20x"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    assert!(done.out().contains("make([]byte, 100)"), "{}", done.out());
+}

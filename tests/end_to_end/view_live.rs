@@ -59,7 +59,7 @@ fn a_process_is_shown_as_it_grows() {
         place(look, "keep_request").is_some_and(|place| place["growth"]["verdict"] == "so_far")
             && look["headline"].as_str().is_some_and(|text| text.contains("keep_request"))
     });
-    assert!(grown["report"]["attached"].is_u64() && grown["report"]["memory"]["rss"].as_u64() > Some(1 << 20));
+    assert!(grown["report"]["attached_ms"].is_u64() && grown["report"]["memory"]["rss"].as_u64() > Some(1 << 20));
     page.wait_for_text("#headline", "keep_request");
     page.wait_for_text("#notices", "blocks allocated before are not included");
     page.wait_for_text("#tile-rss", "older blocks are not known");
@@ -144,7 +144,7 @@ fn a_process_of_mallow_run_is_joined_and_left_dormant() {
     until("the program to take part", joinable);
     let mut viewer = viewer(pid, &[]);
     let seen = look_with(&viewer, "samples", |look| place(look, "keep_request").is_some());
-    assert!(seen["report"]["attached"].is_null(), "{seen:#}");
+    assert!(seen["report"]["attached_ms"].is_null(), "{seen:#}");
     assert_eq!(leave(&mut viewer), 0);
     assert!(run.child.try_wait().expect("a child").is_none(), "it goes on");
 }

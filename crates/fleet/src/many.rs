@@ -176,7 +176,7 @@ mod tests {
             at_unix_ms: 0,
             watched_ms: 0,
             command: Vec::new(),
-            attached: None,
+            attached_ms: None,
             processes: Vec::new(),
             period_bytes: None,
             live_bytes: estimate,

@@ -221,7 +221,7 @@ mod tests {
             at_unix_ms: 1500,
             watched_ms: 2500,
             command: Vec::new(),
-            attached: None,
+            attached_ms: None,
             processes: Vec::new(),
             period_bytes: None,
             live_bytes: Estimate { value: 5.0, low: Some(4.0), high: None, samples: 1 },

@@ -156,7 +156,7 @@ impl Advice {
             Self::SentValue => "send it by value",
             Self::MapOfValues => "a map of values, with a key that is no pointer",
             Self::SliceOfValues => "a slice of values rather than of pointers",
-            Self::OneArray => "one large slice for all of them, cut into parts",
+            Self::OneArray => "where many are made, one large slice for all of them, cut into parts",
             Self::OwnMethods => "call the concrete type's own methods rather than pass it as an interface",
             Self::PassedValue => "pass it by value, or change the function so that it does not keep it",
             Self::StoredValue => "store it by value, or one that is kept and used again",

@@ -72,10 +72,10 @@ impl Go {
         Ok(binary(entry.join(PROGRAM)))
     }
 
-    /// Builds the test binary into `to`.
+    /// Builds the test binary into `to`. What `go vet` refuses compiles and runs.
     fn link(&self, package: &Package, to: &Path) -> Result<(), GoError> {
         let more = ["-o".to_owned(), to.to_string_lossy().into_owned(), package.import_path.clone()];
-        let output = self.run(&["test", "-c"], &more)?;
+        let output = self.run(&["test", "-c", "-vet=off"], &more)?;
         match output.status.success() && to.exists() {
             true => Ok(()),
             false => Err(GoError::does_not_compile(&package.import_path, &output.stderr)),

@@ -55,7 +55,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
         began_ns: probes.end_ns.saturating_sub(probes.profile.duration_ms.saturating_mul(1_000_000)),
         unix_ms: unix_ms(),
         period_bytes: Some(flags.period.into()),
-        attached: None,
+        attached_ms: None,
     };
     let older_than_ms = flags.older_than.as_millis() as u64;
     let which = if older_than_ms > 0 { Which::Old } else { Which::Live };

@@ -186,14 +186,18 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let (n, all) = (of(*allocations, "allocation"), size(*allocated_bytes));
             // Values of the program's own have no common name.
             let plural = if *container == "copied value" { "s" } else { "" };
-            format!("{n} for {container}{plural}, {all}.")
+            format!("{n} for {container}{plural} in this function, {all}.")
         }
     }
 }
 
-/// `12 steps each`, `one step`.
+/// `12 steps each`, `one step`, `1.6 steps each on average`.
 fn steps(steps: u64, buffers: u64) -> String {
-    match (steps / buffers.max(1), buffers) {
+    let buffers = buffers.max(1);
+    match (steps / buffers, buffers) {
+        _ if !steps.is_multiple_of(buffers) => {
+            format!("{:.1} steps each on average", steps as f64 / buffers as f64)
+        }
         (0 | 1, 1) => "one step".to_owned(),
         (0 | 1, _) => "one step each".to_owned(),
         (each, 1) => format!("{} steps", count(each)),
@@ -277,6 +281,24 @@ mod tests {
     fn narrow_terminals_and_exact_numbers() {
         let look = Look { width: Some(72), exact: true, ..Look::default() };
         insta::assert_snapshot!(shown(&insights(&habits(), 2), look));
+    }
+
+    /// What does not divide evenly is an average, and says so.
+    #[test]
+    fn steps_of_several_buffers_are_theirs() {
+        let said =
+            [(48_012, 30_008), (60_016, 30_008), (30_008, 30_008), (1, 1), (7, 1), (20_000, 30_000), (250_001, 2_000)];
+        let words = said.map(|(all, buffers)| super::steps(all, buffers));
+        let expected = [
+            "1.6 steps each on average",
+            "2 steps each",
+            "one step each",
+            "one step",
+            "7 steps",
+            "0.7 steps each on average",
+            "125.0 steps each on average",
+        ];
+        assert_eq!(words, expected);
     }
 
     #[test]

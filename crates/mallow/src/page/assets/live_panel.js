@@ -102,7 +102,7 @@ function paint(answer) {
 
 function notices(report) {
   const sentences = [];
-  if (report.attached !== null) sentences.push(`Attached after ${formatTime(1000 * report.attached)}: blocks allocated before are not included.`);
+  if (report.attached_ms !== null) sentences.push(`Attached after ${formatTime(report.attached_ms)}: blocks allocated before are not included.`);
   const lost = Object.entries(report.lost).filter(([, number]) => number > 0);
   if (lost.length > 0) sentences.push(`Incomplete: ${lost.map(([what, number]) => `${formatCount(number)} ${what}`).join(", ")}. mallow watch explains them.`);
   fill(byId("notices"), sentences.map((sentence) => element("p", {}, sentence)));

@@ -75,9 +75,9 @@ impl Attacher {
 }
 
 fn attach(pid: u32, period: u32, timeout: Duration) -> Result<(RunDirectory, Attached), String> {
-    let seconds = attached::age(pid).unwrap_or_default().as_secs();
+    let ran_ms = attached::age(pid).unwrap_or_default().as_millis() as u64;
     let (run, attachment): (_, Attachment) =
         attached::with(pid, None, timeout, |process| session::attach_sampled_too(process, period))
             .map_err(|error| error.to_string())?;
-    Ok((run, Attached { attachment, seconds }))
+    Ok((run, Attached { attachment, ran_ms }))
 }

@@ -35,8 +35,8 @@ pub struct Member {
 
 /// What a report of a member needs.
 pub struct Request<'a> {
-    /// Seconds that it had run when mallow attached to it.
-    pub attached: Option<u64>,
+    /// Milliseconds that it had run when mallow attached to it.
+    pub attached_ms: Option<u64>,
     /// What is not to be reported.
     pub known: &'a Exclusions,
     /// The samples that it covers.
@@ -87,7 +87,7 @@ impl Member {
             now_ns: at_ns,
             began_ns: self.began_ns,
             at_unix_ms: unix_ms,
-            attached: request.attached,
+            attached_ms: request.attached_ms,
             period_bytes: Some(watch.control().period()),
             runs: &|process| process == self.process,
         };

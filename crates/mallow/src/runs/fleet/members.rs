@@ -501,7 +501,7 @@ impl<'a> Members<'a> {
 /// What a report of a member of a run needs.
 fn request<'r>(attached: Option<&Attached>, known: &'r Exclusions, flags: &WatchFlags, which: Which) -> Request<'r> {
     let older_than_ms = flags.least_age().as_millis() as u64;
-    Request { attached: attached.map(|attached| attached.seconds), known, which, older_than_ms }
+    Request { attached_ms: attached.map(|attached| attached.ran_ms), known, which, older_than_ms }
 }
 
 /// How long a turn is at the most. Targets that load a library wait for its table, but not longer than this is short.

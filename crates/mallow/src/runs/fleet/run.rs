@@ -21,8 +21,8 @@ const ASK_NS: u64 = 2_000_000_000;
 pub struct Attached {
     /// The patches in it.
     pub attachment: Attachment,
-    /// How long it had run by then.
-    pub seconds: u64,
+    /// How long it had run by then, in milliseconds.
+    pub ran_ms: u64,
 }
 
 /// Who becomes a member.

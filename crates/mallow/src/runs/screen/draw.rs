@@ -92,7 +92,7 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
         [pid, ..] => format!("pid {pid} and {} more", pids.len() - 1),
     };
     let time = seconds(report.watched_ms);
-    let since = match (report.attached, state.joined) {
+    let since = match (report.attached_ms, state.joined) {
         (Some(_), _) => format!("attached {time} ago"),
         (None, true) => format!("joined {time} ago: older blocks if sampled"),
         (None, false) => format!("{time} from its start"),

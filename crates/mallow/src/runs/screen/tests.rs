@@ -107,7 +107,7 @@ pub fn report() -> Watched {
         at_unix_ms: 1_795_283_283_000,
         watched_ms: 7_640_000,
         command: ["server", "--port", "80"].map(str::to_owned).to_vec(),
-        attached: None,
+        attached_ms: None,
         processes: vec![
             WatchedProcess { pid: 4711, executable: "/usr/bin/server".to_owned(), running: true },
             WatchedProcess { pid: 4800, executable: "/usr/bin/server".to_owned(), running: false },

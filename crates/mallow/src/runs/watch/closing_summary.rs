@@ -121,7 +121,7 @@ fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
         return unseen.remedy.clone();
     }
     match ending.left {
-        Some(pid) if report.attached.is_some() => format!("mallow watch -p {pid} attaches again, and begins anew"),
+        Some(pid) if report.attached_ms.is_some() => format!("mallow watch -p {pid} attaches again, and begins anew"),
         Some(pid) => format!("mallow watch -p {pid} joins it again; q there leaves it running"),
         None if verdict == Verdict::SoFar && watched_ms < ending.warm_up_ms => {
             let least = whole(ending.warm_up_ms);

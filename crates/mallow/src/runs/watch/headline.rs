@@ -144,8 +144,7 @@ pub fn whole(ms: u64) -> String {
 
 /// That mallow attached to the program while it ran. None: it was started under mallow.
 pub fn attached(report: &Watched) -> Option<String> {
-    let seconds = report.attached?;
-    Some(format!("attached after {}; blocks allocated before are not included", span(seconds.saturating_mul(1000))))
+    Some(format!("attached after {}; blocks allocated before are not included", span(report.attached_ms?)))
 }
 
 /// What the numbers lack, one sentence each: what runtimes serve past malloc, and what could not be counted.

@@ -52,7 +52,7 @@ impl MemoryHistory {
         }
         let live_bytes = report.live_bytes.value.max(0.0) as u64;
         let before = *self.before.get_or_insert_with(|| MemoryParts::of(&footprints, live_bytes));
-        let older_blocks = match report.attached {
+        let older_blocks = match report.attached_ms {
             Some(_) => Some(OlderBlocks::Attached),
             None => self.was_unsampled.then_some(OlderBlocks::Unsampled),
         };

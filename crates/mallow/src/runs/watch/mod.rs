@@ -186,7 +186,7 @@ fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
              allocator that frees them then does not know them. Start it by mallow run -- COMMAND, and mallow watch --guard -p PID joins it"
         );
     }
-    let seconds = age(pid).unwrap_or_default().as_secs();
+    let ran_ms = age(pid).unwrap_or_default().as_millis() as u64;
     let period = flags.period.unwrap_or(PERIOD);
     let attached = attached::with(pid, None, flags.timeout, |process| runs::attach_sampled(process, period));
     let (run, attachment) = match attached {
@@ -200,7 +200,7 @@ fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
         watch,
         command: None,
         signals,
-        attached: Some(Attached { attachment, seconds }),
+        attached: Some(Attached { attachment, ran_ms }),
         keeper: None,
         unseen: None,
     }))

@@ -61,20 +61,20 @@ pub struct Moment {
     pub unix_ms: u64,
     /// None: nothing is sampled.
     pub period_bytes: Option<u64>,
-    /// Seconds that the program had run when mallow attached to it.
-    pub attached: Option<u64>,
+    /// Milliseconds that the program had run when mallow attached to it.
+    pub attached_ms: Option<u64>,
 }
 
 impl Moment {
     /// That of the latest look: what the books hold.
-    pub fn of(watch: &Watch, attached: Option<u64>) -> Self {
+    pub fn of(watch: &Watch, attached_ms: Option<u64>) -> Self {
         let looked = watch.looked();
         Self {
             now_ns: looked.at_ns,
             began_ns: watch.began_ns(),
             unix_ms: looked.unix_ms,
             period_bytes: watch.control().sampling().then(|| watch.control().period()),
-            attached,
+            attached_ms,
         }
     }
 }
@@ -156,7 +156,7 @@ impl Session {
             now_ns: moment.now_ns,
             began_ns: moment.began_ns,
             at_unix_ms: moment.unix_ms,
-            attached: moment.attached,
+            attached_ms: moment.attached_ms,
             unseen: self.unseen.as_ref(),
             period_bytes: moment.period_bytes,
             runs,

@@ -32,8 +32,8 @@ pub(super) struct Started {
 /// A process that mallow attached to.
 pub(super) struct Attached {
     pub attachment: Attachment,
-    /// How long it had run by then.
-    pub seconds: u64,
+    /// How long it had run by then, in milliseconds.
+    pub ran_ms: u64,
 }
 
 /// Where it writes, and in which form.

@@ -186,7 +186,7 @@ impl<'a> Watcher<'a> {
 
     /// That of the latest look.
     fn moment(&self) -> Moment {
-        Moment::of(&self.watch, self.attached.as_ref().map(|attached| attached.seconds))
+        Moment::of(&self.watch, self.attached.as_ref().map(|attached| attached.ran_ms))
     }
 
     /// Allocators in libraries that the process has loaded meanwhile are sampled from now on.

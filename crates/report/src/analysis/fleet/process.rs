@@ -21,7 +21,7 @@ impl FleetProcess {
             command: command.to_vec(),
             running: true,
             abrupt: false,
-            attached: report.attached.is_some(),
+            attached: report.attached_ms.is_some(),
             at_unix_ms: report.at_unix_ms,
             watched_ms: report.watched_ms,
             live_bytes: report.live_bytes,

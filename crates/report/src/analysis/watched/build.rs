@@ -29,8 +29,8 @@ pub struct WatchState<'a> {
     pub began_ns: u64,
     /// The moment on the wall.
     pub at_unix_ms: u64,
-    /// Seconds that the program had run when mallow attached to it; None: it was started under mallow.
-    pub attached: Option<u64>,
+    /// Milliseconds that the program had run when mallow attached to it; None: it was started under mallow.
+    pub attached_ms: Option<u64>,
     /// Null: sampling is switched off.
     pub period_bytes: Option<u64>,
     /// Why nothing of the command's own program can be sampled, where that is known.
@@ -192,7 +192,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
     rows.truncate(options.limit);
     let used = options.suppressions.patterns().iter().zip(&uses);
     Watched {
-        attached: state.attached,
+        attached_ms: state.attached_ms,
         occasion: options.occasion.to_owned(),
         which: options.which,
         older_than_ms: options.older_than_ms,

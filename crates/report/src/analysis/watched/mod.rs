@@ -44,9 +44,9 @@ pub struct Watched {
     pub watched_ms: u64,
     /// The command line.
     pub command: Vec<String>,
-    /// How many seconds it had run when mallow attached to it: blocks allocated before are not included. null: it was started
+    /// How many milliseconds it had run when mallow attached to it: blocks allocated before are not included. null: it was started
     /// under mallow.
-    pub attached: Option<u64>,
+    pub attached_ms: Option<u64>,
     /// Processes that run, or ended with live samples.
     pub processes: Vec<WatchedProcess>,
     /// Mean distance in bytes between two picked ones; null: sampling is switched off.
