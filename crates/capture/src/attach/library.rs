@@ -108,7 +108,7 @@ impl CLibrary {
         }
         if modules.iter().any(Module::is_go_program) {
             return Err(AttachError::Unsupported(
-                "its threads run on stacks of Go's own, where no library can be loaded: start it under mallow"
+                "it is written in Go: its threads may be on stacks of Go's own, where no library can be loaded; start it under mallow"
                     .to_owned(),
             ));
         }

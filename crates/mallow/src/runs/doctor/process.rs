@@ -248,7 +248,7 @@ fn go_program(modules: &Scope) -> Option<Finding> {
     Some(Finding::fails(
         "Go",
         format!(
-            "{} is written in Go: its threads run on stacks of Go's own, where no library can be loaded",
+            "{} is written in Go: its threads may be on stacks of Go's own, where no library can be loaded",
             program.path
         ),
         "start it under mallow; `mallow go` reads the profiles of Go's own heap",
