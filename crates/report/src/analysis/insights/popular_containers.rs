@@ -52,7 +52,8 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         let begun = allocations - steps;
         let is_stored = at_least(live, STORED_PERCENT, begun);
         let is_short_lived = !is_stored && at_least(alternating, 50, begun);
-        let all = Savings { allocations, large_bytes: large, ..Savings::default() };
+        // One that is there before, or is kept, grows no more.
+        let all = Savings { allocations, large_bytes: large, copied_bytes, ..Savings::default() };
         let (remedy, saves) = if is_short_lived {
             let remedy = if steps > 0 { container.remedy() } else { container.remedy_without_growth() };
             (remedy.to_owned(), all)

@@ -112,8 +112,12 @@ pub fn remedies(
     // What was free may have been what grew to the highest.
     let is_below = below > footprint.totals.rss / BELOW;
     if is_trough || is_below || footprint.is_at_exit && footprint.fell_from().is_some() {
-        bound(&mut all);
+        all.iter_mut().for_each(bound);
     }
+    // What was in use a moment ago is free for a moment, or because the program ends.
+    let freed = footprint.recent_live.map_or(0, |recent| recent.bytes.saturating_sub(footprint.live_bytes));
+    let is_momentary = |remedy: &&mut Remedy| remedy.expected_bytes < freed.saturating_mul(2);
+    all.iter_mut().filter(is_momentary).for_each(bound);
     let least = least_worth(footprint);
     all.retain(|remedy| remedy.expected_bytes >= least);
     all.sort_by_key(|remedy| (remedy.certainty == Certainty::AtMost, std::cmp::Reverse(remedy.expected_bytes)));
@@ -128,10 +132,8 @@ pub fn remedies(
 
 /// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is in use before or after
 /// it. The estimates are bounds, and may be 0.
-fn bound(all: &mut [Remedy]) {
-    for remedy in all {
-        (remedy.certainty, remedy.least_bytes) = (Certainty::AtMost, 0);
-    }
+fn bound(remedy: &mut Remedy) {
+    (remedy.certainty, remedy.least_bytes) = (Certainty::AtMost, 0);
 }
 
 fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certainty: Certainty) -> Remedy {

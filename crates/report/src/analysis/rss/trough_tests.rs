@@ -1,6 +1,6 @@
 //! What is free now, and had been in use for something else than a remedy supposes: a trough of live bytes, and small blocks.
 
-use mallow_profile::{RssPoint, RssSeries};
+use mallow_profile::{RecentLive, RssPoint, RssSeries};
 
 use super::tests::{HEAP, Made, glibc};
 use super::{Certainty, RemedyKind, RssNote};
@@ -56,6 +56,24 @@ fn what_was_in_use_between_two_looks_is_no_sure_remedy() {
     assert_eq!(busier(9000, 400_000), (true, Some((9000, None, 400_000))));
     assert_eq!(busier(3999, 400_000), (false, None));
     assert_eq!(busier(9000, 60_000), (false, None));
+}
+
+/// A program of which little is live frees that at its end: a remedy that would release less than twice as much is none that is sure.
+#[test]
+fn what_the_end_freed_is_no_sure_remedy_however_little_it_is() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let mut made = Made::new(glibc(200, 30), &live);
+    let mut trim = |freed| {
+        let footprint = &mut made.profile.footprints[0];
+        footprint.recent_live = Some(RecentLive { ms: footprint.ms, bytes: footprint.live_bytes + freed });
+        let account = made.report().account;
+        let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("free pages");
+        (trim.certainty, trim.expected_bytes)
+    };
+    let (certainty, expected) = trim(0);
+    assert_eq!(certainty, Certainty::Likely);
+    assert_eq!(trim(expected / 2 - 1), (Certainty::Likely, expected));
+    assert_eq!(trim(expected / 2 + 1), (Certainty::AtMost, expected));
 }
 
 /// The highest RSS was higher than what is divided: what was free there may be what came on top, and a bound has that in it.
