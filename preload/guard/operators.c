@@ -11,6 +11,7 @@
 #include "walk/modules.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 enum { ENDBR64 = 4 };
@@ -149,8 +150,17 @@ static enum mallow_operators replace(const Dl_info *runtime) {
     return patches_write(&patch.head, 1) == 0 ? MALLOW_OPERATORS_SEEN : MALLOW_OPERATORS_UNFIT;
 }
 
+static int is_runtime(struct dl_phdr_info *info, size_t bytes, void *unused) {
+    (void)bytes, (void)unused;
+    return info->dlpi_name != NULL &&
+           (strstr(info->dlpi_name, "/libstdc++.so") != NULL || strstr(info->dlpi_name, "/libc++") != NULL);
+}
+
 static enum mallow_operators find_operators(void) {
     Dl_info runtime;
+    /* dlsym allocates what dlerror says of a name that is nowhere: an allocation that the program does not make. */
+    if (dl_iterate_phdr(is_runtime, NULL) == 0)
+        return MALLOW_OPERATORS_NONE;
     void *first = dlsym(RTLD_DEFAULT, operators[0].name);
     if (first == NULL)
         return MALLOW_OPERATORS_NONE;

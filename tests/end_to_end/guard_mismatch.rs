@@ -154,3 +154,18 @@ fn right_programs_of_others_are_silent() {
         assert_eq!((&report["unsure"], &report["uncompared"]), (&0.into(), &serde_json::json!({})), "{report}");
     }
 }
+
+/// Looking for operators that are nowhere is no allocation of the program's.
+#[test]
+fn a_program_without_operators_allocates_what_it_does_by_itself() {
+    let place = directory();
+    let json = |arguments: &[&str]| -> Value {
+        let run = Run::new(mallow(), place.path()).args(arguments).args(["--json", "-o", "out.json", "--"]);
+        let run = run.args([tool("tar").to_str().expect("a path"), "--version"]).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        serde_json::from_str(&fs::read_to_string(place.path().join("out.json")).expect("a report")).expect("JSON")
+    };
+    let (counted, guarded) = (json(&["stat"]), json(&["guard"]));
+    let all = ["guarded", "unguarded", "unfit"].map(|key| guarded[key].as_u64().expect("a number"));
+    assert_eq!(Some(all.iter().sum::<u64>()), counted["allocations"].as_u64(), "{guarded:#}");
+}
