@@ -59,7 +59,8 @@ impl OwnRanges {
 
     /// Those in which nothing of the program's lies.
     pub fn without_slots(&self) -> Vec<Range<u64>> {
-        self.all.iter().filter(|range| !self.slots.contains(range)).cloned().collect()
+        let is_slots = |range: &Range<u64>| self.slots.binary_search_by_key(&range.start, |slots| slots.start).is_ok();
+        self.all.iter().filter(|range| !is_slots(range)).cloned().collect()
     }
 
     /// Gives what is the library's a mapping of its own. A part whose pages are not all known stays with the program's.

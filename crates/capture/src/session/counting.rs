@@ -105,12 +105,13 @@ fn outcome(
     mut unwatched: Vec<String>,
     allocators_inside: Vec<AllocatorInside>,
 ) -> CountingOutcome {
+    let most = most_calls(wall);
     let mut processes: Vec<_> = process_files(run.path())
         .into_iter()
         .map(|source| {
             let (mut families, lost) = source.counters();
             let process = source.process(0, 0);
-            if families.clamp(most_calls(wall)) {
+            if families.clamp(most) {
                 unwatched.push(impossible(process.pid, &process.executable));
             }
             (process, families, lost)

@@ -45,12 +45,15 @@ fn look<S: EventSink>(
         return Err(Failure::EventsLost);
     }
     let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
+    if blocks.is_empty() {
+        return Ok(Graph::default());
+    }
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let pid = owner.thread_with_memory();
     // What the library remembers of stacks is no word of the program's.
     let own = OwnRanges::read(pid, source.own_list()).without_slots();
     let exit = Exit { pid, at, unknown_blocks, own: &own, registers: &Vec::new, directory, enough: &enough };
-    if blocks.is_empty() { Ok(Graph::default()) } else { scan::read(&exit, blocks) }
+    scan::read(&exit, blocks)
 }
 
 fn failure(kind: ExitKind) -> Option<Failure> {
