@@ -101,7 +101,7 @@ struct story story_of(const struct words *words) {
             CHECK(e.argument >= time);
             time = e.argument;
         } else if (e.op == MALLOW_OP_ORDER) {
-            CHECK(e.argument > order);
+            CHECK(e.argument >= order);
             order = e.argument;
         } else if (e.op == MALLOW_OP_THREAD) {
             thread = 1;

@@ -39,19 +39,23 @@ static void window_lay(struct order *order, int64_t change) {
     order->floor = order->balance - (int64_t)(change < 0 ? order->width - back : back);
 }
 
-static int stamp(struct order *order, struct ring *ring, int64_t change) {
+static int stamp(struct order *order, struct ring *ring, int64_t change, int is_out) {
     int64_t live = __atomic_add_fetch(&shared.live, order->balance - order->settled, __ATOMIC_SEQ_CST);
     order->settled = order->balance;
     if (live > __atomic_load_n(&shared.peak, __ATOMIC_RELAXED))
         __atomic_store_n(&shared.peak, live, __ATOMIC_RELAXED);
-    /* Where nobody stamped since this thread did, its last stamp serves: whoever stamps next does it after this event. */
-    if (order->number == 0 || __atomic_load_n(&shared.number, __ATOMIC_SEQ_CST) != order->number) {
+    /* Where nobody stamped since this thread did, its last number serves: whoever stamps next does it after this event. That has to
+     * be written as well. Without it the event could be anywhere before the thread's next number, and another block that came to the
+     * same address later, within the window of a third thread, could be taken for its block. */
+    int is_new = order->number == 0 || __atomic_load_n(&shared.number, __ATOMIC_SEQ_CST) != order->number;
+    if (is_new || is_out) {
         uint64_t since = ring->head - order->looked;
-        uint64_t flags = order->number != 0 && since <= MALLOW_SINCE_MOST ? since : 0;
+        uint64_t flags = is_new && order->number != 0 && since <= MALLOW_SINCE_MOST ? since : 0;
         uint64_t *room = ring_room(ring, 1);
         if (room == NULL)
             return 0;
-        order->number = __atomic_add_fetch(&shared.number, 1, __ATOMIC_SEQ_CST);
+        if (is_new)
+            order->number = __atomic_add_fetch(&shared.number, 1, __ATOMIC_SEQ_CST);
         room[0] = ring_word(MALLOW_OP_ORDER, flags, order->number);
         ring_publish(ring, 1);
     }
@@ -74,7 +78,7 @@ COLD int order_settle(struct order *order, struct ring *ring, int64_t change) {
     int unknown = real_sizes == REAL_SIZES_UNKNOWN;
     int is_out = unknown || order->number == 0 || (uint64_t)(order->balance - order->floor) > order->width;
     int is_due = ring->head >= order->due && (change >= 0 || ring->head - order->due >= ORDER_PATIENCE);
-    if ((is_out || is_due) && !stamp(order, ring, change))
+    if ((is_out || is_due) && !stamp(order, ring, change, is_out))
         return 0;
     uint64_t limit = ring->limit < order->due ? ring->limit : order->due;
     __atomic_store_n(&order->quick_limit, unknown ? 0 : limit, __ATOMIC_RELAXED);

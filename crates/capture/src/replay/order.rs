@@ -214,6 +214,8 @@ impl Planner {
         // The span between two ORDER records that is being filled: its begin, first op and word.
         let (mut moment, mut first, mut from) = (ring.order, 0, 0);
         let (mut span, mut paused, mut is_stamped) = (1, false, false);
+        // Up to where its number was still the latest one.
+        let (mut latest, mut is_repeated) = (0, false);
         let lanes = self.busy.max(1);
         // Before `known` no other ring had a later moment: that is within one moment. The rest has the whole span.
         let spread = |ops: &mut [Op], moment: u64, (span, next): (u64, u64), from: u32, known: u32, to: u32| {
@@ -252,14 +254,17 @@ impl Planner {
             match effect {
                 Effect::Pause => paused = true,
                 Effect::Region => {}
-                Effect::Nothing => is_stamped = false,
+                Effect::Nothing => (is_stamped, is_repeated) = (false, false),
+                // What comes next came before the next number of the process, too.
+                Effect::Order(next, _) if next == moment && next != 0 => (latest, is_repeated) = (begin, true),
                 Effect::Order(next, since) => {
                     // After a pause the ring begins a new moment: what came before the pause is not drawn out over it.
                     span = next.saturating_sub(moment).clamp(1, if paused { lanes } else { SPAN_MOST });
                     let known = begin.checked_sub(since).filter(|known| since > 0 && *known > from).unwrap_or(from);
+                    let known = known.max(latest);
                     spread(&mut ops[first..], moment, (span, next), from, known, begin);
-                    is_stamped = true;
-                    paused = false;
+                    (is_stamped, is_repeated) = (true, false);
+                    (latest, paused) = (begin, false);
                     (moment, first, from) = (next, ops.len(), begin);
                     ops.push(op(moment, begin, MARK, false));
                 }
@@ -273,7 +278,10 @@ impl Planner {
                         let before = if is_stamped { moment + 1 } else { 0 };
                         ops.push(Op { before, ..op(moment, begin, id, gives) });
                     }
-                    is_stamped = false;
+                    if is_repeated {
+                        latest = begin + 1;
+                    }
+                    (is_stamped, is_repeated) = (false, false);
                 }
             }
         });
@@ -284,8 +292,9 @@ impl Planner {
         // last look is within one moment; a thread that ended never tells. What follows a look is as good as there, too. Where
         // no look is sure, the span is taken to be as long as the one before it.
         let looked = last.saturating_sub(LOOK_MOST);
-        let known = if moment > 0 && looked > from { looked } else { from };
-        let span = if known > from { 1 } else { span };
+        let is_looked = moment > 0 && looked > from;
+        let known = if is_looked { looked } else { from }.max(latest);
+        let span = if is_looked { 1 } else { span };
         spread(&mut ops[first..], moment, (span, u64::MAX), from, known, words);
         let [due, open, aged] = [due_ops, open_ops, aged_ops].map(Option::unwrap_or_default);
         Lane { ring: index, ops, words, due, open, aged, next: 0, done: Vec::new() }

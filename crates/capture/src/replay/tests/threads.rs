@@ -192,3 +192,37 @@ fn a_thread_that_nobody_interrupted_is_not_drawn_out_over_the_next_ones_numbers(
     let (p, forced) = two(first, second);
     assert_eq!((p.totals.peak_bytes, p.totals.live, forced), (100 * (blocks + 1), 0, 0));
 }
+
+/// A thread that owns the latest number repeats it where it leaves its window: what it did up to there, and the event that follows, came
+/// before the next number. A small block came to the large one's address after that was freed, in a ring whose own numbers leave that
+/// open.
+#[test]
+fn a_repeated_number_keeps_a_small_block_from_a_large_ones_place() {
+    let (large, small) = (2 << 20, 288);
+    let replayed = |is_repeated_after: bool, is_over: bool| {
+        let mut replay = started();
+        words(&mut replay, 0, 0, tape().order(38).order(39).alloc(0, 0x20, small, 0).alloc(0, 0x10, small, 0));
+        words(&mut replay, 0, 1, tape().order(2).alloc(0, 0x3000, large, 0));
+        // Its numbers are far apart, and so may the next ones be.
+        let third = tape().order(3).alloc(0, 0x30, small, 0).order(40).free(0x3000);
+        let third = match is_repeated_after {
+            true => third.alloc(0, 0x10, large, 0).order(40).alloc(0, 0x40, small, 0),
+            false => third.order(40).alloc(0, 0x10, large, 0).alloc(0, 0x40, small, 0),
+        };
+        words(&mut replay, 0, 2, if is_over { third.order(80) } else { third });
+        words(&mut replay, 0, 3, tape().order(41).free(0x10).order(41).alloc(0, 0x4000, large, 0));
+        (1..5).for_each(|ms| round(&mut replay, ms));
+        let peak = replay.progress().peak_bytes;
+        words(&mut replay, 0, 0, tape().free(0x10).free(0x20).free(0x30).free(0x40));
+        words(&mut replay, 0, 1, tape().order(90).free(0x4000));
+        (5..9).for_each(|ms| round(&mut replay, ms));
+        (peak, replay.progress().live_bytes, replay.progress().forced)
+    };
+    for is_over in [false, true] {
+        for is_repeated_after in [false, true] {
+            let (peak, live, forced) = replayed(is_repeated_after, is_over);
+            assert!((large..large + 5 * small).contains(&peak), "{is_repeated_after}, {is_over}: {peak}");
+            assert_eq!((live, forced), (0, 0), "{is_repeated_after}, {is_over}");
+        }
+    }
+}
