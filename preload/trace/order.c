@@ -49,14 +49,12 @@ static int stamp(struct order *order, struct ring *ring, int64_t change, int is_
      * same address later, within the window of a third thread, could be taken for its block. */
     int is_new = order->number == 0 || __atomic_load_n(&shared.number, __ATOMIC_SEQ_CST) != order->number;
     if (is_new || is_out) {
-        uint64_t since = ring->head - order->looked;
-        uint64_t flags = is_new && order->number != 0 && since <= MALLOW_SINCE_MOST ? since : 0;
+        uint64_t since = is_new && order->number != 0 ? ring->head - order->looked : 0;
         uint64_t *room = ring_room(ring, 1);
         if (room == NULL)
             return 0;
-        if (is_new)
-            order->number = __atomic_add_fetch(&shared.number, 1, __ATOMIC_SEQ_CST);
-        room[0] = ring_word(MALLOW_OP_ORDER, flags, order->number);
+        order->number = is_new ? __atomic_add_fetch(&shared.number, 1, __ATOMIC_SEQ_CST) : order->number;
+        room[0] = ring_word(MALLOW_OP_ORDER, since <= MALLOW_SINCE_MOST ? since : 0, order->number);
         ring_publish(ring, 1);
     }
     order->looked = ring->head;
