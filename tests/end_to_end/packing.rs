@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Case, Outcome, Run, directory, mallow, program, root, tool};
+use harness::{Case, Outcome, Run, Viewer, directory, mallow, program, root, tool};
 
 fn views(file: &Path, around: &[&str], place: &Path) -> Vec<String> {
     let views: [&[&str]; 4] = [
@@ -115,12 +115,33 @@ fn names_come_from_files_that_the_user_names() {
     fs::create_dir_all(at("old/deep")).expect("a directory");
     fs::copy(at("app"), below.join("app")).expect("a copy");
     fs::rename(at("app"), at("old/deep/renamed")).expect("it is moved");
+    mallow(&["record", "--no-report", "-o", "other.mallow", "--", "ls"]);
     let has_names = |outcome: &Outcome| outcome.out().contains("hold");
     assert!(!has_names(&mallow(&["tree", "run.mallow"])));
     for flags in [["--binary", "old/deep/renamed"], ["--binary", "old"], ["--symfs", "image"]] {
-        for view in [&["tree"][..], &["report"], &["list", "hold"], &["export", "--format", "folded", "-o", "-"]] {
+        for view in [
+            &["tree"][..],
+            &["report"],
+            &["list", "hold"],
+            &["export", "--format", "folded", "-o", "-"],
+            &["rss", "--at", "end", "--limit", "0"],
+            &["diff", "other.mallow"],
+        ] {
             let seen = mallow(&[view, &flags, &["run.mallow"]].concat());
             assert!(has_names(&seen), "{view:?} {flags:?}: {}{}", seen.out(), seen.err());
+        }
+        // Of some sizes, too, for which it is read anew; and in the page that compares two.
+        for files in [&["run.mallow"][..], &["other.mallow", "run.mallow"]] {
+            let viewer = Viewer::start(place.path(), &[&flags[..], files].concat());
+            let changes = if files.len() == 2 { "/api/diff?size=500.." } else { "/api/top" };
+            for request in ["/api/top?raw=1", "/api/top?raw=1&size=500..", changes] {
+                let answer = viewer.get(request);
+                assert!(
+                    answer.status == 200 && answer.text().contains("hold"),
+                    "{flags:?} {request}: {}",
+                    answer.text()
+                );
+            }
         }
         mallow(&["pack", flags[0], flags[1], "-o", "packed.mallow", "run.mallow"]);
         assert!(has_names(&mallow(&["tree", "packed.mallow"])), "{flags:?}");

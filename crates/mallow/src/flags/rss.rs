@@ -7,6 +7,7 @@ use clap::Args;
 use mallow_report::analysis::RssMoment;
 
 use super::moment::At;
+use super::names::NameFlags;
 use super::views::ViewFlags;
 
 /// Flags of `rss`.
@@ -34,6 +35,9 @@ pub struct RssFlags {
     /// How it looks.
     #[command(flatten)]
     pub view: ViewFlags,
+    /// Where its names are.
+    #[command(flatten)]
+    pub names: NameFlags,
     /// Recording to show
     ///
     /// One that mallow record made, unless with --no-rss. Default: the newest *.mallow in the current directory.

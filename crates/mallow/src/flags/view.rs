@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::filters::duration;
 use super::go_reasons::GoReasonsFlags;
+use super::names::NameFlags;
 use super::run::period;
 
 /// Flags of `view`.
@@ -17,7 +18,7 @@ pub struct PageFlags {
     ///
     /// The page shows what is sampled of it, anew every two seconds. Like mallow watch -p, Mallow joins a process that
     /// mallow run started, and attaches to any other. Default: a recording is shown. Example: --live $(pidof server).
-    #[arg(long, value_name = "PID", conflicts_with_all = ["file", "after", "go_reasons"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["file", "after", "go_reasons", "binary", "symfs"], value_parser = clap::value_parser!(u32).range(1..))]
     pub live: Option<u32>,
     /// Bytes between samples, on average
     ///
@@ -48,6 +49,9 @@ pub struct PageFlags {
     /// --idle 10m.
     #[arg(long, value_name = "TIME", default_value = "1h", hide_default_value = true, value_parser = time)]
     pub idle: Duration,
+    /// Where its names are.
+    #[command(flatten)]
+    pub names: NameFlags,
     /// Reasons beside Go lines.
     #[command(flatten)]
     pub reasons: GoReasonsFlags,

@@ -38,8 +38,8 @@ const DOOR: &str = include_str!("door.html");
 pub fn run(flags: &PageFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
     let subject = match &flags.after {
-        None => Subject::open(&path)?,
-        Some(after) => Subject::compare(&path, after)?,
+        None => Subject::open(&path, &flags.names)?,
+        Some(after) => Subject::compare(&path, after, &flags.names)?,
     };
     let door = Door::open(flags)?;
     let api = Api::new(subject).with_reasons(&flags.reasons)?;

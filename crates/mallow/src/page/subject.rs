@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use mallow_report::analysis::diff::Rule;
 
-use crate::flags::{By, FilterFlags};
+use crate::flags::{By, FilterFlags, NameFlags};
 use crate::input::recording::Recording;
 use crate::views::changes::Pair;
 use crate::views::diff::measure;
@@ -34,9 +34,9 @@ struct Identity {
 }
 
 impl Opened {
-    fn read(path: &Path) -> Result<Self> {
+    fn read(path: &Path, names: &NameFlags) -> Result<Self> {
         let identity = identity(path);
-        let whole = Arc::new(Recording::read(path)?);
+        let whole = Arc::new(Recording::read_with(path, names)?);
         whole.warn_of_gaps();
         Ok(Self { path: path.to_owned(), identity, whole })
     }
@@ -69,6 +69,8 @@ fn identity(path: &Path) -> Option<Identity> {
 pub struct Subject {
     opened: Opened,
     before: Option<Opened>,
+    /// Where their names are.
+    names: NameFlags,
     parts: Newest<Arc<Recording>>,
     sides: Newest<[Arc<Recording>; 2]>,
     pairs: Newest<Arc<Pair>>,
@@ -104,25 +106,27 @@ impl<T: Clone> Newest<T> {
 
 impl Subject {
     /// One recording, or one profile of another tool.
-    pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self::of(Opened::read(path)?, None))
+    pub fn open(path: &Path, names: &NameFlags) -> Result<Self> {
+        Ok(Self::of(Opened::read(path, names)?, None, names))
     }
 
     /// Two; the later one is shown.
-    pub fn compare(before: &Path, after: &Path) -> Result<Self> {
-        let (before, opened) = (Opened::read(before)?, Opened::read(after)?);
+    pub fn compare(before: &Path, after: &Path, names: &NameFlags) -> Result<Self> {
+        let (before, opened) = (Opened::read(before, names)?, Opened::read(after, names)?);
         // Said now, and not to each request.
         measure(&before.whole, &opened.whole, None)?;
-        Ok(Self::of(opened, Some(before)))
+        Ok(Self::of(opened, Some(before), names))
     }
 
     /// A recording that was read before, to be shown as it is.
     pub fn of_recording(recording: Recording) -> Self {
-        Self::of(Opened { path: recording.path().to_owned(), identity: None, whole: Arc::new(recording) }, None)
+        let opened = Opened { path: recording.path().to_owned(), identity: None, whole: Arc::new(recording) };
+        Self::of(opened, None, &NameFlags::default())
     }
 
-    fn of(opened: Opened, before: Option<Opened>) -> Self {
-        Self { opened, before, parts: Newest::default(), sides: Newest::default(), pairs: Newest::default() }
+    fn of(opened: Opened, before: Option<Opened>, names: &NameFlags) -> Self {
+        let names = names.clone();
+        Self { opened, before, names, parts: Newest::default(), sides: Newest::default(), pairs: Newest::default() }
     }
 
     /// The file's path.
@@ -155,8 +159,13 @@ impl Subject {
         }
         self.parts.get(format!("{filters:?}"), || {
             let path = &self.opened.path;
-            self.opened.while_unchanged(|| Recording::open_at(path, filters)).map(Arc::new)
+            self.opened.while_unchanged(|| Recording::open_at(path, &self.named(filters))).map(Arc::new)
         })
+    }
+
+    /// The same filters, with names from where the whole has them.
+    fn named(&self, filters: &FilterFlags) -> FilterFlags {
+        FilterFlags { names: self.names.clone(), ..filters.clone() }
     }
 
     /// Both recordings, and what the filters leave of them.
@@ -167,7 +176,7 @@ impl Subject {
         }
         self.sides.get(format!("{filters:?}"), || {
             let paths = [before.path.as_path(), &self.opened.path];
-            let read = || before.while_unchanged(|| Recording::pair(paths, filters));
+            let read = || before.while_unchanged(|| Recording::pair(paths, &self.named(filters)));
             self.opened.while_unchanged(read).map(|pair| pair.map(Arc::new))
         })
     }

@@ -27,7 +27,7 @@ pub fn run(flags: &RssFlags) -> Result<ExitCode> {
 
 /// The text, or the JSON, of the recording at this path. Nothing where a picture is written.
 pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
-    let recording = Recording::read(path)?;
+    let recording = Recording::read_with(path, &flags.names)?;
     if flags.view.json {
         return document(flags, &recording);
     }
