@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use harness::{Run, directory, json, mallow, tool, workspace};
 use serde_json::Value;
 
+use crate::fleet::{Watched, get};
 use crate::fleet_prometheus::promtool;
 use crate::other_tools::ran;
 use crate::watch_harness::{Alive, until_or};
@@ -61,6 +62,89 @@ fn compose_file_and_manifests_have_the_forms_of_their_schemas() {
     fs::write(&manifests, text("kubernetes-daemonset.yaml").replace("hostPID", "hostPid")).expect("a file");
     let faults = judged(place.path(), &compose, &manifests)["faults"].to_string();
     assert!(faults.contains("cap_dorp") && faults.contains("hostPid"), "{faults}");
+}
+
+#[test]
+fn a_linter_accepts_the_image() {
+    let lint = |file: &Path| {
+        let ended =
+            Command::new(workspace().join("build/judges/venv/bin/hadolint")).arg(file).output().expect("hadolint");
+        (ended.status.success(), String::from_utf8_lossy(&ended.stdout).into_owned())
+    };
+    let place = directory();
+    assert_eq!(lint(&deploy("Dockerfile")), (true, String::new()));
+    let wrong = place.path().join("Dockerfile");
+    fs::write(&wrong, text("Dockerfile").replace(" --no-install-recommends", "")).expect("a file");
+    assert!(lint(&wrong).1.contains("DL3015"), "{:?}", lint(&wrong));
+    // The binary is where the manifests start it.
+    let at = "/usr/local/bin/mallow";
+    assert!(["Dockerfile", "compose.yaml", "kubernetes-daemonset.yaml"].iter().all(|file| text(file).contains(at)));
+}
+
+/// A base for overlays, which is what the files are; and the policy lets in whom it says.
+#[test]
+fn kustomize_builds_what_the_files_hold() {
+    let built = |place: &Path| {
+        let ended = Command::new(tool("kubectl")).arg("kustomize").arg(place).output().expect("kubectl");
+        (ended.status.success(), String::from_utf8_lossy(&ended.stdout).into_owned())
+    };
+    let (succeeded, manifests) = built(&deploy(""));
+    assert!(succeeded);
+    let place = directory();
+    let whole = place.path().join("whole.yaml");
+    fs::write(&whole, &manifests).expect("a file");
+    let found = judged(place.path(), &deploy("compose.yaml"), &whole);
+    assert_eq!(found["faults"], serde_json::json!([]));
+    let mut kinds: Vec<_> = found["kinds"].as_array().expect("kinds").iter().filter_map(Value::as_str).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["DaemonSet", "Namespace", "NetworkPolicy", "Secret"]);
+    let policy = text("kubernetes-network-policy.yaml");
+    let port = "containerPort: 6060";
+    assert!(policy.contains("port: 6060") && text("kubernetes-daemonset.yaml").contains(port));
+    let wrong = place.path().join("wrong.yaml");
+    fs::write(&wrong, policy.replace("podSelector", "podSelektor")).expect("a file");
+    assert!(judged(place.path(), &deploy("compose.yaml"), &wrong)["faults"].to_string().contains("podSelektor"));
+    fs::write(place.path().join("kustomization.yaml"), text("kustomization.yaml")).expect("a file");
+    assert!(!built(place.path()).0, "what it names is not there");
+}
+
+/// An alert on a series that mallow does not serve never fires.
+#[test]
+fn mallow_serves_each_series_of_the_alerts() {
+    let place = directory();
+    let store = ["--push", "parca=http://127.0.0.1:9", "--listen", "127.0.0.1:0"];
+    let one = Watched::start(place.path(), &[&store[..], &["--warm-up", "1s"]].concat());
+    let errors = place.path().join("errors-of-many");
+    let mut many = Command::new(mallow());
+    many.args(["watch", "--match", "^/no/such/program$"]).args(store);
+    many.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&errors).expect("a file"));
+    let _many = Alive::start(&mut many);
+    let address = until_or(
+        || {
+            let said = fs::read_to_string(&errors).unwrap_or_default();
+            let (_, after) = said.split_once("scrapers: http://")?;
+            Some(after.split(['/', ' ', '\n', ',', ';']).next()?.to_owned())
+        },
+        || panic!("no address: {:?}", fs::read_to_string(&errors)),
+    );
+    let rules = text("prometheus-rules.yml");
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    let series: Vec<&str> =
+        expressions.flat_map(|line| line.split(|c| !word(c))).filter(|name| name.starts_with("mallow_")).collect();
+    assert!(series.len() >= 4, "{series:?}");
+    for name in series {
+        let is_served = |metrics: &str| {
+            metrics.lines().any(|line| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} ")))
+        };
+        until_or(
+            || {
+                let of_many = get(&address, "/metrics", "Host: localhost\r\n").1;
+                (is_served(&one.text("/metrics")) || is_served(&String::from_utf8_lossy(&of_many))).then_some(())
+            },
+            || panic!("{name} is served by none: {}", one.text("/metrics")),
+        );
+    }
 }
 
 /// This mallow starts with the flags of each file, answers, and ends in order. Only the address is a free one, and files are elsewhere.

@@ -42,6 +42,10 @@ fn the_shipped_alerts_fire_on_growth_and_their_tests_find_rules_that_cannot() {
         ("for: 5m", "for: 5h"),
         ("{verdict=\"growing\"}", "{verdict=~\"growing|so_far\"}"),
         ("increase(mallow_lost_total[10m])", "increase(mallow_losses_total[10m])"),
+        ("{result!=\"sent\"}", "{result=\"refused\"}"),
+        ("{result!=\"sent\"}", ""),
+        ("mallow_unwatched_processes > 0", "mallow_unwatched_processes > 2"),
+        ("up{job=\"mallow\"}", "up"),
     ] {
         assert!(rules.contains(right), "{right}");
         let (passed, said) = passes(&rules.replace(right, wrong));
