@@ -38,10 +38,17 @@ enum mallow_guard_state {
     MALLOW_GUARD_HANDLED = 8,  /* written by the keeper: it answers the handler */
 };
 
+/* Pages of a slot that is ready that hold MALLOW_GUARD_PATTERN. The others hold zeros. A slot of one page has a first one only. */
+enum mallow_patterned {
+    MALLOW_PATTERNED_FIRST = 1,
+    MALLOW_PATTERNED_LAST = 2,
+};
+
 /* A slot that is to be made ready. */
 struct mallow_ready {
     uint64_t address;
-    uint64_t pages;
+    uint32_t pages;
+    uint32_t patterned; /* written by the keeper, before `done`: enum mallow_patterned, or-ed */
 };
 
 struct mallow_supply {

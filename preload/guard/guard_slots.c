@@ -17,6 +17,9 @@
 /* Open slots where pages are protected: each has two mappings of those that a process may have (vm.max_map_count, 65,530 as a rule), and
  * the program is to find some, too. */
 #define OPEN_MOST 24000u
+/* Freed slots of two pages that wait, at least, until one is used again; of slots of twice the size there are half as many. Each costs some
+ * 250 bytes of tables and page tables, 32 MB in all, and what comes later is found less: see docs/design/guard.md. */
+#define QUARANTINE (1u << 17)
 
 _Static_assert(sizeof(struct guard_more) <= sizeof((struct slot){0}.more), "it fits");
 
@@ -30,6 +33,7 @@ static struct area {
     uint32_t *index; /* as in struct slot_region; place 0 is never used, so that a missing page is before each slot */
     uint32_t places;
     uint32_t first, last; /* index + 1 */
+    uint32_t freed;       /* that nobody has */
     uint64_t open;
 } areas[MALLOW_GUARD_SIZES];
 
@@ -82,12 +86,16 @@ static void queue(struct area *area, struct slot *slot) {
     else
         area->first = slot->index + 1;
     area->last = slot->index + 1;
+    area->freed++;
 }
 
 static struct slot *dequeue(struct area *area) {
     struct slot *slot = area->first != 0 ? slot_at(area->first - 1) : NULL;
-    if (slot != NULL && (area->first = slot->next) == 0)
+    if (slot == NULL)
+        return NULL;
+    if ((area->first = slot->next) == 0)
         area->last = 0;
+    area->freed--;
     return slot;
 }
 
@@ -181,13 +189,21 @@ static struct slot *fresh(struct area *area, uint32_t k) {
     return slot;
 }
 
-/* Asks for slots until `most` are on their way, or the ring is full. Fresh ones first: what was freed is to stay missing for as long as it
- * can. */
+/* The slot that was freed first, once as many wait as live blocks have one, and QUARANTINE; a fresh one before. Where there are no fresh
+ * ones any more, the one that was freed first, too. */
+static struct slot *next_slot(uint32_t k) {
+    struct area *area = &areas[k];
+    uint32_t others = area->places - area->freed, least = QUARANTINE >> (k - 1);
+    struct slot *slot = area->freed <= (least > others ? least : others) ? fresh(area, k) : NULL;
+    return slot != NULL ? slot : dequeue(area);
+}
+
+/* Asks for slots until `most` are on their way, or the ring is full. */
 static void ask(struct supply *supply, uint32_t ring, uint32_t pages, uint32_t most) {
     uint32_t k = area_of(pages), before = supply->asked;
     while (supply->asked - supply->taken < most && supply->asked - supply->taken < MALLOW_SUPPLY_SLOTS) {
-        struct slot *slot = fresh(&areas[k], k);
-        if (slot == NULL && (slot = dequeue(&areas[k])) == NULL)
+        struct slot *slot = next_slot(k);
+        if (slot == NULL)
             break;
         if (!log_has_room(slot) || !table_has_room(slot)) {
             guard_put(slot);
@@ -200,7 +216,7 @@ static void ask(struct supply *supply, uint32_t ring, uint32_t pages, uint32_t m
         table_write(slot, 0);
         uint32_t place = supply->asked++ % MALLOW_SUPPLY_SLOTS;
         supply->slot[place] = slot->index;
-        guard_shared->supply[ring].ready[place] = (struct mallow_ready){slot->start, pages};
+        guard_shared->supply[ring].ready[place] = (struct mallow_ready){slot->start, pages, 0};
     }
     if (supply->asked != before) {
         __atomic_store_n(&guard_shared->supply[ring].asked, supply->asked, __ATOMIC_RELEASE);
@@ -231,9 +247,8 @@ int guard_was_used(void) {
 
 /* Nobody is asked: the slot's pages are the target's own to open. */
 static struct slot *take_protected(uint32_t pages) {
-    uint32_t k = area_of(pages);
-    struct slot *slot = open_slots < OPEN_MOST ? fresh(&areas[k], k) : NULL;
-    if (slot == NULL && (open_slots >= OPEN_MOST || (slot = dequeue(&areas[k])) == NULL))
+    struct slot *slot = open_slots < OPEN_MOST ? next_slot(area_of(pages)) : NULL;
+    if (slot == NULL)
         return NULL;
     open_slots++;
     int has_room = log_has_room(slot) && table_has_room(slot);
@@ -245,7 +260,16 @@ static struct slot *take_protected(uint32_t pages) {
         return NULL;
     }
     guard_more(slot)->pages = (uint16_t)pages;
+    guard_more(slot)->patterned = 0;
     table_write(slot, 0);
+    return slot;
+}
+
+/* The next one that is ready. */
+static struct slot *take_ready(struct supply *supply, const struct mallow_supply *shared) {
+    uint32_t place = supply->taken++ % MALLOW_SUPPLY_SLOTS;
+    struct slot *slot = slot_at(supply->slot[place]);
+    guard_more(slot)->patterned = (uint8_t)shared->ready[place].patterned;
     return slot;
 }
 
@@ -259,9 +283,7 @@ struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *
     uint32_t done = __atomic_load_n(&shared->done, __ATOMIC_ACQUIRE);
     if (ring == MALLOW_SUPPLIES - 1) { /* of different sizes: the first one that is ready may be of another */
         while (supply->taken != done) {
-            uint32_t place = supply->taken % MALLOW_SUPPLY_SLOTS;
-            struct slot *slot = slot_at(supply->slot[place]);
-            supply->taken++;
+            struct slot *slot = take_ready(supply, shared);
             if (guard_more(slot)->pages == pages)
                 return slot;
             guard_discard(slot);
@@ -269,7 +291,7 @@ struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *
         }
         ask(supply, ring, pages, supply->asked - supply->taken + 1);
     } else if (supply->taken != done) {
-        struct slot *slot = slot_at(supply->slot[supply->taken++ % MALLOW_SUPPLY_SLOTS]);
+        struct slot *slot = take_ready(supply, shared);
         if (supply->asked - supply->taken < supply->batch / 2)
             ask(supply, ring, pages, supply->batch);
         return slot;
@@ -312,6 +334,18 @@ static int at_the_end(void) {
     return place == MALLOW_PLACE_END || (place == MALLOW_PLACE_RANDOM && (random_state >> 32 & 1) != 0);
 }
 
+/* Of a page the block has zeros, and the rest the pattern; it holds one of both already. */
+static void prepare_page(uint64_t page, int is_patterned, uint64_t block, uint64_t block_end) {
+    uint64_t page_end = page + ARCH_PAGE;
+    uint64_t from = block > page ? block : page, to = block_end < page_end ? block_end : page_end;
+    if (is_patterned) {
+        memset((void *)from, 0, to - from);
+    } else {
+        memset((void *)page, MALLOW_GUARD_PATTERN, from - page);
+        memset((void *)to, MALLOW_GUARD_PATTERN, page_end - to);
+    }
+}
+
 void *guard_fill(struct slot *slot, size_t size, size_t alignment) {
     uint64_t end = slot->start + (uint64_t)guard_more(slot)->pages * ARCH_PAGE, least = target.control->guard_alignment;
     uint64_t block = slot->start;
@@ -319,15 +353,29 @@ void *guard_fill(struct slot *slot, size_t size, size_t alignment) {
         alignment = least;
     if (at_the_end())
         block = (end - size) & ~(alignment - 1);
-    memset((void *)slot->start, MALLOW_GUARD_PATTERN, block - slot->start);
-    memset((void *)(block + size), MALLOW_GUARD_PATTERN, end - block - size);
+    /* What a slot has beside its block is less than a page on each side. */
+    uint64_t last = end - ARCH_PAGE;
+    uint8_t patterned = guard_more(slot)->patterned;
+    prepare_page(slot->start, (patterned & MALLOW_PATTERNED_FIRST) != 0, block, block + size);
+    if (last != slot->start)
+        prepare_page(last, (patterned & MALLOW_PATTERNED_LAST) != 0, block, block + size);
     slot->usable = size;
     slot->used = 1;
     guard_more(slot)->freed_ns = guard_more(slot)->free_stack = 0;
     return (void *)block;
 }
 
+/* 64 bytes at a time: nearly a page lies beside a small block, and each free looks at all of it. */
 static const uint8_t *other_byte(const uint8_t *from, const uint8_t *to) {
+    typedef uint64_t piece __attribute__((vector_size(16)));
+    const uint64_t word = MALLOW_GUARD_PATTERN * 0x0101010101010101ull;
+    const piece pattern = {word, word};
+    for (piece at[4]; (size_t)(to - from) >= sizeof at; from += sizeof at) {
+        memcpy(at, from, sizeof at);
+        piece differs = (at[0] ^ pattern) | (at[1] ^ pattern) | (at[2] ^ pattern) | (at[3] ^ pattern);
+        if (UNLIKELY((differs[0] | differs[1]) != 0))
+            break;
+    }
     while (from < to && *from == MALLOW_GUARD_PATTERN)
         from++;
     return from < to ? from : NULL;

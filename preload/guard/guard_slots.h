@@ -23,6 +23,7 @@ struct guard_more {
     uint16_t pages;
     uint8_t operation; /* enum mallow_operation */
     uint8_t alignment; /* that operator new was called with: log2 + 1; 0: none */
+    uint8_t patterned; /* of its pages, until it has a block: enum mallow_patterned */
 };
 
 static inline struct guard_more *guard_more(struct slot *slot) {

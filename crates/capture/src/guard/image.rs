@@ -34,6 +34,8 @@ pub struct Image<'a> {
     pub fails_fast: bool,
     /// It is searched for leaks at its exit.
     pub leaks: bool,
+    /// Pages of each slot that get the pattern here, and not in the target: `PATTERNED_…` of `wire::guard`.
+    pub patterned: u32,
     /// The run directory.
     pub directory: &'a Path,
     /// The keeper is to end.
@@ -133,10 +135,7 @@ impl Image<'_> {
                 for (start, bytes) in self.guarded.live(shared, &range) {
                     userfault.fill(start, bytes);
                 }
-                let fill = |start, bytes| {
-                    userfault.fill(start, bytes);
-                };
-                self.guarded.serve(shared, &range, &fill);
+                self.guarded.serve(shared, &range, &|start, bytes| userfault.make_ready(start, bytes, self.patterned));
                 if answer(guard::TAKEN) { Ok((userfault, range)) } else { Err(self.refusal(guard::GIVEN_UP)) }
             }
             Err(error) => {
@@ -227,9 +226,7 @@ impl Image<'_> {
     fn supply(&self, userfault: &Userfault, range: &Range<u64>, over: &AtomicBool) {
         let (wanted, shared) = (self.guarded.field(guard::WANTED), self.source.shared());
         let beat = shared.word32(self.guarded.field(guard::BEAT));
-        let fill = |start, bytes| {
-            userfault.fill(start, bytes);
-        };
+        let fill = |start, bytes| userfault.make_ready(start, bytes, self.patterned);
         while !over.load(Ordering::Relaxed) {
             let before = shared.get32(wanted);
             beat.fetch_add(1, Ordering::Relaxed);

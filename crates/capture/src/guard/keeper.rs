@@ -1,6 +1,7 @@
 //! The keeper: a process of its own that holds the userfaultfds of all images of a run, so that no target waits for a mallow that is
 //! stopped or gone. It ends when mallow does; the kernel then lets every thread go, and the guarded range is plain memory.
 
+use super::Place;
 use super::finding::Message;
 use super::image::Image;
 use super::slots::Guarded;
@@ -33,6 +34,7 @@ pub fn keep(directory: &Path) -> bool {
     }
     let flags = shared.get32(control::FLAGS);
     let (fails_fast, leaks) = (flags & guard::ABORT != 0, flags & guard::LEAKS != 0);
+    let patterned = patterned(flags, shared.get32(control::GUARD_PLACE));
     let over = AtomicBool::new(false);
     let (messages, written) = channel();
     std::thread::scope(|scope| {
@@ -65,7 +67,7 @@ pub fn keep(directory: &Path) -> bool {
                     Some(guarded) => {
                         let messages = messages.clone();
                         scope.spawn(move || {
-                            Image { source, guarded, messages, fails_fast, leaks, directory, over }.guard();
+                            Image { source, guarded, messages, fails_fast, leaks, patterned, directory, over }.guard();
                         });
                     }
                     None if alive => waiting.push(source),
@@ -84,6 +86,17 @@ pub fn keep(directory: &Path) -> bool {
         let _ = writer.join();
         true
     })
+}
+
+/// Which of a slot's pages get the pattern here: those in which bytes are beside the block. Where samples are guarded, few blocks come,
+/// and slots that wait for them shall take no memory.
+fn patterned(flags: u32, place: u32) -> u32 {
+    match place {
+        _ if flags & guard::EVERY == 0 => 0,
+        place if place == Place::End as u32 => guard::PATTERNED_FIRST,
+        place if place == Place::Begin as u32 => guard::PATTERNED_LAST,
+        _ => guard::PATTERNED_FIRST | guard::PATTERNED_LAST,
+    }
 }
 
 fn ring(shared: &Shared) {

@@ -4,7 +4,7 @@ use super::finding::{Addresses, Block, Deed, Operator};
 use crate::rundir::process_file::ProcessFile;
 use crate::scan::LiveBlock;
 use crate::watch::slots::{Held, Layout};
-use crate::wire::guard::{self, finding, guarded, supply};
+use crate::wire::guard::{self, finding, guarded, ready, supply};
 use crate::wire::{Shared, process, sampling};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -87,8 +87,8 @@ impl Guarded {
         }
     }
 
-    /// Serves what the target asks for, by `fill`. Whether there was anything.
-    pub fn serve(&self, shared: &Shared, range: &Range<u64>, fill: &dyn Fn(u64, u64)) -> bool {
+    /// Serves what the target asks for, by `fill`, which says which pages have the pattern. Whether there was anything.
+    pub fn serve(&self, shared: &Shared, range: &Range<u64>, fill: &dyn Fn(u64, u64) -> u32) -> bool {
         let mut served = false;
         for ring in 0..guard::SUPPLIES {
             let at = self.at + guard::SUPPLY + ring * supply::SIZE;
@@ -96,11 +96,12 @@ impl Guarded {
             let mut done = shared.get32(at + supply::DONE);
             let most = asked.wrapping_sub(done).min(guard::SUPPLY_SLOTS);
             for _ in 0..most {
-                let entry = at + supply::READY + (done % guard::SUPPLY_SLOTS) as usize * 16;
-                let (start, pages) = (shared.get64(entry), shared.get64(entry + 8));
+                let entry = at + supply::READY + (done % guard::SUPPLY_SLOTS) as usize * ready::SIZE;
+                let start = shared.get64(entry + ready::ADDRESS);
+                let pages = u64::from(shared.get32(entry + ready::PAGES));
                 let fits = start.checked_add(pages.saturating_mul(PAGE)).is_some_and(|end| end <= range.end);
                 if pages > 0 && pages <= MOST_PAGES && start >= range.start && start.is_multiple_of(PAGE) && fits {
-                    fill(start, pages * PAGE);
+                    shared.set32(entry + ready::PATTERNED, fill(start, pages * PAGE));
                 }
                 done = done.wrapping_add(1);
                 shared.set32(at + supply::DONE, done);

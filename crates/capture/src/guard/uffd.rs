@@ -1,5 +1,6 @@
 //! A userfaultfd of another process. All of its requests concern that process's memory.
 
+use crate::wire::guard;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::io;
 
@@ -32,13 +33,19 @@ const FAULT_WRITE: u64 = 1;
 const IOCTL_API: u64 = 0xc018_aa3f;
 const IOCTL_REGISTER: u64 = 0xc020_aa00;
 const IOCTL_WAKE: u64 = 0x8010_aa02;
+const IOCTL_COPY: u64 = 0xc028_aa03;
 const IOCTL_ZEROPAGE: u64 = 0xc020_aa04;
 
 const PAGE: u64 = 4096;
 
+/// Page-aligned: the kernel copies it at once.
+#[repr(align(4096))]
+struct Pattern([u8; PAGE as usize]);
+static PATTERN: Pattern = Pattern([guard::PATTERN; PAGE as usize]);
+
 fn request(descriptor: BorrowedFd<'_>, number: u64, words: &mut [u64]) -> io::Result<()> {
-    // SAFETY: each of the requests above reads and writes the words that its callers pass: 2 to 4 of them, as the kernel's header
-    // has it. None touches other memory of this process.
+    // SAFETY: each of the requests above reads and writes the words that its callers pass: 2 to 5 of them, as the kernel's header
+    // has it. IOCTL_COPY also reads one page, which is a constant; none touches other memory of this process.
     let result = unsafe { libc::ioctl(descriptor.as_raw_fd(), number as _, words.as_mut_ptr()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -79,6 +86,49 @@ impl Userfault {
             }
         }
         true
+    }
+
+    /// Makes a slot's pages ready: those of `patterned` (`wire::guard`) get the pattern, and the others zeros. Which have the
+    /// pattern: not a page that was there already, or for which there is no memory.
+    ///
+    /// A page of zeros would take a fault and a copy at its first write, in the thread that allocates. A copy here costs less, and
+    /// takes memory from here on.
+    pub fn make_ready(&self, start: u64, bytes: u64, patterned: u32) -> u32 {
+        let end = start.saturating_add(bytes);
+        let last = end.saturating_sub(PAGE);
+        let mut done = 0;
+        if last == start {
+            if patterned != 0 && self.copy_pattern(start) {
+                return guard::PATTERNED_FIRST;
+            }
+            self.fill(start, bytes);
+            return 0;
+        }
+        if patterned & guard::PATTERNED_FIRST != 0 && self.copy_pattern(start) {
+            done |= guard::PATTERNED_FIRST;
+        }
+        if patterned & guard::PATTERNED_LAST != 0 && self.copy_pattern(last) {
+            done |= guard::PATTERNED_LAST;
+        }
+        let from = if done & guard::PATTERNED_FIRST != 0 { start + PAGE } else { start };
+        let to = if done & guard::PATTERNED_LAST != 0 { last } else { end };
+        if from < to {
+            self.fill(from, to - from);
+        }
+        done
+    }
+
+    /// Whether the page, which was missing, has the pattern now.
+    fn copy_pattern(&self, page: u64) -> bool {
+        for _ in 0..1000 {
+            let mut words = [page, PATTERN.0.as_ptr() as u64, PAGE, 0, 0];
+            match request(self.descriptor.as_fd(), IOCTL_COPY, &mut words).map_err(|error| error.raw_os_error()) {
+                Ok(()) => return true,
+                Err(Some(libc::EAGAIN)) => {}
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Lets the threads go on that wait for a page.

@@ -18,6 +18,12 @@ pub const SIZES: u64 = 16;
 pub const SUPPLIES: usize = 9;
 /// `MALLOW_SUPPLY_SLOTS`
 pub const SUPPLY_SLOTS: u32 = 256;
+/// `MALLOW_PATTERNED_FIRST`
+pub const PATTERNED_FIRST: u32 = 1;
+/// `MALLOW_PATTERNED_LAST`
+pub const PATTERNED_LAST: u32 = 2;
+/// `MALLOW_GUARD_PATTERN`
+pub const PATTERN: u8 = 0xa5;
 /// `MALLOW_GUARD_FINDINGS`
 pub const FINDINGS_MOST: u32 = 64;
 /// `MALLOW_GUARD_NOT`
@@ -145,13 +151,25 @@ pub const SIZE: usize = UNCOMPARED + 4;
 /// Byte offsets in `struct mallow_supply`.
 pub mod supply {
     /// Size of the struct.
-    pub const SIZE: usize = 8 + 16 * super::SUPPLY_SLOTS as usize;
+    pub const SIZE: usize = 8 + super::ready::SIZE * super::SUPPLY_SLOTS as usize;
     /// `asked`
     pub const ASKED: usize = 0;
     /// `done`
     pub const DONE: usize = 4;
     /// `ready`
     pub const READY: usize = 8;
+}
+
+/// Byte offsets in `struct mallow_ready`.
+pub mod ready {
+    /// Size of the struct.
+    pub const SIZE: usize = 16;
+    /// `address`
+    pub const ADDRESS: usize = 0;
+    /// `pages`
+    pub const PAGES: usize = 8;
+    /// `patterned`
+    pub const PATTERNED: usize = 12;
 }
 
 /// Byte offsets in `struct mallow_guard_finding`.
