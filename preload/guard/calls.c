@@ -5,9 +5,11 @@
  *
  * What the program gives back of its own blocks is made to exist again at once, for the same reason.
  */
+#include "guard/calls.h"
 #include "arch.h"
 #include "base/filter.h"
 #include "guard/guard_slots.h"
+#include "sample/sample.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -100,34 +102,83 @@ static inline void check_message(const struct msghdr *message, int writes) {
     X(recvmsg, ssize_t, (int fd, struct msghdr *all, int flags), (fd, all, flags), check_message(all, 1))              \
     X(sendmsg, ssize_t, (int fd, const struct msghdr *all, int flags), (fd, all, flags), check_message(all, 0))
 
-/* The C library's. */
-static struct {
+struct calls {
 #define X(name, result, parameters, arguments, check) result(*name) parameters;
     CALLS(X)
 #undef X
-} next;
+};
+
+/* The C library's. */
+static struct calls next;
+static int is_found;
 
 static void look_up(void *pointer, const char *name) {
     void *symbol = dlsym(RTLD_NEXT, name);
     memcpy(pointer, &symbol, sizeof symbol);
 }
 
-/* A call may come from another library's constructor, before this one. */
-__attribute__((constructor(101))) static void find_calls(void) {
-#define X(name, result, parameters, arguments, check) look_up(&next.name, #name);
-    CALLS(X)
-#undef X
-}
-
 #define X(name, result, parameters, arguments, check)                                                                  \
-    EXPORT result name parameters {                                                                                    \
+    static result checked_##name parameters {                                                                          \
         check;                                                                                                         \
-        if (UNLIKELY(next.name == NULL))                                                                               \
-            look_up(&next.name, #name);                                                                                \
         return next.name arguments;                                                                                    \
     }
 CALLS(X)
 #undef X
+
+static const struct calls checked = {
+#define X(name, result, parameters, arguments, check) .name = checked_##name,
+    CALLS(X)
+#undef X
+};
+
+/* From another library's constructor, before ours. */
+#define X(name, result, parameters, arguments, check)                                                                  \
+    COLD static result early_##name parameters {                                                                       \
+        check;                                                                                                         \
+        if (next.name == NULL)                                                                                         \
+            look_up(&next.name, #name);                                                                                \
+        if (next.name != NULL)                                                                                         \
+            return next.name arguments;                                                                                \
+        errno = ENOSYS;                                                                                                \
+        return -1;                                                                                                     \
+    }
+CALLS(X)
+#undef X
+
+/* What each name leads to: the C library's where nothing is guarded, so that a call costs a load and a jump more than without Mallow. */
+static struct calls current = {
+#define X(name, result, parameters, arguments, check) .name = early_##name,
+    CALLS(X)
+#undef X
+};
+
+#define X(name, result, parameters, arguments, check)                                                                  \
+    EXPORT result name parameters {                                                                                    \
+        return __atomic_load_n(&current.name, __ATOMIC_RELAXED) arguments;                                             \
+    }
+CALLS(X)
+#undef X
+
+static void lead_to(const struct calls *calls) {
+#define X(name, result, parameters, arguments, check)                                                                  \
+    if (next.name != NULL)                                                                                             \
+        __atomic_store_n(&current.name, calls->name, __ATOMIC_RELAXED);
+    CALLS(X)
+#undef X
+}
+
+void calls_check(void) {
+    if (__atomic_load_n(&is_found, __ATOMIC_ACQUIRE))
+        lead_to(&checked);
+}
+
+__attribute__((constructor(101))) static void find_calls(void) {
+#define X(name, result, parameters, arguments, check) look_up(&next.name, #name);
+    CALLS(X)
+#undef X
+    __atomic_store_n(&is_found, 1, __ATOMIC_RELEASE);
+    lead_to(target.control != NULL && guarding_is_wanted() ? &checked : &next);
+}
 
 /* Whether these pages are a live block's, and there, and may be read. */
 static int are_own(uint64_t from, uint64_t bytes) {

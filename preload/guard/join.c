@@ -1,5 +1,6 @@
 /* Part of the process file, and handing a userfaultfd to the keeper. */
 #include "base/filter.h"
+#include "guard/calls.h"
 #include "guard/crash.h"
 #include "guard/guard_slots.h"
 #include "guard/guarding.h"
@@ -107,6 +108,7 @@ void guard_join(void) {
         return;
     /* Before there is a guarded block: of mallow run it is sampling's until now. */
     policy_install(guarding->policy());
+    calls_check();
     int is_open = open_part();
     struct mallow_guard *shared = guard_shared;
     if (is_open && shared->state == MALLOW_GUARD_NOT)

@@ -91,7 +91,9 @@ pub fn call_of(profile: &Profile, stack: StackId) -> Option<&'static str> {
     let frame = profile.stacks.frames(stack).take_while(is_ours).last()?;
     let line = profile.frames.get(frame.0 as usize)?.lines.last()?;
     let name = profile.strings.get(line.function);
-    CALLS.into_iter().find(|call| *call == name)
+    // preload/guard/calls.c: the exported function jumps to one of these.
+    let checks = ["checked_", "early_"].into_iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    CALLS.into_iter().find(|call| *call == checks)
 }
 
 /// A block with the stacks of its allocation and its free.
