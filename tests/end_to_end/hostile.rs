@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::{Run, directory, mallow, nothing_left, program};
+use harness::{Run, directory, mallow, nothing_left, program, program_as, workspace};
 
 fn scribbled(how: &str) {
     for seed in 1..=4u32 {
@@ -67,4 +67,15 @@ fn files_cut_short() {
 #[test]
 fn files_removed() {
     scribbled("remove");
+}
+
+/// Counts of threads whose sum no number holds do not begin anew below what a process can reach.
+#[test]
+fn counts_whose_sum_is_too_large_are_called_impossible() {
+    let place = directory();
+    let include = format!("-I{}", workspace().join("preload").display());
+    let target = program_as("wrapped_counts", "wrapped_counts", "cc", &[&include, "-pthread"]);
+    let run = Run::new(mallow(), place.path()).args(["stat", "--"]).arg(target).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    assert!(run.err().contains("(wrapped_counts) has counts that no process can reach in this time"), "{}", run.err());
 }

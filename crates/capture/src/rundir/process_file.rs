@@ -423,13 +423,13 @@ impl ProcessFile {
             let at = self.thread_offset(index);
             let word = |offset: usize| self.shared.get64(at + offset);
             for (family, counter) in sum.calls.iter_mut().enumerate() {
-                counter.0 = counter.0.wrapping_add(word(thread::COUNTER + 16 * family));
-                counter.1 = counter.1.wrapping_add(word(thread::COUNTER + 16 * family + 8));
+                counter.0 = counter.0.saturating_add(word(thread::COUNTER + 16 * family));
+                counter.1 = counter.1.saturating_add(word(thread::COUNTER + 16 * family + 8));
             }
-            sum.frees = sum.frees.wrapping_add(word(thread::FREES));
-            sum.realloc_frees = sum.realloc_frees.wrapping_add(word(thread::REALLOC_FREES));
-            sum.reallocs_in_place = sum.reallocs_in_place.wrapping_add(word(thread::REALLOC_IN_PLACE));
-            sum.reallocs_moved = sum.reallocs_moved.wrapping_add(word(thread::REALLOC_MOVED));
+            sum.frees = sum.frees.saturating_add(word(thread::FREES));
+            sum.realloc_frees = sum.realloc_frees.saturating_add(word(thread::REALLOC_FREES));
+            sum.reallocs_in_place = sum.reallocs_in_place.saturating_add(word(thread::REALLOC_IN_PLACE));
+            sum.reallocs_moved = sum.reallocs_moved.saturating_add(word(thread::REALLOC_MOVED));
         }
         (sum, self.shared.get64(process::UNRECORDED))
     }
