@@ -3,7 +3,7 @@
 allocators with guard pages.
 
 Three tables: a pair of malloc and free where samples are guarded (`watch --guard` over `watch`, and GWP-ASan over its
-allocator); peak memory of programs under the same; and five programs with every allocation guarded. Figures are medians of
+allocator); peak memory of programs under the same; and eight programs with every allocation guarded. Figures are medians of
 BENCH_RUNS alternating runs (default 5), in table 3 of three at most. All figures go to build/bench/guard.json.
 """
 
@@ -161,7 +161,62 @@ def history():
     return "".join(stream).encode()
 
 
-PROGRAMS = [sqlite, python, jq, cc1, git]
+PERL = """
+my (%counts, $sum);
+for my $i (1 .. COUNT * 1500) { $counts{"key" . $i * 7919 % 100003 . "x" . $i % 37} .= "v$i;" }
+for my $key (sort keys %counts) {
+    next unless $key =~ /(\\d+)x(\\d+)$/ and $1 % 3 == $2 % 3;
+    my @parts = split /;/, $counts{$key};
+    (my $upper = $key) =~ s/([a-z])/uc $1/ge;
+    $sum += @parts + length $upper;
+}
+my @records = map { { id => $_, name => "n$_", tags => [$_, $_ + 1, "t$_"] } } 1 .. COUNT * 150;
+$sum += $_->{tags}[1] for @records;
+print "$sum\\n";
+"""
+
+NODE = """
+const records = Array.from({length: COUNT * 300}, (_, i) => ({id: i, name: `name${i}`, tags: [`a${i % 13}`], of: {x: [i, i + 1]}}));
+const text = JSON.stringify(records), zlib = require("zlib"), vm = require("vm");
+let sum = 0;
+for (let turn = 0; turn < 10; turn++) {
+    for (const record of JSON.parse(text)) sum += record.of.x[1];
+    for (let i = 0; i < COUNT * 30; i++) sum += Buffer.allocUnsafeSlow(100 + i).length;
+}
+for (let i = 0; i < COUNT / 5; i++) sum += zlib.inflateSync(zlib.deflateSync(text.slice(0, 200000))).length;
+for (let i = 0; i < COUNT; i++) sum += vm.runInNewContext("x * 2", {x: i});
+console.log(sum);
+"""
+
+LUA = """
+local texts, sum = {}, 0
+for i = 1, COUNT * 600 do texts[i] = "k" .. i .. ":" .. i * 7919 % 100003 end
+for turn = 1, 6 do
+    for _, text in ipairs(texts) do
+        local a, b = text:match("k(%d+):(%d+)")
+        sum = sum + #(a .. b .. turn)
+    end
+end
+local objects = {}
+for i = 1, COUNT * 600 do objects[i] = {id = i, name = "n" .. i, f = function() return i end} end
+for _, object in ipairs(objects) do sum = sum + object.f() end
+print(sum, #table.concat(texts, ","))
+"""
+
+
+def script(name, package, suffix, text):
+    """An interpreter, which allocates each value by itself."""
+
+    def make(quick):
+        tool = need(name, f"apt-get install {package}")
+        count = 2 if quick else 100
+        return Workload(name, name, [tool, str(write_once(f"guard-{count}.{suffix}", lambda: text.replace("COUNT", str(count))))])
+
+    return make
+
+
+SCRIPTS = [script("perl", "perl", "pl", PERL), script("node", "nodejs", "js", NODE), script("lua5.4", "lua5.4", "lua", LUA)]
+PROGRAMS = [sqlite, python, jq, cc1, git, *SCRIPTS]
 
 
 # ---- measuring ----

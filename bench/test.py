@@ -220,13 +220,13 @@ class Inside(unittest.TestCase):
 
 
 class Guard(unittest.TestCase):
-    def test_guards_are_measured_on_five_programs(self):
+    def test_guards_are_measured_on_eight_programs(self):
         run = subprocess.run([sys.executable, ROOT / "bench" / "guard.py", "--quick"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         self.assertRegex(run.stdout, r"(?m)^\| \*\*mallow watch --guard\*\* \| \d+\.\d\d ns \| \d+\.\d\d ns \| [+-]\d+\.\d\d ns;")
-        self.assertRegex(run.stdout, r"(?m)^\| \*\*mallow watch --guard\*\*( \| \d+\.\d MB \([+-]\d+\.\d %\)){5} \|$")
+        self.assertRegex(run.stdout, r"(?m)^\| \*\*mallow watch --guard\*\*( \| \d+\.\d MB \([+-]\d+\.\d %\)){8} \|$")
         for ways in ("guard", "guard --sample 64KiB"):
-            figures = r"( \| \d+\.\d\d s; \d+\.\d\d s; \d+ MB){5}"
+            figures = r"( \| \d+\.\d\d s; \d+\.\d\d s; \d+ MB){8}"
             self.assertRegex(run.stdout, rf"(?m)^\| \*\*mallow {ways}\*\*{figures} \| [\d,]+ \|$")
 
     def test_a_memory_error_of_a_program_is_a_failure(self):
