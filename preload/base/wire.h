@@ -498,9 +498,12 @@ struct mallow_result {
  * ORDER              argument: the next number of the process. The next event of the ring happened when the number was
  *                    taken, and those after it until the ring's next ORDER happened later: after all events before a lower
  *                    number, and before each event that has a higher number than the ring's next one. A thread that
- *                    finds its own number to be the last one writes no new one. flags: so many words before this record
- *                    it looked last and found that; 0: not known. None in a process with one thread
- * THREAD             argument: tid of the thread that owns the ring from here on
+ *                    finds its own number to be the last one takes no new one, and may write it again: then what it did
+ *                    since the number was taken, and the ring's next event, happened before the next number. flags: so
+ *                    many words before this record it looked last and found that; 0: not known. None in a process with
+ *                    one thread
+ * THREAD             argument: tid of the thread that owns the ring from here on. flag AGAIN: it has given a ring back
+ *                    already, since that is done before the C library is through with a thread that ends
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
  *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0).
  *                    No record after it has SAME before one has brought size and stack
@@ -542,6 +545,7 @@ enum mallow_event_flag {
     MALLOW_FLAG_CUT = 4,
     MALLOW_FLAG_THIS_THREAD = 8,
     MALLOW_FLAG_SAME = 16,
+    MALLOW_FLAG_AGAIN = 32,
 };
 
 #define MALLOW_SIZE_BITS  40

@@ -132,7 +132,7 @@ static struct tracer *tracer_start(void) {
             target_count_lost();
         return NULL;
     }
-    if (!ring_write(&t->ring, ring_word(MALLOW_OP_THREAD, 0, block->tid)))
+    if (!ring_write(&t->ring, ring_word(MALLOW_OP_THREAD, thread_watch_end() ? 0 : MALLOW_FLAG_AGAIN, block->tid)))
         return NULL;
     tracers_share();
     own_tracer = t;

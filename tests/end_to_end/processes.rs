@@ -38,7 +38,27 @@ fn images_that_take_their_time() {
         let images = json["processes"].as_array().into_iter().flatten().filter(|p| p["pid"] == *root);
         let serials: Vec<u64> = images.map(|p| number(p, "serial")).collect();
         assert_eq!(serials, [0, 1, 2, 3], "{json:#}");
+        // And what each of them waited for.
+        assert_eq!(number(json, "processes_in_all"), 5, "{json:#}");
     }
+    assert_eq!(number(&three.record.json, "threads_in_all"), 5, "{:#}", three.record.json);
+}
+
+/// A process is one, however often it calls exec, and a title that it wrote over its arguments is no path.
+#[test]
+fn a_process_that_calls_exec_is_one_and_a_title_is_no_path() {
+    let place = directory();
+    let script = place.path().join("script");
+    let title = "tool: master process /opt/other/name -c n.conf";
+    let then = format!("exec -a '{title}' '{}' malloc 3", harness::program("calls").display());
+    std::fs::write(&script, then).expect("a script");
+    let case = Case::new("/bin/bash").arg(&script);
+    let record = case.record();
+    let text = record.shown(&["report"]);
+    assert!(text.contains("; 1 process in 2 images (exec), 1 thread used malloc"), "{text}");
+    assert!(text.contains("tool (") && !text.contains("name -c n.conf ("), "{text}");
+    let stat = Run::new(mallow(), place.path()).args(["stat", "--", "/bin/bash"]).arg(&script).go();
+    assert!(stat.err().contains("exit status 0; 1 process in 2 images (exec)"), "{}", stat.err());
 }
 
 #[test]

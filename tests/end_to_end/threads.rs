@@ -34,3 +34,16 @@ fn blocks_handed_over() {
 fn more_than_a_thousand_alive() {
     threads("alive", "1500");
 }
+
+/// A thread is one, however late it frees: the C library frees a thread's own message of `strerror` when its last destructor has run,
+/// and by then its ring may have another owner.
+#[test]
+fn a_thread_that_frees_at_its_very_end_is_one_thread() {
+    let record = Case::target("threads").args(["late", "40"]).record();
+    let threads = record.view_json(&["threads", "--limit", "0"]);
+    assert_eq!(number(&threads, "threads_in_all"), 41);
+    let rows = threads["threads"].as_array().expect("threads");
+    assert_eq!(rows.len(), 41, "{threads:#}");
+    let idle = rows.iter().filter(|row| number(row, "allocations") == 0).count();
+    assert_eq!(idle, 0, "{threads:#}");
+}

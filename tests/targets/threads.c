@@ -1,7 +1,7 @@
 /*
  * threads MODE COUNT: COUNT threads that all allocate, one after the other (sequential), all alive at once
- * (alive), detached (detached), in pairs whose second frees what the first allocated (handover), or with names, for a second
- * (named).
+ * (alive), detached (detached), in pairs whose second frees what the first allocated (handover), with names, for a second
+ * (named), or alive at once with a block that the C library frees when the thread's last destructor has run (late).
  */
 #include "target.h"
 #include <pthread.h>
@@ -20,6 +20,12 @@ static void *work_alive(void *argument) {
     sum += churn(10, (unsigned)(uintptr_t)argument);
     pthread_barrier_wait(&barrier);
     sum += churn(10, (unsigned)(uintptr_t)argument);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+static void *work_late(void *argument) {
+    sum += churn(10, (unsigned)(uintptr_t)argument);
+    sum += strlen(strerror(100000 + (int)(uintptr_t)argument));
     pthread_barrier_wait(&barrier);
     return NULL;
 }
@@ -93,13 +99,15 @@ int main(int arguments, char **argument) {
             CHECK(pthread_join(threads[i], NULL) == 0);
         free(threads);
     } else {
-        CHECK(!strcmp(argument[1], "alive"));
+        int is_late = !strcmp(argument[1], "late");
+        CHECK(is_late || !strcmp(argument[1], "alive"));
         CHECK(pthread_barrier_init(&barrier, NULL, (unsigned)count + 1) == 0);
         pthread_t *threads = malloc(count * sizeof *threads);
         for (uintptr_t i = 0; i < count; i++)
-            threads[i] = start(work_alive, (void *)i, 0);
+            threads[i] = start(is_late ? work_late : work_alive, (void *)i, 0);
         pthread_barrier_wait(&barrier);
-        pthread_barrier_wait(&barrier);
+        if (!is_late)
+            pthread_barrier_wait(&barrier);
         for (uintptr_t i = 0; i < count; i++)
             CHECK(pthread_join(threads[i], NULL) == 0);
         free(threads);

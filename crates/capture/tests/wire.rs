@@ -129,6 +129,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_OP_ALLOC", record::OP_ALLOC);
     number("MALLOW_FLAG_WIDE_SIZE", record::FLAG_WIDE_SIZE);
     number("MALLOW_FLAG_SAME", record::FLAG_SAME);
+    number("MALLOW_FLAG_AGAIN", record::FLAG_AGAIN);
     number("MALLOW_GUARD", guard::GUARD.into());
     number("MALLOW_GUARD_EVERY", guard::EVERY.into());
     number("MALLOW_GUARD_ABORT", guard::ABORT.into());

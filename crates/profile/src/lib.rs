@@ -54,7 +54,9 @@ pub use known_heap::{HeapKind, KnownHeap};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns, overhead};
 pub use precision::{Precision, Precisions, add_precisions};
-pub use process::{AllocatorInside, AllocatorKind, CustomAllocator, Process, ProcessId, Thread};
+pub use process::{
+    AllocatorInside, AllocatorKind, CustomAllocator, Process, ProcessId, Thread, program_name, replaced_by_exec,
+};
 pub use profile::{Ending, Profile, Region};
 pub use quantities::{Origin, Quantities, Quantity};
 pub use samples::{Lost, Release, Sample, SampleEvent, SampleKey};

@@ -6,7 +6,7 @@ use crate::code::{Frame, Module};
 use crate::counts::Counts;
 use crate::footprint::{Footprint, RssSeries, SizeClasses};
 use crate::lookup::Summary;
-use crate::process::{AllocatorInside, CustomAllocator, Process, Thread};
+use crate::process::{AllocatorInside, CustomAllocator, Process, Thread, replaced_by_exec};
 use crate::quantities::{Origin, Quantity};
 use crate::scan::Scan;
 use crate::site::Site;
@@ -107,6 +107,16 @@ impl Profile {
     /// Whether it has this quantity. Where it does not, the counts of the quantity are 0 and mean nothing.
     pub fn has(&self, quantity: Quantity) -> bool {
         self.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
+    }
+
+    /// For each process image the one that it replaced by exec ([`replaced_by_exec`]).
+    pub fn replaced_by_exec(&self) -> Vec<Option<usize>> {
+        replaced_by_exec(self.processes.iter().map(|p| ((p.pid, &*p.source), p.serial, p.forked || p.attached)))
+    }
+
+    /// How many processes its images are of.
+    pub fn processes_in_all(&self) -> u64 {
+        self.replaced_by_exec().iter().filter(|replaced| replaced.is_none()).count() as u64
     }
 
     /// The quantities that it does not have.

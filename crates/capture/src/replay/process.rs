@@ -82,6 +82,8 @@ pub struct Process {
     sites: FxHashMap<StackId, u32>,
     rings: Vec<Ring>,
     ring_index: FxHashMap<u32, usize>,
+    /// The latest thread of each id.
+    threads: FxHashMap<u32, u32>,
     /// Blocks whose address was handed out again before their free came, by address. In a process with several rings the
     /// free may come out of order: it is theirs.
     displaced: FxHashMap<u64, VecDeque<Block>>,
@@ -249,7 +251,7 @@ impl Process {
         }
         shared.sink.event(Moment { process: self.number, thread: 0, ms }, Event::EndProcess);
         shared.ledger.end_process(self.number, ms, self.live.drain().chain(in_transit));
-        (self.sites, self.ring_index, self.addresses) = Default::default();
+        (self.sites, self.ring_index, self.threads, self.addresses) = Default::default();
     }
 
     fn replay_due<S: EventSink>(&mut self, shared: &mut Shared<S>) {
@@ -387,10 +389,14 @@ impl Process {
                 shared.sink.event(at, Event::ReallocFree(block));
             }
             Record::ReallocFailed => self.conclude(shared, index),
-            Record::Thread { tid } => {
-                let ring = &mut self.rings[index];
-                if ring.thread.is_none_or(|thread| shared.ledger.threads[thread as usize].tid != tid) {
-                    ring.thread = Some(shared.ledger.add_thread(self.number, tid));
+            Record::Thread { tid, again } => {
+                let is_of = |thread: u32| shared.ledger.threads[thread as usize].tid == tid;
+                if !self.rings[index].thread.is_some_and(is_of) {
+                    // Its last ring may have a new owner.
+                    let known = self.threads.get(&tid).copied().filter(|_| again);
+                    let thread = known.unwrap_or_else(|| shared.ledger.add_thread(self.number, tid));
+                    self.threads.insert(tid, thread);
+                    self.rings[index].thread = Some(thread);
                 }
             }
             Record::Generation { generation } => {

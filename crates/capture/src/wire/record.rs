@@ -41,6 +41,8 @@ pub const FLAG_REALLOCARRAY: u64 = 2;
 pub const FLAG_CUT: u64 = super::FLAG_CUT as u64;
 /// `MALLOW_FLAG_THIS_THREAD`
 pub const FLAG_THIS_THREAD: u64 = 8;
+/// `MALLOW_FLAG_AGAIN`
+pub const FLAG_AGAIN: u64 = 32;
 /// `MALLOW_FLAG_SAME`
 pub const FLAG_SAME: u64 = 16;
 
@@ -78,7 +80,7 @@ pub enum Record<'a> {
     /// A moment of the process. `since`: so many words before, no other ring had a later moment; 0: not known.
     Order { number: u64, since: u32 },
     /// Who owns the ring.
-    Thread { tid: u32 },
+    Thread { tid: u32, again: bool },
     /// Which modules count.
     Generation { generation: u32 },
     /// Events not written.
@@ -140,7 +142,7 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
         }
         OP_TIME if argument < TIME_LIMIT => Record::Time { ms: argument },
         OP_ORDER if argument < ORDER_LIMIT => Record::Order { number: argument, since: flags as u32 },
-        OP_THREAD => Record::Thread { tid: argument as u32 },
+        OP_THREAD => Record::Thread { tid: argument as u32, again: flags & FLAG_AGAIN != 0 },
         OP_GENERATION => Record::Generation { generation: argument as u32 },
         OP_LOST => Record::Lost { events: argument },
         OP_REGION => Record::Region {
@@ -236,6 +238,7 @@ mod tests {
             ("MALLOW_FLAG_CUT", FLAG_CUT),
             ("MALLOW_FLAG_THIS_THREAD", FLAG_THIS_THREAD),
             ("MALLOW_FLAG_SAME", FLAG_SAME),
+            ("MALLOW_FLAG_AGAIN", FLAG_AGAIN),
             ("MALLOW_STACK_BITS", u64::from(STACK_BITS)),
             ("MALLOW_DEPTH_LIMIT", DEPTH_LIMIT as u64),
         ] {

@@ -47,7 +47,7 @@ fn file_name(path: &str) -> &str {
 
 /// The name of a process's program, as it was called.
 pub fn program(process: &Process) -> &str {
-    file_name(process.arguments.first().filter(|name| !name.is_empty()).unwrap_or(&process.executable))
+    process.program()
 }
 
 /// The programs that there are, those with the highest peaks first, and the ids of their processes.

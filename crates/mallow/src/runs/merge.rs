@@ -16,7 +16,7 @@ use crate::input::recording::Recording;
 use crate::output::destination;
 use crate::output::text::Look;
 use crate::output::text::estimates::estimated_bytes;
-use crate::output::text::units::{bytes, of};
+use crate::output::text::units::{bytes, of, processes_in_images};
 use crate::output::{exit, stdio};
 
 /// Writes the sum, and says what it is not.
@@ -66,7 +66,7 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
     stdio::notify(&format!(
         "added up {}: {}",
         of(flags.files.len() as u64, "file"),
-        of(profile.processes.len() as u64, "process")
+        processes_in_images(profile.processes_in_all(), profile.processes.len())
     ));
     Ok(exit::OK)
 }

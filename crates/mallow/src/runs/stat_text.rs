@@ -5,7 +5,7 @@ use mallow_report::analysis::gate::{Figures, Measured, runs_by_region};
 use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
 use crate::output::json;
-use crate::output::text::units::{count, of, percent, ratio, signed};
+use crate::output::text::units::{count, of, percent, processes_in_images, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table, gaps};
 
 /// What was counted, as JSON or as text. Numbers are exact in both: they are there to be compared.
@@ -37,7 +37,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     page.gap();
     let status = report.exit_status.map(|s| format!(", exit status {s}")).unwrap_or_default();
     let seconds = format!("{}.{:06} s", report.wall_ns / 1_000_000_000, report.wall_ns % 1_000_000_000 / 1000);
-    let processes = of(report.processes.len() as u64, "process");
+    let processes = processes_in_images(report.processes_in_all, report.processes.len());
     page.line(Line::new().plain("  ").strong(seconds).plain(format!(" wall time{status}; {processes}")));
     if report.lost > 0 {
         let lost = of(report.lost, "call");

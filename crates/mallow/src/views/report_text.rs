@@ -12,7 +12,7 @@ use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::output::text::estimates::margin;
-use crate::output::text::units::{bytes, count, of, percent, rate, span};
+use crate::output::text::units::{bytes, count, of, percent, processes_in_images, rate, span};
 use crate::output::text::{Align, Line, Look, Page, Table, amount, described, framed, gaps, heading};
 
 /// So many files without source lines are named.
@@ -93,7 +93,6 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         Some(status @ 129..=192) => format!("exit status {status} (signal {})", status - 128),
         Some(status) => format!("exit status {status}"),
     };
-    let threads: u64 = report.processes.iter().map(|p| u64::from(p.threads)).sum();
     let mut parts = Vec::new();
     let mut part = |quantity, text: String| {
         if has(report, quantity) {
@@ -111,10 +110,10 @@ pub fn circumstances(document: &ReportDocument) -> Line {
     }
     let mut people = Vec::new();
     if has(report, Quantity::Processes) {
-        people.push(of(report.processes.len() as u64, "process"));
+        people.push(processes_in_images(report.processes_in_all, report.processes.len()));
     }
     if has(report, Quantity::Threads) {
-        people.push(of(threads, "thread"));
+        people.push(of(report.threads_in_all, "thread"));
     }
     // What neither allocates nor frees is in no recording. Of other tools' files nobody knows what is missing.
     let people = people.join(", ");

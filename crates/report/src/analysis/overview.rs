@@ -2,8 +2,9 @@
 
 use mallow_profile::{
     Counts, FAMILIES, FamilyCounts, Origin, Precisions, Process, Profile, Quantity, StackId, StringId, add_precisions,
+    program_name,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
@@ -50,6 +51,10 @@ pub struct Overview {
     pub families: Vec<FamilyRow>,
     /// Process images, in order of their start.
     pub processes: Vec<ProcessRow>,
+    /// How many processes these are: exec begins a new image of the same one.
+    pub processes_in_all: u64,
+    /// Their threads. One that called exec is one.
+    pub threads_in_all: u64,
     /// Allocators above malloc, whose blocks are missing; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub custom_allocators: Vec<CustomAllocatorRow>,
@@ -129,8 +134,7 @@ pub struct ProcessRow {
 impl ProcessRow {
     /// The name of its program: as it was called, without its directory.
     pub fn program(&self) -> &str {
-        let called = self.arguments.first().filter(|name| !name.is_empty()).unwrap_or(&self.executable);
-        called.rsplit('/').next().unwrap_or(called)
+        program_name(self.arguments.first().map_or("", |name| name), &self.executable)
     }
 }
 
@@ -248,6 +252,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     }
     let totals = Totals::from(profile.totals);
     let ending = Ending::of(profile);
+    let (processes_in_all, threads_in_all) = people(profile);
     let ran_ms = profile.duration_ms.saturating_sub(ending.exit_wait_ms);
     let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {
@@ -264,6 +269,8 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         peak_ms: profile.peak_ms,
         families: family_rows(&families),
         processes: profile.processes.iter().map(process_row).collect(),
+        processes_in_all,
+        threads_in_all,
         unrecorded: profile.unrecorded.clone(),
         allocators_inside: allocators_inside(&profile.allocators_inside),
         custom_allocators: custom_allocators(&profile.custom_allocators, |number| {
@@ -274,6 +281,21 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit, table.as_ref())).collect(),
         emergency_pool: pool.map(Totals::from),
     }
+}
+
+/// How many processes, and how many threads they had.
+fn people(profile: &Profile) -> (u64, u64) {
+    let replaced = profile.replaced_by_exec();
+    let known: FxHashSet<(u32, u32)> = profile.threads.iter().map(|thread| (thread.process.0, thread.tid)).collect();
+    // After exec its thread has the process's id.
+    let of_both = |before: usize, after: usize| {
+        let id = profile.processes.get(after).map_or(0, |process| process.pid);
+        known.contains(&(before as u32, id)) && known.contains(&(after as u32, id))
+    };
+    let pairs = || replaced.iter().enumerate().filter_map(|(after, before)| Some(((*before)?, after)));
+    let twice = pairs().filter(|&(before, after)| of_both(before, after)).count() as u64;
+    let threads: u64 = profile.processes.iter().map(|process| u64::from(process.threads)).sum();
+    (profile.processes.len().saturating_sub(pairs().count()) as u64, threads.saturating_sub(twice))
 }
 
 /// The places of some sites that are the largest by a measure.

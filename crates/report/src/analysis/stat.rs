@@ -1,6 +1,6 @@
 //! What counting mode found.
 
-use mallow_profile::FamilyCounts;
+use mallow_profile::{FamilyCounts, replaced_by_exec};
 use serde::{Deserialize, Serialize};
 
 use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow};
@@ -65,6 +65,8 @@ pub struct StatReport {
     pub totals: StatRow,
     /// Process images, in order of their start.
     pub processes: Vec<StatProcessRow>,
+    /// How many processes these are: exec begins a new image of the same one.
+    pub processes_in_all: u64,
     /// Allocators above malloc, whose blocks are missing; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub custom_allocators: Vec<CustomAllocatorRow>,
@@ -174,6 +176,7 @@ pub fn stat(stat: &Stat) -> StatReport {
     for process in &stat.processes {
         all += process.families;
     }
+    let replaced = replaced_by_exec(stat.processes.iter().map(|p| (p.pid, p.serial, p.forked)));
     let row = |p: &StatProcess| StatProcessRow {
         pid: p.pid,
         parent_pid: p.parent_pid,
@@ -190,6 +193,7 @@ pub fn stat(stat: &Stat) -> StatReport {
         lost: stat.lost,
         totals: StatRow::from(&all),
         processes: stat.processes.iter().map(row).collect(),
+        processes_in_all: replaced.iter().filter(|replaced| replaced.is_none()).count() as u64,
         custom_allocators: stat.custom_allocators.clone(),
         allocators_inside: stat.allocators_inside.clone(),
         regions: stat.regions.clone(),

@@ -79,8 +79,7 @@ impl<'a> Table<'a> {
 
 /// The process's program, as people know it.
 pub fn program(process: &Process) -> &str {
-    let path = process.arguments.first().filter(|name| !name.is_empty()).unwrap_or(&process.executable);
-    path.rsplit('/').next().unwrap_or(path)
+    process.program()
 }
 
 /// The command, or what the profile is of.

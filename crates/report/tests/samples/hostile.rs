@@ -3,7 +3,7 @@
 use mallow_profile::{
     Family, Frame, FrameId, Lost, ProcessId, Profile, Release, Sample, SampleEvent, SampleKey, StackId, Stacks,
 };
-use mallow_report::analysis::sampled::{Book, Estimate, snapshot};
+use mallow_report::analysis::sampled::{Book, Estimate, Verdict, snapshot};
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = u64> {
@@ -160,4 +160,38 @@ fn a_sample_that_is_reported_late_does_not_take_the_place_of_the_live_one() {
     assert_eq!(book.live().map(|(key, _)| key.generation).collect::<Vec<_>>(), [9]);
     assert_eq!(book.recent().map(|ended| ended.key.generation).collect::<Vec<_>>(), [6, 7, 8]);
     assert_eq!(book.heap().1.samples, 1);
+}
+
+/// Of a slot that is taken again between two looks, the new sample is reported before the end of the old one. A ring of 60 blocks that
+/// is full after 30 s does not grow, whether its ends are reported, come late as gone, or never come.
+#[test]
+fn a_block_whose_slot_was_taken_again_has_ended() {
+    let (process, second) = (ProcessId(0), 1_000_000_000);
+    for reports in ["freed", "gone", "nothing"] {
+        let mut book = Book::new();
+        book.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
+        for n in 0..160u32 {
+            let at_ns = u64::from(n) * second / 2;
+            let key = |n: u32| SampleKey { process, slot: n % 60, generation: n / 60 };
+            let (stack, family) = (StackId(1), Family(0));
+            let sample = Sample { process, thread: 1, family, size: 3000, period: 1, address: 0, at_ns, stack };
+            book.feed(&SampleEvent::Allocated { key: key(n), sample });
+            if let Some(old) = n.checked_sub(60).map(key) {
+                let release = Release { thread: 1, at_ns, stack: Stacks::ROOT };
+                match reports {
+                    "freed" => book.feed(&SampleEvent::Freed { key: old, release }),
+                    "gone" => {
+                        book.feed(&SampleEvent::Gone { key: old, after_ns: at_ns - second / 2, before_ns: at_ns })
+                    }
+                    _ => {}
+                }
+            }
+            book.advance(at_ns);
+        }
+        let site = book.site(&[StackId(1)]);
+        // Nobody knows of the last 60 that they ended, where nothing says it.
+        let ended = if reports == "nothing" { 40.0 } else { 100.0 };
+        assert_eq!(site.freed_bytes.value, ended * 3000.0, "{reports}");
+        assert!(reports == "nothing" || site.growth.verdict < Verdict::SoFar, "{reports}: {:?}", site.growth);
+    }
 }

@@ -117,6 +117,12 @@ pub fn of(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { plural })
 }
 
+/// `3 processes`, `1 process in 2 images (exec)`: exec begins a new image of the same process.
+pub fn processes_in_images(processes: u64, images: usize) -> String {
+    let text = of(processes, "process");
+    if images as u64 > processes { format!("{text} in {} (exec)", of(images as u64, "image")) } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +140,8 @@ mod tests {
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!((signed(-1000), signed(i64::MIN)), ("-1,000".into(), "-9,223,372,036,854,775,808".into()));
         assert_eq!((of(1, "block"), of(2, "process")), ("1 block".into(), "2 processes".into()));
+        assert_eq!(processes_in_images(2, 2), "2 processes");
+        assert_eq!(processes_in_images(1, 3), "1 process in 3 images (exec)");
     }
 
     #[test]

@@ -99,6 +99,8 @@ pub fn report() -> Watched {
         places_in_all: 3,
         places: sites.iter().map(place).collect(),
         places_hidden: None,
+        places_judged: 1,
+        settled_samples: 0,
     };
     Watched {
         occasion: "every".to_owned(),

@@ -73,18 +73,23 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let rest = if growing.is_empty() && enough.is_empty() { rest } else { enough };
     let for_growing = growing.len().min(PLACES).min((rows / 2).max(rows.saturating_sub(rest.len())));
     let for_rest = rest.len().min(PLACES).min(rows - for_growing);
-    list("Growing", &growing[..for_growing], look, &mut page);
-    list("Live", &rest[..for_rest], look, &mut page);
-    let hidden = report.places.places_in_all.saturating_sub((for_growing + for_rest) as u64);
-    if hidden > 0 {
-        page.line(Line::new().faint(format!("  and {} more", of(hidden, "place"))));
+    let all = &report.places;
+    let growing_in_all = all.growing_places.saturating_add(all.places_growing_so_far);
+    let rest_in_all = all.places_in_all.saturating_sub(growing_in_all);
+    list("Growing", &growing[..for_growing], growing_in_all, look, &mut page);
+    list("Live", &rest[..for_rest], rest_in_all, look, &mut page);
+    if for_rest == 0 && rest_in_all > 0 {
+        page.gap();
+        let that = if rest_in_all == 1 { "that is" } else { "that are" };
+        page.line(Line::new().faint(format!("Not shown: {} {that} not known to grow", of(rest_in_all, "place"))));
     }
     page.gap();
     page.hanging(Line::new().faint("Next: "), &next(ending, report, finding.verdict));
     page.into_text()
 }
 
-fn list(title: &str, places: &[&WatchedPlace], look: &Look, page: &mut Page) {
+/// `in_all`: how many there are, shown or not.
+fn list(title: &str, places: &[&WatchedPlace], in_all: u64, look: &Look, page: &mut Page) {
     if places.is_empty() {
         return;
     }
@@ -110,6 +115,10 @@ fn list(title: &str, places: &[&WatchedPlace], look: &Look, page: &mut Page) {
             &place.largest_site,
             look,
         )));
+    }
+    let hidden = in_all.saturating_sub(places.len() as u64);
+    if hidden > 0 {
+        page.line(Line::new().faint(format!("  and {} more", of(hidden, "place"))));
     }
 }
 

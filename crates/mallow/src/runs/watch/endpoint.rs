@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_fleet::{Document, Measurement, heap, heap_text, metrics};
-use mallow_profile::Profile;
+use mallow_profile::{Profile, program_name};
 use mallow_report::analysis::sampled::Book;
 use mallow_report::analysis::{Moment, Watched, merge_moments};
 use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
@@ -168,7 +168,7 @@ impl Endpoint {
             report,
             allocations: self.counted.0,
             allocated_bytes: self.counted.1,
-            program: report.command.first().map_or("", |path| path.rsplit('/').next().unwrap_or(path)),
+            program: report.command.first().map_or("", |name| program_name(name, "")),
             version: env!("CARGO_PKG_VERSION"),
         })
     }

@@ -78,24 +78,34 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
             Verdict::Unknown,
             format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000),
         ),
-        _ if places.places.iter().all(|place| place.growth.verdict == Verdict::Unknown) => {
-            (Verdict::Unknown, too_few(&places.places, look))
-        }
+        _ if places.places_judged == 0 => (Verdict::Unknown, too_few(report, look)),
         _ => (Verdict::Steady, "Nothing grows significantly".to_owned()),
     };
     Headline { text: text + &most, place: None, verdict }
 }
 
 /// Why there is no verdict, and when there is one: as soon as a place has as many settled samples as it needs.
-fn too_few(places: &[WatchedPlace], look: &Look) -> String {
+fn too_few(report: &Watched, look: &Look) -> String {
     const WHAT: &str = "Too few samples to say what grows";
+    let places = &report.places;
     let left = |place: &&WatchedPlace| {
         let samples = place.growth.bytes_per_hour.samples;
         let missing = place.growth.needed_samples.saturating_sub(samples).max(1);
         (samples > 0).then(|| place.growth.over_ns.saturating_mul(missing) / samples / 1_000_000)
     };
-    let nearest = places.iter().filter_map(|place| Some((left(&place)?, place))).min_by_key(|(left, _)| *left);
+    let nearest = places.places.iter().filter_map(|place| Some((left(&place)?, place))).min_by_key(|(left, _)| *left);
     match nearest {
+        // Those that have some are too young to be reported.
+        None if places.settled_samples > 0 => format!(
+            "{WHAT}: a place needs {NEEDED_SAMPLES} sampled blocks that settle, and none has more than {}",
+            count(places.settled_samples)
+        ),
+        None if report.samples >= NEEDED_SAMPLES => {
+            format!(
+                "No growth is seen: none of {} stays for long enough to settle",
+                of(report.samples, "sampled block")
+            )
+        }
         None => format!(
             "{WHAT}: a place needs {NEEDED_SAMPLES} sampled blocks that settle, and none has one; a smaller --period samples more"
         ),

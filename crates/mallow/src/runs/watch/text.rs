@@ -1,6 +1,7 @@
 //! Reports of a watch, as text.
 
 use anyhow::Result;
+use mallow_profile::program_name;
 use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, WatchedPlace, WatchedProcess, Which};
 
@@ -96,7 +97,7 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
 /// `2026-11-21 17:48:03 UTC  redis-server --port 0, pid 4711, watched for 10 min 00 s`
 fn title(report: &Watched) -> Line {
     let line = Line::new().plain(moment(report.at_unix_ms)).plain("  ").strong(report.command.join(" "));
-    let command = report.command.first().map_or("", |program| base(program));
+    let command = report.command.first().map_or("", |name| program_name(name, ""));
     let pids: Vec<String> = report.processes.iter().map(|process| named(process, command)).collect();
     const SOME: usize = 6;
     let more = if pids.len() > SOME { format!(" and {} more", pids.len() - SOME) } else { String::new() };

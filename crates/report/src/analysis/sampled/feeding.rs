@@ -50,10 +50,20 @@ impl Book {
             .get(&(key.process, key.slot, false))
             .is_some_and(|(newest, _)| newest.generation.wrapping_sub(key.generation) as i32 > 0);
         let place = (key.process, key.slot, late);
-        match self.live.get(&place) {
-            Some((old, _)) if *old == key => return,
-            // The slot has another use: what was there is gone, and no event reported it.
-            Some(&(old, _)) => drop(self.forget(old)),
+        match self.live.get(&place).copied() {
+            Some((old, _)) if old == key => return,
+            Some((old, stack)) => {
+                // The slot has another use. Within a look beginnings come first, so the end of what was there may be still to come;
+                // two that wait for their ends are one too many, and that of the older one is in no event.
+                let waits = (key.process, key.slot, true);
+                if let Some(&(older, _)) = self.live.get(&waits) {
+                    self.end(older, Release { thread: 0, at_ns: sample.at_ns, stack: Stacks::ROOT }, None, clocks);
+                }
+                if !late {
+                    self.live.remove(&place);
+                    self.live.insert(waits, (old, stack));
+                }
+            }
             None => {}
         }
         let Some(running) = self.processes.get_mut(&key.process) else { return };

@@ -194,6 +194,10 @@ pub struct WatchedPlaces {
     pub places_in_all: u64,
     /// Places, the growing ones first, then the largest.
     pub places: Vec<WatchedPlace>,
+    /// Of all places, also of those whose blocks are too young to be reported: how many have a verdict other than unknown.
+    pub places_judged: u64,
+    /// Among the others: the most settled samples that one has.
+    pub settled_samples: u64,
     /// Those that are not shown.
     pub places_hidden: Option<LeftOut<Samples>>,
 }

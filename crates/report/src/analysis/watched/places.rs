@@ -131,6 +131,10 @@ pub(super) fn watched_places(
     lot: impl Fn(u64) -> f64,
 ) -> WatchedPlaces {
     let mut rows: Vec<((StackId, Option<usize>), WatchedPlace)> = Vec::new();
+    let growths = || groups.iter().map(|group| &group.figures.growth);
+    let places_judged = growths().filter(|growth| growth.verdict != Verdict::Unknown).count() as u64;
+    let unknown = growths().filter(|growth| growth.verdict == Verdict::Unknown);
+    let settled_samples = unknown.map(|growth| growth.bytes_per_hour.samples).max().unwrap_or(0);
     for group in groups {
         let PlaceGroup { id, caller, figures, mut held, sites, largest } = group;
         let Some((_, stack)) = largest else { continue };
@@ -180,7 +184,15 @@ pub(super) fn watched_places(
     };
     let mut places: Vec<WatchedPlace> = rows.into_iter().map(name).collect();
     tell_apart(places.iter_mut());
-    WatchedPlaces { growing_places, places_growing_so_far, places_in_all, places, places_hidden: hidden }
+    WatchedPlaces {
+        growing_places,
+        places_growing_so_far,
+        places_in_all,
+        places,
+        places_judged,
+        settled_samples,
+        places_hidden: hidden,
+    }
 }
 
 impl Row for WatchedPlace {
