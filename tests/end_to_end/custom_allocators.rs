@@ -37,29 +37,34 @@ fn a_python_program_is_incomplete_without_its_setting() {
     }
 }
 
-/// A shared libpython: of the interpreter it is certain, of a program that may never start Python it is not.
+/// A shared libpython: of the interpreter it is certain; a program that is linked with it starts it if a stack leads through it.
 #[test]
 fn an_interpreter_with_a_shared_library_is_python() {
     let place = directory();
     let at = place.path();
-    std::fs::write(at.join("lib.c"), "int Py_BytesMain(void) { return 0; }\n").expect("a source");
+    std::fs::write(at.join("lib.c"), "#include <stdlib.h>\nint Py_BytesMain(int n) { free(malloc(n)); return 0; }\n")
+        .expect("a source");
     std::fs::write(
         at.join("main.c"),
-        "#include <stdlib.h>\nint Py_BytesMain(void);\nint main(void) { free(malloc(Py_BytesMain() + 9)); }\n",
+        "#include <stdlib.h>\nint Py_BytesMain(int);\n\
+         int main(int count, char **a) { free(malloc(9)); return count > 1 ? Py_BytesMain(count + (a == NULL)) : 0; }\n",
     )
     .expect("a source");
     let build = |arguments: &[&str]| {
         let built = Run::new(tool("gcc"), at).args(arguments).go();
         assert_eq!(built.status, 0, "{}", built.err());
     };
-    build(&["-shared", "-fPIC", "-o", "libpython3.99.so", "lib.c"]);
-    for (name, expected) in [
-        ("python3.99", "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own"),
-        ("ledger", "Incomplete: Where the program starts Python, which it is linked with,"),
+    build(&["-shared", "-fPIC", "-fno-builtin", "-o", "libpython3.99.so", "lib.c"]);
+    for (name, argument, expected) in [
+        ("python3.99", "run", "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own"),
+        ("ledger", "run", "Incomplete: Where the program starts Python, which it is linked with,"),
+        ("ledger", "", ""),
     ] {
         build(&["-O0", "-fno-builtin", "-o", name, "main.c", "-L.", "-l:libpython3.99.so", "-Wl,-rpath,$ORIGIN"]);
-        let run = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--"]).arg(at.join(name)).go();
+        let run = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--"]).arg(at.join(name));
+        let run = if argument.is_empty() { run } else { run.arg(argument) }.go();
         assert!(run.err().starts_with(expected), "{name}: {}", run.err());
+        assert_eq!(run.err().contains("Incomplete"), !expected.is_empty(), "{name}: {}", run.err());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Run, directory, mallow, number, tool};
+use harness::{Case, Recorded, Run, directory, mallow, number, tool};
 use serde_json::Value;
 
 /// Builds `name` from a source, and records it as `name.mallow`.
@@ -317,4 +317,16 @@ fn leaks_fit_the_terminal() {
     }
     let three = on_terminal(place.path(), (80, 24), "leaks --limit 3 deep.mallow");
     assert!(three.len() >= 24 && three[0].contains("the largest 3 of 6"), "{three:#?}");
+}
+
+/// Unwind tables are made once for a library, and kept. What the program waited for them is said.
+#[test]
+fn what_the_program_waits_for_unwind_tables_is_said_and_happens_once() {
+    let cache = directory();
+    let record = || Case::sqlite(20).env("XDG_CACHE_HOME", cache.path()).record();
+    let (cold, warm) = (record(), record());
+    let waited = |record: &Recorded| number(&record.json, "table_wait_ms");
+    assert!(waited(&cold) > waited(&warm), "{} ms, then {} ms", waited(&cold), waited(&warm));
+    let of_run = 100 * waited(&cold) >= number(&cold.json, "duration_ms");
+    assert_eq!(cold.shown(&["report"]).contains(" waiting for unwind tables, which Mallow keeps"), of_run, "{}", cold.json);
 }

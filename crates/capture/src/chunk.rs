@@ -99,6 +99,13 @@ pub enum Chunk<'a> {
         /// How long, in milliseconds.
         ms: u64,
     },
+    /// A process waited for unwind tables.
+    TableWait {
+        /// Number of the process.
+        process: u32,
+        /// How long in all, in milliseconds.
+        ms: u64,
+    },
     /// Nothing more comes from this process.
     ProcessEnd {
         /// Number of the process.

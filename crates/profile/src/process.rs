@@ -50,6 +50,8 @@ pub struct Process {
     pub lost: u64,
     /// How long it waited for mallow at its exit, in milliseconds before `end_ms`.
     pub exit_wait_ms: u64,
+    /// How long it waited for unwind tables, in milliseconds.
+    pub table_wait_ms: u64,
 }
 
 impl Process {

@@ -3,7 +3,7 @@
 
 use super::exits::{self, EndChecks, ExitStage, Exits, WaitBudget};
 use super::memory::{Finding, MemoryQueue};
-use super::requests::{self, Request};
+use super::requests::{self, Request, TableWaits};
 use super::spool::SpoolWriter;
 use super::thread_names::ThreadNames;
 use crate::chunk::{Chunk, ExitKind};
@@ -45,6 +45,8 @@ pub struct DrainState {
     pub exits: Exits,
     /// Processes whose memory is read, and what was found.
     pub memory: Arc<MemoryQueue>,
+    /// What processes waited for unwind tables.
+    pub table_waits: TableWaits,
 }
 
 /// How far the replay may lag behind, in bytes of spool, before targets are made to wait.
@@ -302,6 +304,10 @@ impl<'a> Drain<'a> {
         image.source.close();
         if !image.waited.is_zero() {
             self.append(&Chunk::ExitWait { process: image.number, ms: image.waited.as_millis() as u64 })?;
+        }
+        let waited = self.shown.table_waits.of(image.number);
+        if !waited.is_zero() {
+            self.append(&Chunk::TableWait { process: image.number, ms: waited.as_millis() as u64 })?;
         }
         self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
         self.shown.running.fetch_sub(1, Ordering::Relaxed);

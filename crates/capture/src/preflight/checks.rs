@@ -3,8 +3,8 @@
 use super::chain::Chain;
 use super::finding::{Finding, Status};
 use super::program;
-use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId};
-use rustc_hash::FxHashMap;
+use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, FrameId, Module, ProcessId, Profile};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -38,6 +38,24 @@ pub fn out_of_reach(chain: &Chain) -> Option<Finding> {
 /// The allocator inside of a command's program, which is not sampled, as a sentence.
 pub fn unsampled(chain: &Chain) -> Option<String> {
     program::unsampled(chain.programs().last()?)
+}
+
+/// Drops what stays behind an "if" that a recording answers: a program that is linked with Python starts it only through functions
+/// that allocate by malloc, too, and where no stack of the process leads through Python's library it was not started.
+pub(crate) fn settle_linked(profile: &mut Profile) {
+    let may_start = |one: &CustomAllocator| one.found == program::LINKED_PYTHON;
+    if !profile.custom_allocators.iter().any(may_start) {
+        return;
+    }
+    let is_python = |module: &Module| module.path.rsplit('/').next().is_some_and(|name| name.starts_with("libpython"));
+    let modules: Vec<bool> = profile.modules.iter().map(is_python).collect();
+    let in_python = |frame: FrameId| {
+        let module = profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);
+        module.is_some_and(|module| modules.get(module.0 as usize).copied().unwrap_or(false))
+    };
+    let through = profile.sites.iter().filter(|site| profile.stacks.frames(site.stack).any(in_python));
+    let started: FxHashSet<ProcessId> = through.map(|site| site.process).collect();
+    profile.custom_allocators.retain(|one| !may_start(one) || started.contains(&one.process));
 }
 
 /// Allocators above malloc that process images use, as far as their executables say. Of each image, in the order of their

@@ -13,7 +13,7 @@ pub mod search;
 mod signatures;
 
 pub use chain::{Chain, Step};
-pub(crate) use checks::{Runtimes, custom_allocators, not_seen, why_program};
+pub(crate) use checks::{Runtimes, custom_allocators, not_seen, settle_linked, why_program};
 pub use checks::{command, file, language, out_of_reach, unsampled, why};
 pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};
 pub(crate) use families::{seeming, variable_of};

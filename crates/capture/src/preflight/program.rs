@@ -439,6 +439,9 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
 pub(crate) const STRIPPED: &str =
     "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 
+/// Of a program that is linked with Python, and need not start it.
+pub(super) const LINKED_PYTHON: &str = "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not recorded";
+
 fn allocator_of(symbol: &str) -> &'static str {
     let maker = families::maker_of(std::iter::once(symbol));
     maker.or_else(|| families::family_of(symbol)?.name()).unwrap_or("an allocator")
@@ -471,9 +474,7 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
                         "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not recorded"
                     }
                     // Debian's ledger and gdb have it for scripts, and run without.
-                    false => {
-                        "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not recorded"
-                    }
+                    false => LINKED_PYTHON,
                 },
                 "set PYTHONMALLOC=malloc to record each",
             );

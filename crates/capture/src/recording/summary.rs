@@ -147,6 +147,7 @@ fn process_fields(p: &mut Process, mut each: impl FnMut(&mut u64) -> Result<(), 
         &mut p.foreign_frees,
         &mut p.lost,
         &mut p.exit_wait_ms,
+        &mut p.table_wait_ms,
     ] {
         each(field)?;
     }

@@ -154,6 +154,10 @@ impl<S: EventSink> Replay<S> {
                 Some(process) => process.exit_wait_ms = ms,
                 None => self.shared.damaged += 1,
             },
+            &Chunk::TableWait { process, ms } => match self.shared.ledger.processes.get_mut(process as usize) {
+                Some(process) => process.table_wait_ms = ms,
+                None => self.shared.damaged += 1,
+            },
             Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),
         }
         self.settle()
@@ -251,6 +255,7 @@ impl<S: EventSink> Replay<S> {
             profile.processes.iter().zip(&self.settings).map(|(p, &s)| (&*p.executable, &*p.arguments, s)),
             &end.allocators_inside,
         );
+        preflight::settle_linked(&mut profile);
         profile.allocators_inside = end.allocators_inside;
         preflight::executed_names::set(&mut profile.processes);
         (profile, settled.map(|()| self.shared.sink))

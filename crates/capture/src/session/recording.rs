@@ -187,7 +187,10 @@ fn record_subject<S: EventSink + Send>(
     let outcome = std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
         let drain = Drain::new(&run, &shown, SpoolWriter::new(spool_again), send, about.started_ns);
-        scope.spawn(move || requests::serve(&receive));
+        scope.spawn(|| {
+            let receive = receive;
+            requests::serve(&receive, &shown.table_waits);
+        });
         // Before the drain finds the first process.
         if how.settings.memory {
             queue.open();

@@ -128,6 +128,7 @@ fn note(
         Chunk::Round { ms } => *last_ms = *ms,
         Chunk::Exit { .. }
         | Chunk::ExitWait { .. }
+        | Chunk::TableWait { .. }
         | Chunk::ThreadName { .. }
         | Chunk::Memory { .. }
         | Chunk::Reading { .. }

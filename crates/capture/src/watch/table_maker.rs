@@ -1,6 +1,6 @@
 //! Unwind tables for targets that wait for them.
 
-use crate::drain::requests::{self, Request};
+use crate::drain::requests::{self, Request, TableWaits};
 use std::sync::mpsc::{Sender, channel};
 
 /// A thread that makes the unwind tables that targets wait for. It ends when nobody can ask it any more.
@@ -11,7 +11,7 @@ impl TableMaker {
     /// Starts it.
     pub fn start() -> Self {
         let (requests, wishes) = channel();
-        std::thread::spawn(move || requests::serve(&wishes));
+        std::thread::spawn(move || requests::serve(&wishes, &TableWaits::default()));
         Self(requests)
     }
 

@@ -75,14 +75,23 @@ fn waits(report: &Overview) -> String {
     let matters = |ms: u64| ms > 0 && ms.saturating_mul(100) >= report.duration_ms;
     let own = Some(report.ending.exit_wait_ms).filter(|&ms| matters(ms));
     let others = Some(report.ending.other_waits_ms).filter(|&ms| matters(ms));
-    match (own, others) {
-        (None, None) => String::new(),
-        (Some(own), None) => format!(", waited {} for mallow at its exit", span(own)),
-        (None, Some(others)) => format!(", its processes waited {} in all for mallow at their exits", span(others)),
-        (Some(own), Some(others)) => {
-            format!(", waited {} for mallow at its exit, other processes {} in all at theirs", span(own), span(others))
+    let tables = match Some(report.ending.table_wait_ms).filter(|&ms| matters(ms)) {
+        Some(tables) => format!(", of it {} waiting for unwind tables, which Mallow keeps", span(tables)),
+        None => String::new(),
+    };
+    tables
+        + &match (own, others) {
+            (None, None) => String::new(),
+            (Some(own), None) => format!(", waited {} for mallow at its exit", span(own)),
+            (None, Some(others)) => format!(", its processes waited {} in all for mallow at their exits", span(others)),
+            (Some(own), Some(others)) => {
+                format!(
+                    ", waited {} for mallow at its exit, other processes {} in all at theirs",
+                    span(own),
+                    span(others)
+                )
+            }
         }
-    }
 }
 
 /// How the run went, and who made the file.

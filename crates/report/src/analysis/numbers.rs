@@ -173,6 +173,7 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
             "duration_ms",
             "ran_ms",
             "exit_wait_ms",
+            "table_wait_ms",
             "other_waits_ms",
             "cpu_us",
             "peak_ms",
@@ -209,6 +210,8 @@ pub struct Ending {
     pub damaged: u64,
     /// Milliseconds of the duration that the command waited for mallow at its exit.
     pub exit_wait_ms: u64,
+    /// Milliseconds that the command waited for unwind tables, which are made once, and kept.
+    pub table_wait_ms: u64,
     /// What all other processes waited at theirs, in sum: several may have waited at once.
     pub other_waits_ms: u64,
 }
@@ -228,6 +231,8 @@ impl Ending {
             lost: e.lost,
             damaged: e.damaged,
             exit_wait_ms: waits(true),
+            table_wait_ms: (profile.processes.iter().filter(|process| Some(process.pid) == command))
+                .fold(0u64, |sum, process| sum.saturating_add(process.table_wait_ms)),
             other_waits_ms: waits(false),
         }
     }

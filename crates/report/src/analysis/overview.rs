@@ -114,6 +114,8 @@ pub struct ProcessRow {
     pub end_ms: u64,
     /// How much of that it waited for mallow at its exit, in milliseconds.
     pub exit_wait_ms: u64,
+    /// How much of it waited for unwind tables: they are made once, and kept.
+    pub table_wait_ms: u64,
     /// Threads that it had, in all.
     pub threads: u32,
     /// Sums over its sites; `peak_bytes` is live at the recording's peak.
@@ -261,7 +263,10 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         started_unix_ms: profile.started_unix_ms,
         duration_ms: profile.duration_ms,
         ran_ms,
-        window_ms: profile.window_ms.as_ref().map_or(ran_ms, |w| w.end.saturating_sub(w.start)),
+        window_ms: profile
+            .window_ms
+            .as_ref()
+            .map_or(ran_ms.saturating_sub(ending.table_wait_ms), |w| w.end.saturating_sub(w.start)),
         cpu_us: profile.cpu_us,
         ending,
         totals,
@@ -395,6 +400,7 @@ fn process_row(p: &Process) -> ProcessRow {
         start_ms: p.start_ms,
         end_ms: p.end_ms,
         exit_wait_ms: p.exit_wait_ms,
+        table_wait_ms: p.table_wait_ms,
         threads: p.threads,
         totals: p.totals.into(),
         own_peak_bytes: p.own_peak_bytes,
