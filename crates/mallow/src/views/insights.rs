@@ -112,20 +112,25 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             container,
         } => {
             let of_container = container.map(|c| format!(" of {c}")).unwrap_or_default();
-            let steps = steps(*growth_steps, *grown_buffers);
-            let grew = format!("{}{of_container} grew in {steps}", of(*grown_buffers, "buffer"));
+            let grew = match grown_buffers {
+                Some(buffers) => {
+                    let steps = each(*growth_steps, *buffers, "step");
+                    format!("{}{of_container} grew in {steps}", of(*buffers, "buffer"))
+                }
+                None => {
+                    let steps = of(*growth_steps, "step");
+                    format!("Buffers{of_container}, most of them begun at other calls, grew here in {steps}")
+                }
+            };
             let copied = copied(*copied_bytes, *largest_bytes, look);
             format!("{grew}, {}; {copied}.", range(size(*smallest_bytes), &size(*largest_bytes)))
         }
-        Evidence::RebuiltContainer { times, growth_steps, copied_bytes, largest_bytes, container } => {
+        Evidence::RebuiltContainer { times, allocations, growth_steps: _, copied_bytes, largest_bytes, container } => {
             let what = container.map(|c| format!("A{}", after_article(c))).unwrap_or("A buffer".to_owned());
             let copied = copied(*copied_bytes, *largest_bytes, look);
-            let steps = steps(*growth_steps, *times);
-            format!(
-                "{what} is built anew {} times, in {steps}, up to {}; {copied}.",
-                count(*times),
-                size(*largest_bytes)
-            )
+            let allocations = each(*allocations, *times, "allocation");
+            let times = if *times == 1 { "once".to_owned() } else { format!("{} times", count(*times)) };
+            format!("{what} is built anew {times}, by {allocations}, up to {}; {copied}.", size(*largest_bytes))
         }
         Evidence::TemporaryBlock {
             allocations,
@@ -192,16 +197,16 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
 }
 
 /// `12 steps each`, `one step`, `1.6 steps each on average`.
-fn steps(steps: u64, buffers: u64) -> String {
+fn each(all: u64, buffers: u64, what: &str) -> String {
     let buffers = buffers.max(1);
-    match (steps / buffers, buffers) {
-        _ if !steps.is_multiple_of(buffers) => {
-            format!("{:.1} steps each on average", steps as f64 / buffers as f64)
+    match (all / buffers, buffers) {
+        _ if !all.is_multiple_of(buffers) => {
+            format!("{:.1} {what}s each on average", all as f64 / buffers as f64)
         }
-        (0 | 1, 1) => "one step".to_owned(),
-        (0 | 1, _) => "one step each".to_owned(),
-        (each, 1) => format!("{} steps", count(each)),
-        (each, _) => format!("{} steps each", count(each)),
+        (0 | 1, 1) => format!("one {what}"),
+        (0 | 1, _) => format!("one {what} each"),
+        (each, 1) => format!("{} {what}s", count(each)),
+        (each, _) => format!("{} {what}s each", count(each)),
     }
 }
 
@@ -283,12 +288,27 @@ mod tests {
         insta::assert_snapshot!(shown(&insights(&habits(), 2), look));
     }
 
+    #[test]
+    fn buffers_that_began_elsewhere_are_not_counted() {
+        let grown = Evidence::GrownBuffer {
+            grown_buffers: None,
+            growth_steps: 19_006,
+            copied_bytes: 1_216_384,
+            smallest_bytes: 128,
+            largest_bytes: 128,
+            doubling: true,
+            container: Some("std::vector"),
+        };
+        let said = "Buffers of std::vector, most of them begun at other calls, grew here in 19,006 steps, 128 B; 1.22 MB copied.";
+        assert_eq!(super::evidence(&grown, &Look::default()), said);
+    }
+
     /// What does not divide evenly is an average, and says so.
     #[test]
     fn steps_of_several_buffers_are_theirs() {
         let said =
             [(48_012, 30_008), (60_016, 30_008), (30_008, 30_008), (1, 1), (7, 1), (20_000, 30_000), (250_001, 2_000)];
-        let words = said.map(|(all, buffers)| super::steps(all, buffers));
+        let words = said.map(|(all, buffers)| super::each(all, buffers, "step"));
         let expected = [
             "1.6 steps each on average",
             "2 steps each",

@@ -12,6 +12,7 @@ use super::super::function_kind::FunctionKind;
 use super::super::functions::{FunctionId, Functions, Step};
 use super::containers::{Container, Containers};
 use super::last_growth::LargeBlocks;
+use super::library_call::LibraryCall;
 
 /// Functions of the program's own on a path, at the most.
 const DEPTH: usize = 5;
@@ -31,6 +32,8 @@ pub(crate) struct CallPath {
     pub through: Option<FunctionId>,
     /// What kind of thing of that library the memory is for.
     pub container: Option<Container>,
+    /// What `through` does with that.
+    pub call: LibraryCall,
     /// Sums over its sites.
     pub counts: Counts,
     /// What they do.
@@ -136,6 +139,7 @@ impl CallPaths {
             let number = *known.entry(key).or_insert_with(|| {
                 let (counts, patterns) = Default::default();
                 let (inner, largest) = (walker.path, walker.stack);
+                let call = LibraryCall::of(container, through.and_then(|through| functions.known_name(through)));
                 let outer = Vec::new();
                 self.paths.push(CallPath {
                     step,
@@ -143,6 +147,7 @@ impl CallPaths {
                     outer,
                     through,
                     container,
+                    call,
                     counts,
                     patterns,
                     large: LargeBlocks::default(),

@@ -203,25 +203,12 @@ impl Container {
         }
     }
 
-    /// [`Self::remedy`] where none of its blocks had to grow: each had its final size, and a capacity would change nothing.
-    pub fn remedy_without_growth(self) -> &'static str {
-        match self {
-            CppString => "Pass std::string_view or a reference where a copy is made.",
-            CppVector | RustVec | RustHash => "Keep one and clear() it.",
-            RustString => "Borrow &str where a copy is made.",
-            SwiftDictionary | SwiftSet => "Keep one and removeAll(keepingCapacity: true).",
-            SwiftString => "Pass a Substring where a copy is made.",
-            _ => self.remedy(),
-        }
-    }
-
-    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is kept and
-    /// cleared, nor for a part of something larger. None where there is nothing. `grown`: some of its blocks had to grow.
-    pub fn remedy_of_many(self, grown: bool) -> Option<&'static str> {
+    /// What may be done where several are live at once, whatever call made them. None where there is nothing. `grown`: some of its blocks
+    /// had to grow.
+    pub fn remedy_of_several(self, grown: bool) -> Option<&'static str> {
         match self {
             CppVector | RustVec if !grown => Some("Move it where a copy is made."),
             RustHash | SwiftDictionary | SwiftSet if !grown => None,
-            CppString | RustString | SwiftString if !grown => Some(self.remedy_without_growth()),
             CppVector => Some("reserve() the size it will have, or move it where a copy is made."),
             CppDeque => Some("An empty std::deque has two blocks already: use a std::vector."),
             CppStream => Some("std::to_chars or std::format_to allocate less than a stream."),
@@ -229,7 +216,6 @@ impl Container {
             RustHash => Some("HashMap::with_capacity."),
             SwiftArray => Some(".lazy where an array is only passed on; a reference or inout where a copy is made."),
             SwiftDictionary | SwiftSet => Some("Give it its minimumCapacity."),
-            // Who makes the text that is kept needs its block.
             RustFormat | SwiftInterpolation => None,
             CppString | CppTree | CppMap | CppSet | CppHash | CppUnorderedMap | CppUnorderedSet | CppList
             | CppFunction | CppShared | RustString | RustBTree | RustBox | RustShared | SwiftString | Copied => {
@@ -309,6 +295,16 @@ impl Container {
             SwiftArray | SwiftString | SwiftInterpolation => Some("a copy that reserves its own count"),
             _ => None,
         }
+    }
+
+    /// A sequence or a text of C++'s library.
+    pub fn is_of_cpp(self) -> bool {
+        matches!(self, CppString | CppVector)
+    }
+
+    /// A sequence or a text of Rust's library.
+    pub fn is_of_rust(self) -> bool {
+        matches!(self, RustString | RustVec | RustHash)
     }
 
     /// A table that grows when it is full.

@@ -8,23 +8,45 @@ use super::{Evidence, Savings};
 
 /// What the steps of a single growth may copy before it matters that there are so few of them.
 const COPIED: u64 = 10 << 20;
+/// Below this share of allocations, in percent, a block that takes over from another one did so by chance.
+const CHANCE_PERCENT: u64 = 5;
 /// Slack below this share of the peak, in percent, is not worth a copy of the block.
 const SLACK_PERCENT: u64 = 5;
+
+/// Whether most of the buffers that end here began here. A buffer whose first block is of another call is none of this call's, and
+/// how many there are is not known of it.
+pub(super) fn begin_here(path: &CallPath) -> bool {
+    let begun = begun(path);
+    begun > 0 && at_least(begun, 50, path.patterns.alternating)
+}
+
+/// Blocks that took over from no other one.
+fn begun(path: &CallPath) -> u64 {
+    let p = &path.patterns;
+    path.counts.allocations.saturating_sub(p.growth_steps).max(p.grown_buffers)
+}
 
 /// Buffers that grow here, and nothing much else.
 pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, Savings, String)> {
     let (c, p) = (&path.counts, &path.patterns);
+    let begin_here = begin_here(path);
     let steps_each = p.growth_steps / p.grown_buffers.max(1);
     let mostly = at_least(p.growth_steps.saturating_add(p.grown_buffers), 80, c.allocations);
-    if p.growth_steps == 0 || !mostly || (steps_each < 2 && p.copied_bytes < COPIED) || !is_growth(path) {
+    if p.growth_steps == 0
+        || !mostly
+        || (steps_each < 2 && p.copied_bytes < COPIED)
+        || !is_growth(path)
+        || !path.call.may_grow()
+    {
         return None;
     }
     let container = path.container.map(Container::name);
-    let begun = c.allocations.saturating_sub(p.growth_steps).max(p.grown_buffers);
+    let begun = begun(path);
     // Each one is gone before the next one begins.
-    if steps_each >= 2 && p.alternating >= 100 && at_least(p.alternating, 80, begun) {
+    if begin_here && steps_each >= 2 && p.alternating >= 100 && at_least(p.alternating, 80, begun) {
         let evidence = Evidence::RebuiltContainer {
             times: begun,
+            allocations: c.allocations,
             growth_steps: p.growth_steps,
             copied_bytes: p.copied_bytes,
             largest_bytes: p.largest,
@@ -38,9 +60,10 @@ pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, S
         let remedy = format!("Keep it from one time to the next and {clear}: its memory stays.");
         return Some((evidence, saves, remedy));
     }
-    let doubling = steps_each <= geometric_steps(p.smallest, p.largest);
+    // Nor is it known of those that began elsewhere how many steps each has had.
+    let doubling = !begin_here || steps_each <= geometric_steps(p.smallest, p.largest);
     let evidence = Evidence::GrownBuffer {
-        grown_buffers: p.grown_buffers,
+        grown_buffers: begin_here.then_some(p.grown_buffers),
         growth_steps: p.growth_steps,
         copied_bytes: p.copied_bytes,
         smallest_bytes: p.smallest,
@@ -59,11 +82,20 @@ pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, S
     Some((evidence, saves, remedy))
 }
 
-/// Whether a block that takes over from a smaller one is the same buffer, grown: realloc says so, and so does a container. Without
-/// them it may be the next one of a series, each larger than the last.
+/// Steps of containers whose size the program can give beforehand. Fewer than one in twenty are chance, and those within a call that
+/// returns a new container are the library's.
+pub(super) fn growth_steps(path: &CallPath) -> u64 {
+    let allocations = path.counts.allocations;
+    // A step is an allocation, and no block more.
+    let steps = path.patterns.growth_steps.min(allocations);
+    if path.call.may_grow() && at_least(steps, CHANCE_PERCENT, allocations) { steps } else { 0 }
+}
+
+/// Whether a block that takes over from a smaller one is the same buffer, grown: realloc says so, and so does a call that fills a
+/// container. Without them it may be the next one of a series, each larger than the last.
 fn is_growth(path: &CallPath) -> bool {
     let c = &path.counts;
-    path.container.is_some_and(Container::grows)
+    path.container.is_some_and(Container::grows) && path.call.may_grow()
         || at_least(c.reallocs_in_place.saturating_add(c.reallocs_moved), 80, path.patterns.growth_steps)
 }
 
@@ -84,7 +116,7 @@ pub(super) fn slack(path: &CallPath, peak_bytes: u64, language: Language) -> Opt
 fn growing_at_peak(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Savings, String)> {
     let growing = &path.large.growing;
     let old_bytes = growing.bytes.saturating_sub(growing.slack);
-    if growing.number == 0 || !at_least(old_bytes, SLACK_PERCENT, peak_bytes) {
+    if !path.call.may_grow() || growing.number == 0 || !at_least(old_bytes, SLACK_PERCENT, peak_bytes) {
         return None;
     }
     let evidence = Evidence::GrowingAtPeak { growing: growing.number, growing_bytes: growing.bytes, old_bytes };

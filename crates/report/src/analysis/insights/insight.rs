@@ -90,8 +90,8 @@ pub struct Insight {
 pub enum Evidence {
     /// Buffers grow step by step, by realloc or by an allocation, a copy and a free.
     GrownBuffer {
-        /// How many grew.
-        grown_buffers: u64,
+        /// How many grew; null where most of them began at other calls, so that it is not known.
+        grown_buffers: Option<u64>,
         /// Their steps in all.
         growth_steps: u64,
         /// What the steps copied. At the most: the C library may move the pages of large blocks instead.
@@ -109,6 +109,8 @@ pub enum Evidence {
     RebuiltContainer {
         /// How often.
         times: u64,
+        /// Allocations of all.
+        allocations: u64,
         /// Steps in all.
         growth_steps: u64,
         /// What the steps copied.

@@ -2,6 +2,7 @@
 
 use super::call_paths::CallPath;
 use super::containers::Container;
+use super::growth::growth_steps;
 use super::language::Language;
 use super::worth::at_least;
 use super::{Evidence, Savings};
@@ -37,8 +38,8 @@ pub(super) fn temporary(
         _ if language == Language::DropGlue => {
             "It is allocated while a value is dropped: drop fewer such values, or keep them for reuse.".to_owned()
         }
-        (Some(container), _) if p.growth_steps > 0 => container.remedy().to_owned(),
-        (Some(container), _) => container.remedy_without_growth().to_owned(),
+        (Some(container), _) if growth_steps(path) > 0 => container.remedy().to_owned(),
+        (Some(container), _) => container.remedy_without_growth(path.call, through),
         (None, Some(through)) => {
             format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
         }

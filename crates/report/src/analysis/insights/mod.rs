@@ -9,11 +9,14 @@ mod containers;
 mod growth;
 mod insight;
 mod interpreted;
+mod joined;
 mod language;
 mod last_growth;
+mod library_call;
 mod lifetimes;
 mod outside;
 mod popular_containers;
+mod remedies;
 mod search;
 mod worth;
 
@@ -39,7 +42,7 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
     let whole = Whole::of(profile);
     let interpreted = Interpreted::of(profile, &functions);
     let mut found = search::search(&paths, &functions, &whole, &interpreted);
-    found.extend(popular_containers::find(&paths, &whole, &found));
+    found.extend(popular_containers::find(&paths, &functions, &whole, &found));
     let mut found: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
     found.extend(outside::find(profile, &functions, &whole));
     found.retain(|finding| !interpreted.is(&finding.step));

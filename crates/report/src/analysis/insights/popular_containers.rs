@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::functions::FunctionId;
+use super::super::functions::{FunctionId, Functions};
 use super::call_paths::CallPaths;
 use super::containers::Container;
+use super::growth::growth_steps;
+use super::library_call::LibraryCall;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
 
@@ -17,8 +19,16 @@ const STORED_PERCENT: u64 = 50;
 /// From this share of the allocations on, in percent, a size that is right from the start is the remedy.
 const GROWN_PERCENT: u64 = 25;
 
+/// From this share on, in percent, what the calls of a function do is what one of them does.
+const MOSTLY_PERCENT: u64 = 80;
+
 /// `found` are the insights so far, each with its path.
-pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)]) -> Vec<(usize, Finding)> {
+pub(super) fn find(
+    paths: &CallPaths,
+    functions: &Functions<'_>,
+    whole: &Whole,
+    found: &[(usize, Finding)],
+) -> Vec<(usize, Finding)> {
     let mut claimed: BTreeMap<usize, u64> = BTreeMap::new();
     for (path, finding) in found {
         let sum = claimed.entry(paths.root_of(*path)).or_default();
@@ -46,8 +56,9 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         let live = sum(&|root| paths.get(root).counts.peak.max(paths.get(root).counts.live));
         // And one is gone before the next comes only where most are.
         let alternating = sum(&|root| paths.get(root).patterns.alternating);
-        // A step is an allocation, and no block more.
-        let steps = sum(&|root| paths.get(root).patterns.growth_steps).min(allocations);
+        let steps = sum(&|root| growth_steps(paths.get(root)));
+        // What most of them do: the calls of one function may do different things.
+        let (call, through) = call(paths, functions, &roots, largest);
         let copied_bytes = sum(&|root| paths.get(root).patterns.copied_bytes);
         let begun = allocations - steps;
         let is_stored = at_least(live, STORED_PERCENT, begun);
@@ -55,14 +66,15 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         // One that is there before, or is kept, grows no more.
         let all = Savings { allocations, large_bytes: large, copied_bytes, ..Savings::default() };
         let (remedy, saves) = if is_short_lived {
-            let remedy = if steps > 0 { container.remedy() } else { container.remedy_without_growth() };
-            (remedy.to_owned(), all)
+            let remedy =
+                if steps > 0 { container.remedy().to_owned() } else { container.remedy_without_growth(call, through) };
+            (remedy, all)
         } else if container.grows() && at_least(steps, GROWN_PERCENT, allocations) {
             (container.remedy_of_growth(), Savings { allocations: steps, copied_bytes, ..Savings::default() })
         } else if is_stored {
             (container.remedy_of_stored(steps > 0)?.to_owned(), all)
         } else {
-            (container.remedy_of_many(steps > 0)?.to_owned(), all)
+            (container.remedy_of_many(steps > 0, call, through)?, all)
         };
         let finding = Finding {
             evidence: Evidence::PopularContainer { container: container.name(), allocations, allocated_bytes },
@@ -76,4 +88,26 @@ pub(super) fn find(paths: &CallPaths, whole: &Whole, found: &[(usize, Finding)])
         whole.matters(&saves, allocated_bytes).then_some((largest, finding))
     });
     popular.collect()
+}
+
+/// What the calls of a function do for a container, and the name of what the largest of them calls. Where they do different things,
+/// nothing is known of all.
+fn call<'a>(
+    paths: &CallPaths,
+    functions: &'a Functions<'_>,
+    roots: &[usize],
+    largest: usize,
+) -> (LibraryCall, Option<&'a str>) {
+    let path = paths.get(largest);
+    let of = |wanted: &dyn Fn(usize) -> bool| {
+        let roots = roots.iter().filter(|&&root| wanted(root));
+        roots.fold(0u64, |sum, &root| sum.saturating_add(paths.get(root).counts.allocations))
+    };
+    let is_same = |root: usize| paths.get(root).call == path.call;
+    let through = path.through.and_then(|through| functions.known_name(through));
+    if at_least(of(&is_same), MOSTLY_PERCENT, of(&|_| true)) {
+        (path.call, through)
+    } else {
+        (LibraryCall::Unknown, None)
+    }
 }

@@ -1,12 +1,14 @@
 //! Looks for habits, each at the innermost place where it is to be seen.
 
+use std::collections::BTreeSet;
+
 use super::super::functions::Functions;
-use super::call_paths::CallPaths;
+use super::call_paths::{CallPath, CallPaths};
 use super::interpreted::Interpreted;
 use super::language::language;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
-use super::{growth, lifetimes};
+use super::{growth, joined, lifetimes};
 
 /// Small blocks that are freed together are reported from this share of all allocations on, in percent, over all
 /// places: an arena is a larger change than others.
@@ -27,8 +29,11 @@ pub(super) fn search(
 ) -> Vec<(usize, Finding)> {
     let (together, handed_over) = Default::default();
     let mut search = Search { paths, functions, whole, interpreted, found: Vec::new(), together, handed_over };
+    let joined = search.of_joined();
     for root in paths.roots() {
-        search.walk(root, &mut |search, number| search.of_allocations(number));
+        if !joined.contains(&root) {
+            search.walk(root, &mut |search, number| search.of_allocations(number));
+        }
         search.walk(root, &mut |search, number| search.of_memory(number));
     }
     search.merge();
@@ -58,6 +63,25 @@ impl Search<'_> {
                 open.extend(&self.paths.get(number).outer);
             }
         }
+    }
+
+    /// Containers that grow at several calls of a function; the roots of these calls.
+    fn of_joined(&mut self) -> BTreeSet<usize> {
+        let mut roots = BTreeSet::new();
+        for joined in joined::find(self.paths) {
+            let path = &joined.sum;
+            if self.interpreted.is(&path.step) || joined.roots.iter().any(|&root| self.paths.is_wrapper(root)) {
+                continue;
+            }
+            let through = path.through.and_then(|id| self.functions.known_name(id));
+            let language = language(self.functions, &path.step, through);
+            if let Some(habit) = growth::growth(path, language)
+                && self.take_path(joined.largest, path, habit)
+            {
+                roots.extend(joined.roots);
+            }
+        }
+        roots
     }
 
     /// True if there is something.
@@ -98,8 +122,12 @@ impl Search<'_> {
     }
 
     /// True if it is worth a word.
-    fn take(&mut self, number: usize, (evidence, mut saves, remedy): Habit) -> bool {
-        let path = self.paths.get(number);
+    fn take(&mut self, number: usize, habit: Habit) -> bool {
+        self.take_path(number, self.paths.get(number), habit)
+    }
+
+    /// `path` is the one of this number, or the sum of several of which it is the largest.
+    fn take_path(&mut self, number: usize, path: &CallPath, (evidence, mut saves, remedy): Habit) -> bool {
         if saves.allocations > 0 {
             saves.large_bytes = large_bytes(&path.counts);
         }

@@ -5,6 +5,7 @@ use mallow_profile::{Counts, Origin, Patterns, Profile, Quantities, Quantity};
 use super::{Evidence, Insight, insights};
 use crate::testing::{Builder, blocks, habits};
 
+mod library_calls;
 mod together;
 
 /// A program of a million blocks without habits, and one site in addition.
@@ -66,7 +67,7 @@ fn buffers_that_grow_step_by_step() {
     let Evidence::GrownBuffer { grown_buffers, growth_steps, copied_bytes, doubling, .. } = found.evidence else {
         panic!("{found:?}")
     };
-    assert_eq!((grown_buffers, growth_steps, copied_bytes, doubling), (5_000, 55_000, 9_000_000, true));
+    assert_eq!((grown_buffers, growth_steps, copied_bytes, doubling), (Some(5_000), 55_000, 9_000_000, true));
     assert_eq!((found.saves.allocations, found.saves.copied_bytes), (55_000, 9_000_000));
     assert_eq!((found.frame.function.as_str(), found.frame.line, found.sites), ("f", Some(5), 1));
     assert_eq!(found.remedy, "Allocate the final size at once.");
@@ -521,7 +522,7 @@ fn what_is_kept_for_a_while_gets_advice_that_fits_any_lifetime() {
     assert!(silent(&texts(FORMAT, counts, patterns)), "format! makes what is kept");
     let interpolation = "Swift.DefaultStringInterpolation.init(literalCapacity: Swift.Int, interpolationCount: Swift.Int) -> Swift.DefaultStringInterpolation!libswiftCore.so";
     assert!(silent(&texts(interpolation, counts, patterns)));
-    let grown = Patterns { growth_steps: 2, ..patterns };
+    let grown = Patterns { growth_steps: 20_000, ..patterns };
     for container in ["std::basic_ostringstream<char>::str() const", VECTOR, HASH, "alloc::string::String::from", COPY]
     {
         let remedy = one(&texts(container, counts, grown)).remedy;
@@ -529,8 +530,8 @@ fn what_is_kept_for_a_while_gets_advice_that_fits_any_lifetime() {
             assert!(!remedy.contains(presumed), "{container}: {remedy}");
         }
     }
-    // None had to grow: each had its final size, as `vec![0; n]` has.
-    assert_eq!(one(&texts(VECTOR, counts, patterns)).remedy, "Move it where a copy is made.");
+    // None had to grow: each had its final size, as `vec![0; n]` has, and nothing was copied.
+    assert!(silent(&texts(VECTOR, counts, patterns)));
     assert!(silent(&texts(HASH, counts, patterns)));
 }
 

@@ -1,0 +1,55 @@
+//! Containers that grow at several calls of one function: a vector that begins at one `push_back` and moves into a larger block at
+//! the next one is a single container, of which no call alone shows how often it is made.
+
+use std::collections::BTreeMap;
+
+use super::super::functions::FunctionId;
+use super::call_paths::{CallPath, CallPaths};
+use super::containers::Container;
+use super::growth::begin_here;
+
+/// Calls of one function whose containers go from one to the other.
+pub(super) struct Joined {
+    /// Their roots.
+    pub roots: Vec<usize>,
+    /// The root with the most allocations.
+    pub largest: usize,
+    /// Their sum, at the place of the largest.
+    pub sum: CallPath,
+}
+
+/// Those of all functions in which some call enlarges what began at others.
+pub(super) fn find(paths: &CallPaths) -> Vec<Joined> {
+    let mut groups: BTreeMap<(FunctionId, Container), Vec<usize>> = BTreeMap::new();
+    for root in paths.roots() {
+        let path = paths.get(root);
+        if let Some(container) = path.container.filter(|container| container.grows())
+            && path.patterns.growth_steps.saturating_add(path.patterns.grown_buffers) > 0
+        {
+            groups.entry((path.step.function, container)).or_default().push(root);
+        }
+    }
+    groups.into_values().filter_map(|roots| joined(paths, roots)).collect()
+}
+
+fn joined(paths: &CallPaths, roots: Vec<usize>) -> Option<Joined> {
+    let takes_over = |&&root: &&usize| !begin_here(paths.get(root));
+    let mut steps_of_others = 0u64;
+    for &root in roots.iter().filter(takes_over) {
+        steps_of_others = steps_of_others.saturating_add(paths.get(root).patterns.growth_steps);
+    }
+    if roots.len() < 2 || steps_of_others == 0 {
+        return None;
+    }
+    let largest = *roots.iter().max_by_key(|&&root| paths.get(root).counts.allocations)?;
+    let mut sum = paths.get(largest).clone();
+    for path in roots.iter().filter(|&&root| root != largest).map(|&root| paths.get(root)) {
+        sum.counts += path.counts;
+        sum.patterns += path.patterns;
+        sum.sites = sum.sites.saturating_add(path.sites);
+    }
+    // A block that moves on to another call was the last one of its own call, and is none that was gone before the next one. How many
+    // did is not known, but each did so in a step there.
+    sum.patterns.alternating = sum.patterns.alternating.saturating_sub(steps_of_others);
+    Some(Joined { roots, largest, sum })
+}
