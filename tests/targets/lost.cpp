@@ -7,12 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <unordered_map>
+#include <vector>
 
 #define OUT __attribute__((noinline, noclone))
 
@@ -139,6 +143,23 @@ struct Watcher {
 OUT static void watch_itself() {
     auto watcher = std::make_shared<Watcher>();
     watcher->self = watcher;
+}
+// Containers of the library whose blocks have addresses within the container: of the link before a table's first node, of a tree's head,
+// and of a list that is a member.
+struct Queue {
+    long number;
+    std::list<std::string> items;
+};
+OUT static void lose_containers() {
+    auto table = new std::unordered_map<std::string, std::vector<int>>;
+    auto tree = new std::map<int, std::string>;
+    auto queue = new Queue;
+    table->reserve(2000); // No slots are freed, whose words others would have in room that they do not use.
+    for (int n = 0; n < 1000; n++) {
+        (*table)[std::string(30, 'k') + std::to_string(n)].push_back(n);
+        (*tree)[n] = std::string(40, 't');
+        queue->items.push_back(std::string(50, 'q'));
+    }
 }
 struct Links {
     Links *next, *before;
@@ -318,6 +339,8 @@ int main(int argc, char **argv) {
                 watch_itself();
                 empty_list();
             }
+        else if (what == "containers")
+            lose_containers();
         else if (what == "threads")
             start_threads(64);
         else if (what == "fork")

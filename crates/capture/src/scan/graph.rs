@@ -33,6 +33,8 @@ pub struct Graph {
     pub edges: Vec<u32>,
     /// Whether the block is an object that refers to itself.
     pub self_references: Vec<bool>,
+    /// Whether another block has the address of the block's start; without it, what points to the block points into it.
+    pub begins: Vec<bool>,
     /// What the block is if it is lost.
     pub kinds: Vec<LostKind>,
     /// Whether anything outside of lost blocks leads to the block. In a process with threads that ran: at any look.
@@ -74,20 +76,24 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
 impl Graph {
     fn edges(&mut self, index: &Index, mappings: &[Mapping], memory: &mut Memory<'_>) -> Result<(), Failure> {
         self.first.reserve(index.blocks.len() + 1);
+        self.begins = vec![false; index.blocks.len()];
         for (number, block) in (0u32..).zip(&index.blocks) {
             self.first.push(self.edges.len() as u32);
             let end = block.end().next_multiple_of(8);
             let ahead = index.blocks.get(number as usize + 1).map_or(end, |_| end + (1 << 20));
             let (edges, begin) = (&mut self.edges, self.first[number as usize] as usize);
+            let begins = &mut self.begins;
             let mut contents = Contents::of(block.address, block.size);
             memory.words(block.address, end, ahead, |at, words| {
                 for (address, &word) in (at..).step_by(8).zip(words) {
                     contents.add(address, word);
                     if let Some(to) = index.find(word)
                         && to != number
-                        && (edges.len() == begin || edges.last() != Some(&to))
                     {
-                        edges.push(to);
+                        begins[to as usize] |= index.blocks[to as usize].address == word;
+                        if edges.len() == begin || edges.last() != Some(&to) {
+                            edges.push(to);
+                        }
                     }
                 }
                 if edges.len() > EDGES { Err(Failure::TooMany) } else { Ok(()) }

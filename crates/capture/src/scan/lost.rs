@@ -145,11 +145,22 @@ impl Parts {
         &self.members[self.first[part as usize] as usize..self.first[part as usize + 1] as usize]
     }
 
+    /// The only block of a part whose start none of the others has: a container, whose own blocks point back into it. A table's first slot
+    /// has the address of a link in the table, and the root of a tree that of the tree's head. Who counts references, or has a pointer to a
+    /// parent, has the address of a start, or has addresses within blocks of all of them alike.
+    fn container(&self, part: u32, graph: &Graph, lost: &[u32]) -> Option<u32> {
+        let mut entered = self.members(part).iter().filter(|&&number| !graph.begins[lost[number as usize] as usize]);
+        let container = entered.next().filter(|_| entered.next().is_none())?;
+        (self.members(part).len() > 1).then_some(*container)
+    }
+
     /// Sites of a part's blocks in the order of their allocation. None: it is no cycle.
     fn cycle(&self, part: u32, graph: &Graph, lost: &[u32]) -> Option<Vec<u32>> {
         let members = self.members(part);
         let &first = members.first()?;
-        if members.len() == 1 && !graph.self_references[lost[first as usize] as usize] {
+        if members.len() == 1 && !graph.self_references[lost[first as usize] as usize]
+            || self.container(part, graph, lost).is_some()
+        {
             return None;
         }
         let block = |number: u32| &graph.blocks[lost[number as usize] as usize];
@@ -240,7 +251,8 @@ impl Parts {
         let count = self.first.len() as u32 - 1;
         let held = self.held(graph, lost, numbers);
         // What several hold is the first one's, by allocation.
-        let head = |part: u32| self.members(part).iter().copied().min_by_key(|&n| block(n).sequence);
+        let first = |part: u32| self.members(part).iter().copied().min_by_key(|&n| block(n).sequence);
+        let head = |part: u32| self.container(part, graph, lost).or_else(|| first(part));
         let mut heads: Vec<(u32, u32)> =
             (0..count).filter(|&p| !held[p as usize]).filter_map(|part| Some((head(part)?, part))).collect();
         heads.sort_unstable_by_key(|&(head, _)| block(head).sequence);
@@ -296,6 +308,11 @@ mod tests {
 
     /// The same, of these sites.
     fn of_sites(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32) -> Found {
+        of_graph(pointers, reached, site, &[])
+    }
+
+    /// The same; what points to `entered` points into them.
+    fn of_graph(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32, entered: &[u32]) -> Found {
         let mut graph = Graph::default();
         for (number, to) in (0u32..).zip(pointers) {
             graph.blocks.push(LiveBlock {
@@ -307,6 +324,7 @@ mod tests {
             graph.first.push(graph.edges.len() as u32);
             graph.edges.extend(*to);
             graph.self_references.push(to.contains(&number));
+            graph.begins.push(!entered.contains(&number));
             graph.kinds.push(if number % 2 == 1 { LostKind::ImmortalString } else { LostKind::Other });
             graph.reached.push((number as usize) < reached);
             graph.free.push(false);
@@ -346,6 +364,20 @@ mod tests {
         assert_eq!(heads(&found), [0, 0, 3, 3]);
         let cycles: Vec<_> = found.cycles.iter().collect();
         assert_eq!(cycles, [(&vec![0], &Cycles { count: 1, blocks: 2, bytes: 20 })]);
+    }
+
+    /// A table (2) with its slots (3), whose first one points back into it, and nodes (4, 5) that hold a block (0) each.
+    #[test]
+    fn a_container_whose_blocks_point_back_into_it_is_no_cycle() {
+        let table: &[&[u32]] = &[&[], &[], &[3, 4], &[2, 4, 5], &[0, 5], &[1]];
+        let found = of_graph(table, 0, |n| n, &[2]);
+        assert_eq!(heads(&found), [2; 6]);
+        assert!(found.cycles.is_empty(), "{:?}", found.cycles);
+        // Two of them that hold each other by their starts are one, and so are objects that all have a head before what is pointed to.
+        let found = of_graph(&[&[1], &[0]], 0, |n| n, &[0, 1]);
+        assert_eq!(found.cycles.values().map(|cycles| cycles.count).sum::<u64>(), 1);
+        let found = of_graph(&[&[1], &[0]], 0, |n| n, &[]);
+        assert_eq!(found.cycles.values().map(|cycles| cycles.count).sum::<u64>(), 1);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct CyclePlace {
     pub pointer: Option<&'static str>,
 }
 
-/// Those with the most bytes, at most `limit` kinds; `has_rules`: without those that a runtime loses by design.
+/// Those of counted references and then those with the most bytes, at most `limit` kinds; `has_rules`: without those that a runtime loses by design.
 pub(super) fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cycle> {
     if profile.scans.iter().all(|scan| scan.cycles.is_empty()) {
         return Vec::new();
@@ -63,7 +63,9 @@ pub(super) fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cy
         sum.bytes = sum.bytes.saturating_add(cycle.bytes);
     }
     let mut all: Vec<Cycle> = known.into_values().collect();
-    all.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.count.cmp(&a.count)));
+    // Counted references first: that these are cycles, and who has to break them, is known.
+    let is_counted = |cycle: &Cycle| cycle.places.iter().any(|place| place.pointer.is_some());
+    all.sort_by_key(|cycle| std::cmp::Reverse((is_counted(cycle), cycle.bytes, cycle.count)));
     all.truncate(limit);
     all
 }
