@@ -82,6 +82,8 @@ pub enum Chunk<'a> {
         rss: u64,
         /// The highest that the kernel had noted by then.
         peak: u64,
+        /// How far each ring was written then.
+        heads: &'a [u64],
     },
     /// The highest RSS of the process's whole life, found at its end.
     FinalRss {

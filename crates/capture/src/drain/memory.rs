@@ -22,6 +22,8 @@ pub enum Finding {
         rss: u64,
         /// The highest that the kernel had noted by then.
         peak: u64,
+        /// How far each ring was written then.
+        heads: Vec<u64>,
     },
     /// The highest RSS of a process's whole life, found at its end.
     FinalRss {

@@ -427,7 +427,9 @@ impl<'a> Drain<'a> {
     fn findings(&mut self) -> io::Result<()> {
         for finding in self.shown.memory.take() {
             match finding {
-                Finding::Rss { process, ms, rss, peak } => self.append(&Chunk::Rss { process, ms, rss, peak })?,
+                Finding::Rss { process, ms, rss, peak, heads } => {
+                    self.append(&Chunk::Rss { process, ms, rss, peak, heads: &heads })?;
+                }
                 Finding::FinalRss { process, ms, peak } => self.append(&Chunk::FinalRss { process, ms, peak })?,
                 Finding::Moment { process, number, is_end, heads } => {
                     self.append(&Chunk::Reading { process, number, is_end, heads: &heads })?;

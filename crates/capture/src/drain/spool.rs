@@ -115,8 +115,9 @@ impl SpoolWriter {
                 payload.numbers(usable);
                 (10, *process, 0, 0)
             }
-            Chunk::Rss { process, ms, rss, peak } => {
+            Chunk::Rss { process, ms, rss, peak, heads } => {
                 payload.numbers(&[*peak]);
+                payload.numbers(heads);
                 (9, *process, *ms, *rss)
             }
             Chunk::FinalRss { process, ms, peak } => (11, *process, *ms, *peak),
@@ -340,7 +341,10 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         7 => Chunk::ThreadName { process, tid: u32::try_from(a).ok()?, name: fields.text()? },
         8 => Chunk::Memory { process, is_last: a != 0, words },
         10 => Chunk::SizeClasses { process, usable: words },
-        9 => Chunk::Rss { process, ms: a, rss: b, peak: *words.first()? },
+        9 => {
+            let (&peak, heads) = words.split_first()?;
+            Chunk::Rss { process, ms: a, rss: b, peak, heads }
+        }
         11 => Chunk::FinalRss { process, ms: a, peak: b },
         12 => Chunk::Reading { process, number: a, is_end: b != 0, heads: words },
         13 => Chunk::ExitWait { process, ms: a },
@@ -401,7 +405,7 @@ mod tests {
             Chunk::Exit { process: 3, kind: ExitKind::GaveUp },
             Chunk::ThreadName { process: 3, tid: 44, name: "worker".into() },
             Chunk::Memory { process: 3, is_last: true, words: WORDS },
-            Chunk::Rss { process: 3, ms: 12, rss: 1 << 40, peak: 1 << 41 },
+            Chunk::Rss { process: 3, ms: 12, rss: 1 << 40, peak: 1 << 41, heads: &[9, 1 << 50] },
             Chunk::FinalRss { process: 3, ms: 13, peak: 1 << 42 },
             Chunk::Reading { process: 3, number: 4, is_end: true, heads: &[5, 1 << 50] },
             Chunk::SizeClasses { process: 3, usable: &[8, 16] },

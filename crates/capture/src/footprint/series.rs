@@ -42,6 +42,16 @@ impl Series {
         }
     }
 
+    /// The account of a reading says what was live in it: large blocks came and went while it was made, and its mappings show which of them
+    /// are in it. One moment has one figure.
+    pub fn amend(&mut self, ms: u64, rss: u64, live_bytes: u64) {
+        let is_it = |point: &&mut RssPoint| point.ms == ms && point.rss == rss;
+        let kept = self.points.iter_mut().rev().find(is_it);
+        for point in kept.into_iter().chain([&mut self.highest, &mut self.last].into_iter().filter(is_it)) {
+            point.live_bytes = live_bytes;
+        }
+    }
+
     /// All that are kept, by time: the highest and the last one among them.
     pub fn into_points(self) -> Vec<RssPoint> {
         let Self { mut points, highest, last, .. } = self;

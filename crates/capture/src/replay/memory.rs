@@ -3,12 +3,9 @@
 use crate::accounts::Ledger;
 use crate::footprint::{Packed, PeakTracker, Reading, Series, is_higher, live_resident};
 use mallow_profile::{Footprint, HeapMap, PeakRss, PlacedBlock, RecentLive, RssPoint};
-use std::collections::VecDeque;
 
 /// Words of one reading.
 const WORDS: usize = 16 << 20;
-/// How far back a footprint remembers live bytes.
-const RECENT_MS: u64 = 1000;
 /// A footprint from before a program's end stands for the highest RSS only if its RSS is this part of it at the least.
 const STANDS_IN: u64 = 2;
 /// RSS is as high as the highest up to this part of it below; live bytes are markedly more by this part of RSS.
@@ -48,8 +45,6 @@ pub struct Memory {
     last: Option<Kept>,
     series: Series,
     peak: PeakTracker,
-    /// Live bytes in the last second, at a look each.
-    recent: VecDeque<RecentLive>,
 }
 
 impl Memory {
@@ -64,13 +59,17 @@ impl Memory {
         Reading::of_words(process, &words).map(Some).ok_or(())
     }
 
-    /// A reading of the process that has had its look ([`Self::pass`]), and the blocks that lay there.
-    pub fn read(&mut self, reading: Reading, blocks: Vec<PlacedBlock>) {
+    /// A reading of the process, the blocks that lay there, and the most live bytes of the second before.
+    pub fn read(&mut self, reading: Reading, blocks: Vec<PlacedBlock>, recent: RecentLive) {
         let Reading { mut footprint, pages, caches, tables, heaps, huge_zeros, .. } = reading;
         let map = HeapMap { pages, caches, tables, heaps: Some(heaps), huge_zeros, blocks };
         footprint.live_blocks = map.blocks.len() as u64;
         footprint.live_bytes = map.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
-        footprint.recent_live = self.recent_live(footprint.ms);
+        footprint.recent_live = Some(recent);
+        if footprint.is_at_exit {
+            self.peak.end(footprint.ms, footprint.peak_rss);
+        }
+        self.series.amend(footprint.ms, footprint.totals.rss, footprint.live_bytes);
         let kept = Kept { footprint, map };
         let highest = self.highest.as_ref().map(|highest| &highest.footprint);
         let is_better = |highest: &Footprint| {
@@ -84,31 +83,10 @@ impl Memory {
         }
     }
 
-    /// The totals of a reading.
-    pub fn pass(&mut self, reading: &Reading, live_bytes: u64) {
-        self.look_of(&reading.footprint, live_bytes);
-    }
-
-    /// RSS at a time, and the highest so far.
+    /// RSS at a time, the highest so far, and what was live then.
     pub fn rss(&mut self, ms: u64, rss: u64, peak: u64, live_bytes: u64) {
         self.series.push(RssPoint { ms, rss, live_bytes });
         self.peak.look(ms, rss, peak);
-        self.recent.retain(|recent| recent.ms.saturating_add(RECENT_MS) >= ms);
-        self.recent.push_back(RecentLive { ms, bytes: live_bytes });
-    }
-
-    fn look_of(&mut self, footprint: &Footprint, live_bytes: u64) {
-        let Footprint { ms, peak_rss, totals, .. } = footprint;
-        self.rss(*ms, totals.rss, *peak_rss, live_bytes);
-        if footprint.is_at_exit {
-            self.peak.end(*ms, *peak_rss);
-        }
-    }
-
-    /// The most live bytes in the second before this time, and when they were that many last.
-    fn recent_live(&self, ms: u64) -> Option<RecentLive> {
-        let recent = self.recent.iter().filter(|recent| recent.ms.saturating_add(RECENT_MS) >= ms && recent.ms <= ms);
-        recent.copied().max_by_key(|recent| (recent.bytes, recent.ms))
     }
 
     /// The highest RSS, found at the end.
@@ -161,7 +139,8 @@ mod tests {
                 Mapping { start: 4096, end: 1 << 40, kind, flags, name: String::new(), sizes, has_pages: true };
             let footprint = Footprint { ms, totals: sizes, mappings: vec![mapping], ..Footprint::default() };
             let block = PlacedBlock { address: 4096, size: live_bytes, site: 0 };
-            memory.read(Reading { footprint, ..Reading::default() }, vec![block]);
+            let recent = RecentLive { ms, bytes: live_bytes };
+            memory.read(Reading { footprint, ..Reading::default() }, vec![block], recent);
         }
         memory.highest.expect("one was read").footprint.ms
     }

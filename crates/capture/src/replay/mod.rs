@@ -8,6 +8,7 @@
 //! ring needs no order, and its words are copied once and otherwise replayed as they are.
 
 mod effects;
+mod looks;
 mod memory;
 mod merge;
 mod order;
@@ -23,7 +24,8 @@ use crate::footprint::Reading;
 use crate::preflight;
 use crate::rundir::directory::Scans;
 use crate::scan::{Failure, Found, LiveBlock};
-use mallow_profile::{AllocatorInside, ProcessId, Profile, SizeClasses, Thread};
+use looks::Seen;
+use mallow_profile::{AllocatorInside, Footprint, ProcessId, Profile, SizeClasses, Thread};
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
@@ -138,13 +140,10 @@ impl<S: EventSink> Replay<S> {
                 }
                 _ => self.shared.damaged += 1,
             },
-            &Chunk::Rss { process, ms, rss, peak } => {
-                let live_bytes = self.shared.ledger.live_bytes_of(process);
-                match self.processes.get_mut(process as usize) {
-                    Some(process) => process.memory.rss(ms, rss, peak, live_bytes),
-                    None => self.shared.damaged += 1,
-                }
-            }
+            &Chunk::Rss { process, ms, rss, peak, heads } => match self.processes.get_mut(process as usize) {
+                Some(process) => process.look(&self.shared, heads, Seen { ms, rss, peak }),
+                None => self.shared.damaged += 1,
+            },
             &Chunk::FinalRss { process, ms, peak } => match self.processes.get_mut(process as usize) {
                 Some(process) => process.end_rss(&mut self.shared, ms, peak),
                 None => self.shared.damaged += 1,
@@ -168,14 +167,17 @@ impl<S: EventSink> Replay<S> {
         let may_be_kept = self.queue.as_ref().is_none_or(|queue| queue.may_be_kept(process, number));
         match self.processes.get_mut(process as usize) {
             Some(process) if is_end => process.reading_ends(number, heads),
-            Some(process) if may_be_kept => process.reading_begins(number, heads),
-            Some(_) => {}
+            Some(process) => {
+                if may_be_kept {
+                    process.reading_begins(&self.shared, number, heads);
+                }
+                process.look_begins(&self.shared, number, heads);
+            }
             None => self.shared.damaged += 1,
         }
     }
 
     fn memory(&mut self, number: u32, is_last: bool, words: &[u64]) {
-        let live_bytes = self.shared.ledger.live_bytes_of(number);
         let Some(process) = self.processes.get_mut(number as usize) else {
             self.shared.damaged += 1;
             return;
@@ -183,9 +185,10 @@ impl<S: EventSink> Replay<S> {
         let is_kept = |reading: &Reading| self.queue.as_ref().is_none_or(|queue| queue.is_kept(number, reading.number));
         match process.memory.part(number, is_last, words) {
             Ok(Some(reading)) => {
-                process.memory.pass(&reading, live_bytes);
+                let Footprint { ms, peak_rss, ref totals, .. } = reading.footprint;
+                process.reading_saw(&self.shared, reading.number, Seen { ms, rss: totals.rss, peak: peak_rss });
                 if is_kept(&reading) {
-                    process.place(reading);
+                    process.place(&self.shared, reading);
                 }
             }
             Ok(None) => {}

@@ -1,5 +1,6 @@
 //! One process image: its live blocks, its sites, its modules, and what a record does to them.
 
+use super::looks::{Looks, RecentHigh, Seen};
 use super::memory::Memory;
 use super::order::{self, Planner};
 use super::ring::{NO_SITE, Ring, StackDefinition, Transit};
@@ -98,6 +99,10 @@ pub struct Process {
     pub memory: Memory,
     /// The reading of its memory that is being placed.
     window: Option<Window>,
+    /// Looks at its RSS that the replay has not come to.
+    looks: Looks,
+    /// Its live bytes in the last second.
+    recent: RecentHigh,
 }
 
 impl Process {
@@ -128,7 +133,9 @@ impl Process {
         self.replay_due(shared);
         self.rings.iter_mut().for_each(Ring::age);
         let is_over = self.window.as_mut().is_some_and(Window::age);
-        self.settle_window(is_over);
+        self.settle_window(shared, is_over);
+        self.looks.age();
+        self.settle_looks(shared, false);
     }
 
     /// Its live blocks, for a scan at its exit.
@@ -138,10 +145,40 @@ impl Process {
     }
 
     /// A reading of its memory begins when its rings are written so far. What was read before is placed now.
-    pub fn reading_begins(&mut self, number: u64, heads: &[u64]) {
-        self.settle_window(true);
+    pub fn reading_begins<S>(&mut self, shared: &Shared<S>, number: u64, heads: &[u64]) {
+        self.settle_window(shared, true);
         self.window = Some(Window::new(number, heads));
-        self.settle_window(false);
+        self.settle_window(shared, false);
+    }
+
+    /// A reading begins, whether it is kept or not: its RSS is a look.
+    pub fn look_begins<S>(&mut self, shared: &Shared<S>, number: u64, heads: &[u64]) {
+        self.looks.reading_begins(number, heads);
+        self.settle_looks(shared, false);
+    }
+
+    /// What a reading saw. One at the exit has no begin: the process waits, and what is live now was live then.
+    pub fn reading_saw<S>(&mut self, shared: &Shared<S>, number: u64, seen: Seen) {
+        if !self.looks.reading_saw(number, seen) {
+            self.looks.add(&[], seen);
+        }
+        self.settle_looks(shared, false);
+    }
+
+    /// Somebody looked at its RSS when its rings were written so far.
+    pub fn look<S>(&mut self, shared: &Shared<S>, heads: &[u64], seen: Seen) {
+        self.looks.add(heads, seen);
+        self.settle_looks(shared, false);
+    }
+
+    fn settle_looks<S>(&mut self, shared: &Shared<S>, is_last: bool) {
+        if self.looks.is_empty() {
+            return;
+        }
+        let live_bytes = shared.ledger.live_bytes_of(self.number);
+        for (Seen { ms, rss, peak }, live_bytes) in self.looks.settle(&self.rings, live_bytes, is_last) {
+            self.memory.rss(ms, rss, peak, live_bytes);
+        }
     }
 
     /// That reading has ended.
@@ -152,16 +189,17 @@ impl Process {
     }
 
     /// Its memory was read. Of a process that waits at its exit, the blocks that are live now lay there.
-    pub fn place(&mut self, reading: Reading) {
+    pub fn place<S>(&mut self, shared: &Shared<S>, reading: Reading) {
         match &mut self.window {
             Some(window) if window.number == reading.number => {
                 window.reading = Some(reading);
-                self.settle_window(false);
+                self.settle_window(shared, false);
             }
             _ => {
-                self.settle_window(true);
+                self.settle_window(shared, true);
                 let blocks = self.placed();
-                self.memory.read(reading, blocks);
+                let recent = self.recent.at(reading.footprint.ms, shared.ledger.live_bytes_of(self.number));
+                self.memory.read(reading, blocks, recent);
             }
         }
     }
@@ -179,16 +217,18 @@ impl Process {
     }
 
     /// Places the blocks of a reading, where the replay has come so far. `is_last`: more does not come.
-    fn settle_window(&mut self, is_last: bool) {
+    fn settle_window<S>(&mut self, shared: &Shared<S>, is_last: bool) {
         let Some(mut window) = self.window.take() else { return };
         if window.begins(&self.rings) || is_last && window.reading.is_some() && window.lacks_blocks() {
-            window.place(self.placed(), self.in_transit().map(placed));
+            let live = (self.recent.clone(), shared.ledger.live_bytes_of(self.number));
+            window.place(self.placed(), self.in_transit().map(placed), live);
         }
         let is_over = is_last || window.is_over(&self.rings);
         match window.reading.take() {
             Some(reading) if is_over => {
+                let recent = window.recent_live(reading.footprint.ms);
                 let blocks = window.blocks(&reading);
-                self.memory.read(reading, blocks);
+                self.memory.read(reading, blocks, recent);
             }
             None if is_last => {}
             reading => {
@@ -224,7 +264,8 @@ impl Process {
             self.rings.iter_mut().for_each(Ring::age);
         }
         self.replay_due(shared);
-        self.settle_window(true);
+        self.settle_window(shared, true);
+        self.settle_looks(shared, true);
         self.settle_disorder(shared);
         let is_forked = shared.ledger.processes[self.number as usize].forked;
         let none = match shared.unscanned {
@@ -280,12 +321,16 @@ impl Process {
     /// the time that a replay took.
     fn replay<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
         let mut left = words;
-        while let Some(window) = self.window.as_mut().filter(|_| left > 0) {
-            let (part, stops) = window.part(&self.rings[index], left);
+        while left > 0 && (self.window.is_some() || !self.looks.is_empty()) {
+            let ring = &self.rings[index];
+            let (part, stops) = self.window.as_mut().map_or((left, false), |window| window.part(ring, left));
+            let look = self.looks.words_to_next(ring).filter(|&words| words <= part);
+            let part = look.unwrap_or(part);
             self.replay_part(shared, index, part);
             left -= part;
-            if stops {
-                self.settle_window(false);
+            if stops || look.is_some() {
+                self.settle_window(shared, false);
+                self.settle_looks(shared, false);
             }
         }
         if left > 0 {
@@ -340,6 +385,7 @@ impl Process {
                 let Some(call) = self.call(shared, index, family, what) else { return };
                 let at = self.moment(shared, index);
                 let block = shared.ledger.allocate(at, call);
+                self.recent.rise(shared.ledger.live_bytes_of(self.number));
                 shared.sink.event(at, Event::Allocate(call));
                 self.note(address, Some(&block));
                 self.own(shared, at, address, block);
@@ -375,6 +421,7 @@ impl Process {
                 let at = self.moment(shared, index);
                 let moved = from != address;
                 let block = shared.ledger.reallocate(at, old.as_ref(), call, moved);
+                self.recent.rise(shared.ledger.live_bytes_of(self.number));
                 shared.sink.event(at, Event::Reallocate { call, old, moved });
                 self.note(address, Some(&block));
                 self.own(shared, at, address, block);
@@ -506,7 +553,9 @@ impl Process {
             Some(thread) => thread,
             None => *ring.thread.insert(shared.ledger.add_thread(self.number, 0)),
         };
-        Moment { process: self.number, thread, ms: ring.ms }
+        let ms = ring.ms;
+        self.recent.event(ms, || shared.ledger.live_bytes_of(self.number));
+        Moment { process: self.number, thread, ms }
     }
 
     /// What an allocation's record says. None: it means a record that there is not.

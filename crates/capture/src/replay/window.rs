@@ -4,9 +4,10 @@
 //! it ended. The blocks of a reading are those that were live at its begin: the replay stops there. Large blocks that came or went
 //! meanwhile have mappings of their own, and their pages may be in the reading: whether they are, its mappings show.
 
+use super::looks::RecentHigh;
 use super::ring::Ring;
 use crate::footprint::Reading;
-use mallow_profile::{Block, HeapKind, Mapping, MappingFlags, MappingKind, PlacedBlock};
+use mallow_profile::{Block, HeapKind, Mapping, MappingFlags, MappingKind, PlacedBlock, RecentLive};
 use rustc_hash::FxHashSet;
 
 /// The least size that may have a mapping of its own.
@@ -28,6 +29,8 @@ pub struct Window {
     end: Option<Vec<u64>>,
     /// What was live at the begin; None: the replay is not there yet.
     blocks: Option<Vec<PlacedBlock>>,
+    /// Live bytes at the begin and in the second before it.
+    live: (RecentHigh, u64),
     /// Large blocks that were allocated or freed meanwhile.
     changes: Vec<PlacedBlock>,
     is_noting: bool,
@@ -76,10 +79,21 @@ impl Window {
         self.blocks.is_none()
     }
 
-    /// These blocks were live at its begin; of those `in_transit`, the realloc was under way.
-    pub fn place(&mut self, blocks: Vec<PlacedBlock>, in_transit: impl Iterator<Item = PlacedBlock>) {
-        self.blocks = Some(blocks);
+    /// These blocks were live at its begin; of those `in_transit`, the realloc was under way. `live`: live bytes before the begin, and at it.
+    pub fn place(
+        &mut self,
+        blocks: Vec<PlacedBlock>,
+        in_transit: impl Iterator<Item = PlacedBlock>,
+        live: (RecentHigh, u64),
+    ) {
+        (self.blocks, self.live) = (Some(blocks), live);
         self.changes.extend(in_transit.filter(|block| block.size >= LARGE));
+    }
+
+    /// The most live bytes of the second before it began, at this time.
+    pub fn recent_live(&self, ms: u64) -> RecentLive {
+        let (recent, live_bytes) = &self.live;
+        recent.at(ms, *live_bytes)
     }
 
     /// Whether all that belongs to it has been replayed.
@@ -144,7 +158,7 @@ fn end_of(block: &PlacedBlock) -> u64 {
 }
 
 /// Whether rings have been replayed so far.
-fn is_past(heads: &[u64], rings: &[Ring]) -> bool {
+pub fn is_past(heads: &[u64], rings: &[Ring]) -> bool {
     let head = |ring: &Ring| heads.get(ring.number as usize).copied().unwrap_or_default();
     let known = rings.iter().filter(|ring| head(ring) > 0).count();
     known == heads.iter().filter(|&&head| head > 0).count()

@@ -83,6 +83,11 @@ fn families(running: &[(u32, Arc<ProcessFile>)]) -> FxHashMap<u32, Vec<u32>> {
     members.map(|(number, source)| (*number, children.get(&source.pid).cloned().unwrap_or_default())).collect()
 }
 
+/// How far each ring of a process is written.
+fn heads(source: &ProcessFile) -> Vec<u64> {
+    (0..source.threads()).map(|ring| source.head(ring)).collect()
+}
+
 struct Reader<'a> {
     run: &'a RunDirectory,
     queue: &'a MemoryQueue,
@@ -120,7 +125,7 @@ impl Reader<'_> {
         } else if is_new && source.alive() {
             known.point = Some((ms, resident));
             let Resident { rss, peak } = resident;
-            self.queue.put([Finding::Rss { process, ms, rss, peak }]);
+            self.queue.put([Finding::Rss { process, ms, rss, peak, heads: heads(source) }]);
         }
     }
 
@@ -147,10 +152,7 @@ impl Reader<'_> {
         };
         // One that waits changes nothing.
         let attempts = if is_at_exit { 1 } else { ATTEMPTS };
-        let moment = |is_end| {
-            let heads = (0..source.threads()).map(|ring| source.head(ring)).collect();
-            Finding::Moment { process, number, is_end, heads }
-        };
+        let moment = |is_end| Finding::Moment { process, number, is_end, heads: heads(source) };
         let (mut read, mut ms) = (Err(Failure::Gone), 0);
         for _ in 0..attempts {
             ms = self.run.elapsed_ms();

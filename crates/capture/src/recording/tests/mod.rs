@@ -61,7 +61,7 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
     for (number, (ms, rss)) in (1..).zip([(401, 3), (402, 9), (403, 2), (404, 4)]) {
         let words = memory(number, ms, rss).to_words();
         let (first, rest) = words.split_at(words.len() / 2);
-        replay.feed(&Chunk::Rss { process: 1, ms: ms - 1, rss: 4096, peak: 9 << 12 }).unwrap();
+        replay.feed(&Chunk::Rss { process: 1, ms: ms - 1, rss: 4096, peak: 9 << 12, heads: &[] }).unwrap();
         replay.feed(&Chunk::Memory { process: 1, is_last: false, words: first }).unwrap();
         replay.feed(&Chunk::Memory { process: 1, is_last: true, words: rest }).unwrap();
     }

@@ -29,6 +29,12 @@ fn reading(mapped: &[(u64, u64)]) -> Vec<u64> {
 /// The live blocks of a reading that begins after `before`, and ends after `meanwhile`; then the process does the rest. The drain finds
 /// all of that in one pass, and what was read in the next one.
 fn placed(tapes: &[[Tape; 3]], mapped: &[(u64, u64)]) -> (u64, u64) {
+    let profile = replayed(tapes, mapped);
+    let [footprint] = &profile.footprints[..] else { panic!("{:?}", profile.footprints) };
+    (footprint.live_blocks, footprint.live_bytes)
+}
+
+fn replayed(tapes: &[[Tape; 3]], mapped: &[(u64, u64)]) -> Profile {
     let mut replay = started();
     let heads = |parts: usize| -> Vec<u64> {
         let words = |tape: &[Tape; 3]| tape[..parts].iter().map(|part| part.0.len() as u64).sum();
@@ -45,9 +51,7 @@ fn placed(tapes: &[[Tape; 3]], mapped: &[(u64, u64)]) -> (u64, u64) {
     replay.feed(&Chunk::Reading { process: 0, number: 1, is_end: true, heads: &heads(2) }).unwrap();
     replay.feed(&Chunk::Memory { process: 0, is_last: true, words: &reading(mapped) }).unwrap();
     round(&mut replay, 10);
-    let profile = profile(replay);
-    let [footprint] = &profile.footprints[..] else { panic!("{:?}", profile.footprints) };
-    (footprint.live_blocks, footprint.live_bytes)
+    profile(replay)
 }
 
 fn stack() -> Tape {
@@ -99,4 +103,40 @@ fn what_comes_and_goes_in_a_heap_is_of_the_begin() {
     let meanwhile = Tape::default().free(HEAP + 0x100).alloc(0, HEAP + 0x2000, 100_000, 0).free(HEAP + 0x2000);
     let after = Tape::default().free(HEAP + 0x200).alloc(0, HEAP + 0x300, 7, 0);
     assert_eq!(placed(&[[old, meanwhile, after]], &[]), (2, 300));
+}
+
+/// A look finds RSS while events before it still wait in rings, and others have come after it.
+#[test]
+fn a_look_has_the_live_bytes_of_its_moment() {
+    let parts = [
+        stack().alloc(0, OLD + 16, 16 * MIB, 0),
+        Tape::default().alloc(0, NEW + 16, 32 * MIB, 0),
+        Tape::default().free(OLD + 16),
+    ];
+    let mut replay = started();
+    let words: Vec<u64> = parts.iter().flat_map(|part| part.0.iter().copied()).collect();
+    replay.feed(&Chunk::Words { process: 0, ring: 0, end: words.len() as u64, words: &words }).unwrap();
+    for count in 0..=parts.len() {
+        let heads = [parts[..count].iter().map(|part| part.0.len() as u64).sum()];
+        let (ms, rss) = (6 + count as u64, MIB * (1 + count as u64));
+        replay.feed(&Chunk::Rss { process: 0, ms, rss, peak: rss, heads: &heads }).unwrap();
+    }
+    (0..3).for_each(|_| round(&mut replay, 11));
+    let profile = profile(replay);
+    let live: Vec<u64> = profile.rss[0].points.iter().map(|point| point.live_bytes / MIB).collect();
+    assert_eq!(live, [0, 16, 48, 32]);
+}
+
+/// The pages of a reading show which of two blocks are in them: its point of RSS over time has the same live bytes.
+#[test]
+fn a_moment_has_one_figure_of_live_bytes() {
+    let old = stack().alloc(0, OLD + 16, 16 * MIB, 0).alloc(0, NEW + 16, 32 * MIB, 0);
+    let profile = replayed(&[[old, Tape::default().free(OLD + 16), Tape::default()]], &[(NEW, 33 * MIB)]);
+    let (footprint, points) = (&profile.footprints[0], &profile.rss[0].points);
+    assert_eq!(footprint.live_bytes, 32 * MIB);
+    let of_reading: Vec<u64> =
+        points.iter().filter(|point| point.ms == footprint.ms).map(|point| point.live_bytes).collect();
+    assert_eq!(of_reading, [32 * MIB]);
+    // What was freed while it was read had been live in the second before.
+    assert_eq!(footprint.recent_live.map(|recent| recent.bytes), Some(48 * MIB));
 }
