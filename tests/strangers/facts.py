@@ -246,6 +246,13 @@ def of_rss(document):
     if busier:
         facts |= {"busier_ms": busier["ms"], "busier_rss": busier["rss"], "busier_bytes": busier["live_bytes"]}
         facts["busier_more"] = busier["live_bytes"] - document["live_bytes"]
+    undivided = document.get("undivided")
+    if undivided:
+        facts["undivided"] = undivided["bytes"]
+        blocks = undivided["blocks"]
+        if blocks:
+            facts |= {"undivided_ms": blocks["ms"], "undivided_mapped": blocks["mapped_bytes"]}
+            facts["undivided_heap"] = min(blocks["heap_bytes"] + blocks["other_bytes"], undivided["bytes"])
     kept = document.get("kept")
     if kept:
         facts |= {"kept_ms": kept["ms"], "kept_rss": kept["rss"], "kept_bytes": kept["live_bytes"]}

@@ -122,8 +122,12 @@ RSS = [
     r"(?:, older ones are not known)?",
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
     r"(?:: giving back what they left lowers RSS in that time alone)?\.",
-    r"At {span:busier_ms}, (?:RSS was {bytes:busier_rss} and )?{bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
+    r"(?:At {span:busier_ms}|Within the same millisecond), (?:RSS was {bytes:busier_rss} and )?{bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
     r" that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all\.",
+    r"The estimates are of the {bytes:rss} that are divided: what the {bytes:undivided} above them were is not known\.",
+    r"The estimates are of the {bytes:rss} that are divided"
+    r"(?:, and of up to {bytes:undivided_heap} above them that blocks of {span:undivided_ms} may have left in a heap)?"
+    r"(?:; {bytes:undivided_mapped} more were live at {span:undivided_ms} in blocks with mappings of their own, which the kernel takes back with them)?\.",
     r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
     r" what these had\. mallow rss --at end divides that\.",
     r"The kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before the process's recording ended: it may have risen since\.",
@@ -138,7 +142,7 @@ RSS = [
     r"{bytes:huge_bytes} in huge pages, which are kept whole\.",
     r"{bytes:elsewhere_bytes} of live blocks lie where no pages were read: they were allocated meanwhile, for instance\.",
 ]
-FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} smaller parts?: --limit 0 shows all"
+FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} (?:smaller|more) parts?: --limit 0 shows all"
 RSS_PLACE = r"{bytes:live_bytes} {bytes:rounding_bytes} {bytes:holes_bytes} {bytes:alone_bytes} .+"
 
 PARTS = {

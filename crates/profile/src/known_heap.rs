@@ -15,11 +15,14 @@ pub enum HeapKind {
     Go,
     /// A block of glibc with a mapping of its own, of a process that may have blocks from before it was recorded.
     GlibcBlock,
+    /// Pages that were in memory, and were unmapped before their heads could be read: nothing says whose they were.
+    Unmapped,
 }
 
 impl HeapKind {
     /// All of them; the position of each is its number in a recording.
-    pub const ALL: [Self; 6] = [Self::GlibcArena, Self::Pymalloc, Self::V8, Self::Java, Self::Go, Self::GlibcBlock];
+    pub const ALL: [Self; 7] =
+        [Self::GlibcArena, Self::Pymalloc, Self::V8, Self::Java, Self::Go, Self::GlibcBlock, Self::Unmapped];
 }
 
 /// A heap that its contents name.

@@ -14,6 +14,7 @@ use super::go_heap;
 use super::peek::words;
 use super::smaps::is_mapped;
 use mallow_profile::{HeapKind, KnownHeap, Mapping, PageRun};
+use std::cell::Cell;
 
 const ARENA: u64 = 64 << 20;
 /// What `heap_info` takes, at most; the first heap of an arena goes on with its `malloc_state`.
@@ -37,7 +38,7 @@ const CHAIN: usize = 1 << 12;
 /// The heaps of process `pid`, by address, without overlaps. `has_older_blocks`: it may have blocks that no event tells of.
 pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun], has_older_blocks: bool) -> Vec<KnownHeap> {
     let Ok(pid) = i32::try_from(pid) else { return Vec::new() };
-    let places = Places { pid, mappings, pages };
+    let places = Places { pid, mappings, pages, lacks_head: Cell::new(false) };
     let has_file = |is: &dyn Fn(&str) -> bool| {
         mappings
             .iter()
@@ -68,6 +69,30 @@ pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun], has_older_blocks:
         end = end.max(heap.end);
         is_apart
     });
+    if places.lacks_head.get() {
+        let unmapped = unmapped(&places, &all);
+        all.extend(unmapped);
+        all.sort_by_key(|heap| heap.start);
+    }
+    all
+}
+
+/// Pages that existed, and do not exist any more: a program gives back memory while it is read. Those of heaps that are known are not among
+/// them.
+fn unmapped(places: &Places<'_>, known: &[KnownHeap]) -> Vec<KnownHeap> {
+    let mut all: Vec<KnownHeap> = Vec::new();
+    let found = places.at_multiples(POOLS[0]);
+    let addresses: Vec<u64> = found.iter().map(|(place, _)| *place).collect();
+    let read = words::<1>(places.pid, &addresses);
+    for ((start, limit), _) in found.into_iter().zip(read).filter(|(_, word)| word.is_none()) {
+        let next = known.get(known.partition_point(|heap| heap.end <= start));
+        let end = start.saturating_add(POOLS[0]).min(limit).min(next.map_or(u64::MAX, |next| next.start));
+        match all.last_mut().filter(|last| last.end == start) {
+            _ if end <= start => {}
+            Some(last) => last.end = end,
+            None => all.push(KnownHeap { kind: HeapKind::Unmapped, start, end, used: 0 }),
+        }
+    }
     all
 }
 
@@ -79,11 +104,13 @@ struct Places<'a> {
     pid: i32,
     mappings: &'a [Mapping],
     pages: &'a [PageRun],
+    /// A head could not be read, of a page that existed before.
+    lacks_head: Cell<bool>,
 }
 
 impl Places<'_> {
-    /// The heads at multiples of `step` that are in memory, with the ends of their mappings.
-    fn heads<const N: usize>(&self, step: u64) -> Vec<(u64, u64, [u64; N])> {
+    /// Multiples of `step` that are in memory, with the ends of their mappings.
+    fn at_multiples(&self, step: u64) -> Vec<(u64, u64)> {
         let mut found: Vec<(u64, u64)> = Vec::new();
         for mapping in self.mappings.iter().filter(|mapping| is_mapped(mapping) && mapping.sizes.rss > 0) {
             // Reservations of a terabyte have few pages.
@@ -95,8 +122,15 @@ impl Places<'_> {
                 found.extend(places.take(PLACES.saturating_sub(found.len())));
             }
         }
+        found
+    }
+
+    /// The heads at multiples of `step` that are in memory, with the ends of their mappings.
+    fn heads<const N: usize>(&self, step: u64) -> Vec<(u64, u64, [u64; N])> {
+        let found = self.at_multiples(step);
         let addresses: Vec<u64> = found.iter().map(|(place, _)| *place).collect();
         let read = words::<N>(self.pid, &addresses);
+        self.lacks_head.set(self.lacks_head.get() || read.iter().any(Option::is_none));
         found.into_iter().zip(read).filter_map(|((place, end), head)| Some((place, end, head?))).collect()
     }
 }
@@ -216,6 +250,7 @@ fn used_of_pool(start: u64, head: [u64; 6], pool: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mallow_profile::{MappingFlags, MappingKind, MemorySizes, PageState};
 
     const AT: u64 = 0x7f00_0000_0000;
 
@@ -258,6 +293,42 @@ mod tests {
         }
         assert_eq!(used_of_pool(AT, [0; 6], POOL), None);
         assert_eq!(used_of_pool(AT, [u64::MAX; 6], POOL), None);
+    }
+
+    /// Of three mappings next to each other, the middle one is unmapped between a look at the pages and a look at their heads.
+    #[test]
+    fn what_was_unmapped_while_it_was_read_is_nobodys() {
+        const PART: usize = 1 << 20;
+        let mut pages = Vec::new();
+        // SAFETY: a mapping of its own, of that length; its pages are written.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+            let at = libc::mmap(std::ptr::null_mut(), 3 * PART, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            at as u64
+        };
+        let part = PART as u64;
+        pages.push(PageRun { start, pages: 3 * part >> 12, state: PageState(PageState::RESIDENT) });
+        let sizes = MemorySizes { rss: 3 * part, ..MemorySizes::default() };
+        let flags = MappingFlags(MappingFlags::READ | MappingFlags::WRITE);
+        let kind = MappingKind::Anonymous;
+        let mapping =
+            Mapping { start, end: start + 3 * part, kind, flags, sizes, has_pages: true, ..Mapping::default() };
+        let python =
+            Mapping { start: 4096, end: 8192, name: "/usr/lib/libpython3.12.so.1.0".into(), ..Mapping::default() };
+        let mappings = [python, mapping];
+        let of = || read(std::process::id(), &mappings, &pages, false);
+        assert_eq!(of(), []);
+        let middle = start + part;
+        // SAFETY: nobody uses these pages.
+        unsafe { libc::munmap(middle as *mut libc::c_void, PART) };
+        let found = of();
+        let [gone] = &found[..] else { panic!("{found:x?}") };
+        assert_eq!(gone.kind, HeapKind::Unmapped);
+        // A mapping need not begin at a multiple of a pool.
+        assert!(gone.start >= middle && gone.start - middle < POOLS[0] && gone.end.abs_diff(middle + part) < POOLS[0]);
+        // SAFETY: nobody uses these pages.
+        unsafe { libc::munmap(start as *mut libc::c_void, 3 * PART) };
     }
 
     /// Two blocks of malloc in this process, which are next to each other or not: each is found, as large as it is. No other memory is one.

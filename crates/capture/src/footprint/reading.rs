@@ -5,7 +5,8 @@ use super::own::OwnRanges;
 use super::pagemap::{PAGE, Pagemap};
 use super::{Failure, bss, caches, heaps, smaps, stacks, tables, zeros};
 use mallow_profile::{
-    AddressRange, Footprint, KnownHeap, MappingFlags, MemorySizes, PageRun, PageState, ProcessId, ThreadCaches,
+    AddressRange, Footprint, HeapKind, KnownHeap, MappingFlags, MemorySizes, PageRun, PageState, ProcessId,
+    ThreadCaches,
 };
 use std::fs;
 use std::ops::Range;
@@ -105,10 +106,11 @@ impl Reading {
         read(subject)
     }
 
-    /// Whether pages are as many as the sizes of their mappings say, but for a twentieth of RSS. Sizes are read before pages: in between, a
-    /// running process maps and unmaps.
+    /// Whether pages are as many as the sizes of their mappings say, and still there when their heads were read, but for a twentieth of RSS.
+    /// Sizes are read before pages, and pages before heads: in between, a running process maps and unmaps.
     pub fn is_settled(&self) -> bool {
-        let mut differs: u64 = 0;
+        let unmapped = self.heaps.iter().filter(|heap| heap.kind == HeapKind::Unmapped);
+        let mut differs = unmapped.fold(0u64, |sum, heap| sum.saturating_add(heap.end - heap.start));
         let mut runs = self.pages.iter().peekable();
         for mapping in self.footprint.mappings.iter().filter(|mapping| mapping.has_pages) {
             while runs.next_if(|run| run.start < mapping.start).is_some() {}

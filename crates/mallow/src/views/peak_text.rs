@@ -1,7 +1,9 @@
 //! The kernel's own maximum of RSS in words, beside the moment at which memory was read. `mallow report`, `mallow rss` and `mallow timeline`
 //! share them: the kernel's figure never has the time of a reading, nor a reading the kernel's figure.
 
-use mallow_report::analysis::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks, RssAccount};
+use mallow_report::analysis::{
+    BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks, RssAccount, Undivided, UndividedBlocks,
+};
 
 use crate::output::text::units::{bytes, percent, span};
 
@@ -36,10 +38,14 @@ pub fn unread(peak: &KernelPeak) -> Option<String> {
 pub fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
     let more = moment.live_bytes.saturating_sub(account.live_bytes);
     let rss = moment.rss.map(|rss| format!("RSS was {} and ", bytes(rss, false))).unwrap_or_default();
+    let when = if moment.ms == account.ms {
+        "Within the same millisecond".to_owned()
+    } else {
+        format!("At {}", span(moment.ms))
+    };
     format!(
-        "At {}, {rss}{} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
+        "{when}, {rss}{} were live, {} more than at this moment: memory that is free here was in use there, so giving it back \
          lowers the highest RSS by less, or not at all.",
-        span(moment.ms),
         bytes(moment.live_bytes, false),
         bytes(more, false)
     )
@@ -66,6 +72,32 @@ pub fn freed(before: &FreedBefore, account: &RssAccount) -> String {
         true => format!("{what}: giving back what they left lowers RSS in that time alone."),
         false => format!("{what}."),
     }
+}
+
+/// What the highest RSS had on top of the account's moment, and what of that the estimates have in them.
+pub fn undivided(on_top: &Undivided, account: &RssAccount) -> String {
+    let (all, divided) = (bytes(on_top.bytes, false), bytes(account.rss, false));
+    let Some(UndividedBlocks { ms, heap_bytes, mapped_bytes, other_bytes }) = on_top.blocks else {
+        return format!(
+            "The estimates are of the {divided} that are divided: what the {all} above them were is not known."
+        );
+    };
+    let in_heaps = heap_bytes.saturating_add(other_bytes);
+    let mut known = format!("The estimates are of the {divided} that are divided");
+    if in_heaps > 0 {
+        let much = bytes(in_heaps.min(on_top.bytes), false);
+        known
+            .push_str(&format!(", and of up to {much} above them that blocks of {} may have left in a heap", span(ms)));
+    }
+    if mapped_bytes > 0 {
+        let much = bytes(mapped_bytes, false);
+        let more = format!(
+            "; {much} more were live at {} in blocks with mappings of their own, which the kernel takes back with them",
+            span(ms)
+        );
+        known.push_str(&more);
+    }
+    known + "."
 }
 
 /// Since when the blocks that are known were allocated.
@@ -100,6 +132,29 @@ mod tests {
         assert_eq!(unread(&PEAK), None);
         assert!(
             unread(&KernelPeak { peak_unread_ms: Some(12), ..PEAK }).is_some_and(|text| text.contains("12 ms before"))
+        );
+    }
+
+    #[test]
+    fn estimates_name_what_they_are_of() {
+        let (profile, heap) = mallow_report::testing::fragmented();
+        let account = mallow_report::analysis::rss(&profile, 0, Some(&heap), 9).expect("a report").account;
+        let rss = bytes(account.rss, false);
+        let says = |blocks| undivided(&Undivided { bytes: 8_060_000, blocks }, &account);
+        let blocks =
+            |heap_bytes, mapped_bytes| says(Some(UndividedBlocks { ms: 48, heap_bytes, mapped_bytes, other_bytes: 0 }));
+        let of = format!("The estimates are of the {rss} that are divided");
+        assert_eq!(says(None), format!("{of}: what the 8.06 MB above them were is not known."));
+        assert_eq!(
+            blocks(0, 8_390_000),
+            format!(
+                "{of}; 8.39 MB more were live at 48 ms in blocks with mappings of their own, which the kernel takes back with them."
+            )
+        );
+        let heap = blocks(9_000_000, 0);
+        assert_eq!(
+            heap,
+            format!("{of}, and of up to 8.06 MB above them that blocks of 48 ms may have left in a heap.")
         );
     }
 

@@ -5,7 +5,7 @@ use mallow_report::analysis::{
     TerritoryKind,
 };
 
-use super::peak_text::{below, busier, freed, reached, since, stayed, unread};
+use super::peak_text::{below, busier, freed, reached, since, stayed, undivided, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
@@ -117,7 +117,11 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
             None => format!("; the largest is {name}"),
         });
         let of_mapping = of_mapping.unwrap_or_default();
-        let what = if cause.part == PartKind::Mappings { mapped(account) } else { meaning(cause.part, allocator) };
+        let what = match cause.part {
+            PartKind::Mappings => mapped(account),
+            PartKind::Unsettled => format!("{}, and whose it was is not known", meaning(cause.part, allocator)),
+            part => meaning(part, allocator),
+        };
         return line.plain(format!("{size}: {what}{of_mapping}"));
     };
     let much = bytes(place.bytes, look.exact);
@@ -336,13 +340,20 @@ fn parts(account: &RssAccount, folded: usize, look: &Look, page: &mut Page) {
         ]);
     }
     let others: i64 = account.parts.iter().filter(is_folded).map(|part| part.bytes).sum();
+    // Live blocks have their row however few they are: hidden parts may be larger.
+    let largest = account.parts.iter().filter(is_folded).map(|part| part.bytes.unsigned_abs()).max().unwrap_or(0);
+    let is_smaller =
+        account.parts.iter().filter(|part| !is_folded(part)).all(|part| part.bytes.unsigned_abs() >= largest);
     if folded > 0 {
         let (sign, size) = (if others < 0 { "-" } else { "" }, others.unsigned_abs());
         let number = account.parts.iter().filter(is_folded).count() as u64;
         table.row([
             Line::new().plain(format!("{sign}{}", bytes(size, look.exact))),
             Line::new().faint(format!("{sign}{}", percent(size, account.rss))),
-            Line::new().faint(format!("{}: --limit 0 shows all", of(number, "smaller part"))),
+            Line::new().faint(format!(
+                "{}: --limit 0 shows all",
+                of(number, if is_smaller { "smaller part" } else { "more part" })
+            )),
         ]);
     }
     let sum = format!("= RSS; PSS {}", bytes(account.pss, look.exact));
@@ -388,6 +399,9 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
                 format!("{name} {share}{bss}")
             });
             Line::new().faint(file.unwrap_or_default())
+        }
+        (None, PartKind::Unsettled) if account.unmapped_bytes > 0 => {
+            Line::new().faint(format!("{} of it unmapped meanwhile", bytes(account.unmapped_bytes, look.exact)))
         }
         (None, PartKind::Mappings | PartKind::Undivided) => {
             Line::new().faint(part.mapping.as_deref().unwrap_or_default())
@@ -480,6 +494,10 @@ fn notes(account: &RssAccount, page: &mut Page) {
                 Some(moment) => stayed(moment, account),
                 None => continue,
             },
+            RssNote::Undivided => match &account.undivided {
+                Some(on_top) => undivided(on_top, account),
+                None => continue,
+            },
             RssNote::PeakUnread => match unread(&account.peak) {
                 Some(words) => words,
                 None => continue,
@@ -538,7 +556,7 @@ mod tests {
     use mallow_report::analysis::rss;
     use mallow_report::testing::fragmented;
 
-    use super::text;
+    use super::{PartKind, text};
     use crate::output::text::Look;
 
     #[test]
@@ -556,6 +574,22 @@ mod tests {
         let text = text(&report, Some("40%"), false, &look);
         assert!(text.lines().count() <= 22 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    /// Live blocks have a row of their own, however few they are.
+    #[test]
+    fn hidden_parts_are_smaller_only_where_they_are() {
+        let (profile, heap) = fragmented();
+        let mut report = rss(&profile, 0, Some(&heap), 9).expect("a report");
+        let look = Look { width: Some(80), height: Some(18), ..Look::default() };
+        let row = |report: &_| {
+            let text = text(report, None, false, &look);
+            text.lines().find(|line| line.contains("--limit 0")).expect("hidden parts").to_owned()
+        };
+        assert!(row(&report).contains(" smaller parts: --limit 0 shows all"), "{}", row(&report));
+        let live = report.account.parts.iter_mut().find(|part| part.part == PartKind::Live).expect("live blocks");
+        live.bytes = 1;
+        assert!(row(&report).contains(" more parts: --limit 0 shows all"), "{}", row(&report));
     }
 
     #[test]

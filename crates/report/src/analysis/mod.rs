@@ -82,7 +82,8 @@ pub use resident::{HighestRss, RssOverTime, highest_rss, rss_over_time};
 pub use rss::{
     Allocator, AllocatorRow, BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, HeapCell, HeapRow,
     HeapSums, KeptMoment, KernelPeak, MappingRow, OlderBlocks, PageMap, Part, PartKind, Remedy, RemedyKind, Rss,
-    RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, TerritoryKind, page_map, rss, shown_footprint,
+    RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, TerritoryKind, Undivided, UndividedBlocks,
+    page_map, rss, shown_footprint,
 };
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};

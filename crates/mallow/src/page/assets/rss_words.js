@@ -48,6 +48,7 @@ export function usedWords(part, answer) {
     const bss = part.bss_bytes > 0 ? `, ${formatBytes(part.bss_bytes)} .bss` : "";
     return `${printable(part.mapping.split("/").pop())} ${formatShare(part.file_bytes, Math.abs(part.bytes))}${bss}`;
   }
+  if (part.part === "unsettled" && answer.unmapped_bytes > 0) return `${formatBytes(answer.unmapped_bytes)} of it unmapped meanwhile`;
   if (part.part === "pymalloc" && part.used_bytes !== null) return `${formatBytes(part.used_bytes)} of it in use`;
   const { stacks = 0, ended = 0, resident_bytes: resident, reserved_bytes: reserved } = answer.thread_stacks ?? {};
   if (part.part !== "stacks" || stacks + ended === 0) return "";
@@ -100,7 +101,7 @@ export function momentWords(answer) {
 }
 
 // What held before the moment of the account, and what was not read.
-export function limitWords({ freed_before: freed, busier, kept, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
+export function limitWords({ freed_before: freed, busier, kept, undivided, limits, rss: divided, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
   const all = [...(changed ?? [])];
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
@@ -109,16 +110,28 @@ export function limitWords({ freed_before: freed, busier, kept, live_bytes: live
   if (busier) {
     const more = `${formatBytes(busier.live_bytes)} were live, ${formatBytes(busier.live_bytes - live)} more than at this moment`;
     const rss = busier.rss === null ? "" : `RSS was ${formatBytes(busier.rss)} and `;
-    all.push(`At ${formatTime(busier.ms)}, ${rss}${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
+    const when = busier.ms === ms ? "Within the same millisecond" : `At ${formatTime(busier.ms)}`;
+    all.push(`${when}, ${rss}${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
   }
   if (kept) {
     const less = `${formatBytes(kept.live_bytes)} were live, ${formatBytes(live - kept.live_bytes)} less than at this moment`;
     all.push(`At ${formatTime(kept.ms)}, RSS was ${formatBytes(kept.rss)} and ${less}: the process keeps what these had. mallow rss --at end divides that.`);
   }
+  if (undivided && (limits ?? []).includes("undivided")) all.push(undividedWords(undivided, divided));
   if (unread !== null && unread !== undefined) {
     all.push(`The kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before the process's recording ended: it may have risen since.`);
   }
   return all;
+}
+
+// What the highest RSS had on top of the account's moment, and what of that the estimates have in them.
+function undividedWords({ bytes, blocks }, rss) {
+  const base = `The estimates are of the ${formatBytes(rss)} that are divided`;
+  if (!blocks) return `${base}: what the ${formatBytes(bytes)} above them were is not known.`;
+  const inHeaps = Math.min(blocks.heap_bytes + blocks.other_bytes, bytes);
+  const heap = inHeaps > 0 ? `, and of up to ${formatBytes(inHeaps)} above them that blocks of ${formatTime(blocks.ms)} may have left in a heap` : "";
+  const mapped = blocks.mapped_bytes > 0 ? `; ${formatBytes(blocks.mapped_bytes)} more were live at ${formatTime(blocks.ms)} in blocks with mappings of their own, which the kernel takes back with them` : "";
+  return `${base}${heap}${mapped}.`;
 }
 
 // What holds most of RSS, and why: the place, and the sentence about it, with what comes before the place.
@@ -129,7 +142,11 @@ export function causeWords(answer) {
   const isPart = cause.bytes <= rss;
   const size = isPart ? `${formatBytes(cause.bytes)}, ${formatShare(cause.bytes, rss)}` : formatBytes(cause.bytes);
   const { place } = cause;
-  if (!place) return { place: null, text: `${size}: ${cause.part === "mappings" ? mappedWords(answer) : partWords(cause.part, allocator)}${fileWords(cause)}` };
+  if (!place) {
+    const words = cause.part === "mappings" ? mappedWords(answer) : partWords(cause.part, allocator);
+    const whose = cause.part === "unsettled" ? ", and whose it was is not known" : "";
+    return { place: null, text: `${size}: ${words}${whose}${fileWords(cause)}` };
+  }
   const much = formatBytes(place.bytes);
   const text = {
     live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,

@@ -1,9 +1,9 @@
 //! Whose the free pages are, and what was changed for the recording.
 
-use mallow_profile::{AllocatorKind, CustomAllocator, ProcessId};
+use mallow_profile::{AllocatorKind, CustomAllocator, HeapKind, KnownHeap, MappingKind, ProcessId};
 
 use super::PartKind;
-use super::tests::{Made, glibc};
+use super::tests::{Made, glibc, mapping};
 
 #[test]
 fn a_python_without_its_arenas_is_another_program() {
@@ -29,4 +29,23 @@ fn free_pages_are_of_blocks_that_fit_into_them() {
     let cause = made.report().account.cause.expect("a cause");
     assert_eq!(cause.part, PartKind::FreePages);
     assert_eq!(cause.place.map(|place| (place.frame.function, place.bytes)), Some(("second".to_owned(), 1_000_000)));
+}
+
+/// Pages that were unmapped before their heads could be read: arenas of a runtime as likely as mappings of the program.
+#[test]
+fn what_was_unmapped_while_it_was_read_is_not_the_programs() {
+    let start = 0x1000_0000_0000;
+    let arenas = mapping(MappingKind::Anonymous, start, 1000, 1000, "");
+    let mut made = Made::new([vec![arenas], glibc(20, 20)].concat(), &[]);
+    made.heap.heaps = Some(vec![KnownHeap {
+        kind: HeapKind::Unmapped,
+        start: start + (100 << 12),
+        end: start + (1000 << 12),
+        used: 0,
+    }]);
+    let account = made.report().account;
+    let bytes = |kind| account.parts.iter().filter(|part| part.part == kind).map(|part| part.bytes >> 12).sum::<i64>();
+    assert_eq!((bytes(PartKind::Mappings), bytes(PartKind::Unsettled)), (100, 900));
+    assert_eq!(account.unmapped_bytes, 900 << 12);
+    assert_eq!(account.cause.map(|cause| cause.part), Some(PartKind::Unsettled));
 }

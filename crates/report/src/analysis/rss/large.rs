@@ -28,6 +28,19 @@ pub struct LargeBlocks {
     pub small_given_up: u64,
     /// A block was freed that raises glibc's thresholds.
     pub rose: bool,
+    /// What was live at the peak of live bytes and is not at the footprint's moment, whichever comes first.
+    pub at_peak: AtPeak,
+}
+
+/// Blocks that were live at the peak of live bytes, and are not at the moment of a footprint, by where they may have lain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtPeak {
+    /// In glibc's heap: what their chunks took at most.
+    pub heap: u64,
+    /// In mappings of their own, which go back to the kernel with them.
+    pub mapped: u64,
+    /// In memory of other allocators: requested bytes.
+    pub others: u64,
 }
 
 /// Of a site, its blocks that are live at the moment.
@@ -59,25 +72,38 @@ impl LargeBlocks {
         }
         let is_its = |at: usize| owners.inside(at as u32).is_empty() && !owners.has_foremost();
         let sites = profile.sites.iter().zip(live).enumerate();
-        let own = sites.filter(|(at, (site, _))| site.process == footprint.process && is_its(*at)).map(|(_, own)| own);
-        let own: Vec<(&Site, LiveBlocks)> = own.collect();
-        let thresholds = Thresholds::of(own.iter().map(|(site, _)| *site));
         let mut all = Self::default();
+        let mut own: Vec<(&Site, LiveBlocks)> = Vec::new();
+        for (at, (site, live)) in sites.filter(|(_, (site, _))| site.process == footprint.process) {
+            if is_its(at) {
+                own.push((site, live));
+            } else {
+                all.at_peak.others = all.at_peak.others.saturating_add(gone(site, live));
+            }
+        }
+        let thresholds = Thresholds::of(own.iter().map(|(site, _)| *site));
+        let is_before = profile.peak_ms <= footprint.ms;
         for (at, &(site, live)) in own.iter().enumerate() {
             all.rose |= raises(site, live);
-            if profile.peak_ms > footprint.ms {
-                continue;
-            }
-            let gone = site.counts.peak_bytes.saturating_sub(live.bytes);
+            let gone = gone(site, live);
             if site.counts.peak_bytes / site.counts.peak.max(1) < LARGE {
                 let chunks = chunks_at_most(site.counts.peak.saturating_sub(live.blocks), gone);
-                all.small_given_up = all.small_given_up.saturating_add(chunks);
-            } else if thresholds.may_keep(at, site) {
-                all.given_up = all.given_up.saturating_add(gone);
+                all.at_peak.heap = all.at_peak.heap.saturating_add(chunks);
+                all.small_given_up = all.small_given_up.saturating_add(if is_before { chunks } else { 0 });
+            } else if footprint.fixes_thresholds || thresholds.may_keep(at, site) {
+                all.at_peak.heap = all.at_peak.heap.saturating_add(gone);
+                all.given_up = all.given_up.saturating_add(if is_before { gone } else { 0 });
+            } else {
+                all.at_peak.mapped = all.at_peak.mapped.saturating_add(gone);
             }
         }
         all
     }
+}
+
+/// Requested bytes that a site had at the peak of live bytes, and has no more.
+fn gone(site: &Site, live: LiveBlocks) -> u64 {
+    site.counts.peak_bytes.saturating_sub(live.bytes)
 }
 
 /// What chunks of so many blocks and requested bytes take at most.

@@ -144,12 +144,8 @@ pub struct Ledger<'a> {
     pub stacks: Vec<usize>,
     /// An estimate of the bytes of zeros in huge pages that the process asked for.
     pub huge_zeros: u64,
-    /// What sites whose blocks are large had at the peak of live bytes, and have no more.
-    pub large_given_up: u64,
-    /// What the other sites had then, and have no more.
-    pub small_given_up: u64,
-    /// glibc's thresholds for mappings of their own and for the heap's end have risen: a block with a mapping of its own was freed.
-    pub thresholds_rose: bool,
+    /// What blocks with mappings of their own have done to glibc. Its thresholds rose only where the environment does not fix them.
+    pub large: LargeBlocks,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
     /// `.bss` of files in recordings that have no mappings of that kind: what lies right behind a file's data. Index of the mapping, and bytes.
@@ -197,9 +193,7 @@ impl<'a> Ledger<'a> {
             pymalloc_used: pymalloc_used(heap),
             stacks: Vec::new(),
             huge_zeros: heap.huge_zeros,
-            large_given_up: large.given_up,
-            small_given_up: large.small_given_up,
-            thresholds_rose: large.rose && !footprint.fixes_thresholds,
+            large: LargeBlocks { rose: large.rose && !footprint.fixes_thresholds, ..large },
             others: Vec::new(),
             unnamed_bss: Vec::new(),
             managed_bss: 0,
@@ -231,7 +225,16 @@ impl<'a> Ledger<'a> {
 
     /// Resident bytes of older blocks of glibc with mappings of their own.
     pub fn older_mapped(&self) -> u64 {
-        self.runtimes.iter().filter(|(kind, _)| *kind == HeapKind::GlibcBlock).map(|(_, bytes)| bytes).sum()
+        self.bytes_of(HeapKind::GlibcBlock)
+    }
+
+    /// Bytes of pages that were unmapped while they were read, and that no block explains.
+    pub fn unmapped(&self) -> u64 {
+        self.bytes_of(HeapKind::Unmapped)
+    }
+
+    fn bytes_of(&self, kind: HeapKind) -> u64 {
+        self.runtimes.iter().filter(|(of, _)| *of == kind).map(|(_, bytes)| bytes).sum()
     }
 
     fn add(&mut self, sweep: &Sweep<'_>, territory: &Territory) {

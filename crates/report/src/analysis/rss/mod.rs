@@ -12,6 +12,7 @@
 //! | `file_data.rs` | data of files, and whose most of it is |
 //! | `parts.rs` | the parts of RSS, and the largest one |
 //! | `peak.rs` | the kernel's own maximum, and blocks that a recording cannot know |
+//! | `undivided.rs` | what came on top of the moment that is divided |
 //! | `pools.rs` | memory pools for the blocks of some places |
 //! | `remedies.rs` | what would release how much |
 //! | `report.rs` | the report of a recording |
@@ -41,6 +42,7 @@ mod territory;
 mod tests;
 #[cfg(test)]
 mod trough_tests;
+mod undivided;
 
 pub use geometry::Allocator;
 pub use ledger::HeapSums;
@@ -54,3 +56,4 @@ pub use report::{
     shown_footprint,
 };
 pub use territory::TerritoryKind;
+pub use undivided::{Undivided, UndividedBlocks};

@@ -21,12 +21,14 @@ pub enum RssNote {
     WhileRunning,
     /// The kernel's maximum is more than a twentieth above the highest RSS that was read.
     HigherBefore,
-    /// Most live bytes were freed just before: until then, what is free was in use.
+    /// Live bytes were freed just before, most of them, or more than half of what a remedy would give back: until then, what is free was in use.
     FreedBefore,
     /// RSS was the same at another moment, with markedly more live bytes.
     Busier,
     /// RSS was nearly the same later, with markedly fewer live bytes.
     Kept,
+    /// What came on top of the divided moment, up to the kernel's maximum: estimates are of what is divided.
+    Undivided,
     /// The kernel's maximum was not read at the very end of the process.
     PeakUnread,
     /// Pages.

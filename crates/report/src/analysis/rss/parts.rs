@@ -216,6 +216,8 @@ fn part_of(kind: HeapKind) -> Option<PartKind> {
         HeapKind::Java => Some(PartKind::JavaHeap),
         HeapKind::Go => Some(PartKind::GoHeap),
         HeapKind::GlibcBlock => None,
+        // They are what changed while it was read.
+        HeapKind::Unmapped => None,
     }
 }
 

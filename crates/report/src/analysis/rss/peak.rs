@@ -44,9 +44,9 @@ pub struct FreedBefore {
 }
 
 impl FreedBefore {
-    /// Of a footprint; None: hardly any were.
-    pub fn of(footprint: &Footprint) -> Option<Self> {
-        let RecentLive { ms, bytes } = footprint.fell_from()?;
+    /// Of a footprint; None: hardly any were. `was_in_use`: so many that a remedy is a bound.
+    pub fn of(footprint: &Footprint, was_in_use: bool) -> Option<Self> {
+        let RecentLive { ms, bytes } = footprint.fell_from().or(footprint.recent_live.filter(|_| was_in_use))?;
         Some(Self { ms, live_bytes: bytes, freed_bytes: bytes.saturating_sub(footprint.live_bytes) })
     }
 }
@@ -81,8 +81,11 @@ impl BusierMoment {
             of.saturating_add(SHORTLY) >= ms && live.saturating_sub(live_bytes) > totals.rss / MARKED
         };
         let series = profile.rss.iter().filter(|series| series.process == footprint.process);
+        // Its own reading is a point as well: in recordings before live bytes were those of each look, with live bytes of some time before.
         let is_same = |point: &&RssPoint| {
-            point.rss.abs_diff(totals.rss) <= totals.rss / SAME && is_busier(point.ms, point.live_bytes)
+            point.ms != ms
+                && point.rss.abs_diff(totals.rss) <= totals.rss / SAME
+                && is_busier(point.ms, point.live_bytes)
         };
         let points = series.flat_map(|series| &series.points).filter(is_same);
         let looks = points.map(|point| Self { ms: point.ms, rss: Some(point.rss), live_bytes: point.live_bytes });

@@ -9,6 +9,7 @@ use super::ledger::{ArenaSums, Ledger, OwnerSums};
 use super::owners::{LIBRARY, Owner};
 use super::pools::{LITTLE, Pools, least_worth};
 use super::territory::TerritoryKind;
+use super::undivided::Undivided;
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -86,20 +87,18 @@ const CACHED: u64 = 7 * 64;
 /// What these take: 7 of each size from 32 to 1040 bytes.
 const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 
-/// An account stands for the highest RSS of its process as far as it is this part of RSS below it, at the most.
-const BELOW: u64 = 50;
-
-/// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
-/// `is_trough`: at another moment of this RSS, markedly more was live. `below`: how far RSS is below the highest, which the account stands for.
+/// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them. And whether live bytes
+/// that were freed in the second before made bounds of some.
+/// `is_trough`: at another moment of this RSS, markedly more was live. `undivided`: what the account stands for, and does not divide.
 pub fn remedies(
     footprint: &Footprint,
     process: &Process,
     ledger: &Ledger<'_>,
     is_trough: bool,
-    below: u64,
-) -> Vec<Remedy> {
+    undivided: Option<&Undivided>,
+) -> (Vec<Remedy>, bool) {
     if ledger.older_blocks {
-        return Vec::new();
+        return (Vec::new(), false);
     }
     let mut all = if ledger.owners.has_glibc() { of_glibc(footprint, process, ledger) } else { Vec::new() };
     let unowned = unowned(footprint, process, ledger);
@@ -110,24 +109,25 @@ pub fn remedies(
     all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
     // What was free may have been what grew to the highest.
-    let is_below = below > footprint.totals.rss / BELOW;
-    if is_trough || is_below || footprint.is_at_exit && footprint.fell_from().is_some() {
+    if is_trough || undivided.is_some() || footprint.is_at_exit && footprint.fell_from().is_some() {
         all.iter_mut().for_each(bound);
     }
     // What was in use a moment ago is free for a moment, or because the program ends.
     let freed = footprint.recent_live.map_or(0, |recent| recent.bytes.saturating_sub(footprint.live_bytes));
-    let is_momentary = |remedy: &&mut Remedy| remedy.expected_bytes < freed.saturating_mul(2);
-    all.iter_mut().filter(is_momentary).for_each(bound);
+    let is_momentary = |remedy: &Remedy| remedy.expected_bytes < freed.saturating_mul(2);
+    all.iter_mut().filter(|remedy| is_momentary(remedy)).for_each(bound);
     let least = least_worth(footprint);
     all.retain(|remedy| remedy.expected_bytes >= least);
+    let was_in_use = all.iter().any(is_momentary);
     all.sort_by_key(|remedy| (remedy.certainty == Certainty::AtMost, std::cmp::Reverse(remedy.expected_bytes)));
     for remedy in all.iter_mut().filter(|remedy| remedy.certainty == Certainty::AtMost) {
         let is_about_a_part = matches!(remedy.remedy, RemedyKind::TrimThreshold | RemedyKind::MmapThreshold);
         remedy.own_bytes = Some(remedy.expected_bytes).filter(|&own| is_about_a_part && own < remedy.most);
-        // What came on top of it up to the highest may be what a setting releases.
-        remedy.expected_bytes = remedy.expected_bytes.max(remedy.most).saturating_add(below);
+        // Of what came on top of it up to the highest, no more than what lay where the remedy reaches.
+        let on_top = undivided.map_or(0, |undivided| undivided.reached_by(remedy));
+        remedy.expected_bytes = remedy.expected_bytes.max(remedy.most).saturating_add(on_top);
     }
-    all
+    (all, was_in_use)
 }
 
 /// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is in use before or after
@@ -173,7 +173,7 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
 
     // Both settings are what glibc begins with, and fix it. Where its thresholds have not risen, or the environment fixes them, either one
     // changes nothing.
-    if ledger.thresholds_rose {
+    if ledger.large.rose {
         let tops = arenas.iter().map(|arena| arena.trim_top);
         let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
         // Blocks lie elsewhere under either setting, and leave other gaps.
@@ -182,9 +182,9 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         all.push(Remedy { most, ..found });
         // What is free in smaller gaps was no large block, whatever the program had of these.
         let free = sum(|arena| arena.trim_large).saturating_add(kept);
-        let expected = ledger.large_given_up.min(free);
+        let expected = ledger.large.given_up.min(free);
         // Freed small blocks that lie next to each other leave large gaps as well, and nothing says whose a gap was.
-        let is_theirs = free.saturating_sub(ledger.small_given_up) >= expected / 10 * 9;
+        let is_theirs = free.saturating_sub(ledger.large.small_given_up) >= expected / 10 * 9;
         let certainty = if is_theirs { Certainty::Likely } else { Certainty::AtMost };
         // Of lua's 38.5 MB, blocks of 63 bytes had left 30, and the setting released nothing.
         if is_theirs || expected >= free / 2 {

@@ -15,6 +15,7 @@ use super::parts::{Cause, Part, cause, parts};
 use super::peak::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
+use super::undivided::Undivided;
 
 /// Which footprint is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub struct RssAccount {
     pub live_bytes: u64,
     /// Why there may be others; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// Where most live bytes were freed in the second before this moment, what they had been.
+    /// What live bytes had been in the second before this moment, where most of them were freed in it, or so many that a remedy is a bound.
     pub freed_before: Option<FreedBefore>,
     /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the account is not that of
     /// the highest RSS.
@@ -113,8 +114,12 @@ pub struct RssAccount {
     /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account is not that of the
     /// highest RSS.
     pub kept: Option<KeptMoment>,
+    /// What came on top of this moment up to the highest RSS; null: hardly anything, or the account is not that of the highest RSS.
+    pub undivided: Option<Undivided>,
     /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
     pub elsewhere_bytes: u64,
+    /// Pages that were unmapped while the memory was read, before anything said whose they were: a part of what changed while it was read.
+    pub unmapped_bytes: u64,
     /// What RSS consists of.
     pub parts: Vec<Part>,
     /// The largest of them.
@@ -361,6 +366,16 @@ fn account(
     let busier = BusierMoment::of(profile, footprint);
     let kept = KeptMoment::of(profile, footprint);
     let parts = parts(footprint, ledger);
+    let undivided = ledger.and_then(|ledger| Undivided::of(profile, footprint, &peak, ledger));
+    let offered = ledger.map(|ledger| remedies(footprint, process, ledger, busier.is_some(), undivided.as_ref()));
+    let (remedies, was_in_use) = offered.unwrap_or_default();
+    let freed_before = FreedBefore::of(footprint, was_in_use);
+    let notes = Notes {
+        is_freed: freed_before.is_some(),
+        is_busier: busier.is_some(),
+        is_kept: kept.is_some(),
+        is_undivided: undivided.is_some() && !remedies.is_empty(),
+    };
     let mut entries: Vec<&PlaceEntry> = ledger.map(|ledger| ledger.places.iter().collect()).unwrap_or_default();
     let weight =
         |sums: &PlaceSums| sums.live_bytes.saturating_add(sums.rounding_bytes).saturating_add(sums.holes_bytes);
@@ -384,17 +399,14 @@ fn account(
         live: footprint.live_blocks,
         live_bytes: footprint.live_bytes,
         older_blocks: OlderBlocks::of(process),
-        freed_before: FreedBefore::of(footprint),
+        freed_before,
         busier,
         kept,
+        undivided,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
+        unmapped_bytes: ledger.map_or(0, Ledger::unmapped),
         cause: cause(profile, footprint, ledger, &parts),
-        remedies: ledger
-            .map(|ledger| {
-                let below = if footprint.is_highest { peak.peak_rss.saturating_sub(footprint.totals.rss) } else { 0 };
-                remedies(footprint, process, ledger, busier.is_some(), below)
-            })
-            .unwrap_or_default(),
+        remedies,
         places_in_all,
         places: ledger.map(|ledger| shown.map(|entry| place(ledger, entry)).collect()).unwrap_or_default(),
         hidden,
@@ -403,7 +415,7 @@ fn account(
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
         kept_apart: kept_apart(footprint),
-        limits: limits(footprint, ledger, &peak, (busier.is_some(), kept.is_some())),
+        limits: limits(footprint, ledger, &peak, notes),
         changed: changes(profile, footprint.process),
         no_pages: footprint.gap.clone(),
         parts,
@@ -548,12 +560,15 @@ fn kept_apart(footprint: &Footprint) -> KeptApart {
     }
 }
 
-fn limits(
-    footprint: &Footprint,
-    ledger: Option<&Ledger<'_>>,
-    peak: &KernelPeak,
-    elsewhere: (bool, bool),
-) -> Vec<RssNote> {
+/// What the account says of moments beside its own.
+struct Notes {
+    is_freed: bool,
+    is_busier: bool,
+    is_kept: bool,
+    is_undivided: bool,
+}
+
+fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak, notes: Notes) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
@@ -575,10 +590,10 @@ fn limits(
         add(!footprint.is_at_exit, RssNote::WhileRunning);
     }
     add(footprint.is_highest && peak.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);
-    add(footprint.fell_from().is_some(), RssNote::FreedBefore);
-    let (is_busier, is_kept) = elsewhere;
-    add(is_busier, RssNote::Busier);
-    add(is_kept, RssNote::Kept);
+    add(notes.is_freed, RssNote::FreedBefore);
+    add(notes.is_busier, RssNote::Busier);
+    add(notes.is_kept, RssNote::Kept);
+    add(notes.is_undivided, RssNote::Undivided);
     add(peak.peak_unread_ms.is_some(), RssNote::PeakUnread);
     all
 }

@@ -17,7 +17,7 @@ const WRITABLE: MappingFlags = MappingFlags(MappingFlags::READ | MappingFlags::W
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) profile: Profile,
-    heap: HeapMap,
+    pub(super) heap: HeapMap,
 }
 
 pub(super) fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> Mapping {

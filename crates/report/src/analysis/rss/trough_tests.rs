@@ -1,6 +1,6 @@
 //! What is free now, and had been in use for something else than a remedy supposes: a trough of live bytes, and small blocks.
 
-use mallow_profile::{RecentLive, RssPoint, RssSeries};
+use mallow_profile::{PeakRss, RecentLive, RssPoint, RssSeries};
 
 use super::tests::{HEAP, Made, glibc};
 use super::{Certainty, RemedyKind, RssNote};
@@ -68,30 +68,69 @@ fn what_the_end_freed_is_no_sure_remedy_however_little_it_is() {
         footprint.recent_live = Some(RecentLive { ms: footprint.ms, bytes: footprint.live_bytes + freed });
         let account = made.report().account;
         let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("free pages");
-        (trim.certainty, trim.expected_bytes)
+        let note = account.freed_before.map(|before| before.freed_bytes);
+        assert_eq!(account.limits.contains(&RssNote::FreedBefore), note.is_some());
+        (trim.certainty, trim.expected_bytes, note)
     };
-    let (certainty, expected) = trim(0);
-    assert_eq!(certainty, Certainty::Likely);
-    assert_eq!(trim(expected / 2 - 1), (Certainty::Likely, expected));
-    assert_eq!(trim(expected / 2 + 1), (Certainty::AtMost, expected));
+    let (certainty, expected, note) = trim(0);
+    assert_eq!((certainty, note), (Certainty::Likely, None));
+    assert_eq!(trim(expected / 2 - 1), (Certainty::Likely, expected, None));
+    // The account says why.
+    let freed = expected / 2 + 1;
+    assert_eq!(trim(freed), (Certainty::AtMost, expected, Some(freed)));
 }
 
-/// The highest RSS was higher than what is divided: what was free there may be what came on top, and a bound has that in it.
+/// The highest RSS was higher than what is divided. Of what came on top, only what lay in the heap is within a remedy's bound: nothing, where
+/// that is not known, and no block with a mapping of its own.
 #[test]
-fn what_came_after_the_moment_is_within_the_bounds() {
+fn what_came_on_top_is_no_remedys_unless_it_lay_in_the_heap() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
-    let mut made = Made::new(glibc(200, 120), &live);
-    let rss = made.profile.footprints[0].totals.rss;
-    let mut trim = |peak_rss| {
-        made.profile.footprints[0].peak_rss = peak_rss;
+    // Of a site: blocks and bytes at the peak of live bytes, the smallest block and the largest.
+    let trim = |share: u64, peak_ms, (blocks, bytes): (u64, u64)| {
+        let mut made = Made::new(glibc(200, 120), &live);
+        let rss = made.profile.footprints[0].totals.rss;
+        let peak_rss = rss + if share == 0 { 0 } else { rss / share };
+        let peak = PeakRss { bytes: peak_rss, after_ms: 30, by_ms: 45, read_ms: 50, is_final: true, is_older: false };
+        made.profile.rss = vec![RssSeries { peak: Some(peak), ..RssSeries::default() }];
+        made.profile.peak_ms = peak_ms;
+        for site in &mut made.profile.sites {
+            (site.counts.peak, site.counts.peak_bytes) = (0, 0);
+        }
+        let site = &mut made.profile.sites[1];
+        (site.counts.peak, site.counts.peak_bytes, site.counts.allocations) = (blocks, bytes, blocks);
+        site.patterns.smallest = bytes / blocks.max(1);
+        site.patterns.largest = site.patterns.smallest;
         let account = made.report().account;
         let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("free pages");
-        (trim.certainty, trim.expected_bytes)
+        let blocks = account.undivided.map(|undivided| undivided.blocks.map(|of| (of.heap_bytes, of.mapped_bytes)));
+        assert_eq!(account.limits.contains(&RssNote::Undivided), blocks.is_some());
+        (trim.certainty, trim.expected_bytes, blocks, rss)
     };
-    let (certainty, expected) = trim(rss);
-    assert_eq!(certainty, Certainty::Likely);
-    assert_eq!(trim(rss + rss / 51), (Certainty::Likely, expected));
-    assert_eq!(trim(rss + rss / 10), (Certainty::AtMost, expected + rss / 10));
+    let (certainty, expected, undivided, rss) = trim(0, 40, (0, 0));
+    assert_eq!((certainty, undivided), (Certainty::Likely, None));
+    assert_eq!(trim(51, 40, (0, 0)), (Certainty::Likely, expected, None, rss));
+    // The peak of live bytes is not the moment of the highest RSS: which blocks were live there is not known.
+    assert_eq!(trim(10, 20, (10, 10_000)), (Certainty::AtMost, expected, Some(None), rss));
+    // A hundred small blocks took more in the heap; one large block did not.
+    let chunks = 100 * (200 + 23);
+    let small = trim(10, 40, (100, 20_000));
+    assert_eq!(small, (Certainty::AtMost, expected + chunks, Some(Some((chunks, 0))), rss));
+    let large = trim(10, 40, (1, 8 << 20));
+    assert_eq!(large, (Certainty::AtMost, expected, Some(Some((0, 8 << 20))), rss));
+    // No more than what came on top.
+    assert_eq!(trim(10, 40, (10_000, 2_000_000)).1, expected + rss / 10);
+}
+
+/// A recording may have, of its own moment, live bytes of some time before.
+#[test]
+fn a_moment_is_not_busier_than_itself() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let mut made = Made::new(glibc(200, 120), &live);
+    let footprint = &made.profile.footprints[0];
+    let point = RssPoint { ms: footprint.ms, rss: footprint.totals.rss, live_bytes: 400_000 };
+    made.profile.rss = vec![RssSeries { points: vec![point], ..RssSeries::default() }];
+    let account = made.report().account;
+    assert_eq!((account.busier, account.limits.contains(&RssNote::Busier)), (None, false));
 }
 
 /// Large blocks are gone, and the heap's end is free. Where small blocks are gone as well, the end may have been theirs.

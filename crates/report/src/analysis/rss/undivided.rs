@@ -1,0 +1,68 @@
+//! What an account of the highest RSS does not divide: memory that came on top of its moment, and what is known of it.
+
+use mallow_profile::{Footprint, Profile};
+use serde::Serialize;
+
+use super::large::AtPeak;
+use super::ledger::Ledger;
+use super::peak::KernelPeak;
+use super::remedies::{Remedy, RemedyKind};
+
+/// The kernel's maximum is markedly above the RSS that is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Undivided {
+    /// By so many bytes.
+    pub bytes: u64,
+    /// What was live while the maximum was reached, and is not at the account's moment. Null: that is not known.
+    pub blocks: Option<UndividedBlocks>,
+}
+
+/// Blocks that were live while RSS was at its maximum, and are not at the account's moment, by where they lay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UndividedBlocks {
+    /// The moment of most live bytes, in milliseconds since the recording began.
+    pub ms: u64,
+    /// In glibc's heap: what they took there at most.
+    pub heap_bytes: u64,
+    /// In mappings of their own: freeing such a block gives its memory back to the kernel, and no remedy gives it back again.
+    pub mapped_bytes: u64,
+    /// In memory of other allocators: requested bytes.
+    pub other_bytes: u64,
+}
+
+/// An account stands for the highest RSS of its process as far as it is this part of RSS below it, at the most.
+const BELOW: u64 = 50;
+
+impl Undivided {
+    /// Of a footprint that stands for the highest RSS; None: it is of another moment, or divides nearly all.
+    pub(super) fn of(profile: &Profile, footprint: &Footprint, peak: &KernelPeak, ledger: &Ledger<'_>) -> Option<Self> {
+        let bytes = peak.peak_rss.saturating_sub(footprint.totals.rss);
+        if !footprint.is_highest || bytes <= footprint.totals.rss / BELOW {
+            return None;
+        }
+        // Which blocks were live is known of one moment: that of most live bytes.
+        let ms = profile.peak_ms;
+        let reached = peak.peak_after_ms.zip(peak.peak_by_ms).filter(|(after, by)| (*after..=*by).contains(&ms));
+        let AtPeak { heap, mapped, others } = ledger.large.at_peak;
+        let blocks = UndividedBlocks { ms, heap_bytes: heap, mapped_bytes: mapped, other_bytes: others };
+        Some(Self { bytes, blocks: reached.map(|_| blocks) })
+    }
+
+    /// How much of it a remedy may reach: of what is not known, nothing.
+    pub(super) fn reached_by(&self, remedy: &Remedy) -> u64 {
+        let Some(blocks) = self.blocks else { return 0 };
+        let reached = match remedy.remedy {
+            RemedyKind::MallocTrim
+            | RemedyKind::ArenaMax
+            | RemedyKind::TrimThreshold
+            | RemedyKind::MmapThreshold
+            | RemedyKind::ThreadCaches
+            | RemedyKind::Pool
+            | RemedyKind::OtherAllocator => blocks.heap_bytes,
+            // Twice the requested bytes, for what these took beside.
+            RemedyKind::Decay | RemedyKind::BackgroundThread => blocks.other_bytes.saturating_mul(2),
+            RemedyKind::NumpyHugePages | RemedyKind::ThreadStacks => 0,
+        };
+        reached.min(self.bytes)
+    }
+}
