@@ -308,7 +308,7 @@ mod tests {
             at as u64
         };
         let part = PART as u64;
-        pages.push(PageRun { start, pages: 3 * part >> 12, state: PageState(PageState::RESIDENT) });
+        pages.push(PageRun { start, pages: 3 * (part >> 12), state: PageState(PageState::RESIDENT) });
         let sizes = MemorySizes { rss: 3 * part, ..MemorySizes::default() };
         let flags = MappingFlags(MappingFlags::READ | MappingFlags::WRITE);
         let kind = MappingKind::Anonymous;

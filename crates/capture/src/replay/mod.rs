@@ -13,6 +13,7 @@ mod memory;
 mod merge;
 mod order;
 mod process;
+mod recent;
 mod ring;
 mod scans;
 mod window;

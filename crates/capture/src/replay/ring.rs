@@ -153,3 +153,11 @@ impl Ring {
         self.words = words;
     }
 }
+
+/// Whether rings have been replayed so far.
+pub fn is_past(heads: &[u64], rings: &[Ring]) -> bool {
+    let head = |ring: &Ring| heads.get(ring.number as usize).copied().unwrap_or_default();
+    let known = rings.iter().filter(|ring| head(ring) > 0).count();
+    known == heads.iter().filter(|&&head| head > 0).count()
+        && rings.iter().all(|ring| ring.words_to(head(ring)) == Some(0))
+}

@@ -4,8 +4,8 @@
 //! it ended. The blocks of a reading are those that were live at its begin: the replay stops there. Large blocks that came or went
 //! meanwhile have mappings of their own, and their pages may be in the reading: whether they are, its mappings show.
 
-use super::looks::RecentHigh;
-use super::ring::Ring;
+use super::recent::RecentHigh;
+use super::ring::{Ring, is_past};
 use crate::footprint::Reading;
 use mallow_profile::{Block, HeapKind, Mapping, MappingFlags, MappingKind, PlacedBlock, RecentLive};
 use rustc_hash::FxHashSet;
@@ -155,14 +155,6 @@ impl Window {
 
 fn end_of(block: &PlacedBlock) -> u64 {
     block.address.saturating_add(block.size.max(1))
-}
-
-/// Whether rings have been replayed so far.
-pub fn is_past(heads: &[u64], rings: &[Ring]) -> bool {
-    let head = |ring: &Ring| heads.get(ring.number as usize).copied().unwrap_or_default();
-    let known = rings.iter().filter(|ring| head(ring) > 0).count();
-    known == heads.iter().filter(|&&head| head > 0).count()
-        && rings.iter().all(|ring| ring.words_to(head(ring)) == Some(0))
 }
 
 /// Whether pages of a block were found, or not looked for. One that has none and went meanwhile may have been on its way out: it has no

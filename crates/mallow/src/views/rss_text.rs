@@ -342,18 +342,15 @@ fn parts(account: &RssAccount, folded: usize, look: &Look, page: &mut Page) {
     let others: i64 = account.parts.iter().filter(is_folded).map(|part| part.bytes).sum();
     // Live blocks have their row however few they are: hidden parts may be larger.
     let largest = account.parts.iter().filter(is_folded).map(|part| part.bytes.unsigned_abs()).max().unwrap_or(0);
-    let is_smaller =
-        account.parts.iter().filter(|part| !is_folded(part)).all(|part| part.bytes.unsigned_abs() >= largest);
+    let shown = account.parts.iter().filter(|part| !is_folded(part)).map(|part| part.bytes.unsigned_abs()).min();
+    let what = if shown >= Some(largest) { "smaller part" } else { "more part" };
     if folded > 0 {
         let (sign, size) = (if others < 0 { "-" } else { "" }, others.unsigned_abs());
         let number = account.parts.iter().filter(is_folded).count() as u64;
         table.row([
             Line::new().plain(format!("{sign}{}", bytes(size, look.exact))),
             Line::new().faint(format!("{sign}{}", percent(size, account.rss))),
-            Line::new().faint(format!(
-                "{}: --limit 0 shows all",
-                of(number, if is_smaller { "smaller part" } else { "more part" })
-            )),
+            Line::new().faint(format!("{}: --limit 0 shows all", of(number, what))),
         ]);
     }
     let sum = format!("= RSS; PSS {}", bytes(account.pss, look.exact));

@@ -124,10 +124,28 @@ pub fn remedies(
         let is_about_a_part = matches!(remedy.remedy, RemedyKind::TrimThreshold | RemedyKind::MmapThreshold);
         remedy.own_bytes = Some(remedy.expected_bytes).filter(|&own| is_about_a_part && own < remedy.most);
         // Of what came on top of it up to the highest, no more than what lay where the remedy reaches.
-        let on_top = undivided.map_or(0, |undivided| undivided.reached_by(remedy));
+        let on_top = undivided.map_or(0, |undivided| reached(undivided, remedy.remedy));
         remedy.expected_bytes = remedy.expected_bytes.max(remedy.most).saturating_add(on_top);
     }
     (all, was_in_use)
+}
+
+/// How much of what was not divided a remedy may reach: of what is not known, nothing.
+fn reached(undivided: &Undivided, remedy: RemedyKind) -> u64 {
+    let Some(blocks) = undivided.blocks else { return 0 };
+    let reached = match remedy {
+        RemedyKind::MallocTrim
+        | RemedyKind::ArenaMax
+        | RemedyKind::TrimThreshold
+        | RemedyKind::MmapThreshold
+        | RemedyKind::ThreadCaches
+        | RemedyKind::Pool
+        | RemedyKind::OtherAllocator => blocks.heap_bytes,
+        // Twice the requested bytes, for what these took beside.
+        RemedyKind::Decay | RemedyKind::BackgroundThread => blocks.other_bytes.saturating_mul(2),
+        RemedyKind::NumpyHugePages | RemedyKind::ThreadStacks => 0,
+    };
+    reached.min(undivided.bytes)
 }
 
 /// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is in use before or after

@@ -89,7 +89,7 @@ fn what_came_on_top_is_no_remedys_unless_it_lay_in_the_heap() {
     let trim = |share: u64, peak_ms, (blocks, bytes): (u64, u64)| {
         let mut made = Made::new(glibc(200, 120), &live);
         let rss = made.profile.footprints[0].totals.rss;
-        let peak_rss = rss + if share == 0 { 0 } else { rss / share };
+        let peak_rss = rss + rss.checked_div(share).unwrap_or(0);
         let peak = PeakRss { bytes: peak_rss, after_ms: 30, by_ms: 45, read_ms: 50, is_final: true, is_older: false };
         made.profile.rss = vec![RssSeries { peak: Some(peak), ..RssSeries::default() }];
         made.profile.peak_ms = peak_ms;

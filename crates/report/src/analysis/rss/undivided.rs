@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::large::AtPeak;
 use super::ledger::Ledger;
 use super::peak::KernelPeak;
-use super::remedies::{Remedy, RemedyKind};
 
 /// The kernel's maximum is markedly above the RSS that is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,23 +45,5 @@ impl Undivided {
         let AtPeak { heap, mapped, others } = ledger.large.at_peak;
         let blocks = UndividedBlocks { ms, heap_bytes: heap, mapped_bytes: mapped, other_bytes: others };
         Some(Self { bytes, blocks: reached.map(|_| blocks) })
-    }
-
-    /// How much of it a remedy may reach: of what is not known, nothing.
-    pub(super) fn reached_by(&self, remedy: &Remedy) -> u64 {
-        let Some(blocks) = self.blocks else { return 0 };
-        let reached = match remedy.remedy {
-            RemedyKind::MallocTrim
-            | RemedyKind::ArenaMax
-            | RemedyKind::TrimThreshold
-            | RemedyKind::MmapThreshold
-            | RemedyKind::ThreadCaches
-            | RemedyKind::Pool
-            | RemedyKind::OtherAllocator => blocks.heap_bytes,
-            // Twice the requested bytes, for what these took beside.
-            RemedyKind::Decay | RemedyKind::BackgroundThread => blocks.other_bytes.saturating_mul(2),
-            RemedyKind::NumpyHugePages | RemedyKind::ThreadStacks => 0,
-        };
-        reached.min(self.bytes)
     }
 }
