@@ -42,8 +42,15 @@ static void header_text(struct mallow_process *process) {
         return;
     char *arguments = process->text + process->executable_len;
     length = sys_read((int)fd, arguments, sizeof process->text - process->executable_len);
-    process->arguments_len = length > 0 ? (uint32_t)length : 0;
     sys_close((int)fd);
+    if (length > 0 && target.control->flags & MALLOW_NO_ARGUMENTS) {
+        /* A process that goes on may have a title there, whose words are one for the kernel. */
+        long end = length, may_be_title = process->origin != MALLOW_ORIGIN_EXEC;
+        for (length = 0; length < end && arguments[length] != 0 && !(may_be_title && arguments[length] == ' ');)
+            length++;
+        memset(arguments + length, 0, (size_t)(end - length));
+    }
+    process->arguments_len = length > 0 ? (uint32_t)length : 0;
 }
 
 /* Makes the file with the first serial number that is free. */

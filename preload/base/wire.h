@@ -50,6 +50,7 @@ enum mallow_control_flag {
         512, /* an image that exits waits until the keeper has searched its memory: process.exit_state */
     MALLOW_GUARD_HANDLER = 1024, /* where userfaultfd is refused, a signal handler may take its place */
     MALLOW_GUARD_CRASHES = 2048, /* a signal that would end the target is reported first: struct mallow_guard_crash */
+    MALLOW_NO_ARGUMENTS = 4096,  /* images note the first word of their command line alone */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */

@@ -11,6 +11,7 @@
 #include "base/reader.h"
 #include "base/real.h"
 #include "base/target.h"
+#include "scan/arguments.h"
 
 #define WAIT_MS 20
 /* Mallow gives up long before this. */
@@ -67,7 +68,11 @@ static int is_wanted(const struct mallow_control *control, const struct mallow_p
 __attribute__((destructor)) static void image_exits(void) {
     const struct mallow_control *control = target.control;
     struct mallow_process *process = target.process;
-    if (control == NULL || process == NULL || image_alive == 0 || !is_wanted(control, process) || target_is_stopped())
+    if (control == NULL || process == NULL || image_alive == 0 || target_is_stopped())
+        return;
+    if (control->mode == MALLOW_MODE_TRACE && (control->flags & MALLOW_NO_ARGUMENTS) == 0)
+        arguments_note(process);
+    if (!is_wanted(control, process))
         return;
     if (filter_is(FILTER_FORBIDS_WAITS)) {
         __atomic_store_n(&process->exit_state, MALLOW_EXIT_SANDBOXED, __ATOMIC_RELEASE);

@@ -74,6 +74,17 @@ TEST(trace_makes_a_file) {
     CHECK(memcmp(module->path, image->process->text, module->path_len) == 0);
 }
 
+TEST(a_file_without_arguments_has_the_first_word) {
+    reading_make(&reading, MALLOW_MODE_TRACE);
+    reading.control->flags = MALLOW_NO_ARGUMENTS;
+    reading_start(&reading, "one_block", NULL);
+    reading_finish(&reading);
+    const struct mallow_process *process = reading_only(&reading)->process;
+    const char *arguments = process->text + process->executable_len;
+    CHECK(process->arguments_len == strlen("scenario") && memcmp(arguments, "scenario", sizeof "scenario") == 0);
+    CHECK(memmem(arguments, sizeof process->text - process->executable_len, "one_block", strlen("one_block")) == NULL);
+}
+
 /* ---- no recording ---- */
 
 static void check_no_image(void) {

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod allocator_libraries;
+mod arguments;
 mod attach;
 mod attach_children;
 mod attach_containers;

@@ -17,8 +17,8 @@ WORD = (1 << 64) - 1
 OPENING, TABLES, EVENTS, COUNTS, PROCESSES, LINES, ENDING, INDEX, NAMES, SOURCES = range(1, 11)
 REGIONS, PATTERNS, ALLOCATORS, SCAN_SUMS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES = range(12, 19)
 INSIDE, FOOTPRINT, RSS, SIZE_CLASSES = 20, 21, 24, 25
-PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS = 36, 33, 39, 40, 43
-KINDS = {*range(1, 26), PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS} - {11, 19, 22, 23}
+PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS, ARGUMENTS = 36, 33, 39, 40, 43, 46
+KINDS = {*range(1, 26), PAGES, KEPT, PLACED_BLOCKS, LOST_BLOCKS, SCANS, ARGUMENTS} - {11, 19, 22, 23}
 ONCE = {OPENING, PROCESSES, REGIONS, ALLOCATORS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES, INSIDE, SIZE_CLASSES, ENDING, INDEX}
 
 
@@ -273,6 +273,7 @@ def read(data, events=lambda decoder, block: None, maps=False):
         EXECUTED_NAMES: executed_names,
         UNRECORDED: unrecorded,
         THREAD_NAMES: thread_names,
+        ARGUMENTS: arguments,
         SCAN_SUMS: scan_sums,
         LOST_BLOCKS: lost_blocks,
         SCANS: scans,
@@ -427,6 +428,18 @@ def unrecorded(recording, block):
     (column,) = map(Column, block.columns)
     while column.more():
         recording.unrecorded.append(column.string())
+
+
+def arguments(recording, block):
+    of_command, of_processes = map(Column, block.columns)
+    if of_command.more():
+        recording.command = [of_command.string() for _ in range(of_command.number())]
+    while of_processes.more():
+        number = of_processes.number()
+        known(number, recording.processes)
+        recording.processes[number].arguments = [of_processes.string() for _ in range(of_processes.number())]
+    if of_command.more():
+        raise Damaged("more than the command")
 
 
 def thread_names(recording, block):

@@ -125,7 +125,6 @@ impl Cursor {
     }
 
     /// All bytes, read or not.
-    #[cfg(test)]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -34,6 +34,13 @@ pub enum Chunk<'a> {
         /// Which of these. The last one of a process counts.
         kind: ExitKind,
     },
+    /// A process shows these arguments, from here on.
+    Arguments {
+        /// Number of the process.
+        process: u32,
+        /// All of them, the name first.
+        words: Vec<String>,
+    },
     /// A thread has this name, from here on.
     ThreadName {
         /// Number of the process.

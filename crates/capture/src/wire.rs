@@ -40,6 +40,8 @@ pub const SCAN_FORKED: u32 = 8;
 pub const INSIDE: u32 = 16;
 /// `MALLOW_MEMORY`
 pub const MEMORY: u32 = 32;
+/// `MALLOW_NO_ARGUMENTS`
+pub const NO_ARGUMENTS: u32 = 4096;
 /// `MALLOW_EXIT_NOT`
 pub const EXIT_NOT: u32 = 0;
 /// `MALLOW_EXIT_WAITS`

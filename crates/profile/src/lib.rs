@@ -22,6 +22,7 @@
 #[macro_use]
 mod count_table;
 
+mod arguments;
 mod check;
 mod code;
 mod counts;
@@ -41,6 +42,7 @@ mod site;
 mod stacks;
 mod strings;
 
+pub use arguments::command_word;
 pub use check::Defect;
 pub use code::{Frame, Line, Module, ModuleId};
 pub use counts::{Count, Counts};

@@ -1,5 +1,6 @@
 //! Emptying rings while a command runs: into the spool, with the tables that targets wait for.
 
+mod arguments;
 pub mod exits;
 pub mod memory;
 pub mod requests;

@@ -1,6 +1,7 @@
 //! The drain: empties the rings of all processes into the spool, keeps the clock that they read, and notices processes
 //! and modules that come and go. It must never be slow: threads wait for it.
 
+use super::arguments::ShownArguments;
 use super::exits::{self, EndChecks, ExitStage, Exits, WaitBudget};
 use super::memory::{Finding, MemoryQueue};
 use super::requests::{self, Request, TableWaits};
@@ -12,6 +13,7 @@ use crate::rundir::owner::Owner;
 use crate::rundir::process_file::{self, ExitState, ProcessFile};
 use crate::tables::supply::Bases;
 use crate::wire::{self, control};
+use mallow_profile::command_word;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::io;
@@ -75,6 +77,7 @@ struct Image {
     /// How long it waited at its exit.
     waited: Duration,
     names: ThreadNames,
+    arguments: ShownArguments,
 }
 
 impl Image {
@@ -110,6 +113,8 @@ pub struct Drain<'a> {
     budgets: [WaitBudget; 2],
     /// Processes that wait at their exit are scanned.
     is_scanning: bool,
+    /// Arguments are to be in the recording.
+    has_arguments: bool,
 }
 
 impl<'a> Drain<'a> {
@@ -137,6 +142,7 @@ impl<'a> Drain<'a> {
             end_checks: EndChecks::default(),
             budgets: [WaitBudget::new(is_limited); 2],
             is_scanning: flags & wire::SCAN != 0,
+            has_arguments: flags & wire::NO_ARGUMENTS == 0,
         }
     }
 
@@ -208,7 +214,15 @@ impl<'a> Drain<'a> {
             let Some(source) = source else { continue };
             let number = self.numbers;
             self.numbers += 1;
+            let arguments = ShownArguments::new(&source);
             let mut process = source.process(number, self.began_ns);
+            if !self.has_arguments {
+                process.arguments.truncate(1);
+                process
+                    .arguments
+                    .iter_mut()
+                    .for_each(|word| *word = command_word(word, [&*process.executable]).to_owned());
+            }
             // Its file begins with its first event, and its recording with the attachment.
             let attached_ns = self.shown.attached_ns.load(Ordering::Acquire);
             if attached_ns != 0 && process.pid == self.run.control().get32(control::ROOT_PID) {
@@ -234,11 +248,12 @@ impl<'a> Drain<'a> {
                 exit: ExitStage::Not,
                 waited: Duration::ZERO,
                 names: ThreadNames::default(),
+                arguments,
             });
         }
     }
 
-    /// Frees thread blocks of threads that are gone, and reads threads' names.
+    /// Frees thread blocks of threads that are gone, and reads threads' names and processes' arguments.
     fn census(&mut self) -> io::Result<()> {
         for image in &mut self.images {
             if image.source.threads() > 4 {
@@ -252,6 +267,13 @@ impl<'a> Drain<'a> {
         }
         for (process, tid, name) in named {
             self.append(&Chunk::ThreadName { process, tid, name })?;
+        }
+        let mut shown = Vec::new();
+        for image in self.images.iter_mut().filter(|_| self.has_arguments) {
+            shown.extend(image.arguments.census(&image.source).map(|words| (image.number, words)));
+        }
+        for (process, words) in shown {
+            self.append(&Chunk::Arguments { process, words })?;
         }
         Ok(())
     }
@@ -296,6 +318,9 @@ impl<'a> Drain<'a> {
         if let Some(kind) = replaced.then_some(ExitKind::Exec).or(unscanned) {
             self.shown.exits.remove(image.number);
             self.append(&Chunk::Exit { process: image.number, kind })?;
+        }
+        if let Some(words) = image.arguments.at_end(&image.source).filter(|_| self.has_arguments) {
+            self.append(&Chunk::Arguments { process: image.number, words })?;
         }
         let usable = image.source.size_classes();
         if !usable.is_empty() {

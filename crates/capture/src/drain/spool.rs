@@ -19,6 +19,7 @@
 //! kind 12 Reading    a: its number, b: 1 at its end; payload: positions of rings
 //! kind 13 ExitWait   a: ms
 //! kind 14 TableWait  a: ms
+//! kind 15 Arguments  payload: how many, and each of them
 //! ```
 
 use crate::chunk::{Chunk, ExitKind, ModuleStart, ProcessStart};
@@ -42,7 +43,7 @@ pub fn is_spool(file: &File) -> bool {
     let mut first = [0; 8];
     match file.read_at(&mut first, 0) {
         Ok(0) => true,
-        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=12),
+        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=15),
         _ => false,
     }
 }
@@ -81,8 +82,7 @@ impl SpoolWriter {
                     p.settings.into(),
                 ]);
                 payload.bytes(p.executable.as_bytes());
-                payload.numbers(&[p.arguments.len() as u64]);
-                p.arguments.iter().for_each(|argument| payload.bytes(argument.as_bytes()));
+                payload.words(&p.arguments);
                 (1, p.process, 0, 0)
             }
             Chunk::Module(m) => {
@@ -98,6 +98,10 @@ impl SpoolWriter {
             Chunk::ProcessEnd { process, ms, lost } => (5, *process, *ms, *lost),
             Chunk::ExitWait { process, ms } => (13, *process, *ms, 0),
             Chunk::TableWait { process, ms } => (14, *process, *ms, 0),
+            Chunk::Arguments { process, words } => {
+                payload.words(words);
+                (15, *process, 0, 0)
+            }
             Chunk::ThreadName { process, tid, name } => {
                 payload.bytes(name.as_bytes());
                 (7, *process, u64::from(*tid), 0)
@@ -199,6 +203,11 @@ impl Payload {
         self.0.extend_from_slice(numbers);
     }
 
+    fn words(&mut self, words: &[String]) {
+        self.0.push(words.len() as u64);
+        words.iter().for_each(|word| self.bytes(word.as_bytes()));
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.0.push(bytes.len() as u64);
         self.0.extend(bytes.chunks(8).map(|chunk| {
@@ -230,6 +239,11 @@ impl Fields<'_> {
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.truncate(length);
         Some(bytes)
+    }
+
+    fn words(&mut self) -> Option<Vec<String>> {
+        let count = self.number()?;
+        (0..count).map(|_| self.text()).collect()
     }
 
     fn text(&mut self) -> Option<String> {
@@ -319,10 +333,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
                 start_ms: fields.number()?,
                 settings: fields.small()?,
                 executable: fields.text()?,
-                arguments: {
-                    let count = fields.number()?;
-                    (0..count).map(|_| fields.text()).collect::<Option<_>>()?
-                },
+                arguments: fields.words()?,
             }
         }),
         2 => Chunk::Module(ModuleStart {
@@ -349,6 +360,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         12 => Chunk::Reading { process, number: a, is_end: b != 0, heads: words },
         13 => Chunk::ExitWait { process, ms: a },
         14 => Chunk::TableWait { process, ms: a },
+        15 => Chunk::Arguments { process, words: fields.words()? },
         _ => return None,
     })
 }
@@ -403,6 +415,7 @@ mod tests {
             Chunk::Words { process: 3, ring: 7, end: 2, words: WORDS },
             Chunk::Round { ms: 12 },
             Chunk::Exit { process: 3, kind: ExitKind::GaveUp },
+            Chunk::Arguments { process: 3, words: vec!["true".into(), "é".into()] },
             Chunk::ThreadName { process: 3, tid: 44, name: "worker".into() },
             Chunk::Memory { process: 3, is_last: true, words: WORDS },
             Chunk::Rss { process: 3, ms: 12, rss: 1 << 40, peak: 1 << 41, heads: &[9, 1 << 50] },

@@ -22,6 +22,7 @@ pub fn machine() -> Vec<Finding> {
         regions: Regions::default(),
         scan: Scans::None,
         memory: false,
+        arguments: true,
     };
     match RunDirectory::create(&settings, &[]) {
         Err(error) => all.push(Finding::fails(

@@ -53,6 +53,8 @@ pub enum Kind {
     Unrecorded = 17,
     /// Names of threads.
     ThreadNames = 18,
+    /// Arguments of the command and of processes.
+    Arguments = 46,
     /// Allocators inside of executables and libraries.
     AllocatorsInside = 20,
     /// The memory of a process at one moment: totals and mappings. Numbers of the three below, which readers pass over, differ in
@@ -97,6 +99,7 @@ impl Kind {
             ExecutedNames,
             Unrecorded,
             ThreadNames,
+            Arguments,
             AllocatorsInside,
             Footprint,
             Pages,
@@ -115,7 +118,7 @@ impl Kind {
             Opening | Processes | Ending | Index | Regions | Allocators | ExecutedNames | Unrecorded | ThreadNames
             | AllocatorsInside | SizeClasses => true,
             Tables | Events | Counts | Patterns | Lines | Names | Sources | ScanSums | Scans | LostBlocks
-            | Footprint | Pages | Kept | PlacedBlocks | Rss => false,
+            | Footprint | Pages | Kept | PlacedBlocks | Rss | Arguments => false,
         }
     }
 }

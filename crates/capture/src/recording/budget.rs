@@ -37,7 +37,7 @@ impl Budget {
         self.take(count.saturating_mul(size_of::<T>() as u64 + beside))
     }
 
-    /// Takes what a block of this kind becomes at most. Readers of tables, lines, footprints and sources, whose entries differ most in
+    /// Takes what a block of this kind becomes at most. Readers of tables, lines, footprints, arguments and sources, whose entries differ most in
     /// size, take for each entry instead.
     pub fn take_block(&mut self, kind: Kind, columns: &[Cursor]) -> Result<(), Nonsense> {
         let unpacked: u64 = columns.iter().map(|column| column.left() as u64).sum();
@@ -56,6 +56,6 @@ fn memory_of_byte(kind: Kind) -> u64 {
         // Fields of what tables have; counted elsewhere; or taken entry by entry.
         Kind::Counts | Kind::Patterns | Kind::Processes => 0,
         Kind::Events | Kind::LostBlocks | Kind::Pages | Kind::Kept | Kind::PlacedBlocks => 0,
-        Kind::Tables | Kind::Lines | Kind::Footprint | Kind::Sources => 0,
+        Kind::Tables | Kind::Lines | Kind::Footprint | Kind::Sources | Kind::Arguments => 0,
     }
 }

@@ -6,6 +6,7 @@
 //! for other machines ([`embedded`]). [`Reader::pack`] adds that to a recording which has none.
 
 mod allocators;
+mod arguments;
 mod attachments;
 mod block;
 mod blocks;

@@ -9,7 +9,9 @@ use super::decoder::Decoder;
 use super::error::ReadError;
 use super::index::BlockSummary;
 use super::reader::{Reader, decode};
+use super::tables::without_arguments;
 use super::writer::Blocks;
+use crate::accounts::Options;
 use mallow_profile::Profile;
 use std::io::{self, Read, Seek, Write};
 
@@ -38,7 +40,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(sources)
     }
 
-    /// Copies the recording to `to`: its tables, events, footprints and lost blocks as they are, everything else as `profile` has it, which is
+    /// Copies the recording to `to`: its tables but for arguments, its events, footprints and lost blocks as they are, everything else as `profile` has it, which is
     /// the one that came with this reader, with names filled in. A recording that was cut short becomes a whole file,
     /// which says that it was cut short.
     pub fn pack<W: Write>(
@@ -52,6 +54,7 @@ impl<R: Read + Seek> Reader<R> {
         let mut decoder = Decoder::default();
         let mut out = Blocks::begin(to).map_err(PackError::Write)?;
         self.blocks.rewind().map_err(PackError::Read)?;
+        let options = Options { command: profile.command.clone(), started_unix_ms: profile.started_unix_ms };
         let copied = |kind| {
             let is_event = matches!(kind, Kind::Opening | Kind::Tables | Kind::Events);
             is_event
@@ -68,7 +71,17 @@ impl<R: Read + Seek> Reader<R> {
                 (true, true) => Some(index.next().ok_or(ReadError::Damaged { at, what: NOT_IN_INDEX })?),
                 (true, false) => Some(self.measure(&mut decoder, head, at, &bytes)?),
             };
-            out.copy(&bytes, events).map_err(PackError::Write)?;
+            match head.kind {
+                // Files that an earlier mallow wrote have all arguments here.
+                Kind::Opening => out.open(&options),
+                Kind::Tables => {
+                    let columns = head.unpack(&mut &bytes[super::block::HEAD..], at)?;
+                    let columns = without_arguments(columns);
+                    out.write(Kind::Tables, &columns.map_err(|Nonsense(what)| ReadError::Damaged { at, what })?)
+                }
+                _ => out.copy(&bytes, events),
+            }
+            .map_err(PackError::Write)?;
         }
         out.end(profile, sources).map_err(PackError::Write)
     }

@@ -12,7 +12,7 @@ use super::index::{self, BlockSummary};
 use super::live_blocks::LiveBlocks;
 use super::summary;
 use super::tables::{self, SiteSet};
-use super::{allocators, programs, regions, scans};
+use super::{allocators, arguments, programs, regions, scans};
 use crate::accounts::{Ledger, Options};
 use crate::footprint::columns;
 use mallow_profile::{Event, Footprint, Mapping, Moment, Profile};
@@ -205,6 +205,7 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::ExecutedNames => programs::read_names(&mut columns, &mut ledger.processes),
                 Kind::Unrecorded => programs::read_unrecorded(&mut columns).map(|read| unrecorded.extend(read)),
                 Kind::ThreadNames => programs::read_thread_names(&mut columns, ledger.threads.len(), &mut thread_names),
+                Kind::Arguments => contents.arguments(&mut columns),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => attachments::read_names(&mut columns, ledger, &mut names),
                 Kind::Index if self.blocks.index_at() != Some(at) => {
@@ -253,7 +254,8 @@ impl<R: Read + Seek> Reader<R> {
         let mut last_ms = 0;
         let why = loop {
             progress(self.blocks.progress());
-            let wanted = |kind| matches!(kind, Kind::Opening | Kind::Tables | Kind::Events | Kind::Footprint);
+            let wanted =
+                |kind| matches!(kind, Kind::Opening | Kind::Tables | Kind::Events | Kind::Footprint | Kind::Arguments);
             let read = match self.blocks.next(wanted) {
                 Ok(None) => {
                     self.end = self.blocks.at();
@@ -341,21 +343,27 @@ impl Contents {
         self.budget.take_block(kind, columns)
     }
 
-    /// Takes in the opening, a block of tables, or a footprint.
+    /// Takes in the opening, a block of tables, a footprint, or arguments.
     fn read(&mut self, kind: Kind, columns: &mut [Cursor], known: &mut Known) -> Result<(), Nonsense> {
         if kind == Kind::Opening {
             let opening = read_opening(columns)?;
             (self.command, self.started_unix_ms) = (opening.command, opening.started_unix_ms);
             return Ok(());
         }
-        if kind == Kind::Footprint {
-            return self.footprint(columns);
+        match kind {
+            Kind::Footprint => return self.footprint(columns),
+            Kind::Arguments => return self.arguments(columns),
+            _ => {}
         }
         let read = tables::read(columns, &mut self.ledger, &mut self.sites, &mut self.budget);
         known.processes = self.ledger.processes.len() as u32;
         known.threads.extend(self.ledger.threads[known.threads.len()..].iter().map(|thread| thread.process.0));
         known.sites.extend(self.ledger.sites[known.sites.len()..].iter().map(|site| site.process.0));
         read
+    }
+
+    fn arguments(&mut self, columns: &mut [Cursor]) -> Result<(), Nonsense> {
+        arguments::read(columns, &mut self.ledger.processes, &mut self.command, &mut self.budget)
     }
 
     fn footprint(&mut self, columns: &mut [Cursor]) -> Result<(), Nonsense> {
@@ -394,7 +402,8 @@ impl Contents {
     }
 }
 
-/// The command of a recording and its start, which its first block holds: whole or not, the file has them from its beginning on.
+/// The first word of a recording's command, and its start, which its first block holds: whole or not, the file has them from its beginning
+/// on.
 pub fn opening<R: Read + Seek>(file: R) -> Result<Options, ReadError> {
     let first = Blocks::open(file)?.next(|kind| kind == Kind::Opening)?;
     let Block { at, mut columns, .. } = first.ok_or(ReadError::NotARecording)?;

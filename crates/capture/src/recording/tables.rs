@@ -3,7 +3,7 @@
 //! | column | holds |
 //! | --- | --- |
 //! | 0 | how many of each follow |
-//! | 1 | process: pid, parent, serial, forked, start in ms, executable, number of arguments, arguments |
+//! | 1 | process: pid, parent, serial, forked, start in ms, executable, number of arguments, arguments: the first alone |
 //! | 2 | thread: process, tid |
 //! | 3 | module: path, build-id |
 //! | 4 | frame: 0 for none or module + 1, times 2, plus 1 if exact |
@@ -16,6 +16,7 @@
 //! Everything is numbered from 0 in the order in which it appears in the file; stacks 0 and 1, the roots of complete
 //! and of cut stacks, are not written.
 
+use super::arguments::tables_word;
 use super::budget::{Budget, STRING};
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
@@ -150,8 +151,23 @@ fn write_process(out: &mut Vec<u8>, process: &Process) {
     }
     put(out, process.start_ms);
     put_bytes(out, process.executable.as_bytes());
-    put(out, process.arguments.len() as u64);
-    process.arguments.iter().for_each(|argument| put_bytes(out, argument.as_bytes()));
+    let word = tables_word(process);
+    put(out, word.iter().len() as u64);
+    word.iter().for_each(|word| put_bytes(out, word.as_bytes()));
+}
+
+/// The same columns, of which processes have the first words of their command lines alone, as [`Mark::write`] has it.
+pub fn without_arguments(columns: Vec<Cursor>) -> Result<Vec<Vec<u8>>, Nonsense> {
+    let mut columns: Vec<Vec<u8>> = columns.into_iter().map(Cursor::into_bytes).collect();
+    let column = columns.get_mut(PROCESSES).ok_or(Nonsense("a block of tables has another number of columns"))?;
+    let (mut from, mut to) = (Cursor::new(std::mem::take(column)), Vec::new());
+    // The block was read before, and its processes are in the budget.
+    let mut budget = Budget::of_file(u64::MAX);
+    while !from.is_empty() {
+        write_process(&mut to, &read_process(&mut from, &mut budget)?);
+    }
+    *column = to;
+    Ok(columns)
 }
 
 fn read_process(column: &mut Cursor, budget: &mut Budget) -> Result<Process, Nonsense> {

@@ -8,7 +8,7 @@ use super::index::{self, BlockSummary};
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
-use super::{allocators, lost_blocks, programs, regions, scans};
+use super::{allocators, arguments, lost_blocks, programs, regions, scans};
 use crate::accounts::{EventSink, Ledger, Options};
 use crate::footprint::Packed;
 use crate::footprint::columns::{write_classes, write_footprint, write_series};
@@ -69,11 +69,7 @@ impl<W: Write> Writer<W> {
     /// Writes to anything: each block is one `write_all`.
     pub fn new(file: W, options: &Options) -> io::Result<Self> {
         let mut out = Blocks::begin(file)?;
-        let mut opening = Vec::new();
-        put(&mut opening, options.started_unix_ms);
-        put(&mut opening, options.command.len() as u64);
-        options.command.iter().for_each(|word| put_bytes(&mut opening, word.as_bytes()));
-        out.write(Kind::Opening, &[opening])?;
+        out.open(options)?;
         Ok(Self {
             out,
             mark: Mark::default(),
@@ -170,6 +166,16 @@ impl<W: Write> Blocks<W> {
         Ok(Self { file, written: head.len() as u64, packer: Packer::new()?, index: Vec::new() })
     }
 
+    /// Writes the opening.
+    pub fn open(&mut self, options: &Options) -> io::Result<()> {
+        let mut column = Vec::new();
+        put(&mut column, options.started_unix_ms);
+        let Options { command, started_unix_ms: _ } = options.opening();
+        put(&mut column, command.len() as u64);
+        command.iter().for_each(|word| put_bytes(&mut column, word.as_bytes()));
+        self.write(Kind::Opening, &[column])
+    }
+
     /// Writes a block that was packed before; one of events is described by `events`, but for its offset.
     pub fn copy(&mut self, block: &[u8], events: Option<BlockSummary>) -> io::Result<()> {
         self.index.extend(events.map(|events| BlockSummary { at: self.written, ..events }));
@@ -187,6 +193,9 @@ impl<W: Write> Blocks<W> {
             self.write(Kind::Patterns, &summary::write_patterns(sites))?;
         }
         self.write(Kind::Processes, &summary::write_processes(&profile.processes))?;
+        for columns in arguments::write(profile) {
+            self.write(Kind::Arguments, &columns)?;
+        }
         if !profile.regions.is_empty() {
             self.write(Kind::Regions, &regions::write(&profile.regions))?;
         }
@@ -231,7 +240,8 @@ impl<W: Write> Blocks<W> {
         Ok(self.file)
     }
 
-    fn write(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<()> {
+    /// Packs a block and writes it.
+    pub fn write(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<()> {
         let block = self.packer.pack(kind, columns)?;
         self.file.write_all(block)?;
         self.written += block.len() as u64;

@@ -79,6 +79,8 @@ pub struct Replay<S = ()> {
     images: FxHashMap<u32, u32>,
     /// What each process's environment says of allocators above malloc.
     settings: Vec<u32>,
+    /// What processes were started with that show other arguments by now.
+    first_arguments: FxHashMap<u32, Vec<String>>,
     /// Names of threads, by process and thread.
     names: FxHashMap<(u32, u32), String>,
     /// Why the sink takes no more.
@@ -94,8 +96,20 @@ impl<S: EventSink> Replay<S> {
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
         let (processes, running, images, settings, names) = Default::default();
-        let (sink_failed, queue, size_classes) = Default::default();
-        Self { options, shared, processes, running, images, settings, names, sink_failed, queue, size_classes }
+        let (first_arguments, sink_failed, queue, size_classes) = Default::default();
+        Self {
+            options,
+            shared,
+            processes,
+            running,
+            images,
+            settings,
+            first_arguments,
+            names,
+            sink_failed,
+            queue,
+            size_classes,
+        }
     }
 
     /// The reader of processes' memory may be ahead: what it knows to be of no use any more is passed over.
@@ -147,6 +161,13 @@ impl<S: EventSink> Replay<S> {
             },
             &Chunk::FinalRss { process, ms, peak } => match self.processes.get_mut(process as usize) {
                 Some(process) => process.end_rss(&mut self.shared, ms, peak),
+                None => self.shared.damaged += 1,
+            },
+            Chunk::Arguments { process, words } => match self.shared.ledger.processes.get_mut(*process as usize) {
+                Some(known) => {
+                    let before = std::mem::replace(&mut known.arguments, words.clone());
+                    self.first_arguments.entry(*process).or_insert(before);
+                }
                 None => self.shared.damaged += 1,
             },
             Chunk::ThreadName { process, tid, name } => _ = self.names.insert((*process, *tid), name.clone()),
@@ -248,7 +269,7 @@ impl<S: EventSink> Replay<S> {
         profile.size_classes = std::mem::take(&mut self.size_classes);
         let name = |thread: &Thread| self.names.get(&(thread.process.0, thread.tid)).cloned().unwrap_or_default();
         profile.thread_names = profile.threads.iter().map(name).collect();
-        profile.command = self.options.command;
+        profile.command = shown_command(self.options.command, &profile.processes, &self.first_arguments);
         profile.started_unix_ms = self.options.started_unix_ms;
         profile.duration_ms = end.duration_ms;
         profile.cpu_us = end.cpu.map(|cpu| cpu.as_micros() as u64);
@@ -256,12 +277,25 @@ impl<S: EventSink> Replay<S> {
         profile.ending.cut_short = end.cut_short;
         profile.ending.damaged = damaged;
         profile.custom_allocators = preflight::custom_allocators(
-            profile.processes.iter().zip(&self.settings).map(|(p, &s)| (&*p.executable, &*p.arguments, s)),
+            profile.processes.iter().zip(&self.settings).enumerate().map(|(number, (process, &settings))| {
+                let first = self.first_arguments.get(&(number as u32)).unwrap_or(&process.arguments);
+                (&*process.executable, &**first, settings)
+            }),
             &end.allocators_inside,
         );
         preflight::settle_linked(&mut profile);
         profile.allocators_inside = end.allocators_inside;
+        // A title may not name the file that was executed.
+        let mut swap = |processes: &mut [mallow_profile::Process]| {
+            for (&number, first) in &mut self.first_arguments {
+                if let Some(process) = processes.get_mut(number as usize) {
+                    std::mem::swap(&mut process.arguments, first);
+                }
+            }
+        };
+        swap(&mut profile.processes);
         preflight::executed_names::set(&mut profile.processes);
+        swap(&mut profile.processes);
         (profile, settled.map(|()| self.shared.sink))
     }
 
@@ -310,6 +344,20 @@ impl<S: EventSink> Replay<S> {
         let settled = self.shared.sink.settle(&self.shared.ledger);
         self.sink_failed = settled.as_ref().err().map(|error| (error.kind(), error.to_string()));
         settled
+    }
+}
+
+/// The command as its process showed it at the end. The first process is the command's, if it was started with the command's arguments:
+/// of a script, behind its interpreter.
+fn shown_command(
+    command: Vec<String>,
+    processes: &[mallow_profile::Process],
+    first_arguments: &FxHashMap<u32, Vec<String>>,
+) -> Vec<String> {
+    let is_its_own = |first: &&Vec<String>| first.ends_with(command.get(1..).unwrap_or_default());
+    match (processes.first(), first_arguments.get(&0).filter(is_its_own)) {
+        (Some(process), Some(_)) => process.arguments.clone(),
+        _ => command,
     }
 }
 

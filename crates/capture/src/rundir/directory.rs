@@ -25,6 +25,8 @@ pub struct Settings {
     pub scan: Scans,
     /// The memory of processes is read: a traced image that exits waits for the last time.
     pub memory: bool,
+    /// Command lines are noted with their arguments; else, their first words alone.
+    pub arguments: bool,
 }
 
 /// Which processes are scanned at their exit.
@@ -159,7 +161,7 @@ impl RunDirectory {
             let (began_ns, began) = (monotonic_ns(), Instant::now());
             let mut about = Vec::new();
             writeln!(about, "{} {began_ns}", unix_ms())?;
-            for argument in command {
+            for argument in command.iter().take(if settings.arguments { usize::MAX } else { 1 }) {
                 about.extend_from_slice(argument.as_bytes());
                 about.push(0);
             }
@@ -178,7 +180,8 @@ impl RunDirectory {
             Scans::All => wire::SCAN | wire::SCAN_FORKED,
         };
         let memory = if settings.memory { wire::MEMORY } else { 0 };
-        shared.set32(control::FLAGS, children | self_check | scan | memory);
+        let arguments = if settings.arguments { 0 } else { wire::NO_ARGUMENTS };
+        shared.set32(control::FLAGS, children | self_check | scan | memory | arguments);
         shared.set32(control::WARMUPS, settings.regions.warmups);
         shared.set32(control::RUNS, settings.regions.runs);
         shared.set32(control::OPERATIONS, settings.regions.operations);

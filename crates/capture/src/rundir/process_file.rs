@@ -127,14 +127,9 @@ impl ProcessFile {
         };
         let most = process::BYTES - process::TEXT;
         let executable = (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most);
-        let arguments = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(most - executable);
         let origin = self.shared.get32(process::ORIGIN);
         // A program that was executed has not written over its arguments yet.
         let titled = origin == wire::ORIGIN_FORK || origin == wire::ORIGIN_ATTACH;
-        let parts = command_line::words(&text(executable, arguments), titled)
-            .into_iter()
-            .map(|part| String::from_utf8_lossy(part).into_owned())
-            .collect();
         ProcessStart {
             process: number,
             pid: self.pid,
@@ -145,8 +140,21 @@ impl ProcessFile {
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
             settings: self.shared.get32(process::SETTINGS),
             executable: self.path_or_program(&text(0, executable)),
-            arguments: parts,
+            arguments: command_line::texts(&self.arguments_text(), titled),
         }
+    }
+
+    /// Bytes that it has for arguments.
+    pub fn arguments_room(&self) -> usize {
+        let most = process::BYTES - process::TEXT;
+        most - (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most)
+    }
+
+    /// What the process has noted of its arguments, each with a NUL byte behind it.
+    pub fn arguments_text(&self) -> Vec<u8> {
+        let room = self.arguments_room();
+        let length = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(room);
+        self.shared.copy_bytes(process::BYTES - room, length)
     }
 
     /// The run directory that it lies in.

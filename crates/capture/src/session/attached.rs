@@ -8,6 +8,7 @@ use crate::preflight::executed_names;
 use crate::rundir::command_line;
 use crate::rundir::directory::RunDirectory;
 use crate::wire::control;
+use mallow_profile::command_word;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -32,6 +33,13 @@ pub struct AttachedProcess<'a> {
 pub(super) fn command_line(pid: u32) -> Vec<OsString> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command_line::words(&bytes, true).into_iter().map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+/// What the command line of a process calls its program; see [`mallow_profile::command_word`].
+pub(super) fn command_word_of(pid: u32) -> Option<OsString> {
+    let first = command_line(pid).into_iter().next()?.to_string_lossy().into_owned();
+    let executable = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    Some(command_word(&first, [&*executable.to_string_lossy()]).into())
 }
 
 /// CPU time of a process so far. None: it is gone.

@@ -43,7 +43,8 @@ pub struct CountingOutcome {
 
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<CountingOutcome, RunError> {
-    let settings = Settings { mode, max_depth: 1, children: true, regions, scan: Scans::None, memory: false };
+    let settings =
+        Settings { mode, max_depth: 1, children: true, regions, scan: Scans::None, memory: false, arguments: true };
     let run = prepare(&settings, command)?;
     let library = library::unpack(run.path())?;
     let inside = (mode == Mode::Count).then(|| inside::Server::begin(&run)).transpose().map_err(RunError::Directory)?;
@@ -65,8 +66,15 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
         return Err(obstacle.into());
     }
     let regions = Regions::default();
-    let settings =
-        Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None, memory: false };
+    let settings = Settings {
+        mode: Mode::Count,
+        max_depth: 1,
+        children: true,
+        regions,
+        scan: Scans::None,
+        memory: false,
+        arguments: true,
+    };
     let run = prepare(&settings, &attached::command_line(process.pid))?;
     let executed = ExecutedPrograms::of(process.pid, run.path());
     let mut attachment = attached::attach(process, &run, attached::is_stopped)?;

@@ -50,7 +50,7 @@ pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
         let lock = FlockOperation::NonBlockingLockShared;
         fs::File::open(path).is_ok_and(|file| flock(&file, lock) != Err(rustix::io::Errno::WOULDBLOCK))
     };
-    let about = about(directory).map(|about| about.options());
+    let about = about(directory).map(|about| about.options().opening());
     let is_of_this_run = |path: &PathBuf| match fs::File::open(path) {
         Ok(file) if file.metadata().is_ok_and(|status| status.len() == 0) => true,
         Ok(file) => opening(file).is_ok_and(|begun| about.as_ref().is_ok_and(|run| *run == begun)),
@@ -63,7 +63,8 @@ pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
 /// Whether the run whose recording in the making this is left a run directory and a spool, which `recover` makes it again of.
 pub fn is_recoverable(partial: &fs::File) -> bool {
     let Ok(begun) = partial.try_clone().map_err(ReadError::from).and_then(opening) else { return false };
-    let is_of_run = |left: &Leftover| left.traced && left.about.options() == begun && left.path.join(SPOOL).exists();
+    let is_of_run =
+        |left: &Leftover| left.traced && left.about.options().opening() == begun && left.path.join(SPOOL).exists();
     leftovers().iter().any(is_of_run)
 }
 
@@ -355,6 +356,7 @@ mod tests {
             regions: Regions::default(),
             scan: Scans::None,
             memory: false,
+            arguments: true,
         };
         RunDirectory::create(&settings, &["command".to_owned(), "argument".to_owned()]).unwrap()
     }

@@ -146,7 +146,8 @@ fn record_subject<S: EventSink + Send>(
 ) -> Result<RecordingOutcome<S>, RunError> {
     let command = match &subject {
         Subject::Command(command) => command.to_vec(),
-        Subject::Process(process) => attached::command_line(process.pid),
+        Subject::Process(process) if how.settings.arguments => attached::command_line(process.pid),
+        Subject::Process(process) => attached::command_word_of(process.pid).into_iter().collect(),
     };
     let mut run = prepare(&how.settings, &command)?;
     let about = about(run.path()).map_err(RunError::Directory)?;

@@ -7,6 +7,7 @@ use crate::accounts::{EventSink, Options};
 use crate::chunk::{Chunk, ExitKind};
 use crate::drain::spool::SpoolReader;
 use crate::replay::{End, Replay};
+use crate::rundir::command_line;
 use crate::rundir::directory::about;
 use crate::rundir::process_file::{ProcessFile, process_files};
 use crate::scan::Failure;
@@ -20,6 +21,8 @@ use std::path::Path;
 struct Known {
     number: u32,
     start_ms: u64,
+    /// As it began.
+    arguments: Vec<String>,
     modules: u32,
     /// Position up to which each ring was spooled.
     rings: FxHashMap<u32, u64>,
@@ -75,6 +78,10 @@ pub fn recover<S: EventSink>(
             let state = Known { number: process.process, start_ms: process.start_ms, ..Known::default() };
             let _ = replay.feed(&Chunk::Process(process));
             known.insert(key, state);
+        } else if let Some(state) = known.get(&key).filter(|state| state.arguments != process.arguments) {
+            // It noted at its exit what it showed then.
+            let words = command_line::texts(&source.arguments_text(), true);
+            let _ = replay.feed(&Chunk::Arguments { process: state.number, words });
         }
         if let Some(state) = known.get(&key).filter(|state| !state.ended) {
             read(source, state, &mut replay);
@@ -118,7 +125,8 @@ fn note(
     match chunk {
         Chunk::Process(p) => {
             keys.push((p.pid, p.serial));
-            let state = Known { number: p.process, start_ms: p.start_ms, ..Known::default() };
+            let arguments = p.arguments.clone();
+            let state = Known { number: p.process, start_ms: p.start_ms, arguments, ..Known::default() };
             known.insert((p.pid, p.serial), state);
         }
         Chunk::Module(m) => of(m.process, &mut |state| state.modules += 1),
@@ -130,6 +138,7 @@ fn note(
         | Chunk::ExitWait { .. }
         | Chunk::TableWait { .. }
         | Chunk::ThreadName { .. }
+        | Chunk::Arguments { .. }
         | Chunk::Memory { .. }
         | Chunk::Reading { .. }
         | Chunk::SizeClasses { .. }

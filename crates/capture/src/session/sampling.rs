@@ -78,6 +78,7 @@ fn settings(mode: Mode) -> Settings {
         regions: Regions::default(),
         scan: Scans::None,
         memory: false,
+        arguments: true,
     }
 }
 

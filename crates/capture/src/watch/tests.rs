@@ -435,6 +435,7 @@ fn a_run_has_a_reader_while_it_is_left_to_a_watch() {
         regions: Regions::default(),
         scan: Scans::None,
         memory: false,
+        arguments: true,
     };
     let run = RunDirectory::create(&settings, &["server".to_owned()]).unwrap();
     let path = run.path().to_owned();

@@ -36,6 +36,11 @@ pub struct ExportFlags {
     /// The page holds the source lines that list shows, as far as the files are found here or in the recording. Other formats hold none.
     #[arg(long)]
     pub no_sources: bool,
+    /// Leave arguments of command lines out
+    ///
+    /// Of each process, its command line's first word is written. Default: what the format has room for is written.
+    #[arg(long)]
+    pub no_arguments: bool,
     /// Reasons beside Go lines, in html.
     #[command(flatten)]
     pub reasons: GoReasonsFlags,

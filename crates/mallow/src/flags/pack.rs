@@ -20,6 +20,11 @@ pub struct PackFlags {
     /// functions on recorded stacks are packed.
     #[arg(long)]
     pub no_sources: bool,
+    /// Leave arguments of command lines out
+    ///
+    /// For recordings that leave the house. Of each process, its command line's first word is kept. Default: the recording keeps them.
+    #[arg(long)]
+    pub no_arguments: bool,
     /// Directory to search for sources
     ///
     /// For sources that are not where the compiler saw them: the longest end of their path that exists below DIR is

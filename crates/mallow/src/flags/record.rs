@@ -48,6 +48,13 @@ pub struct RecordFlags {
     /// time, and once more while it waits at its exit. mallow report and mallow timeline show RSS beside live bytes.
     #[arg(long)]
     pub no_rss: bool,
+    /// Leave arguments of command lines out
+    ///
+    /// They may hold passwords. Of each process, its command line's first word is kept, in the recording and in what an interrupted
+    /// mallow leaves. Default: arguments are in it, as processes show them at their end. Example: mallow record --no-arguments mysql
+    /// -psecret.
+    #[arg(long)]
+    pub no_arguments: bool,
     /// Make the recording self-contained
     ///
     /// Puts names and sources into it, as mallow pack does, so that it can be read on another machine. Default: names

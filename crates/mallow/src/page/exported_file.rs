@@ -76,7 +76,10 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
     if flags.table != Table::Sites {
         bail!("--table is for csv and parquet alone");
     }
-    let recording = Recording::open(&flags.source)?;
+    let mut recording = Recording::open(&flags.source)?;
+    if flags.no_arguments {
+        recording.profile.remove_arguments();
+    }
     recording.warn_of_gaps();
     let (model, has_sources) = model(recording, &flags.reasons, !flags.no_sources)?;
     destination::stream(flags.output.as_deref(), None, |mut out| {

@@ -27,7 +27,10 @@ pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     let had_names = recording.is_packed();
     let carried = recording.embedded_sources()?;
     let in_place = flags.output.is_none();
-    if had_names && in_place && (carried.is_empty() || !flags.no_sources) {
+    if flags.no_arguments {
+        recording.profile.remove_arguments();
+    }
+    if had_names && in_place && !flags.no_arguments && (carried.is_empty() || !flags.no_sources) {
         stdio::notify(&format!("{} is packed already", flags.file.display()));
         return Ok(exit::OK);
     }

@@ -60,6 +60,7 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
                 _ => Scans::Cheap,
             },
             memory: !flags.no_rss,
+            arguments: !flags.no_arguments,
         },
         wait: flags.wait,
         spool: &spool,

@@ -20,7 +20,10 @@ const MALLOW: &str = concat!("mallow ", env!("CARGO_PKG_VERSION"));
 
 /// Writes the file.
 pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.source)?;
+    let mut recording = Recording::open(&flags.source)?;
+    if flags.no_arguments {
+        recording.profile.remove_arguments();
+    }
     let format = flags.format;
     if flags.by.is_some() && format != ExportFormat::Folded {
         bail!("--by is for folded stacks alone: {} holds all measures that it knows", format.name());

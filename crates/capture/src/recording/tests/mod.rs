@@ -7,6 +7,7 @@ mod regions;
 mod selections;
 mod story;
 
+use super::arguments::tables_word;
 use super::block::{HEAD, Head, Kind, Packer};
 use super::*;
 use crate::chunk::Chunk;
@@ -137,6 +138,14 @@ fn assert_same(a: &Profile, b: &Profile) {
     assert_eq!((&a.footprints, &a.rss), (&b.footprints, &b.rss));
 }
 
+/// Leaves what of command lines is written while a recording goes on.
+fn begin_command_lines(profile: &mut Profile) {
+    profile.command = options().opening().command;
+    for process in &mut profile.processes {
+        process.arguments = tables_word(process).map(str::to_owned).into_iter().collect();
+    }
+}
+
 /// Offsets at which blocks begin, with their kinds.
 fn blocks(bytes: &[u8]) -> Vec<(usize, Kind)> {
     let mut at = 16;
@@ -218,6 +227,7 @@ fn a_recording_cut_after_its_events_is_counted_again() {
     profile.frames.iter_mut().for_each(|frame| frame.lines.clear());
     profile.names = None;
     profile.rss.clear();
+    begin_command_lines(&mut profile);
     // Known only from the ends of processes.
     profile.processes.iter_mut().for_each(|process| (process.lost, process.exit_wait_ms) = (0, 0));
     assert_same(&profile, &read);
@@ -268,6 +278,7 @@ fn blocks_follow_each_other_with_what_they_refer_to() {
     let mut cut = read_bytes(&bytes[..end]).unwrap();
     cut.processes[0].end_ms = 0;
     let mut profile = profile;
+    begin_command_lines(&mut profile);
     profile.processes[0].end_ms = 0;
     assert_same(&profile, &cut);
     let half = read_bytes(&bytes[..end / 2]).unwrap();
