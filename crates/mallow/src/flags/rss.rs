@@ -35,9 +35,6 @@ pub struct RssFlags {
     /// How it looks.
     #[command(flatten)]
     pub view: ViewFlags,
-    /// Where its names are.
-    #[command(flatten)]
-    pub names: NameFlags,
     /// Recording to show
     ///
     /// One that mallow record made, unless with --no-rss. Default: the newest *.mallow in the current directory.
@@ -49,4 +46,7 @@ pub struct RssFlags {
     /// Default: a recording is shown. Example: mallow rss -- ./program --its-flag.
     #[arg(last = true, value_name = "COMMAND", value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+    /// Where its names are.
+    #[command(flatten)]
+    pub names: NameFlags,
 }

@@ -49,9 +49,6 @@ pub struct PageFlags {
     /// --idle 10m.
     #[arg(long, value_name = "TIME", default_value = "1h", hide_default_value = true, value_parser = time)]
     pub idle: Duration,
-    /// Where its names are.
-    #[command(flatten)]
-    pub names: NameFlags,
     /// Reasons beside Go lines.
     #[command(flatten)]
     pub reasons: GoReasonsFlags,
@@ -67,6 +64,9 @@ pub struct PageFlags {
     /// after.mallow.
     #[arg(value_name = "AFTER")]
     pub after: Option<PathBuf>,
+    /// Where its names are.
+    #[command(flatten)]
+    pub names: NameFlags,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

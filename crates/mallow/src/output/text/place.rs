@@ -85,11 +85,16 @@ pub fn described_by(
     if let Some(by) = by {
         line = line.plain(", by ").faint_name(function(by, look));
     }
-    // Where there is little room, callers are worth more.
-    if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
+    // Where there is little room, callers are worth more; and what the largest of several sites went through is not said of all.
+    let is_wide = look.width.is_none_or(|w| w >= WIDE);
+    if sites > 1 && is_wide {
         line = line.faint(format!(" ({})", of(sites, "site")));
     }
-    let line = via(line, through.filter(|_| by.is_none()), stack.nameless_below(frame), look);
+    let is_of_all = sites <= 1 || is_wide;
+    let line = match is_of_all {
+        true => via(line, through.filter(|_| by.is_none()), stack.nameless_below(frame), look),
+        false => line,
+    };
     called(line, frame, stack, CALLERS, look)
 }
 
