@@ -63,6 +63,10 @@ import (
 
 type Record struct{ Name string }
 
+type Session struct{ buffer []byte }
+
+type Handler func(n int)
+
 type Tree struct {
 	left *Tree
 	key  int
@@ -98,7 +102,26 @@ var (
 	held    map[int]Large
 	names   map[string]int
 	count   func() int
+	session Session
+	open    = map[int][]byte{}
+	handler Handler = handle
+	wrong   error
 )
+
+//go:noinline
+func keepsBytes(b []byte) { total += len(b); session.buffer = b }
+
+//go:noinline
+func login(n int) { open[n] = make([]byte, 100) }
+
+//go:noinline
+func begin(n int) { session.buffer = make([]byte, n) }
+
+//go:noinline
+func handle(n int) { keepsBytes(make([]byte, 200+n%2)) }
+
+//go:noinline
+func parse(text string) { wrong = errors.New("bad number: " + text) }
 
 type Queue struct{ waiting []int }
 
@@ -209,6 +232,10 @@ func BenchmarkAll(b *testing.B) {
 		hold(i)
 		name(i)
 		counter(i)
+		login(i)
+		begin(100 + i%2)
+		handler(i)
+		parse("a text that is longer than 32 bytes")
 	}
 }
 "#;
@@ -239,6 +266,30 @@ fn what_cannot_be_followed_is_not_suggested() {
         for line in on(text) {
             assert_eq!(line["remedy"], Value::Null, "{line}");
         }
+    }
+    // What stays where it is stored is nobody's to pass in, a text in an error is a string, and a map of the package is made once.
+    for (text, what, expected) in [
+        (
+            "open[n] = make",
+            "make([]byte, 100)",
+            "where many are made, one large slice for all of them, cut into parts".into(),
+        ),
+        (
+            "open[n] = make",
+            "growth of a map[int][]uint8",
+            "make the map with the size that it will have: make(map[K]V, n)".into(),
+        ),
+        ("session.buffer = make", "make([]byte, n)", Value::Null),
+        (
+            "keepsBytes(make",
+            "make([]byte, 200 + n % 2)",
+            "one that is kept and used again: a field, a sync.Pool".into(),
+        ),
+        ("errors.New(\"bad number", "\"bad number: \" + text", Value::Null),
+    ] {
+        let line = on(text).into_iter().find(|line| line["what"] == what);
+        let line = line.unwrap_or_else(|| panic!("{what} is not among {:#?}", on(text)));
+        assert_eq!(line["remedy"], expected, "{line}");
     }
     let said = |text: &str| {
         let lines = on(text).into_iter().map(|line| (line["reason"].to_string(), line["remedy"].clone()));

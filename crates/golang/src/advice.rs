@@ -17,6 +17,8 @@ pub enum Advice {
     CallersSlice,
     /// Of a map that is made, or grows.
     KeptMap,
+    /// Of a map that grows, and is kept.
+    SizedMap,
     /// Of a map that is returned.
     CallersMap,
     /// Of what is given to package fmt.
@@ -81,12 +83,13 @@ pub enum Advice {
 
 impl Advice {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::AppendText,
         Self::OneOfBoth,
         Self::KeptSlice,
         Self::CallersSlice,
         Self::KeptMap,
+        Self::SizedMap,
         Self::CallersMap,
         Self::Format,
         Self::KeptArguments,
@@ -131,6 +134,7 @@ impl Advice {
             Self::KeptSlice => "make the slice with the capacity that it will need, or keep one and cut it to [:0]",
             Self::CallersSlice => "append to a slice that the caller passes in and keeps",
             Self::KeptMap => "make the map once with its size, keep it and clear it",
+            Self::SizedMap => "make the map with the size that it will have: make(map[K]V, n)",
             Self::CallersMap => "let the caller pass in a map that is kept and cleared",
             Self::Format => {
                 "format with strconv.Append… into a buffer that is kept: package fmt gets each value in an interface"
@@ -181,8 +185,12 @@ impl Advice {
             (Kind::Append, _) => return Some(Self::KeptSlice),
             (Kind::MethodValue, _) => return Some(Self::DirectCall),
             (Kind::MakeMap | Kind::MapLiteral, Reason::Returned) => return Some(Self::CallersMap),
-            // Each whole has a map of its own, as long as it lives.
+            // Each whole has a map of its own, as long as it lives, and what is stored stays there.
             (Kind::MakeMap | Kind::MapLiteral | Kind::MakeChan, Reason::PartOf { .. }) => return None,
+            (
+                Kind::MakeMap | Kind::MapLiteral,
+                Reason::Stored { .. } | Reason::InMap | Reason::Appended | Reason::Sent,
+            ) => return None,
             (Kind::MakeMap | Kind::MapLiteral, _) => return Some(Self::KeptMap),
             (Kind::MakeChan, _) => return Some(Self::KeptChannel),
             (Kind::Boxed | Kind::Variadic, Reason::Passed { callee, .. }) if callee.starts_with("fmt.") => {
@@ -201,11 +209,14 @@ impl Advice {
                 | Reason::PassedToUnknown { .. }
                 | Reason::Returned
                 | Reason::UnknownSize
-                | Reason::InInterface
-                | Reason::Stored { .. },
+                | Reason::InInterface,
             ) => return Some(Self::CallersBuffer),
             (Kind::Make | Kind::SliceLiteral, Reason::InMap | Reason::Appended | Reason::PartOf { .. }) => {
                 return Some(Self::OneArray);
+            }
+            // What a map or a slice has is one of many; what a field or a variable has stays there, for all that is known.
+            (Kind::Make | Kind::SliceLiteral, Reason::Stored { place }) => {
+                return place.ends_with(']').then_some(Self::OneArray);
             }
             (Kind::Make | Kind::SliceLiteral, Reason::Sent) => return None,
             _ => {}

@@ -2,7 +2,7 @@
 
 use crate::advice::Advice;
 use crate::join::Type;
-use crate::model::{Kind, Reason};
+use crate::model::{Kind, Reason, Surroundings};
 use crate::source::{Source, Target};
 
 /// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody says.
@@ -24,11 +24,30 @@ pub struct Occasion<'a> {
     pub allocator: Option<&'a str>,
     /// The function of its source: `(*T).m`, or `example.com/p.(*T).m`.
     pub function: Option<&'a str>,
+    /// What stands around it.
+    pub surroundings: Surroundings,
 }
 
 impl Occasion<'_> {
+    /// The suggestion that can be followed here: this one, or another one that does the same.
+    pub fn fitted(&self, advice: Advice) -> Option<Advice> {
+        if !self.takes(advice) {
+            return None;
+        }
+        if !self.surroundings.fixed_signature {
+            return Some(advice);
+        }
+        // Neither a parameter nor a result can be changed.
+        match (advice, self.reason) {
+            (Advice::CallersBuffer, Reason::Returned) => None,
+            (Advice::CallersBuffer | Advice::ConstantSize, _) => Some(Advice::Kept),
+            (Advice::CallersSlice | Advice::CallersMap | Advice::ByValue | Advice::Method, _) => None,
+            _ => Some(advice),
+        }
+    }
+
     /// The suggestion can be followed here.
-    pub fn takes(&self, advice: Advice) -> bool {
+    fn takes(&self, advice: Advice) -> bool {
         let callee = match self.reason {
             Reason::Passed { callee, .. } => Some(callee.as_str()),
             _ => None,
@@ -47,6 +66,8 @@ impl Occasion<'_> {
                 false
             }
             Advice::KeptSlice => !self.copies(),
+            // What lives on as a string is a block, however it was put together.
+            Advice::AppendText => !self.lives_on() || self.surroundings.adds_in_loop,
             Advice::StoredValue | Advice::MapOfValues if self.is_large_in_map() => false,
             Advice::OneOfBoth => !self.converts_runes(),
             // A variable is captured by reference, all else by value already.
@@ -69,6 +90,20 @@ impl Occasion<'_> {
             }
             _ => true,
         }
+    }
+
+    /// It is held by something in the heap.
+    fn lives_on(&self) -> bool {
+        matches!(
+            self.reason,
+            Reason::PartOf { .. }
+                | Reason::Stored { .. }
+                | Reason::InMap
+                | Reason::Appended
+                | Reason::Sent
+                | Reason::InInterface
+                | Reason::Goroutine
+        )
     }
 
     /// `append([]T(nil), items...)` makes one block of the right size anyway.
@@ -175,11 +210,24 @@ mod tests {
     }
 
     fn occasion<'a>(kind: Kind, what: &'a str, reason: &'a Reason, of: Option<&'a Type>) -> Occasion<'a> {
-        Occasion { kind, what, reason, of, allocator: None, function: Some("example.com/p.F") }
+        Occasion {
+            kind,
+            what,
+            reason,
+            of,
+            allocator: None,
+            function: Some("example.com/p.F"),
+            surroundings: Surroundings::default(),
+        }
+    }
+
+    /// Of a function whose parameters and results others decide.
+    fn fixed(one: Occasion) -> Occasion {
+        Occasion { surroundings: Surroundings { fixed_signature: true, ..one.surroundings }, ..one }
     }
 
     fn suggestion(one: &Occasion) -> Option<Advice> {
-        Advice::of(one.kind, one.reason).filter(|advice| one.takes(*advice))
+        Advice::of(one.kind, one.reason).and_then(|advice| one.fitted(advice))
     }
 
     #[test]
@@ -225,6 +273,17 @@ mod tests {
             occasion(Kind::Variadic, "... argument", &error, None),
             occasion(Kind::Boxed, "&n", &scan, None),
             occasion(Kind::Conversion, "([]rune)(s)", &stored, None),
+            // One string is a block, however it is put together.
+            occasion(Kind::Concatenation, "\"a\" + s", &Reason::PartOf { whole: "&errorString{...}".to_owned() }, None),
+            occasion(Kind::Concatenation, "\"a\" + s", &stored, None),
+            // A field may have it for good.
+            occasion(Kind::Make, "make([]byte, n)", &stored, None),
+            occasion(Kind::MakeMap, "make(map[int]int)", &indexed, None),
+            occasion(Kind::MakeMap, "make(map[int]int)", &stored, None),
+            fixed(occasion(Kind::Make, "make([]byte, n)", &Reason::Returned, None)),
+            fixed(occasion(Kind::MakeMap, "make(map[int]int)", &Reason::Returned, None)),
+            fixed(occasion(Kind::Closure, "func literal", &Reason::Returned, None)),
+            fixed(occasion(Kind::Composite, "&Rec{...}", &Reason::Returned, None)),
             Occasion {
                 allocator: Some("runtime.intstring"),
                 ..occasion(Kind::Conversion, "string(r)", &Reason::Returned, None)
@@ -264,6 +323,17 @@ mod tests {
             (occasion(Kind::Boxed, "n", &sprint, None), Advice::Format),
             (occasion(Kind::Variable, "n", &Reason::Captured, Some(&of("int"))), Advice::CapturedCopy),
             (occasion(Kind::Conversion, "([]byte)(s)", &stored, None), Advice::OneOfBoth),
+            (occasion(Kind::Make, "make([]byte, n)", &indexed, None), Advice::OneArray),
+            (occasion(Kind::Make, "make([]byte, n)", &keep, None), Advice::CallersBuffer),
+            (fixed(occasion(Kind::Make, "make([]byte, n)", &keep, None)), Advice::Kept),
+            (occasion(Kind::Concatenation, "a + b", &Reason::Returned, None), Advice::AppendText),
+            (
+                Occasion {
+                    surroundings: Surroundings { adds_in_loop: true, ..Surroundings::default() },
+                    ..occasion(Kind::Concatenation, "a + b", &stored, None)
+                },
+                Advice::AppendText,
+            ),
         ] {
             assert_eq!(suggestion(&one), Some(expected), "{} {:?}", one.what, one.reason);
         }

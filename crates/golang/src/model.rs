@@ -114,6 +114,18 @@ pub struct Diagnostic {
     pub flow: Vec<Step>,
     /// What that comes to.
     pub reason: Reason,
+    /// What stands around it.
+    #[serde(skip)]
+    pub surroundings: Surroundings,
+}
+
+/// What the source shows of what is around an allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Surroundings {
+    /// Others decide the parameters and results of its function: it is used as a value, or called through an interface.
+    pub fixed_signature: bool,
+    /// Its line adds to a text in a loop.
+    pub adds_in_loop: bool,
 }
 
 /// Why it is in the heap: what the compiler's explanation comes to.

@@ -168,8 +168,9 @@ impl Diagnostic {
                     of: None,
                     allocator: None,
                     function: self.function.as_deref(),
+                    surroundings: self.surroundings,
                 };
-                Advice::of(kind, &self.reason).filter(|advice| occasion.takes(*advice))
+                Advice::of(kind, &self.reason).and_then(|advice| occasion.fitted(advice))
             }
         }
     }

@@ -1,14 +1,16 @@
 //! What only the source decides: the compiler says the same of `go` and of a `defer` in a loop, and names variables of its
 //! own.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::chain::{self, outermost};
-use crate::model::{Diagnostic, Kind, Position, Reason, Scope, Step, Verdict};
+use crate::model::{Diagnostic, Kind, Position, Reason, Scope, Step, Surroundings, Verdict};
 use crate::source::{Source, Statement};
 
 /// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays so.
 pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) {
+    surround(list, source);
     for one in list.iter_mut().filter(|one| one.verdict != Verdict::DoesNotEscape) {
         match &one.reason {
             Reason::GoOrDefer => start(one, source),
@@ -41,6 +43,23 @@ pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc
                 (one.what, one.kind) = (new, Kind::NewValue);
             }
         }
+    }
+}
+
+/// Looks at what is around each allocation, in the sources of the package that the diagnostics name.
+fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) {
+    let files: BTreeSet<String> = list.iter().map(|one| one.position.file.clone()).collect();
+    let mut values = BTreeSet::new();
+    for file in &files {
+        values.append(&mut source(file).map(|source| source.values()).unwrap_or_default());
+    }
+    for one in list.iter_mut() {
+        let Some(source) = source(&one.position.file) else { continue };
+        let at = (one.position.line, one.position.column);
+        one.surroundings = Surroundings {
+            fixed_signature: source.has_fixed_signature(at, &values),
+            adds_in_loop: one.kind == Kind::Concatenation && source.adds_in_loop(at),
+        };
     }
 }
 

@@ -129,6 +129,12 @@ pub struct Allocation {
     /// What it is for, where a map makes it for a key.
     #[serde(skip)]
     pub room: Room,
+    /// The map is its function's own, and gone when that returns.
+    #[serde(skip)]
+    pub in_own_map: bool,
+    /// A library calls its function: by a value, or through an interface.
+    #[serde(skip)]
+    pub called_back: bool,
     /// What of a benchmark it is.
     #[serde(skip_serializing_if = "Part::is_operation")]
     pub part: Part,

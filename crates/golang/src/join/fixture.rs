@@ -3,7 +3,7 @@
 use mallow_profile::{Counts, Frame, Line, Process, ProcessId, Profile, Site, Stacks};
 
 use super::{Allocation, Appended, Call, Part, Place, Room, Seen, Type};
-use crate::model::{Diagnostic, Kind, Position, Reason, Verdict};
+use crate::model::{Diagnostic, Kind, Position, Reason, Surroundings, Verdict};
 
 /// `a.go:12` of a function; files are in a directory of their own.
 pub fn place(function: &str, at: &str) -> Place {
@@ -30,6 +30,8 @@ pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocati
         bytes: 8.0,
         small: 0.0,
         appended: Appended::Grows,
+        in_own_map: false,
+        called_back: false,
         room: Room::default(),
         part: Part::Operation,
         callers: Vec::new(),
@@ -56,6 +58,7 @@ pub fn escapes(kind: Kind, what: &str, at: &[&str]) -> Diagnostic {
         verdict: Verdict::Escapes,
         flow: Vec::new(),
         reason: Reason::Returned,
+        surroundings: Surroundings::default(),
     }
 }
 
@@ -87,6 +90,10 @@ impl Seen for Known {
 
     fn appended(&self, place: &Place) -> Appended {
         if place.function.ends_with("Copy") { Appended::Copies } else { Appended::Grows }
+    }
+
+    fn in_own_map(&self, place: &Place) -> bool {
+        place.function.ends_with("Count")
     }
 
     fn is_own(&self, place: &Place) -> bool {

@@ -14,6 +14,7 @@ mod fixture;
 mod instance;
 mod room;
 mod runtime;
+mod seen;
 mod sites;
 
 use rustc_hash::FxHashMap;
@@ -21,7 +22,7 @@ use serde::Serialize;
 
 use crate::advice::Advice;
 use crate::applies::Occasion;
-use crate::model::{Diagnostic, Kind, Reason, Verdict};
+use crate::model::{Diagnostic, Kind, Reason, Surroundings, Verdict};
 
 use runtime::Family;
 
@@ -29,7 +30,8 @@ pub use allocation::{Allocation, Appended, Call, Caller, Part, Place, Type};
 pub use explanation::{Explanation, Source};
 pub use find::{Compiled, Found};
 pub use room::{Map, Room};
-pub use sites::{Apart, Listed, Runs, Seen, Sums, allocations, difference, each};
+pub use seen::Seen;
+pub use sites::{Apart, Listed, Runs, Sums, allocations, difference, each};
 
 /// An allocation with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,6 +122,7 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
         (None, None) => "not known".to_owned(),
     };
     let call = allocation.call.as_ref();
+    let surroundings = diagnostic.map(|diagnostic| diagnostic.surroundings).unwrap_or_default();
     let remedy = |advice: Option<Advice>, reason: &Reason| {
         let occasion = Occasion {
             kind,
@@ -128,9 +131,13 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
             of: call.and_then(|call| call.of.as_ref()),
             allocator: call.map(|call| call.callee.as_str()),
             function: allocation.chain.first().map(|place| place.function.as_str()),
+            surroundings: Surroundings {
+                fixed_signature: allocation.called_back || surroundings.fixed_signature,
+                ..surroundings
+            },
         };
         let saves = advice != Some(Advice::KeptSlice) || allocation.appended == Appended::Grows;
-        let possible = advice.filter(|advice| saves && occasion.takes(*advice));
+        let possible = advice.filter(|_| saves).and_then(|advice| occasion.fitted(advice));
         callers::advice(allocation, possible).map(|advice| advice.text().to_owned())
     };
     let escapes = diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != Reason::Unknown);
@@ -237,6 +244,12 @@ mod tests {
         };
         let growth = of_map(Room { growth: true, ..Room::default() });
         assert_eq!((growth.what.as_str(), growth.source), ("growth of a map[string]int", Source::Runtime));
+        // It may be a map that is made once and keeps what it has: cleared, it loses that.
+        assert_eq!(growth.remedy.as_deref(), Some(Advice::SizedMap.text()));
+        let call = call("runtime.mapassign_faststr", Some("map[string]int"));
+        let here = allocation(1, &[place("p.F", "a.go:5")], Some(call));
+        let own = Allocation { room: Room { growth: true, ..Room::default() }, in_own_map: true, ..here };
+        let growth = explain(vec![own], &Compiled::new(Vec::new())).remove(0).explanation;
         assert_eq!(growth.remedy.as_deref(), Some(Advice::KeptMap.text()));
         for (room, what) in [
             (Room { slots: true, ..Room::default() }, "slots of a map[string]int"),
@@ -245,6 +258,18 @@ mod tests {
         ] {
             let explained = of_map(room);
             assert_eq!((explained.what.as_str(), explained.remedy), (what, None));
+        }
+    }
+
+    /// A library's caller, net/http of a handler, passes in what the function's type says.
+    #[test]
+    fn who_is_called_back_gets_no_parameter() {
+        let passed = Reason::PassedToUnknown { callee: "w.Write".to_owned() };
+        let make = || Diagnostic { reason: passed.clone(), ..escapes(Kind::Make, "make([]byte, 50)", &["a.go:5:9"]) };
+        for (called_back, expected) in [(false, Advice::CallersBuffer), (true, Advice::Kept)] {
+            let here = allocation(1, &[place("p.F", "a.go:5")], Some(call("runtime.mallocgc", None)));
+            let explained = explain(vec![Allocation { called_back, ..here }], &Compiled::new(vec![make()])).remove(0);
+            assert_eq!(explained.explanation.remedy.as_deref(), Some(expected.text()));
         }
     }
 

@@ -195,7 +195,15 @@ pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&
         ),
         Family::MapGrowth => {
             let (what, reason) = allocation.room.words(if of == "T" { "map" } else { of });
-            decides(what, &reason, allocation.room.growth.then_some(Advice::KeptMap))
+            decides(
+                what,
+                &reason,
+                allocation.room.growth.then_some(if allocation.in_own_map {
+                    Advice::KeptMap
+                } else {
+                    Advice::SizedMap
+                }),
+            )
         }
         Family::Buffer => {
             decides("a buffer of bytes".to_owned(), "the buffer grows to what is written", Some(Advice::Grow))

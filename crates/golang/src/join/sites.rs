@@ -6,23 +6,8 @@ use std::collections::hash_map::Entry;
 use mallow_profile::{FrameId, Profile, Quantities, Quantity, Site, StackId};
 use rustc_hash::FxHashMap;
 
-use super::{Allocation, Appended, Call, Caller, Map, Part, Place, Room};
-
-/// What a program can be asked.
-pub trait Seen {
-    /// Link-time address and call of a frame.
-    fn call(&self, frame: u64) -> (u64, Option<Call>);
-    /// The function at a link-time address, as the program's symbols name it.
-    fn symbol(&self, address: u64) -> Option<String>;
-    /// The place is a part of the runtime, and no allocating line of anybody's.
-    fn is_runtime(&self, place: &Place) -> bool;
-    /// What of a benchmark a line of its function is.
-    fn part(&self, benchmark: &Place) -> Part;
-    /// What an append of the place's line does.
-    fn appended(&self, place: &Place) -> Appended;
-    /// The place is in the program's own code, not in a library's.
-    fn is_own(&self, place: &Place) -> bool;
-}
+use super::seen::Seen;
+use super::{Allocation, Call, Caller, Map, Part, Place, Room};
 
 /// What was allocated by operation, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -249,6 +234,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
         let entry = found.entry(key).or_insert_with(new);
         entry.2 = entry.2.plus(counts);
         let Some(leaf) = leaf else { continue };
+        entry.0.called_back |= is_called_back(&stack, leaf, seen);
         if entry.0.chain.iter().any(|place| seen.is_own(place)) {
             continue;
         }
@@ -369,8 +355,11 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
     // Without the program it may be an append.
     let appends = call.as_ref().is_none_or(|call| call.callee.starts_with("runtime.growslice"));
     let appended = chain.first().filter(|_| appends).map(|place| seen.appended(place)).unwrap_or_default();
+    let in_own_map = chain.first().is_some_and(|place| seen.in_own_map(place));
     Allocation {
         appended,
+        in_own_map,
+        called_back: false,
         room: leaf.map(|at| stack[at].room).unwrap_or_default(),
         of_library: chain.first().is_some_and(|place| !seen.is_own(place)),
         chain,
@@ -383,6 +372,13 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         part: Part::Operation,
         callers: Vec::new(),
     }
+}
+
+/// A library calls the function of the program's own that allocates. The runtime, which starts goroutines, is none.
+fn is_called_back(stack: &[FrameKey], leaf: usize, seen: &dyn Seen) -> bool {
+    let mut places = stack[leaf..].iter().flat_map(|frame| &frame.places).filter(|place| !seen.is_runtime(place));
+    let is_own = places.next().is_some_and(|place| seen.is_own(place));
+    is_own && places.next().is_some_and(|caller| !seen.is_own(caller))
 }
 
 /// The frame of the line that allocates.

@@ -20,7 +20,7 @@ use self::diagnostics::UnknownLines;
 use self::json::Json;
 use self::text::{Batch, Last, Text};
 use crate::chain;
-use crate::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
+use crate::model::{Diagnostic, Kind, Position, Reason, Step, Surroundings, Verdict};
 
 pub use self::diagnostics::{Diagnostics, InlinedCall, Leak, ReadError};
 pub use self::paths::{absolute, before_cgo};
@@ -170,6 +170,7 @@ impl Diagnostics {
                 verdict: last.verdict,
                 flow: Vec::new(),
                 reason: Reason::Unknown,
+                surroundings: Surroundings::default(),
             });
         }
         for (key, blocks) in blocks {
@@ -204,6 +205,7 @@ impl Diagnostics {
                         (reason, _) => reason,
                     },
                     flow: best.steps,
+                    surroundings: Surroundings::default(),
                 });
             }
         }

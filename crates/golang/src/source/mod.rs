@@ -3,6 +3,7 @@
 
 mod append;
 mod benchmark;
+mod surroundings;
 mod token;
 
 pub use append::Target;
@@ -53,7 +54,10 @@ impl Source {
         let ends = ends(&tokens);
         let words = || tokens.iter().enumerate().filter(|(_, token)| token.word);
         let functions = words().filter(|(_, token)| token.text == "func");
-        let functions = functions.filter_map(|(at, _)| function(&tokens, &ends, at)).collect();
+        let functions = functions.filter_map(|(at, _)| function(&tokens, &ends, at));
+        let mut functions: Vec<Function> = functions.collect();
+        // A result of the type of a function has no body: what follows it is its function's.
+        functions.dedup_by_key(|function| function.body);
         let loops = words().filter(|(_, token)| token.text == "for");
         let body = |at| body_of_loop(&tokens, &ends, at).map(|open| (at, open, ends[open]));
         let loops = loops.filter_map(|(at, _)| body(at)).collect();

@@ -16,6 +16,7 @@ var (
 	keptText    string
 	keptNumbers []int
 	keptMap     map[string]int
+	keptSquares = map[int]int{}
 	keptAny     any
 	keptPoint   *Point
 	point       Point
@@ -139,19 +140,36 @@ func callersSliceAfter(all []int, n int) []int {
 }
 
 //go:noinline
-func keptMapBefore(words []string) {
-	counts := make(map[string]int)
-	for _, word := range words {
-		counts[word]++
+func keptMapBefore(n int) {
+	squares := make(map[int]int)
+	for i := range n {
+		squares[i] = i * i
 	}
-	keptMap = counts
+	number = len(squares)
 }
 
 //go:noinline
-func keptMapAfter(words []string) {
-	clear(keptMap)
-	for _, word := range words {
-		keptMap[word]++
+func keptMapAfter(n int) {
+	clear(keptSquares)
+	for i := range n {
+		keptSquares[i] = i * i
+	}
+	number = len(keptSquares)
+}
+
+//go:noinline
+func sizedMapBefore(n int) {
+	keptSquares = map[int]int{}
+	for i := range n {
+		keptSquares[i] = i * i
+	}
+}
+
+//go:noinline
+func sizedMapAfter(n int) {
+	keptSquares = make(map[int]int, n)
+	for i := range n {
+		keptSquares[i] = i * i
 	}
 }
 

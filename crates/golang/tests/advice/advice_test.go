@@ -45,11 +45,14 @@ func BenchmarkCallersSliceAfter(b *testing.B) {
 	run(b, func() { numbers = callersSliceAfter(numbers[:0], 3) })
 }
 
-func BenchmarkKeptMapBefore(b *testing.B) { run(b, func() { keptMapBefore(words) }) }
+func BenchmarkKeptMapBefore(b *testing.B) { run(b, func() { keptMapBefore(100) }) }
 func BenchmarkKeptMapAfter(b *testing.B) {
-	keptMap = make(map[string]int, len(words))
-	run(b, func() { keptMapAfter(words) })
+	keptSquares = make(map[int]int, 100)
+	run(b, func() { keptMapAfter(100) })
 }
+
+func BenchmarkSizedMapBefore(b *testing.B) { run(b, func() { sizedMapBefore(100) }) }
+func BenchmarkSizedMapAfter(b *testing.B)  { run(b, func() { sizedMapAfter(100) }) }
 
 func BenchmarkCallersMapBefore(b *testing.B) { run(b, func() { keptMap = callersMapBefore(words) }) }
 func BenchmarkCallersMapAfter(b *testing.B)  { run(b, func() { callersMapAfter(counts, words) }) }

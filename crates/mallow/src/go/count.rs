@@ -249,6 +249,8 @@ mod tests {
             bytes: 16.0,
             small: 1.0,
             appended: Appended::Grows,
+            in_own_map: false,
+            called_back: false,
             room: Room::default(),
             part: Part::Operation,
             callers: Vec::new(),

@@ -1,7 +1,7 @@
 //! Lines that allocate, for the tests of what is shown of them.
 
 use mallow_golang::join::{Allocation, Appended, Call, Caller, Compiled, Explained, Part, Place, Room, Type, explain};
-use mallow_golang::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
+use mallow_golang::model::{Diagnostic, Kind, Position, Reason, Step, Surroundings, Verdict};
 
 fn place(function: &str, file: &str, line: u32) -> Place {
     Place { function: function.to_owned(), file: format!("/home/p/{file}"), line }
@@ -29,6 +29,8 @@ fn allocation(
         bytes,
         small: 0.0,
         appended: Appended::Grows,
+        in_own_map: false,
+        called_back: false,
         room: Room::default(),
         part: Part::Operation,
         callers: Vec::new(),
@@ -79,6 +81,7 @@ pub fn lines() -> Vec<Explained> {
             step("{heap} ← in", "call parameter", "io.ReadAll(in)", 11),
         ],
         reason: Reason::Passed { callee: "io.ReadAll".to_owned(), interface: true },
+        surroundings: Surroundings::default(),
     };
     explain(vec![buffer, grown, once, unknown], &Compiled::new(vec![diagnostic]))
 }

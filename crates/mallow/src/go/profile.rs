@@ -132,14 +132,18 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
         sampled.unwrap_or_default()
     );
     page.hanging(Line::new(), &whole_of_it);
+    if sums.of_runtime > 0.0 {
+        let (allocations, bytes) = (whole(sums.of_runtime), size(sums.of_runtime_bytes));
+        let own = if allocations == 1 {
+            "is the runtime's own and has no row"
+        } else {
+            "are the runtime's own and have no row"
+        };
+        page.hanging(Line::new(), &format!("{about}{} of the allocations, {bytes}, {own}", count(allocations)));
+    }
     const TINY: &str =
         "objects below 16 bytes without pointers share blocks, of which a heap profile has the first object alone";
     page.hanging(Line::new(), TINY);
-    if sums.of_runtime > 0.0 {
-        let (allocations, bytes) = (count(whole(sums.of_runtime)), size(sums.of_runtime_bytes));
-        let own = "are the runtime's own and have no row";
-        page.line(Line::new().plain(format!("{about}{allocations} of these, {bytes}, {own}")));
-    }
     page.gap();
     let cells = |line: &Explained| {
         let allocation = &line.allocation;

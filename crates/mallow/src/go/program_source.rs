@@ -99,6 +99,10 @@ impl Seen for ProgramSource<'_> {
         if kinds.all(|kind| kind == first) { first } else { Appended::Unclear }
     }
 
+    fn in_own_map(&self, place: &Place) -> bool {
+        self.source(&place.file).is_some_and(|source| source.has_own_maps(place.line))
+    }
+
     fn is_own(&self, place: &Place) -> bool {
         const MODULES: &str = "/pkg/mod/";
         let file = Path::new(&place.file);

@@ -1,0 +1,21 @@
+//! What joining a profile asks of the program and its sources.
+
+use super::{Appended, Call, Part, Place};
+
+/// What a program can be asked.
+pub trait Seen {
+    /// Link-time address and call of a frame.
+    fn call(&self, frame: u64) -> (u64, Option<Call>);
+    /// The function at a link-time address, as the program's symbols name it.
+    fn symbol(&self, address: u64) -> Option<String>;
+    /// The place is a part of the runtime, and no allocating line of anybody's.
+    fn is_runtime(&self, place: &Place) -> bool;
+    /// What of a benchmark a line of its function is.
+    fn part(&self, benchmark: &Place) -> Part;
+    /// What an append of the place's line does.
+    fn appended(&self, place: &Place) -> Appended;
+    /// The map that the place's line assigns to is its function's own, and gone when that returns.
+    fn in_own_map(&self, place: &Place) -> bool;
+    /// The place is in the program's own code, not in a library's.
+    fn is_own(&self, place: &Place) -> bool;
+}
