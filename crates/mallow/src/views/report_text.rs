@@ -70,12 +70,17 @@ pub fn title(document: &ReportDocument, more: Line, page: &mut Page) {
     }
 }
 
+/// So long, and a twentieth of its time, a program waits for unwind tables only where they had to be made.
+const FIRST_RUN_MS: u64 = 100;
+
 /// What of the recording's time the processes waited for mallow, where it is a hundredth of it or more.
 fn waits(report: &Overview) -> String {
     let matters = |ms: u64| ms > 0 && ms.saturating_mul(100) >= report.duration_ms;
     let own = Some(report.ending.exit_wait_ms).filter(|&ms| matters(ms));
     let others = Some(report.ending.other_waits_ms).filter(|&ms| matters(ms));
-    let tables = match Some(report.ending.table_wait_ms).filter(|&ms| matters(ms)) {
+    // Some milliseconds are of each start, and show nothing.
+    let of_first_run = |ms: u64| ms >= FIRST_RUN_MS && ms.saturating_mul(20) >= report.duration_ms;
+    let tables = match Some(report.ending.table_wait_ms).filter(|&ms| of_first_run(ms)) {
         Some(tables) => format!(", of it {} waiting for unwind tables, which Mallow keeps", span(tables)),
         None => String::new(),
     };
