@@ -452,13 +452,16 @@ def thread_names(recording, block):
 
 
 def inside(recording, block):
-    column, *settings = map(Column, block.columns)
+    column, *more = map(Column, block.columns)
+    settings, options = more[:1], more[1:]
     while column.more():
         keys = "program module name found_by problem remedy".split()
         allocator = {key: column.string() for key in keys}
         allocator["functions"] = column.number()
         for read in settings:
             allocator |= {"environment": read.string(), "is_library": read.number() == 1}
+        for read in options:
+            allocator["options"] = read.string()
         recording.inside.append(allocator)
 
 

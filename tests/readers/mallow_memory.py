@@ -15,9 +15,10 @@ def footprint(recording, block):
     found = {key: head.number() for key in keys}
     found["peak_rss"] *= 1024
     flags = found.pop("flags")
-    if found["process"] >= len(recording.processes) or flags > 511:
+    if found["process"] >= len(recording.processes) or flags > 1023:
         raise Damaged("a footprint that makes no sense")
     found |= {"is_highest": bool(flags & 1), "is_last": bool(flags & 2), "is_at_exit": bool(flags & 4)}
+    found["has_background_thread"] = bool(flags & 512)
     found["fixes_thresholds"] = bool(flags & 32)
     found["recent_live"] = {"ms": head.number(), "bytes": head.number()} if flags & 16 else None
     found["live_resident"] = head.number() if flags & 64 else None
@@ -52,7 +53,7 @@ def pages(recording, block):
         end = start + count * of["page_bytes"]
 
 
-HEAPS = ("glibc_arena", "pymalloc", "v8", "java", "go", "glibc_block")
+HEAPS = ("glibc_arena", "pymalloc", "v8", "java", "go", "glibc_block", "unmapped")
 
 
 def kept(recording, block):

@@ -172,6 +172,8 @@ pub struct Footprint {
     pub fixes_thresholds: bool,
     /// Variables of its environment, each as NAME=VALUE, that other allocators than glibc's read. Empty where the recording does not say.
     pub settings: Vec<String>,
+    /// A thread runs that gives back free pages of a jemalloc.
+    pub has_background_thread: bool,
     /// Why the recording has no [`HeapMap`] of it, as what follows "no pages:"; None: it has one.
     pub gap: Option<String>,
 }

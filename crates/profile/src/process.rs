@@ -116,6 +116,8 @@ pub struct AllocatorInside {
     pub remedy: String,
     /// The variable of the environment that this copy reads for how it gives free pages back; empty: none that is known.
     pub environment: String,
+    /// Options that are compiled into this copy, as that variable would have them; empty: none that is known.
+    pub options: String,
     /// It is a library, whose calls are seen in any case: there is nothing to say of it.
     pub is_library: bool,
 }

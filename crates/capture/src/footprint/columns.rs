@@ -27,8 +27,9 @@ const FIXED_THRESHOLDS: u64 = 32;
 const LIVE_RESIDENT: u64 = 64;
 const THREADS: u64 = 128;
 const SETTINGS: u64 = 256;
+const BACKGROUND_THREAD: u64 = 512;
 /// All flags of a footprint.
-const FLAGS: u64 = 511;
+const FLAGS: u64 = 1023;
 /// Settings of one footprint.
 const SETTINGS_MOST: usize = 64;
 
@@ -49,7 +50,8 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
         | flag(footprint.fixes_thresholds, FIXED_THRESHOLDS)
         | flag(footprint.live_resident.is_some(), LIVE_RESIDENT)
         | flag(footprint.threads > 0, THREADS)
-        | flag(!footprint.settings.is_empty(), SETTINGS);
+        | flag(!footprint.settings.is_empty(), SETTINGS)
+        | flag(footprint.has_background_thread, BACKGROUND_THREAD);
     put(&mut head, footprint.process.0.into());
     put(&mut head, footprint.ms);
     put(&mut head, flags);
@@ -138,6 +140,7 @@ pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footpr
         live_resident,
         threads,
         fixes_thresholds: flags & FIXED_THRESHOLDS != 0,
+        has_background_thread: flags & BACKGROUND_THREAD != 0,
         settings,
         gap,
         ..Footprint::default()
@@ -491,6 +494,7 @@ mod tests {
                 is_highest: true,
                 is_at_exit: true,
                 fixes_thresholds: true,
+                has_background_thread: true,
                 settings: vec!["MALLOC_CONF=a:1".to_owned(), String::new()],
                 ..footprint()
             };

@@ -90,6 +90,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
         is_at_exit,
         fixes_thresholds: environment.fixes_thresholds(),
         settings: environment.settings(),
+        has_background_thread: stacks::has_background_thread(pid),
         peak_rss: resident(pid).map(|now| now.peak).unwrap_or_default(),
         threads: stacks::threads(pid),
         page_bytes: PAGE as u32,

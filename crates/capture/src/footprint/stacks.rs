@@ -36,6 +36,18 @@ pub fn threads(pid: u32) -> u64 {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |entries| entries.count() as u64)
 }
 
+/// What jemalloc calls its thread that gives free pages back.
+const BACKGROUND: &str = "jemalloc_bg_thd";
+/// Threads whose names are looked at: jemalloc starts its own early.
+const NAMES: usize = 256;
+
+/// Whether a thread of the process gives back free pages of a jemalloc.
+pub fn has_background_thread(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().take(NAMES);
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    tasks.filter_map(name).any(|name| name.trim_end() == BACKGROUND)
+}
+
 /// Finds the stacks of process `pid`, and divides mappings that hold more than one.
 pub fn mark(pid: u32, pagemap: &mut Pagemap, mappings: &mut Vec<Mapping>) -> Result<(), Failure> {
     let rights = MappingFlags::READ | MappingFlags::WRITE | MappingFlags::EXECUTE;

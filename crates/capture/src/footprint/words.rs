@@ -1,7 +1,7 @@
 //! A reading as words of the spool, and back from words that may be anything.
 //!
 //! ```text
-//! number | ms | at exit, fixed thresholds << 1 | peak RSS | page bytes | threads | gap | settings | setting … | mappings | mapping … | runs | run …
+//! number | ms | at exit, fixed thresholds << 1, background thread << 2 | peak RSS | page bytes | threads | gap | settings | setting … | mappings | mapping … | runs | run …
 //! caches, complete << 63 | cached blocks | tables | zeros in huge pages | address, size … | start, end … | kind, start, end, used …
 //! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
 //! gap, setting, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
@@ -22,8 +22,8 @@ impl Reading {
     /// As words: 8 bytes a run of pages.
     pub fn to_words(&self) -> Vec<u64> {
         let Footprint { ms, is_at_exit, fixes_thresholds, peak_rss, page_bytes, threads, gap, .. } = &self.footprint;
-        let Footprint { settings, mappings, .. } = &self.footprint;
-        let flags = u64::from(*is_at_exit) | u64::from(*fixes_thresholds) << 1;
+        let Footprint { settings, has_background_thread, mappings, .. } = &self.footprint;
+        let flags = u64::from(*is_at_exit) | u64::from(*fixes_thresholds) << 1 | u64::from(*has_background_thread) << 2;
         let mut words = vec![self.number, *ms, flags, *peak_rss, u64::from(*page_bytes), *threads];
         put_text(&mut words, gap.as_deref().unwrap_or_default());
         words.push(settings.len() as u64);
@@ -68,6 +68,7 @@ impl Reading {
             ms,
             is_at_exit: flags & 1 != 0,
             fixes_thresholds: flags & 2 != 0,
+            has_background_thread: flags & 4 != 0,
             peak_rss: take(&mut rest)?,
             page_bytes: u32::try_from(take(&mut rest)?).ok().filter(|bytes| bytes.is_power_of_two())?,
             threads: take(&mut rest)?,

@@ -284,6 +284,7 @@ fn finding(program: &str, module: &Module, allocator: &Allocator) -> Finding {
         problem: String::new(),
         remedy: String::new(),
         environment: allocator.variable.clone().unwrap_or_default(),
+        options: allocator.options.clone(),
         is_library: allocator.library,
     };
     Finding { allocator: found, expected: allocator.library }

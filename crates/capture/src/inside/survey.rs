@@ -1,8 +1,8 @@
 //! The allocators of a module, by its symbols.
 
 use crate::preflight::{
-    Family, Signature, family_of, is_marker, is_usable_size, maker_of, seeming, signature_in_library, signature_of,
-    variable_of,
+    Family, Signature, family_of, is_marker, is_usable_size, maker_of, options_of, seeming, signature_in_library,
+    signature_of, variable_of,
 };
 use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
 use std::path::Path;
@@ -20,6 +20,8 @@ pub struct Allocator {
     pub usable: Option<u64>,
     /// The variable of the environment that this copy reads for how it gives free pages back.
     pub variable: Option<String>,
+    /// Options that are compiled into it.
+    pub options: String,
     /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
     pub library: bool,
 }
@@ -71,6 +73,7 @@ fn name_variables(file: &Path, allocators: &mut [Allocator]) {
         let functions: Vec<&str> = allocator.functions.iter().map(|(symbol, _)| symbol.name.as_str()).collect();
         let maker = allocator.name.rsplit(' ').next().unwrap_or_default();
         allocator.variable = variable_of(maker, &bytes, &functions);
+        allocator.options = options_of(maker, &bytes);
     }
 }
 
@@ -150,6 +153,14 @@ impl Allocator {
             _ => usable(""),
         };
         let source = functions.iter().map(|(symbol, _)| symbol.source).max()?;
-        Some(Self { name: name.to_owned(), source, functions, usable, variable: None, library: false })
+        Some(Self {
+            name: name.to_owned(),
+            source,
+            functions,
+            usable,
+            variable: None,
+            options: String::new(),
+            library: false,
+        })
     }
 }

@@ -36,7 +36,7 @@ impl Family {
     }
 }
 
-const JEMALLOC_NAME: &str = "jemalloc";
+pub(super) const JEMALLOC_NAME: &str = "jemalloc";
 const MIMALLOC_NAME: &str = "mimalloc";
 const TCMALLOC_NAME: &str = "tcmalloc";
 const SNMALLOC_NAME: &str = "snmalloc";

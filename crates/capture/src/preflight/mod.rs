@@ -7,6 +7,7 @@ pub(crate) mod executed_names;
 mod families;
 mod finding;
 mod machine;
+mod options;
 mod program;
 mod rights;
 pub mod search;
@@ -19,6 +20,7 @@ pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};
 pub(crate) use families::{seeming, variable_of};
 pub use finding::{Finding, Status};
 pub use machine::machine;
+pub(crate) use options::options_of;
 pub(crate) use program::STRIPPED;
 pub(crate) use signatures::{Signature, is_usable_size, signature_in_library, signature_of};
 

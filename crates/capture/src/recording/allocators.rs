@@ -46,11 +46,12 @@ pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAlloca
 }
 
 /// A block of allocators inside of executables and libraries, each with the program, the file, its name, what it was found by, how
-/// many functions are patched, why none is, and a remedy; in a second column the variable that it reads, and whether it is a library. None where
-/// there are none.
+/// many functions are patched, why none is, and a remedy; in a second column the variable that it reads, and whether it is a library; in a third one
+/// options that are compiled into it. None where there are none.
 pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
-    let (mut column, mut settings) = (Vec::new(), Vec::new());
+    let (mut column, mut settings, mut options) = (Vec::new(), Vec::new(), Vec::new());
     for one in allocators {
+        put_bytes(&mut options, one.options.as_bytes());
         put_bytes(&mut settings, one.environment.as_bytes());
         put(&mut settings, one.is_library.into());
         for text in [&one.program, &one.module, &one.name, &one.found_by, &one.problem, &one.remedy] {
@@ -58,14 +59,15 @@ pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
         }
         put(&mut column, one.functions.into());
     }
-    (!column.is_empty()).then(|| vec![column, settings])
+    (!column.is_empty()).then(|| vec![column, settings, options])
 }
 
 /// Reads it.
 pub fn read_inside(columns: &mut [Cursor]) -> Result<Vec<AllocatorInside>, Nonsense> {
-    let (column, mut settings) = match columns {
-        [column] => (column, None),
-        [column, settings] => (column, Some(settings)),
+    let (column, mut settings, mut options) = match columns {
+        [column] => (column, None, None),
+        [column, settings] => (column, Some(settings), None),
+        [column, settings, options] => (column, Some(settings), Some(options)),
         _ => return Err(Nonsense("a block of allocators inside has another number of columns")),
     };
     let mut all = Vec::new();
@@ -78,6 +80,7 @@ pub fn read_inside(columns: &mut [Cursor]) -> Result<Vec<AllocatorInside>, Nonse
             Some(settings) => (settings.string()?, settings.number()? != 0),
             None => (String::new(), false),
         };
+        let options = options.as_mut().map(|options| options.string()).transpose()?.unwrap_or_default();
         all.push(AllocatorInside {
             program,
             module,
@@ -87,10 +90,11 @@ pub fn read_inside(columns: &mut [Cursor]) -> Result<Vec<AllocatorInside>, Nonse
             problem,
             remedy,
             environment,
+            options,
             is_library,
         });
     }
-    let is_read = settings.is_none_or(|settings| settings.is_empty());
+    let is_read = [settings, options].into_iter().flatten().all(|column| column.is_empty());
     if is_read { Ok(all) } else { Err(Nonsense("settings of no allocator")) }
 }
 
@@ -127,6 +131,7 @@ mod tests {
             found_by: text(".symtab"),
             functions: 20,
             environment: text("JE_B_MALLOC_CONF"),
+            options: text("background_thread:true"),
             is_library: true,
             ..AllocatorInside::default()
         };

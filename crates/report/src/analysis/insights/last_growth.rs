@@ -27,6 +27,11 @@ pub(crate) struct Kept {
     pub slack: u64,
 }
 
+/// The least size of a block whose last step counts.
+const LARGE: u64 = 64 << 10;
+/// A doubled block is this part of it short of twice the old one, at the most: headers of the program's own.
+const SLIGHTLY: u64 = 32;
+
 impl LargeBlocks {
     /// Those of a site.
     pub fn of(profile: &Profile, site: &Site) -> Self {
@@ -34,10 +39,13 @@ impl LargeBlocks {
         // What was not live at the peak does not lower it.
         let kept = Kept { number: p.kept, bytes: p.kept_bytes, slack: p.kept_slack.min(c.peak_bytes) };
         let (none, only) = (Self::default(), p.growth_steps > 0 && c.allocations <= p.growth_steps.saturating_add(1));
+        let by_copy = c.reallocs_in_place == 0 && c.reallocs_moved == 0;
+        if let Some(growing) = last_step_at_peak(site).filter(|_| only && by_copy) {
+            return Self { growing, ..none };
+        }
         if p.kept == 0 {
             return none;
         }
-        let by_copy = c.reallocs_in_place == 0 && c.reallocs_moved == 0;
         if p.kept == 1 && only && by_copy {
             // All blocks of the site are this one at different times.
             return match (c.peak, c.peak_bytes == p.kept_bytes) {
@@ -48,6 +56,23 @@ impl LargeBlocks {
         }
         if last_growth_ms(profile, site) < profile.peak_ms { Self { complete: kept, ..none } } else { none }
     }
+}
+
+/// The block of a site whose blocks are one buffer at different times, if the peak is in its last step: the new block is the largest, and the
+/// old one half of it or more. Counts and bytes alone tell, so it is the same in each run; how long the block was kept after that is a
+/// matter of speed.
+fn last_step_at_peak(site: &Site) -> Option<Kept> {
+    let (c, p) = (&site.counts, &site.patterns);
+    let old = c.peak_bytes.checked_sub(p.largest).filter(|&old| old < p.largest)?;
+    // A peak in an earlier step has more than the largest block only where steps are smaller than by the golden ratio: 1.44 steps a doubling.
+    let doublings = u64::from((p.largest / p.smallest.max(1)).checked_ilog2()?);
+    let is_geometric = p.growth_steps.saturating_mul(100) <= doublings.saturating_mul(144);
+    let is_last = c.peak == 2 && p.largest >= LARGE && old >= p.largest / 2 - p.largest / SLIGHTLY;
+    (is_geometric && is_last && p.grown_buffers <= 1).then_some(Kept {
+        number: 1,
+        bytes: p.largest,
+        slack: p.largest - old,
+    })
 }
 
 /// When the site's kept blocks had grown for the last time, at the latest.

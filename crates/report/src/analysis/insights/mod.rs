@@ -89,4 +89,6 @@ pub fn insights(profile: &Profile, limit: usize) -> Insights {
 }
 
 #[cfg(test)]
+mod growth_tests;
+#[cfg(test)]
 mod tests;

@@ -19,24 +19,24 @@ fn beside(frames: &[&str], counts: Counts, patterns: Patterns) -> Profile {
 
 const PLACE: &[&str] = &["f@a.c:5", "main@a.c:10"];
 
-fn all(profile: &Profile) -> Vec<Insight> {
+pub(super) fn all(profile: &Profile) -> Vec<Insight> {
     let report = insights(profile, usize::MAX);
     assert_eq!(report.insights_in_all, report.insights.len() as u64);
     report.insights
 }
 
 /// The only insight there is.
-fn one(profile: &Profile) -> Insight {
+pub(super) fn one(profile: &Profile) -> Insight {
     let mut all = all(profile);
     assert_eq!(all.len(), 1, "{all:#?}");
     all.remove(0)
 }
 
-fn silent(profile: &Profile) -> bool {
+pub(super) fn silent(profile: &Profile) -> bool {
     all(profile).is_empty()
 }
 
-fn sizes(smallest: u64, largest: u64) -> Patterns {
+pub(super) fn sizes(smallest: u64, largest: u64) -> Patterns {
     Patterns { smallest, largest, ..Patterns::default() }
 }
 
@@ -207,7 +207,7 @@ fn blocks_that_other_threads_free() {
 }
 
 /// A large block that grew at 400 ms of 1,000, and the peak.
-fn large(inner: &[&str], counts: Counts, patterns: Patterns, peak_ms: u64) -> Profile {
+pub(super) fn large(inner: &[&str], counts: Counts, patterns: Patterns, peak_ms: u64) -> Profile {
     let mut profile = beside(&[inner, PLACE].concat(), counts, patterns);
     profile.processes[0].end_ms = 1000;
     profile.peak_ms = peak_ms;
@@ -238,53 +238,8 @@ fn slack_that_is_kept() {
     assert!(silent(&freed), "nobody knows whether it had grown by then");
 }
 
-const VECTOR: &str = "std::vector<int, std::allocator<int> >::push_back(int const&)";
-const HASH: &str = "hashbrown::raw::RawTable<T,A>::reserve_rehash";
-
-/// The one buffer of a container that copies: 10 MB that had 5 MB before, with so many blocks at the peak.
-fn copied(container: &str, peak: u64, peak_bytes: u64) -> Profile {
-    let patterns = Patterns {
-        kept: 1,
-        kept_bytes: 10 << 20,
-        kept_slack: 5 << 20,
-        growth_steps: 9,
-        grown_buffers: 1,
-        ..sizes(16, 10 << 20)
-    };
-    let counts = Counts { peak, peak_bytes, ..blocks(10, 2 << 20, 0, 0) };
-    let mut profile = large(&[container], counts, patterns, 395);
-    profile.totals.peak_bytes = 20 << 20;
-    profile
-}
-
-#[test]
-fn a_copy_at_the_peak_is_spared_by_a_capacity_and_not_by_shrinking() {
-    // The old block is 5 MB, and up to 5 MB of the new one are unused; a hash table is full.
-    for (container, saves, remedy) in
-        [(VECTOR, 10 << 20, "reserve() the final size"), (HASH, 5 << 20, "Give it its final size with_capacity")]
-    {
-        let profile = copied(container, 2, 15 << 20);
-        let found = one(&profile);
-        let Evidence::GrowingAtPeak { growing: 1, growing_bytes, old_bytes } = found.evidence else {
-            panic!("{found:?}")
-        };
-        assert_eq!((growing_bytes, old_bytes, found.saves.peak_bytes), (10 << 20, 5 << 20, saves));
-        let then = "the old block is not there then, and the next highest moment is the peak.";
-        assert_eq!(found.remedy, format!("{remedy}: {then}"));
-        // Without the copy the next highest moment is the peak, and nobody knows which: no promise in the verdict.
-        let all = crate::analysis::leak_causes(&profile, 3);
-        let live = crate::analysis::LiveBlocks { all: &all, lost: None, unscanned: None };
-        let verdict = crate::analysis::verdict(&crate::analysis::overview(&profile, 3), &live, &insights(&profile, 3));
-        let is_saving = |one: &_| matches!(one, crate::analysis::Statement::PeakSaving(_));
-        assert!(!verdict.statements.iter().any(is_saving), "{verdict:?}");
-    }
-    // After the copy.
-    assert!(matches!(one(&copied(VECTOR, 1, 10 << 20)).evidence, Evidence::KeptSlack { kept: 1, .. }));
-    assert!(silent(&copied(HASH, 1, 10 << 20)), "a hash table grows because it is full");
-    let rehash = "std::_Hashtable<int, int>::_M_rehash(unsigned long)";
-    assert!(silent(&copied(rehash, 1, 10 << 20)), "so does that of C++");
-    assert!(silent(&copied(VECTOR, 1, 5 << 20)), "before the copy");
-}
+pub(super) const VECTOR: &str = "std::vector<int, std::allocator<int> >::push_back(int const&)";
+pub(super) const HASH: &str = "hashbrown::raw::RawTable<T,A>::reserve_rehash";
 
 fn started(outer: &[&str], allocations: u64) -> Profile {
     let frames = [&["init_tables@t.cc:3", "set_up@t.cc:9"], outer].concat();

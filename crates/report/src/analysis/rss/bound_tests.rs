@@ -1,7 +1,7 @@
 //! Remedies that are bounds: no more than what they say can be released.
 
 use super::super::super::testing::fragmented;
-use super::tests::{Made, mapping};
+use super::tests::{Made, beside_jemalloc, mapping};
 use super::{Certainty, PartKind, Remedy, RemedyKind, Rss, rss};
 use mallow_profile::{Mapping, MappingFlags, MappingKind};
 
@@ -49,4 +49,29 @@ fn one_arena_for_what_caches_held_is_no_likely_remedy() {
     assert_eq!(found.certainty, Certainty::AtMost);
     let free: u64 = few.account.free_pages.iter().map(|row| row.between_bytes + row.top_bytes + row.unused_bytes).sum();
     assert!(found.expected_bytes >= free, "{found:?} {free}");
+}
+
+/// A copy of jemalloc has a setting from its build, its environment or, as its thread shows, from wherever: setting it again changes nothing.
+#[test]
+fn what_is_in_force_already_is_no_remedy() {
+    let offered = |options: &str, settings: &[&str], runs: bool| {
+        let mut made = beside_jemalloc();
+        let inside = &mut made.profile.allocators_inside[0];
+        (inside.environment, inside.options) = ("JE_MALLOC_CONF".into(), options.into());
+        let footprint = &mut made.profile.footprints[0];
+        footprint.settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        footprint.has_background_thread = runs;
+        let account = made.report().account;
+        [RemedyKind::BackgroundThread, RemedyKind::Decay]
+            .map(|kind| account.remedies.iter().any(|one| one.remedy == kind))
+    };
+    assert_eq!(offered("", &[], false), [true, true]);
+    assert_eq!(offered("background_thread:true", &[], false), [false, true]);
+    assert_eq!(offered("", &[], true), [false, true]);
+    assert_eq!(offered("dirty_decay_ms:0,muzzy_decay_ms:0", &[], false), [true, false]);
+    assert_eq!(offered("dirty_decay_ms:0,muzzy_decay_ms:0,dirty_decay_ms:500", &[], false), [true, true]);
+    // The environment overrides what is compiled in.
+    assert_eq!(offered("background_thread:true", &["JE_MALLOC_CONF=background_thread:false"], false), [true, true]);
+    assert_eq!(offered("dirty_decay_ms:0", &["JE_MALLOC_CONF=muzzy_decay_ms:0"], false), [true, false]);
+    assert_eq!(offered("", &["MALLOC_CONF=background_thread:true"], false), [true, true], "another copy's");
 }

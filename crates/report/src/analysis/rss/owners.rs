@@ -32,6 +32,8 @@ pub struct Owner {
     /// The variable of the environment that this copy reads for the setting by which it gives free pages back. None: it reads none, or
     /// that is not known.
     pub environment: Option<String>,
+    /// Options that are compiled into this copy, as that variable would have them; may be empty.
+    pub options: String,
 }
 
 /// All of them.
@@ -59,7 +61,13 @@ impl Owners {
     pub fn of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, process: Option<&Process>) -> Self {
         let has_glibc = footprint.mappings.iter().any(|mapping| is_glibc(&mapping.name));
         let library = if has_glibc { Allocator::Glibc } else { Allocator::Unknown };
-        let mut all = vec![Owner { allocator: library, module: None, reach: Reach::Everywhere, environment: None }];
+        let mut all = vec![Owner {
+            allocator: library,
+            module: None,
+            reach: Reach::Everywhere,
+            environment: None,
+            options: String::new(),
+        }];
         let mut before = "";
         for mapping in footprint.mappings.iter().filter(|mapping| !mapping.name.is_empty()) {
             let Some(allocator) = Allocator::of_library(&mapping.name).filter(|_| mapping.name != before) else {
@@ -74,6 +82,7 @@ impl Owners {
                     reach: Reach::Everywhere,
                     environment: environment_of(profile, &mapping.name, allocator)
                         .or_else(|| of_library(allocator).map(str::to_owned)),
+                    options: options_of(profile, &mapping.name, allocator),
                 });
             }
         }
@@ -88,13 +97,20 @@ impl Owners {
                     () => Reach::OwnModule,
                 };
                 let environment = environment_of(profile, &one.module, allocator);
-                all.push(Owner { allocator, module: Some(one.module.clone()), reach, environment });
+                let options = options_of(profile, &one.module, allocator);
+                all.push(Owner { allocator, module: Some(one.module.clone()), reach, environment, options });
             }
         }
         // jemalloc's tables are there, and no jemalloc whose calls are seen.
         if !heap.tables.is_empty() && !all.iter().any(|one| one.allocator == Allocator::Jemalloc) {
             let reach = Reach::Unseen;
-            all.push(Owner { allocator: Allocator::Jemalloc, module: None, reach, environment: None });
+            all.push(Owner {
+                allocator: Allocator::Jemalloc,
+                module: None,
+                reach,
+                environment: None,
+                options: String::new(),
+            });
         }
         Self::with(profile, heap, all)
     }
@@ -199,11 +215,25 @@ impl Owners {
 
 /// What the copy in a file reads, as the recording found it there.
 fn environment_of(profile: &Profile, module: &str, allocator: Allocator) -> Option<String> {
-    let is_it = |one: &&AllocatorInside| {
+    let mut all = copies(profile, module, allocator).map(|one| &one.environment);
+    all.find(|environment| !environment.is_empty()).cloned()
+}
+
+/// What is compiled into it.
+fn options_of(profile: &Profile, module: &str, allocator: Allocator) -> String {
+    let mut all = copies(profile, module, allocator).map(|one| &one.options);
+    all.find(|options| !options.is_empty()).cloned().unwrap_or_default()
+}
+
+fn copies<'a>(
+    profile: &'a Profile,
+    module: &'a str,
+    allocator: Allocator,
+) -> impl Iterator<Item = &'a AllocatorInside> {
+    let is_it = move |one: &&AllocatorInside| {
         one.module == module && one.name.rsplit(' ').next().map(Allocator::of_name) == Some(allocator)
     };
-    let mut all = profile.allocators_inside.iter().filter(is_it).map(|one| &one.environment);
-    all.find(|environment| !environment.is_empty()).cloned()
+    profile.allocators_inside.iter().filter(is_it)
 }
 
 /// What an allocator that is a library, and so has no prefix, reads; for recordings that do not say. mimalloc changed the name.

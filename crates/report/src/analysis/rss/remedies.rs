@@ -102,9 +102,10 @@ pub fn remedies(
     }
     let mut all = if ledger.owners.has_glibc() { of_glibc(footprint, process, ledger) } else { Vec::new() };
     let unowned = unowned(footprint, process, ledger);
-    let owners = ledger.owners.all.iter().zip(&ledger.by_owner);
-    let of_others = |(owner, own)| of_others(owner, own, unowned).into_iter();
-    all.extend(owners.flat_map(of_others).filter(|remedy| !is_in_force(&footprint.settings, remedy)));
+    for (owner, own) in ledger.owners.all.iter().zip(&ledger.by_owner) {
+        let is_new = |remedy: &Remedy| !is_in_force(footprint, ledger, owner, remedy);
+        all.extend(of_others(owner, own, unowned).into_iter().filter(is_new));
+    }
     all.extend(of_python(footprint, ledger));
     all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
@@ -302,16 +303,43 @@ fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
     settings.iter().map(of_setting).collect()
 }
 
-/// Whether the process ran with it. jemalloc's options are a list; to tcmalloc, anything but a no says yes.
-fn is_in_force(settings: &[String], remedy: &Remedy) -> bool {
+/// Whether the process ran with it. jemalloc's options are a list, and those of the environment override what is compiled in; to tcmalloc,
+/// anything but a no says yes.
+fn is_in_force(footprint: &Footprint, ledger: &Ledger<'_>, owner: &Owner, remedy: &Remedy) -> bool {
     let Some((name, value)) = remedy.setting.as_deref().and_then(|setting| setting.split_once('=')) else {
         return false;
     };
-    let own = settings.iter().filter_map(|setting| setting.split_once('=')).find(|(own, _)| *own == name);
-    own.is_some_and(|(_, own)| match remedy.allocator {
-        Some("tcmalloc") => own.starts_with(['t', 'T', 'y', 'Y', '1']),
-        _ => value.split(',').all(|option| own.split(',').any(|own| own.trim() == option)),
+    let own = value_of(&footprint.settings, name);
+    match owner.allocator {
+        Allocator::Tcmalloc => own.is_some_and(|own| own.starts_with(['t', 'T', 'y', 'Y', '1'])),
+        Allocator::Jemalloc if remedy.remedy == RemedyKind::BackgroundThread && footprint.has_background_thread => {
+            // The thread runs. Whose it is, the settings of all copies tell, or nothing does.
+            let has_it = |owner: &&Owner| owner.environment.is_some() && has_options(footprint, owner, value);
+            let mut others = ledger.owners.all.iter().filter(|other| other.allocator == Allocator::Jemalloc);
+            has_options(footprint, owner, value) || !others.any(|other| has_it(&other))
+        }
+        Allocator::Jemalloc => has_options(footprint, owner, value),
+        _ => own == Some(value),
+    }
+}
+
+/// Whether a copy of jemalloc runs with all options of a list.
+fn has_options(footprint: &Footprint, owner: &Owner, wanted: &str) -> bool {
+    let environment = owner.environment.as_deref().and_then(|name| value_of(&footprint.settings, name));
+    wanted.split(',').filter_map(|option| option.split_once(':')).all(|(key, value)| {
+        let of = |list: &'_ str| option_of(list, key).map(str::to_owned);
+        environment.and_then(of).or_else(|| of(&owner.options)).is_some_and(|own| own == value)
     })
+}
+
+fn option_of<'a>(list: &'a str, key: &str) -> Option<&'a str> {
+    // The last one counts.
+    let mut options = list.rsplit(',').filter_map(|option| option.trim().split_once(':'));
+    options.find(|(own, _)| *own == key).map(|(_, value)| value)
+}
+
+fn value_of<'a>(settings: &'a [String], name: &str) -> Option<&'a str> {
+    settings.iter().filter_map(|setting| setting.split_once('=')).find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
 /// Settings of numpy. `PYTHONMALLOC=malloc` is none: where what stays pins pymalloc's arenas, it pins malloc's pages as well, and the

@@ -335,7 +335,7 @@ fn blocks_in_glibcs_heap_are_glibcs() {
 }
 
 /// Of a module that polars, duckdb or pyarrow has, and of the program: whose its jemalloc is.
-fn beside_jemalloc() -> Made {
+pub(super) fn beside_jemalloc() -> Made {
     const MODULE: &str = "/lib/libarrow.so";
     let (own, at) = (0x7f40_0000_0000 + 5 * PAGE, 0x7f60_0020_0000);
     let mappings = [
