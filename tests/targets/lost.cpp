@@ -154,8 +154,10 @@ OUT static void lose_containers() {
     auto table = new std::unordered_map<std::string, std::vector<int>>;
     auto tree = new std::map<int, std::string>;
     auto queue = new Queue;
-    table->reserve(2000); // No slots are freed, whose words others would have in room that they do not use.
+    table->reserve(2000);           // No slots are freed, whose words others would have in room that they do not use.
+    auto list = new std::list<int>; // Its head is its start.
     for (int n = 0; n < 1000; n++) {
+        list->push_back(n);
         (*table)[std::string(30, 'k') + std::to_string(n)].push_back(n);
         (*tree)[n] = std::string(40, 't');
         queue->items.push_back(std::string(50, 'q'));

@@ -4,7 +4,7 @@ use super::mappings::Mapping;
 use mallow_profile::LostKind;
 
 /// The head of an object whose references are counted: its type and its count, or two counts.
-const OBJECT_HEAD: u64 = 16;
+pub const OBJECT_HEAD: u64 = 16;
 /// Words from the beginning of a block that are looked at.
 pub const WORDS: usize = 7;
 /// CPython 3.12 and later, on 64 bits: what precedes the characters of a string, of ASCII and of others.

@@ -1,6 +1,6 @@
 //! Which block points to which, and which ones are pointed to from outside of the heap.
 
-use super::contents::Contents;
+use super::contents::{Contents, OBJECT_HEAD};
 use super::heap::free_blocks;
 use super::index::Index;
 use super::kernel;
@@ -31,6 +31,8 @@ pub struct Graph {
     pub first: Vec<u32>,
     /// Numbers of blocks.
     pub edges: Vec<u32>,
+    /// For each block how many of its pointers, the first ones, lie where an object has its head.
+    pub in_head: Vec<u8>,
     /// Whether the block is an object that refers to itself.
     pub self_references: Vec<bool>,
     /// Whether another block has the address of the block's start; without it, what points to the block points into it.
@@ -82,7 +84,7 @@ impl Graph {
             let end = block.end().next_multiple_of(8);
             let ahead = index.blocks.get(number as usize + 1).map_or(end, |_| end + (1 << 20));
             let (edges, begin) = (&mut self.edges, self.first[number as usize] as usize);
-            let begins = &mut self.begins;
+            let (begins, mut in_head) = (&mut self.begins, 0u8);
             let mut contents = Contents::of(block.address, block.size);
             memory.words(block.address, end, ahead, |at, words| {
                 for (address, &word) in (at..).step_by(8).zip(words) {
@@ -91,13 +93,19 @@ impl Graph {
                         && to != number
                     {
                         begins[to as usize] |= index.blocks[to as usize].address == word;
-                        if edges.len() == begin || edges.last() != Some(&to) {
+                        let heads = begin + usize::from(in_head);
+                        let is_head = address - block.address < OBJECT_HEAD;
+                        // The same pointer in the head and behind it is two.
+                        let repeats = edges[begin..].last() == Some(&to) && (is_head || edges.len() > heads);
+                        if !repeats {
                             edges.push(to);
+                            in_head += u8::from(is_head);
                         }
                     }
                 }
                 if edges.len() > EDGES { Err(Failure::TooMany) } else { Ok(()) }
             })?;
+            self.in_head.push(in_head);
             self.self_references.push(contents.refers_to_itself(mappings));
             self.kinds.push(contents.kind(mappings));
         }

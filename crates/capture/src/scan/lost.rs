@@ -154,12 +154,23 @@ impl Parts {
         (self.members(part).len() > 1).then_some(*container)
     }
 
+    /// Its blocks hold each other by their first two words alone, where an object whose references are counted has its type and its count: a
+    /// list that is linked both ways.
+    fn is_ring(&self, part: u32, graph: &Graph, lost: &[u32]) -> bool {
+        self.members(part).iter().all(|&number| {
+            let block = lost[number as usize];
+            let behind = graph.pointers(block).iter().skip(graph.in_head[block as usize].into());
+            behind.copied().all(|to| lost.binary_search(&to).map_or(true, |to| self.of[to] != part))
+        })
+    }
+
     /// Sites of a part's blocks in the order of their allocation. None: it is no cycle.
     fn cycle(&self, part: u32, graph: &Graph, lost: &[u32]) -> Option<Vec<u32>> {
         let members = self.members(part);
         let &first = members.first()?;
         if members.len() == 1 && !graph.self_references[lost[first as usize] as usize]
             || self.container(part, graph, lost).is_some()
+            || members.len() > 1 && self.is_ring(part, graph, lost)
         {
             return None;
         }
@@ -308,11 +319,11 @@ mod tests {
 
     /// The same, of these sites.
     fn of_sites(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32) -> Found {
-        of_graph(pointers, reached, site, &[])
+        of_graph(pointers, reached, site, &[], 0)
     }
 
-    /// The same; what points to `entered` points into them.
-    fn of_graph(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32, entered: &[u32]) -> Found {
+    /// The same; what points to `entered` points into them, and the first `in_head` pointers of each block lie in its head.
+    fn of_graph(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32, entered: &[u32], in_head: u8) -> Found {
         let mut graph = Graph::default();
         for (number, to) in (0u32..).zip(pointers) {
             graph.blocks.push(LiveBlock {
@@ -324,6 +335,7 @@ mod tests {
             graph.first.push(graph.edges.len() as u32);
             graph.edges.extend(*to);
             graph.self_references.push(to.contains(&number));
+            graph.in_head.push(in_head);
             graph.begins.push(!entered.contains(&number));
             graph.kinds.push(if number % 2 == 1 { LostKind::ImmortalString } else { LostKind::Other });
             graph.reached.push((number as usize) < reached);
@@ -370,14 +382,26 @@ mod tests {
     #[test]
     fn a_container_whose_blocks_point_back_into_it_is_no_cycle() {
         let table: &[&[u32]] = &[&[], &[], &[3, 4], &[2, 4, 5], &[0, 5], &[1]];
-        let found = of_graph(table, 0, |n| n, &[2]);
+        let found = of_graph(table, 0, |n| n, &[2], 0);
         assert_eq!(heads(&found), [2; 6]);
         assert!(found.cycles.is_empty(), "{:?}", found.cycles);
         // Two of them that hold each other by their starts are one, and so are objects that all have a head before what is pointed to.
-        let found = of_graph(&[&[1], &[0]], 0, |n| n, &[0, 1]);
+        let found = of_graph(&[&[1], &[0]], 0, |n| n, &[0, 1], 0);
         assert_eq!(found.cycles.values().map(|cycles| cycles.count).sum::<u64>(), 1);
-        let found = of_graph(&[&[1], &[0]], 0, |n| n, &[]);
+        let found = of_graph(&[&[1], &[0]], 0, |n| n, &[], 0);
         assert_eq!(found.cycles.values().map(|cycles| cycles.count).sum::<u64>(), 1);
+    }
+
+    /// Each block has the next and the one before in its first words, and its contents (3) behind them.
+    #[test]
+    fn a_list_that_is_linked_both_ways_is_no_cycle() {
+        let list: &[&[u32]] = &[&[1, 2], &[2, 0, 3], &[0, 1], &[]];
+        let found = of_graph(list, 0, |n| n, &[], 2);
+        assert_eq!(heads(&found), [0; 4]);
+        assert!(found.cycles.is_empty(), "{:?}", found.cycles);
+        // One of them refers to another behind its head, as the counts of a shared_ptr do.
+        let found = of_graph(&[&[1, 2], &[2, 0, 0], &[0, 1]], 0, |n| n, &[], 2);
+        assert_eq!((heads(&found), found.cycles.len()), (vec![0; 3], 1));
     }
 
     #[test]
