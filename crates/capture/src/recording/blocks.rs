@@ -115,13 +115,17 @@ impl<R: Read + Seek> Blocks<R> {
 
     /// The next block that `wanted` names; None at the end of the file, or of its last whole block.
     pub fn next(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<Block>, ReadError> {
-        let Some((head, at)) = self.next_head(wanted)? else { return Ok(None) };
+        let Some((head, at)) = self.next_head(wanted, u64::MAX)? else { return Ok(None) };
         Ok(Some(Block { kind: head.kind, at, columns: head.unpack(&mut self.file, at)? }))
     }
 
     /// As [`Blocks::next`]: the block's head, its offset, and all of its bytes as they are.
-    pub fn next_packed(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<(Head, u64, Vec<u8>)>, ReadError> {
-        let Some((head, at)) = self.next_head(wanted)? else { return Ok(None) };
+    pub fn next_packed(
+        &mut self,
+        wanted: impl Fn(Kind) -> bool,
+        until: u64,
+    ) -> Result<Option<(Head, u64, Vec<u8>)>, ReadError> {
+        let Some((head, at)) = self.next_head(wanted, until)? else { return Ok(None) };
         let mut bytes = head.bytes.to_vec();
         (&mut self.file).take(head.payload as u64).read_to_end(&mut bytes)?;
         match bytes.len() == HEAD + head.payload {
@@ -131,9 +135,13 @@ impl<R: Read + Seek> Blocks<R> {
     }
 
     /// The head of the next block that is wanted, and its offset. The payload comes next in the file.
-    fn next_head(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<(Head, u64)>, ReadError> {
+    /// None from offset `until` on.
+    fn next_head(&mut self, wanted: impl Fn(Kind) -> bool, until: u64) -> Result<Option<(Head, u64)>, ReadError> {
         loop {
             let at = self.at;
+            if at >= until {
+                return Ok(None);
+            }
             let cut = match self.whole() {
                 true => Err(ReadError::Damaged { at, what: "a block's length makes no sense" }),
                 false => Ok(None),

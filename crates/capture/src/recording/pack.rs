@@ -60,12 +60,8 @@ impl<R: Read + Seek> Reader<R> {
             is_event
                 || matches!(kind, Kind::Footprint | Kind::Pages | Kind::Kept | Kind::PlacedBlocks | Kind::LostBlocks)
         };
-        while self.blocks.at() < self.end
-            && let Some((head, at, bytes)) = self.blocks.next_packed(copied)?
-        {
-            if at >= self.end {
-                break;
-            }
+        // Blocks that are passed over may be the last ones before what a cut has left.
+        while let Some((head, at, bytes)) = self.blocks.next_packed(copied, self.end)? {
             let events = match (head.kind == Kind::Events, whole) {
                 (false, _) => None,
                 (true, true) => Some(index.next().ok_or(ReadError::Damaged { at, what: NOT_IN_INDEX })?),

@@ -412,7 +412,7 @@ pub fn opening<R: Read + Seek>(file: R) -> Result<Options, ReadError> {
 
 /// Whether a recording, whole or not, has a block of events.
 pub fn has_events<R: Read + Seek>(file: R) -> Result<bool, ReadError> {
-    Ok(Blocks::open(file)?.next_packed(|kind| kind == Kind::Events)?.is_some())
+    Ok(Blocks::open(file)?.next_packed(|kind| kind == Kind::Events, u64::MAX)?.is_some())
 }
 
 fn read_opening(columns: &mut [Cursor]) -> Result<Options, Nonsense> {
