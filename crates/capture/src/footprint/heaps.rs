@@ -299,11 +299,13 @@ mod tests {
     #[test]
     fn what_was_unmapped_while_it_was_read_is_nobodys() {
         const PART: usize = 1 << 20;
+        // Far from where the kernel looks for room: another test's mapping would fill the hole.
+        const FAR: usize = 0x1234_5670_0000;
         let mut pages = Vec::new();
         // SAFETY: a mapping of its own, of that length; its pages are written.
         let start = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-            let at = libc::mmap(std::ptr::null_mut(), 3 * PART, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | libc::MAP_FIXED_NOREPLACE;
+            let at = libc::mmap(FAR as *mut libc::c_void, 3 * PART, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             assert_ne!(at, libc::MAP_FAILED);
             at as u64
         };
