@@ -81,7 +81,7 @@ fn waits(report: &Overview) -> String {
     // Some milliseconds are of each start, and show nothing.
     let of_first_run = |ms: u64| ms >= FIRST_RUN_MS && ms.saturating_mul(20) >= report.duration_ms;
     let tables = match Some(report.ending.table_wait_ms).filter(|&ms| of_first_run(ms)) {
-        Some(tables) => format!(", of it {} waiting for unwind tables, which Mallow keeps", span(tables)),
+        Some(tables) => format!(", of it {} waiting for Mallow to make unwind tables", span(tables)),
         None => String::new(),
     };
     tables
