@@ -42,7 +42,11 @@ def matters(insight):
 def program_of(process):
     """The name that a process was called by, without its directory."""
     called = next(iter(process["arguments"]), "") or process["executable"]
-    return called.rsplit("/", 1)[-1]
+    if called.rsplit("/", 1)[-1] == process["executable"].rsplit("/", 1)[-1]:
+        return called.rsplit("/", 1)[-1]
+    # A title, or one word.
+    word = (called.split() or [called])[0]
+    return (word[:-1] if word.endswith(":") and word != called else word).rsplit("/", 1)[-1]
 
 
 def lost_of_the_program(document):
@@ -119,17 +123,18 @@ def of_report(document):
     facts = {
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
-    threads = sum(process["threads"] for process in document["processes"])
     status = document.get("exit_status")
-    window = [document["ran_ms"], *(document[key] for key in ("window_ms",) if key in document)]
+    window = [document["ran_ms"] - document["table_wait_ms"], *(document[key] for key in ("window_ms",) if key in document)]
     starts = [process["start_ms"] for process in document["processes"]]
     ends = [process["end_ms"] for process in document["processes"]]
     if starts:
         # The rate is of the time in which there were processes.
         window += [max(ends) - min(starts), document["duration_ms"] - min(starts)]
     facts |= {
-        "processes": len(document["processes"]),
-        "threads": threads,
+        # Images of one process follow each other by exec.
+        "processes": len({process["pid"] for process in document["processes"]}),
+        "images": len(document["processes"]),
+        "threads": document["threads_in_all"],
         "foreign_frees": sum(process["foreign_frees"] for process in document["processes"]),
         "signal": (status or 0) - 128,
         "rate": [document["allocations"] * 1000 / ms for ms in window if ms > 0],

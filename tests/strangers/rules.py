@@ -12,8 +12,8 @@ OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
-    r"ran {span:ran_ms}(?:, waited {span:exit_wait_ms} for mallow at its exit)?(?:, other processes {span:other_waits_ms} in all at theirs)?(?:, its processes waited {span:other_waits_ms} in all for mallow at their exits)?, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
-    r"; {count:processes} process(?:es)?, {count:threads} threads? used malloc(?:; --all shows more)?",
+    r"ran {span:ran_ms}(?:, of it {span:table_wait_ms} waiting for Mallow to make unwind tables)?(?:, waited {span:exit_wait_ms} for mallow at its exit)?(?:, other processes {span:other_waits_ms} in all at theirs)?(?:, its processes waited {span:other_waits_ms} in all for mallow at their exits)?, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
+    r"; {count:processes} process(?:es)?(?: in {count:images} images \(exec\))?, {count:threads} threads? used malloc(?:; --all shows more)?",
     r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
     r"frees {count:frees} {bytes:freed_bytes}"
     r"(?: {count:foreign_frees} more of blocks that were not recorded;?)?"
