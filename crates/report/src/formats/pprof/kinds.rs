@@ -43,9 +43,9 @@ pub const COMMAND: &str = "command: ";
 /// And so does this: addresses are those of calls, one less than those of recordings.
 pub const CALLS: &str = "addresses: of calls, by mallow";
 
-/// Other tools' names for the first four. What pprof calls objects and space, without more, is what was live when the
-/// profile was taken.
-const OTHERS: [(&str, &str); 12] = [
+/// Other tools' names for the first four, with `_` for `-`. What pprof calls objects and space, without more, is what was live when the
+/// profile was taken. `alloc_in_new_tlab_objects` and its like are missing: they count samples of a JVM, and not allocations.
+const OTHERS: [(&str, &str); 19] = [
     ("objects", "inuse_objects"),
     ("space", "inuse_space"),
     ("live_objects", "inuse_objects"),
@@ -58,15 +58,60 @@ const OTHERS: [(&str, &str); 12] = [
     ("alloc_bytes", "alloc_space"),
     ("allocated_bytes", "alloc_space"),
     ("alloc_size", "alloc_space"),
+    ("alloc_samples", "alloc_objects"),
+    ("heap_live_samples", "inuse_objects"),
+    ("heap_live_size", "inuse_space"),
+    ("heap_space", "inuse_space"),
+    ("alloc_sample_bytes", "alloc_space"),
+    (PARTS[0], "alloc_space"),
+    (PARTS[1], "alloc_space"),
 ];
+
+/// A JVM allocates in a thread's buffer or outside of it, and a profile has both: together they are what was allocated.
+const PARTS: [&str; 2] = ["alloc_in_new_tlab_bytes", "alloc_outside_tlab_bytes"];
+
+/// Whether these two are parts of one quantity, and no two numbers for the same.
+pub fn add_up(one: &str, other: &str) -> bool {
+    one != other && PARTS.contains(&one) && PARTS.contains(&other)
+}
 
 /// What a sample type means; None for one that is not about allocations, or of another unit.
 pub fn of(name: &str, unit: &str) -> Option<&'static Kind> {
-    let name = OTHERS.iter().find(|(other, _)| *other == name).map_or(name, |(_, ours)| ours);
+    let name = name.replace('-', "_");
+    let name = OTHERS.iter().find(|(other, _)| *other == name).map_or(&*name, |(_, ours)| ours);
     let factor = |unit: &str| matches!(unit, "bytes" | "byte");
     let count = |unit: &str| matches!(unit, "count" | "objects" | "");
     let (_, _, kind) = WRITTEN
         .iter()
         .find(|(ours, wanted, _)| *ours == name && if *wanted == "bytes" { factor(unit) } else { count(unit) })?;
     Some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{add_up, of};
+    use mallow_profile::Quantity;
+
+    /// Datadog's profilers and the converters of JFR have names of their own.
+    #[test]
+    fn other_tools_names() {
+        let quantity = |name, unit| of(name, unit).map(|kind| kind.quantity);
+        for (name, unit, expected) in [
+            ("heap-live-size", "bytes", Some(Quantity::LiveBytes)),
+            ("heap-live-samples", "count", Some(Quantity::Live)),
+            ("heap-space", "bytes", Some(Quantity::LiveBytes)),
+            ("alloc-samples", "count", Some(Quantity::Allocations)),
+            ("alloc-space", "bytes", Some(Quantity::AllocatedBytes)),
+            ("inuse_space", "bytes", Some(Quantity::LiveBytes)),
+            ("alloc_outside_tlab_bytes", "bytes", Some(Quantity::AllocatedBytes)),
+            ("alloc_in_new_tlab_objects", "count", None),
+            ("alloc-samples-unscaled", "count", None),
+            ("cpu-time", "nanoseconds", None),
+            ("heap-live-size", "count", None),
+        ] {
+            assert_eq!(quantity(name, unit), expected, "{name}/{unit}");
+        }
+        assert!(add_up("alloc_in_new_tlab_bytes", "alloc_outside_tlab_bytes"));
+        assert!(!add_up("alloc_in_new_tlab_bytes", "alloc_in_new_tlab_bytes") && !add_up("alloc_size", "alloc_bytes"));
+    }
 }

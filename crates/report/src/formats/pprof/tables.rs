@@ -75,17 +75,18 @@ impl<'a> Tables<'a> {
 
     /// For each value of a sample, what it means.
     pub fn kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
-        let mut seen: Vec<&Kind> = Vec::new();
+        let mut seen: Vec<(&Kind, std::borrow::Cow<'_, str>)> = Vec::new();
         let all: Vec<_> = self
             .sample_types
             .iter()
             .map(|t| {
                 // A second one of the same would count everything twice.
-                let kind = kinds::of(&self.text(t.r#type), &self.text(t.unit))?;
-                if seen.iter().any(|known| std::ptr::eq(*known, kind)) {
+                let name = self.text(t.r#type);
+                let kind = kinds::of(&name, &self.text(t.unit))?;
+                if seen.iter().any(|(known, before)| std::ptr::eq(*known, kind) && !kinds::add_up(before, &name)) {
                     return None;
                 }
-                seen.push(kind);
+                seen.push((kind, name));
                 Some(kind)
             })
             .collect();
