@@ -584,7 +584,8 @@ def ending(recording, block):
     end |= {name: column.number() for name in ("lost", "damaged", "peak_ms", "sites")}
     # Versions 1 and 2 do not have it.
     cpu = column.number() if column.at < len(column.text) else 0
-    recording.ending = end | {"cpu_us": None if cpu == 0 else cpu - 1}
+    run = (column.number(), column.number()) if column.at < len(column.text) else None
+    recording.ending = end | {"cpu_us": None if cpu == 0 else cpu - 1, "run_ms": run}
 
 
 def signed(number):

@@ -140,7 +140,9 @@ def of_report(document):
         "rate": [document["allocations"] * 1000 / ms for ms in window if ms > 0],
         "families": families(document["families"]),
         "temporary_share": share(document["temporary"], document["allocations"]),
-        "peak_when": share(min(document["peak_ms"], document["ran_ms"]), document["ran_ms"]),
+        "peak_when": share(
+            min(max(document["peak_ms"] - document["run_begin_ms"], 0), document["ran_ms"]), document["ran_ms"]
+        ),
         "unscanned_bytes": sum(part["live_bytes"] for part in document.get("unscanned", [])),
         "small_suggestions": sum(not matters(insight) for insight in document.get("insights") or []),
         "interpreted_allocations": document.get("interpreted_allocations", 0),

@@ -56,6 +56,7 @@ REPORT = {
     "command": ["leak", "3"],
     "duration_ms": 200,
     "ran_ms": 200,
+    "run_begin_ms": 0,
     "exit_wait_ms": 0,
     "table_wait_ms": 0,
     "other_waits_ms": 0,

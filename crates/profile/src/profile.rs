@@ -52,6 +52,9 @@ pub struct Profile {
     pub started_unix_ms: u64,
     /// How long the recording went on.
     pub duration_ms: u64,
+    /// From when to when the command ran, with its processes, in milliseconds since the recording began; None: for all of its time. Mallow
+    /// begins before the command, and on a busy machine notices late that it has ended.
+    pub run_ms: Option<Range<u64>>,
     /// CPU time of the command and of the processes that it waited for, in microseconds; of an attached process, while mallow was
     /// attached. Of the whole run, also in a selection. None: it is not known.
     pub cpu_us: Option<u64>,

@@ -235,6 +235,7 @@ impl<R: Read + Seek> Reader<R> {
         profile.ending = end.ending;
         profile.peak_ms = end.peak_ms;
         profile.cpu_us = end.cpu_us;
+        profile.run_ms = end.run_ms;
         profile.regions = runs;
         profile.custom_allocators = custom_allocators;
         profile.scans = scans::in_order(found);

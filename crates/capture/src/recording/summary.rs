@@ -5,11 +5,12 @@
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
 //! | patterns | 0: number of sites; 1…13: for each site, in their order, the fields of [`PATTERNS`] |
 //! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost, wait at its exit |
-//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0 |
+//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0, when the command began and ended |
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
 use mallow_profile::{Count, Ending, Process, Profile, Site};
+use std::ops::Range;
 
 /// The fields of a site, one column each.
 const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
@@ -165,6 +166,10 @@ pub fn write_ending(profile: &Profile) -> Vec<Vec<u8>> {
         put(&mut out, number);
     }
     put(&mut out, profile.cpu_us.map_or(0, |cpu| cpu.saturating_add(1)));
+    if let Some(run) = &profile.run_ms {
+        put(&mut out, run.start);
+        put(&mut out, run.end);
+    }
     vec![out]
 }
 
@@ -181,6 +186,8 @@ pub struct End {
     pub sites: u64,
     /// As in the profile.
     pub cpu_us: Option<u64>,
+    /// As in the profile.
+    pub run_ms: Option<Range<u64>>,
 }
 
 /// Reads it.
@@ -200,5 +207,12 @@ pub fn read_ending(columns: &mut [Cursor]) -> Result<End, Nonsense> {
     end.sites = column.number()?;
     // Recordings of earlier versions end here.
     end.cpu_us = if column.is_empty() { None } else { column.number()?.checked_sub(1) };
+    if !column.is_empty() {
+        let start = column.number()?;
+        end.run_ms = Some(start..column.number()?);
+        if end.run_ms.as_ref().is_some_and(|run| run.start > run.end || run.end > end.duration_ms) {
+            return Err(Nonsense("the command ran at another time than it was recorded"));
+        }
+    }
     Ok(end)
 }

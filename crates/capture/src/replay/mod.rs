@@ -30,6 +30,7 @@ use mallow_profile::{AllocatorInside, Footprint, ProcessId, Profile, SizeClasses
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ use std::time::Duration;
 pub struct End {
     /// Milliseconds since the recording began. Processes that have not ended end now.
     pub duration_ms: u64,
+    /// The command's process, and when it was started, in milliseconds since the recording began. None: mallow attached.
+    pub started: Option<(u32, u64)>,
     /// CPU time of the command and of what it waited for, or of an attached process meanwhile. None: it is not known.
     pub cpu: Option<Duration>,
     /// Exit status of the command as a shell shows it.
@@ -250,6 +253,7 @@ impl<S: EventSink> Replay<S> {
     /// Ends the processes that have not ended, and adds everything up. The sink comes back to be closed with the
     /// profile, after whatever is still to be filled in there; it is None if it has failed.
     pub fn finish(mut self, end: End) -> (Profile, io::Result<S>) {
+        let all_ended = self.running.is_empty();
         for number in std::mem::take(&mut self.running) {
             self.processes[number as usize].end(&mut self.shared, end.duration_ms);
         }
@@ -272,6 +276,7 @@ impl<S: EventSink> Replay<S> {
         profile.command = shown_command(self.options.command, &profile.processes, &self.first_arguments);
         profile.started_unix_ms = self.options.started_unix_ms;
         profile.duration_ms = end.duration_ms;
+        profile.run_ms = end.started.and_then(|(command, start)| run_of(&profile, command, start, all_ended));
         profile.cpu_us = end.cpu.map(|cpu| cpu.as_micros() as u64);
         profile.ending.exit_status = end.exit_status;
         profile.ending.cut_short = end.cut_short;
@@ -345,6 +350,17 @@ impl<S: EventSink> Replay<S> {
         self.sink_failed = settled.as_ref().err().map(|error| (error.kind(), error.to_string()));
         settled
     }
+}
+
+/// From when to when the command ran. It is known to have ended with its last process, if its own was seen, and all ended.
+fn run_of(profile: &Profile, command: u32, start: u64, all_ended: bool) -> Option<Range<u64>> {
+    let processes = &profile.processes;
+    let end = processes.iter().map(|process| process.end_ms).max()?.min(profile.duration_ms);
+    let is_known = all_ended && processes.iter().any(|process| process.pid == command);
+    // It ran before mallow got the processor to see it.
+    let start = processes.iter().map(|process| process.start_ms).fold(start, u64::min);
+    let end = if is_known { end } else { profile.duration_ms };
+    Some(start.min(end)..end)
 }
 
 /// The command as its process showed it at the end. The first process is the command's, if it was started with the command's arguments:

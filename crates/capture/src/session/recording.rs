@@ -175,6 +175,10 @@ fn record_subject<S: EventSink + Send>(
         }
         Subject::Process(process) => Started::Process(process),
     };
+    let command_started = match &started {
+        Started::Command(started) => Some((started.0.id(), run.elapsed_ms())),
+        Started::Process(_) => None,
+    };
     let mut detached = Ok(None);
     let (mut attached_inside, mut attached_unwatched) = (Vec::new(), Vec::new());
 
@@ -309,7 +313,8 @@ fn record_subject<S: EventSink + Send>(
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         let mut allocators_inside = inside.end();
         allocators_inside.append(&mut attached_inside);
-        Ok((replay, End { duration_ms, cpu, exit_status, cut_short, allocators_inside }, still_running))
+        let end = End { duration_ms, started: command_started, cpu, exit_status, cut_short, allocators_inside };
+        Ok((replay, end, still_running))
     });
     let failure = match outcome {
         // Nothing was recorded, or the process is not as it was: either is worth more than a report.

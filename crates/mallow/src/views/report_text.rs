@@ -237,8 +237,10 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
     row("temporary", (t.temporary, t.temporary_bytes), (Quantity::Temporary, Quantity::TemporaryBytes), share);
-    let (begin, ran_ms) = if is_over(report) { (0, report.ran_ms) } else { (attached_ms(report), report.duration_ms) };
-    let whole = ran_ms.saturating_sub(begin);
+    let (begin, whole) = match (is_over(report), attached_ms(report)) {
+        (true, _) => (report.run_begin_ms, report.ran_ms),
+        (false, begin) => (begin, report.duration_ms.saturating_sub(begin)),
+    };
     let when = match percent(report.peak_ms.saturating_sub(begin).min(whole), whole) {
         share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),

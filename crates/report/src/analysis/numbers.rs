@@ -172,6 +172,7 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
         Quantity::Times => &[
             "duration_ms",
             "ran_ms",
+            "run_begin_ms",
             "exit_wait_ms",
             "table_wait_ms",
             "other_waits_ms",

@@ -28,8 +28,10 @@ pub struct Overview {
     pub started_unix_ms: u64,
     /// How long the recording went on.
     pub duration_ms: u64,
-    /// That without what the command waited for mallow at its exit.
+    /// How long the command ran, without what it waited for mallow at its exit.
     pub ran_ms: u64,
+    /// When it began to, milliseconds since the recording began.
+    pub run_begin_ms: u64,
     /// How long the time is that all of this was allocated within.
     #[serde(skip)]
     pub window_ms: u64,
@@ -255,7 +257,8 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     let totals = Totals::from(profile.totals);
     let ending = Ending::of(profile);
     let (processes_in_all, threads_in_all) = people(profile);
-    let ran_ms = profile.duration_ms.saturating_sub(ending.exit_wait_ms);
+    let run = profile.run_ms.clone().unwrap_or(0..profile.duration_ms);
+    let ran_ms = run.end.saturating_sub(run.start).saturating_sub(ending.exit_wait_ms);
     let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {
         origin: profile.origin.clone(),
@@ -263,6 +266,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         started_unix_ms: profile.started_unix_ms,
         duration_ms: profile.duration_ms,
         ran_ms,
+        run_begin_ms: run.start,
         window_ms: profile
             .window_ms
             .as_ref()

@@ -69,6 +69,7 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
     replay.feed(&Chunk::ExitWait { process: 0, ms: 75 }).unwrap();
     replay.feed(&Chunk::ProcessEnd { process: 0, ms: 450, lost: 1 }).unwrap();
     let end = End {
+        started: Some((100, 3)),
         duration_ms: 500,
         cpu: Some(std::time::Duration::from_micros(123_456)),
         exit_status: Some(137),

@@ -255,3 +255,25 @@ fn the_sink_gets_the_same_story() {
         ]
     );
 }
+
+/// Mallow begins before the command. On a busy machine it may notice a second late that it has ended: the drain does so in time.
+#[test]
+fn the_run_is_the_commands_and_not_mallows() {
+    let run = |command: u32, ends: [Option<u64>; 2]| {
+        let mut replay = Replay::new(Options::default(), ());
+        for (number, end) in (0..).zip(ends) {
+            let start = ProcessStart { process: number, pid: 100 + number, start_ms: 44, ..ProcessStart::default() };
+            replay.feed(&Chunk::Process(start)).unwrap();
+            if let Some(ms) = end {
+                replay.feed(&Chunk::ProcessEnd { process: number, ms, lost: 0 }).unwrap();
+            }
+        }
+        let end = End { duration_ms: 1939, started: Some((command, 41)), ..End::default() };
+        replay.finish(end).0.run_ms
+    };
+    assert_eq!(run(100, [Some(306), Some(200)]), Some(41..306));
+    // A child that lives on, and a command that was not seen.
+    assert_eq!(run(100, [Some(306), None]), Some(41..1939));
+    assert_eq!(run(7, [Some(306), Some(200)]), Some(41..1939));
+    assert_eq!(profile(started()).run_ms, None);
+}
