@@ -224,7 +224,8 @@ fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool
         0 | 1 => String::new(),
         sites => format!("; {}, the largest:", of(sites, "call path")),
     };
-    page.sentence(Line::new().strong(size).plain(format!(", {share}{times}{when}{paths}")));
+    let share = if share.is_empty() { share } else { format!(", {share}") };
+    page.sentence(Line::new().strong(size).plain(format!("{share}{times}{when}{paths}")));
     stacked(&cause.largest_site, look, stacks, page);
 }
 

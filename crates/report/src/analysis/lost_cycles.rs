@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::{Frame, Functions};
-use super::runtimes::{RuleId, Runtimes};
 
 /// Lost blocks that point to each other in a circle, and are held by nothing else.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -31,20 +30,17 @@ pub struct CyclePlace {
     pub pointer: Option<&'static str>,
 }
 
-/// Those of counted references and then those with the most bytes, at most `limit` kinds; `has_rules`: without those that a runtime loses by design.
-pub(super) fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cycle> {
-    if profile.scans.iter().all(|scan| scan.cycles.is_empty()) {
-        return Vec::new();
-    }
-    let functions = Functions::new(profile);
-    let runtimes = if has_rules { Runtimes::of(profile, &functions) } else { None };
-    let is_by_design = |stack: StackId| {
-        let runtimes = runtimes.as_ref();
-        runtimes.is_some_and(|all| all.rule_of(stack).is_some_and(RuleId::may_lose))
-    };
+/// Those of counted references and then those with the most bytes, at most `limit` kinds. `is_listed`: whether lost blocks with this stack
+/// are among those that are listed, and not all of them a runtime's by design.
+pub(super) fn cycles(
+    profile: &Profile,
+    functions: &Functions<'_>,
+    limit: usize,
+    is_listed: impl Fn(StackId) -> bool,
+) -> Vec<Cycle> {
     let mut known: FxHashMap<Vec<_>, Cycle> = FxHashMap::default();
     let all = profile.scans.iter().flat_map(|scan| &scan.cycles);
-    for cycle in all.filter(|cycle| !cycle.stacks.iter().all(|&stack| is_by_design(stack))) {
+    for cycle in all.filter(|cycle| cycle.stacks.is_empty() || cycle.stacks.iter().any(|&stack| is_listed(stack))) {
         let mut key = Vec::new();
         let mut places = Vec::new();
         for &stack in &cycle.stacks {
@@ -54,7 +50,7 @@ pub(super) fn cycles(profile: &Profile, limit: usize, has_rules: bool) -> Vec<Cy
             if !key.contains(&line) {
                 key.push(line);
                 let frame = named.map(|named| functions.frame(&named.step));
-                places.push(CyclePlace { frame, pointer: pointer(&functions, stack) });
+                places.push(CyclePlace { frame, pointer: pointer(functions, stack) });
             }
         }
         let sum = known.entry(key).or_insert_with(|| Cycle { places, ..Cycle::default() });
@@ -90,10 +86,11 @@ fn pointer(functions: &Functions<'_>, stack: StackId) -> Option<&'static str> {
 mod tests {
     use mallow_profile::{LostCycle, Scan};
 
+    use crate::analysis::functions::Functions;
     use crate::testing::{Builder, blocks};
 
     #[test]
-    fn a_cycle_that_a_runtime_loses_by_design_is_none() {
+    fn a_cycle_of_what_is_not_listed_is_none() {
         let mut b = Builder::default();
         let java = b.process(7, &["java"], 10);
         let frames = ["os::malloc!libjvm.so", "JNI_CreateJavaVM!libjvm.so", "JLI_Launch!libjli.so"];
@@ -103,7 +100,8 @@ mod tests {
         let cycle = |stacks| LostCycle { count: 1, blocks: 2, bytes: 20, stacks };
         let cycles = vec![cycle(vec![of(0)]), cycle(vec![of(1)]), cycle(vec![of(0), of(1)])];
         b.profile.scans = vec![Scan { process: java, cycles, ..Scan::default() }];
-        assert_eq!(super::cycles(&b.profile, 9, true).len(), 2);
-        assert_eq!(super::cycles(&b.profile, 9, false).len(), 3);
+        let functions = Functions::new(&b.profile);
+        assert_eq!(super::cycles(&b.profile, &functions, 9, |stack| stack == of(1)).len(), 2);
+        assert_eq!(super::cycles(&b.profile, &functions, 9, |_| true).len(), 3);
     }
 }

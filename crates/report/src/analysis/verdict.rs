@@ -169,6 +169,8 @@ fn statements(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> 
     let has = |quantity| report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity));
     let lost = live.lost.and_then(|causes| held(report, causes));
     let is_any_lost = lost.is_some();
+    // Blocks without bytes are lost, and in the list; they are no verdict.
+    let lost = lost.filter(|held| held.bytes > 0);
     let last = held(report, live.all).filter(|_| has(Quantity::LiveBytes));
     let is_much = |held: &Held| held.bytes.saturating_mul(100) >= totals.peak_bytes.saturating_mul(MUCH_PERCENT);
     let is_divided = live.lost.is_some() && live.unscanned.is_some_and(|unscanned| unscanned == Live::default());
@@ -285,13 +287,14 @@ fn held(report: &Overview, causes: &LeakCauses) -> Option<Held> {
 
 fn peak_saving(insights: &Insights) -> Option<Statement> {
     let known = insights.insights.iter().filter(|insight| !insight.is_of_unknown_peak());
-    let best = known.max_by(|a, b| a.peak_share.total_cmp(&b.peak_share))?;
+    // Of equal ones the first: it is what is shown.
+    let best = known.rev().max_by(|a, b| a.peak_share.total_cmp(&b.peak_share))?;
     let saving = Saving { of_whole: best.peak_share, place: best.frame.clone() };
     (best.peak_share >= PEAK_SHARE).then_some(Statement::PeakSaving(saving))
 }
 
 fn time_saving(insights: &Insights) -> Option<Statement> {
-    let best = insights.insights.iter().max_by(|a, b| a.malloc_share.total_cmp(&b.malloc_share))?;
+    let best = insights.insights.iter().rev().max_by(|a, b| a.malloc_share.total_cmp(&b.malloc_share))?;
     let is_worth = match best.run_share {
         Some(share) => share >= RUN_SHARE,
         None => best.malloc_share >= MALLOC_SHARE,
@@ -323,6 +326,34 @@ mod tests {
             json["kind"].as_str().expect("a kind").to_owned()
         };
         statements.iter().map(kind).collect()
+    }
+
+    /// malloc(0) of a helper of R's start script.
+    #[test]
+    fn blocks_without_bytes_are_no_verdict() {
+        let profile = parser();
+        let mut lost = leak_causes(&profile, 3);
+        for cause in &mut lost.leak_causes {
+            cause.live.live_bytes = 0;
+        }
+        let none = of(&profile, Some(&lost), Some(Live::default()));
+        assert!(
+            !kinds(&none).iter().any(|kind| ["lost", "none_lost", "reachable"].contains(&kind.as_str())),
+            "{none:?}"
+        );
+    }
+
+    /// The verdict names what the list of insights begins with.
+    #[test]
+    fn of_equal_savings_the_first_is_named() {
+        let profile = parser();
+        let mut all = insights(&profile, 3);
+        let first = all.insights[0].clone();
+        let mut second = first.clone();
+        second.frame.function = "another".to_owned();
+        all.insights = vec![first.clone(), second];
+        let Some(Statement::TimeSaving { saving, .. }) = time_saving(&all) else { panic!("{all:?}") };
+        assert_eq!(saving.place, first.frame);
     }
 
     #[test]
