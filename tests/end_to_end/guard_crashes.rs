@@ -115,3 +115,47 @@ fn the_first_line_says_that_the_command_did_not_end_well() {
         assert_eq!(junit.contains("failures=\"0\""), how == "terminate", "{how}: {junit}");
     }
 }
+
+/// "Check the pointer for NULL before it is used" was said of a pointer that is never NULL: guard answers a read of freed memory with
+/// zeros, and so made the NULL itself.
+#[test]
+fn a_crash_by_what_guard_answered_names_the_wrong_access_before() {
+    let program =
+        program_as("guard/crash_after", "guard-crash-after", "cc", &["-w", "-O1", "-g", "-fno-builtin", "-pthread"]);
+    let name = program.to_str().expect("a path");
+    let cases = [
+        ("freed", "SIGSEGV", "use-after-free", "culprit", "The pointer may come from there."),
+        ("behind", "SIGSEGV", "overflow", "culprit_behind", "The pointer may come from there."),
+        ("divisor", "SIGFPE", "use-after-free", "culprit_divides", "The divisor may come from there."),
+        ("checked", "SIGABRT", "use-after-free", "culprit_checks", "What the program found wrong may come from there."),
+        ("threads", "SIGSEGV", "use-after-free", "read_session", "The pointer may come from there."),
+    ];
+    for (how, signal, kind, function, end) in cases {
+        for way in WAYS {
+            let (report, status, _, err) = guarded_by(way, &[], &[name, how]);
+            let case = format!("{how} {way:?}: {report} {err}");
+            assert_eq!((errors(&report).len(), crashes(&report).len(), status), (1, 1, 3), "{case}");
+            let (error, crash) = (&errors(&report)[0], &crashes(&report)[0]);
+            assert_eq!((crash["signal"].as_str(), error["kind"].as_str()), (Some(signal), Some(kind)), "{case}");
+            let after = &crash["after"];
+            assert_eq!([&after["kind"], &after["access"]], [&error["kind"], &error["access"]], "{case}");
+            assert_eq!(after["same_thread"], how != "threads", "{case}");
+            assert_eq!(functions(&after["error"]).first().map(String::as_str), Some(function), "{case}");
+            let advice = crash["advice"].as_str().expect("words");
+            let who = if how == "threads" { "by thread" } else { "by this thread" };
+            for part in [&format!("(read) in {function} (crash_after.c:"), who, "zeros", end] {
+                assert!(advice.contains(part), "{part}: {case}");
+            }
+            assert!(!advice.contains("NULL"), "{case}");
+        }
+    }
+}
+
+/// Nothing was answered with zeros before: the remedy is that of the crash.
+#[test]
+fn a_crash_without_a_wrong_access_before_names_none() {
+    let name = crash();
+    let (report, ..) = guarded_by(Way::Missing, &[], &[name.to_str().expect("a path"), "null"]);
+    assert_eq!(crashes(&report)[0]["after"], Value::Null, "{report}");
+    assert_eq!(crashes(&report)[0]["advice"], "Check the pointer for NULL before it is used.", "{report}");
+}

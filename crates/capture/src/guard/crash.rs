@@ -1,7 +1,7 @@
 //! A signal that ends an image: what its thread, which waits in the handler, wrote, and what is read of the process meanwhile.
 
 use super::faults::Faults;
-use super::finding::{Access, Crash, Deed, Region};
+use super::finding::{Access, Crash, Deed, Region, Zeroed};
 use super::slots::Guarded;
 use super::thread_name;
 use crate::rundir::process_file::ProcessFile;
@@ -14,8 +14,27 @@ const BY_KERNEL: i32 = 0x80;
 /// Of the registers.
 const RSP: usize = 15;
 
+/// The last wrong access of each thread that was answered with a page of zeros.
+#[derive(Default)]
+pub struct Zeroings(Vec<Zeroed>);
+
+impl Zeroings {
+    pub fn note(&mut self, zeroed: Zeroed) {
+        match self.0.iter_mut().find(|known| known.deed.tid == zeroed.deed.tid) {
+            Some(known) => *known = zeroed,
+            None => self.0.push(zeroed),
+        }
+    }
+
+    /// This thread's, else that of another thread which came last before this moment: the page is there for all threads.
+    fn before(&self, tid: u32, at_ns: u64) -> Option<&Zeroed> {
+        let earlier = self.0.iter().filter(|zeroed| zeroed.deed.at_ns <= at_ns);
+        earlier.max_by_key(|zeroed| (zeroed.deed.tid == tid, zeroed.deed.at_ns))
+    }
+}
+
 /// The crash of an image, once; its process ends then. None: there is none, or it was taken.
-pub fn take(source: &ProcessFile, guarded: &Guarded, faults: &mut Faults) -> Option<Crash> {
+pub fn take(source: &ProcessFile, guarded: &Guarded, faults: &mut Faults, zeroings: &Zeroings) -> Option<Crash> {
     let (shared, at) = (source.shared(), guarded.field(guard::CRASH));
     let state = shared.word32(at + crash::STATE);
     if state.load(Ordering::Acquire) != guard::CRASH_ASKS {
@@ -34,7 +53,7 @@ pub fn take(source: &ProcessFile, guarded: &Guarded, faults: &mut Faults) -> Opt
         3 => Some(Access::Execute),
         _ => None,
     };
-    let tid = shared.get32(at + crash::TID);
+    let (tid, at_ns) = (shared.get32(at + crash::TID), shared.get64(at + crash::AT_NS));
     let (stack, without_stack) = faults.stack_of(pid, &registers, shared.get32(process::GENERATION));
     let region = address.map_or(Region::Unknown, |address| Region::of(pid, address, registers[RSP]));
     let range = guarded.range(shared);
@@ -52,10 +71,11 @@ pub fn take(source: &ProcessFile, guarded: &Guarded, faults: &mut Faults) -> Opt
         address,
         access: access.filter(|_| address.is_some()),
         region,
-        deed: Deed { at_ns: shared.get64(at + crash::AT_NS), tid, thread: thread(tid), stack },
+        deed: Deed { at_ns, tid, thread: thread(tid), stack },
         without_stack,
         registers: registers.to_vec(),
         block,
+        after: zeroings.before(tid, at_ns).cloned(),
     };
     state.store(guard::CRASH_ANSWERED, Ordering::Release);
     shared.futex_wake(at + crash::STATE);

@@ -173,6 +173,19 @@ pub enum Region {
     },
 }
 
+/// A wrong access to memory that was not there: the thread went on with a page of zeros.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zeroed {
+    /// What was wrong.
+    pub kind: Kind,
+    /// What was accessed, or the first address of its page.
+    pub address: u64,
+    /// The access was a write.
+    pub write: bool,
+    /// Who did that.
+    pub deed: Deed,
+}
+
 /// A signal that ended an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
@@ -200,6 +213,8 @@ pub struct Crash {
     pub registers: Vec<u64>,
     /// The guarded block nearest to the address, where it lies in or near guarded memory.
     pub block: Option<Block>,
+    /// The thread's last wrong access that was answered with zeros, else the last one of another thread; None: there was none.
+    pub after: Option<Zeroed>,
 }
 
 /// Blocks of one allocation stack that nothing points to when their image exits.

@@ -1,8 +1,8 @@
 //! One image that is guarded: its userfaultfd, the slots that it asks for, and what goes wrong in it.
 
-use super::crash;
+use super::crash::{self, Zeroings};
 use super::faults::Faults;
-use super::finding::{Block, Deed, Finding, Kind, Message, Mismatch, Outcome, Region, Search};
+use super::finding::{Block, Deed, Finding, Kind, Message, Mismatch, Outcome, Region, Search, Zeroed};
 use super::hold::Hold;
 use super::leaks;
 use super::operators::{self, Program};
@@ -49,6 +49,7 @@ struct Log {
     read: u32,
     findings: u64,
     lost: u64,
+    zeroings: Zeroings,
     /// What the search for leaks came to.
     search: Option<Search>,
 }
@@ -70,7 +71,7 @@ impl Image<'_> {
             }
         }
         self.reports(&mut log);
-        self.crash(&mut Faults::default());
+        self.crash(&mut Faults::default(), &log.zeroings);
         let search = match log.search.take() {
             _ if !self.leaks || refused.is_some() => Search::Unwanted,
             Some(search) => search,
@@ -191,7 +192,7 @@ impl Image<'_> {
             while !self.over.load(Ordering::Relaxed) {
                 let (before, is_quiet) = (shared.get32(wanted), userfault.is_none_or(pauses));
                 self.reports(log);
-                self.crash(&mut faults);
+                self.crash(&mut faults, &log.zeroings);
                 if is_quiet && !self.source.alive() {
                     break;
                 }
@@ -287,7 +288,8 @@ impl Image<'_> {
         let near = index.or_else(|| self.guarded.nearest(shared, range, fault.address));
         let block = near.and_then(|index| self.guarded.block(shared, index, &thread));
         let bytes = block.as_ref().map_or_else(Vec::new, |block| faults.bytes(pid, kind, block));
-        let name = thread(fault.tid);
+        // Before the thread goes on: it may crash at once.
+        let (at_ns, name) = (monotonic_ns(), thread(fault.tid));
         let generation = shared.get32(process::GENERATION);
         let fails_fast = self.fails_fast;
         let let_go = || {
@@ -299,6 +301,10 @@ impl Image<'_> {
         };
         let (stack, without_stack) =
             faults.stack(pid, hold, generation, &|| if fails_fast { hold.end(pid) } else { let_go() });
+        let deed = Deed { at_ns, tid: fault.tid, thread: name, stack };
+        if !fails_fast {
+            log.zeroings.note(Zeroed { kind, address: fault.address, write: fault.write, deed: deed.clone() });
+        }
         self.found(
             log,
             Finding {
@@ -308,7 +314,7 @@ impl Image<'_> {
                 address: fault.address,
                 exact: hold.is_exact(),
                 write: Some(fault.write),
-                deed: Deed { at_ns: monotonic_ns(), tid: fault.tid, thread: name, stack },
+                deed,
                 without_stack,
                 block,
                 region: None,
@@ -324,8 +330,8 @@ impl Image<'_> {
         }
     }
 
-    fn crash(&self, faults: &mut Faults) {
-        if let Some(crash) = crash::take(&self.source, &self.guarded, faults) {
+    fn crash(&self, faults: &mut Faults, zeroings: &Zeroings) {
+        if let Some(crash) = crash::take(&self.source, &self.guarded, faults, zeroings) {
             let _ = self.messages.send(Message::Crash(Box::new(crash)));
         }
     }

@@ -15,7 +15,7 @@ mod uffd;
 
 pub use finding::{
     Access, Addresses, Block, Crash, Deed, Finding, Freeing, Kind, Leak, Message, Mismatch, Operator, Outcome, Region,
-    Search,
+    Search, Zeroed,
 };
 pub use keeper::keep;
 use threads::name as thread_name;

@@ -49,8 +49,26 @@ pub struct CrashDocument {
     pub block: Option<BlockDocument>,
     /// Its registers, in hexadecimal.
     pub registers: BTreeMap<&'static str, String>,
+    /// The wrong access before that Mallow answered with zeros, from which the crash may come; none: there was none,
+    /// or another process sent the signal.
+    pub after: Option<ZeroedDocument>,
     /// What to do.
-    pub advice: &'static str,
+    pub advice: String,
+}
+
+/// A wrong access before a crash: of the same thread, or, where that made none, the last one of another thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct ZeroedDocument {
+    /// One of the names of [`words::name`].
+    pub kind: &'static str,
+    /// `read` or `write`.
+    pub access: &'static str,
+    /// What was accessed, in hexadecimal.
+    pub address: String,
+    /// The thread that crashed made it.
+    pub same_thread: bool,
+    /// Who, and where.
+    pub error: Step,
 }
 
 impl CrashDocument {
@@ -67,8 +85,18 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
     let allocated = crash.block.as_ref().map(|block| intern(watch, image, &block.allocated.stack));
     let freed =
         crash.block.as_ref().and_then(|block| block.freed.as_ref()).map(|deed| intern(watch, image, &deed.stack));
+    let is_sent_by_another = crash.sender.is_some_and(|sender| sender != crash.pid);
+    let after = crash.after.as_ref().filter(|_| !is_sent_by_another);
+    let after = after.map(|zeroed| (zeroed, intern(watch, image, &zeroed.deed.stack)));
     name(watch.profile_mut());
     let at_ns = crash.deed.at_ns;
+    let after = after.map(|(zeroed, stack)| ZeroedDocument {
+        kind: words::name(zeroed.kind),
+        access: if zeroed.write { "write" } else { "read" },
+        address: format!("{:#x}", zeroed.address),
+        same_thread: zeroed.deed.tid == crash.deed.tid,
+        error: step(&zeroed.deed, at_ns, watch.profile(), stack),
+    });
     let stacks = (allocated.unwrap_or(Stacks::ROOT), freed.unwrap_or(Stacks::ROOT));
     let mut document = CrashDocument {
         identity: String::new(),
@@ -88,7 +116,8 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
         without_stack: crash.without_stack.clone(),
         block: crash.block.as_ref().map(|block| block_of(block, at_ns, watch.profile(), stacks)),
         registers: REGISTERS.iter().copied().zip(crash.registers.iter().map(|value| format!("{value:#x}"))).collect(),
-        advice: advice(crash),
+        advice: advice(crash, after.as_ref()),
+        after,
     };
     document.identity = identity::of(&document.signal, document.access, &document.steps());
     let same = |other: &&mut CrashDocument| {
@@ -167,7 +196,36 @@ fn forbidden(access: Option<Access>) -> &'static str {
     }
 }
 
-fn advice(crash: &Crash) -> &'static str {
+/// What to do. Guard itself may have made the value that the program stumbled over: then the error before comes
+/// first, and a check of the value is no remedy.
+fn advice(crash: &Crash, after: Option<&ZeroedDocument>) -> String {
+    let alone = remedy(crash);
+    match after {
+        None => alone.to_owned(),
+        Some(after) if crash.signal == libc::SIGABRT => format!("{alone} {}", mend_first(crash, after)),
+        Some(after) => mend_first(crash, after),
+    }
+}
+
+fn mend_first(crash: &Crash, after: &ZeroedDocument) -> String {
+    let error = identity::name(&format!("{} ({})", after.kind.replace('-', " "), after.access), &[&after.error]);
+    let who = match after.same_thread {
+        true => "by this thread".to_owned(),
+        false => format!("by thread {}{}", after.error.tid, words::named(&after.error.thread)),
+    };
+    let why = match after.kind {
+        words::USE_AFTER_FREE => "the contents of freed blocks are gone under mallow guard, and read as zeros",
+        _ => "what lies there without mallow guard is missing under it, and reads as zeros",
+    };
+    let what = match crash.signal {
+        libc::SIGSEGV | libc::SIGBUS => "The pointer",
+        libc::SIGFPE => "The divisor",
+        _ => "What the program found wrong",
+    };
+    format!("First mend the {error}, at {} {who}: {why}. {what} may come from there.", after.address)
+}
+
+fn remedy(crash: &Crash) -> &'static str {
     match (crash.signal, crash.address) {
         (libc::SIGABRT, _) => "What the program or a library printed before says why it gave up.",
         (_, None) if crash.sender.is_some() => "A signal that was sent is no error at this place.",

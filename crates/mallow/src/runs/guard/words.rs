@@ -8,6 +8,9 @@ use crate::output::text::units::{count, of, span};
 /// The name of [`Kind::Leak`].
 pub const LEAK: &str = "leak";
 
+/// The name of [`Kind::UseAfterFree`].
+pub const USE_AFTER_FREE: &str = "use-after-free";
+
 /// A crash: no [`Kind`].
 pub const CRASH: &str = "crash";
 
@@ -21,7 +24,7 @@ pub const TOO_LITTLE: &str = "too-little-guarded";
 /// The name of a kind, as JSON has it.
 pub fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::UseAfterFree => "use-after-free",
+        Kind::UseAfterFree => USE_AFTER_FREE,
         Kind::Overflow => "overflow",
         Kind::Underflow => "underflow",
         Kind::Wild => "wild-access",
@@ -37,7 +40,7 @@ pub fn name(kind: Kind) -> &'static str {
 /// What a kind is, for people who do not know it.
 pub fn describe(name: &str) -> &'static str {
     match name {
-        "use-after-free" => "An access to memory that was freed",
+        USE_AFTER_FREE => "An access to memory that was freed",
         "overflow" => "An access behind the end of a heap block",
         "underflow" => "An access before the beginning of a heap block",
         "wild-access" => "An access to heap addresses that belong to no block",
