@@ -66,6 +66,21 @@ fn the_only_large_block_left_nothing_in_the_heap() {
     no_block_of_its_own_helps("array", 16 * MIB);
 }
 
+/// What a buffer had that grew by realloc, and a block beside it, had mappings of their own, whichever moment is divided: no call gives it back.
+#[test]
+fn what_realloc_grew_left_nothing_in_the_heap() {
+    for _ in 0..3 {
+        let record = Case::new(program("rss_remedies")).arg("grown").prints_addresses().record();
+        let json = record.view_json(&["rss"]);
+        assert!(remedy(&json, "mmap_threshold").is_none(), "{json:#}");
+        assert!(remedy(&json, "trim_threshold").is_none(), "{json:#}");
+        let trim = remedy(&json, "malloc_trim").map_or(0, |trim| number(trim, "expected_bytes"));
+        assert!(trim < MIB, "{json:#}");
+        let blocks = &json["undivided"]["blocks"];
+        assert!(blocks.is_null() || number(blocks, "heap_bytes") < MIB, "{json:#}");
+    }
+}
+
 /// glibc begins with the thresholds that the setting fixes. They have not risen where no block with a mapping of its own was freed.
 #[test]
 fn thresholds_that_have_not_risen_are_not_advised() {

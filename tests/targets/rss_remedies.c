@@ -4,6 +4,7 @@
  *   large     blocks of a megabyte, among small ones that stay, are freed after glibc's threshold has grown above their size
  *   small     blocks of a megabyte went back to the kernel; every other small block behind them is freed
  *   array     the only large block lives while small ones are made, and is freed with them
+ *   grown     a buffer grows by realloc, a block of zeros is hardly touched, and both are freed: each had a mapping of its own
  *   fast      small blocks at the heap's end are freed, and wait in glibc's fast bins
  *   fast-high the same, after glibc's thresholds have grown
  *   top       blocks at the heap's end are freed after glibc's thresholds have grown
@@ -75,6 +76,22 @@ static void free_array_and_small_blocks(void) {
     free(array);
 }
 
+static void grow_and_clear(void) {
+    char *buffer = NULL;
+    for (size_t size = 16; size <= 32 * MIB; size *= 2) {
+        buffer = realloc(buffer, size);
+        if (buffer == NULL)
+            exit(1);
+        memset(buffer + size / 2, 1, size / 2);
+    }
+    char *volatile zeros = calloc(30, MIB);
+    if (zeros == NULL)
+        exit(1);
+    zeros[5] = 1;
+    free(zeros);
+    free(buffer);
+}
+
 /* Blocks of fast bins do not join the end of the heap. */
 static void free_at_the_end(size_t size) {
     for (int i = 0; i < 6 * MANY; i++)
@@ -125,6 +142,8 @@ int main(int count, char **arguments) {
         holes_of_small_blocks();
     else if (strcmp(mode, "array") == 0)
         free_array_and_small_blocks();
+    else if (strcmp(mode, "grown") == 0)
+        grow_and_clear();
     else if (strcmp(mode, "fast") == 0)
         free_at_the_end(FAST);
     else if (strcmp(mode, "fast-high") == 0)

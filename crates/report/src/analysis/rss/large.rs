@@ -1,6 +1,6 @@
 //! Blocks that glibc gives mappings of their own at first, and what freeing one of them does to its thresholds.
 
-use mallow_profile::{Footprint, HeapMap, Profile, Site};
+use mallow_profile::{Footprint, HeapMap, MappingKind, Profile, Site};
 
 use super::geometry::PAGE;
 use super::owners::Owners;
@@ -8,8 +8,12 @@ use super::owners::Owners;
 /// Blocks of this size have mappings of their own in glibc, until the first of them is freed: the threshold rises to its size then, and that
 /// for the end of the heap to twice as much.
 pub const LARGE: u64 = 128 << 10;
-/// The thresholds rise up to this size (`DEFAULT_MMAP_THRESHOLD_MAX`); freeing a larger block leaves them.
+/// The thresholds rise up to this size (`DEFAULT_MMAP_THRESHOLD_MAX`); freeing a larger mapping leaves them.
 const MOST: u64 = 32 << 20;
+/// What a mapping has before its block.
+const MAPPING_HEADER: u64 = 16;
+/// Arenas of threads begin at multiples of this (`HEAP_MAX_SIZE`).
+const ARENA: u64 = 64 << 20;
 
 /// A chunk takes at most so much more than what was requested: its header, and rounding to 16 bytes.
 const OVERHEAD: u64 = 8 + 15;
@@ -39,6 +43,8 @@ pub struct AtPeak {
     pub heap: u64,
     /// In mappings of their own, which go back to the kernel with them.
     pub mapped: u64,
+    /// In either: where, nothing tells.
+    pub unknown: u64,
     /// In memory of other allocators: requested bytes.
     pub others: u64,
 }
@@ -48,6 +54,8 @@ pub struct AtPeak {
 struct LiveBlocks {
     blocks: u64,
     bytes: u64,
+    /// Those of its large blocks.
+    large_bytes: u64,
     largest: u64,
 }
 
@@ -62,15 +70,20 @@ struct Thresholds {
 impl LargeBlocks {
     /// Of the process of a footprint, at its moment.
     pub fn of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> Self {
+        let is_its = |at: usize| owners.inside(at as u32).is_empty() && !owners.has_foremost();
         let mut live = vec![LiveBlocks::default(); profile.sites.len()];
+        // One that has no mapping of its own now: so may others have had none, by mallopt or in a gap.
+        let mut is_in_heap = false;
         for block in &heap.blocks {
+            let is_large = block.size >= LARGE;
+            is_in_heap |= is_large && block.address % PAGE != MAPPING_HEADER && is_its(block.site as usize);
             if let Some(site) = live.get_mut(block.site as usize) {
                 site.blocks += 1;
                 site.bytes = site.bytes.saturating_add(block.size);
+                site.large_bytes = site.large_bytes.saturating_add(if is_large { block.size } else { 0 });
                 site.largest = site.largest.max(block.size);
             }
         }
-        let is_its = |at: usize| owners.inside(at as u32).is_empty() && !owners.has_foremost();
         let sites = profile.sites.iter().zip(live).enumerate();
         let mut all = Self::default();
         let mut own: Vec<(&Site, LiveBlocks)> = Vec::new();
@@ -83,22 +96,56 @@ impl LargeBlocks {
         }
         let thresholds = Thresholds::of(own.iter().map(|(site, _)| *site));
         let is_before = profile.peak_ms <= footprint.ms;
-        for (at, &(site, live)) in own.iter().enumerate() {
+        let (large, small): (Vec<_>, Vec<_>) =
+            own.iter().enumerate().partition(|(_, (site, _))| mean_at_peak(site) >= LARGE);
+        for (_, &(site, live)) in small {
+            all.rose |= raises(site, live);
+            let chunks = chunks_at_most(site.counts.peak.saturating_sub(live.blocks), gone(site, live));
+            // Among them may be large ones.
+            let is_known = !footprint.fixes_thresholds && site.patterns.largest.min(site.counts.peak_bytes) < LARGE;
+            let of = if is_known { &mut all.at_peak.heap } else { &mut all.at_peak.unknown };
+            *of = of.saturating_add(chunks);
+            all.small_given_up = all.small_given_up.saturating_add(if is_before { chunks } else { 0 });
+        }
+        // A large block has no mapping where a gap of the heap, or its end, has room for it.
+        let heaps = heaps(footprint).saturating_add(all.at_peak.heap).max(LARGE);
+        for (at, &(site, live)) in large {
             all.rose |= raises(site, live);
             let gone = gone(site, live);
-            if site.counts.peak_bytes / site.counts.peak.max(1) < LARGE {
-                let chunks = chunks_at_most(site.counts.peak.saturating_sub(live.blocks), gone);
-                all.at_peak.heap = all.at_peak.heap.saturating_add(chunks);
-                all.small_given_up = all.small_given_up.saturating_add(if is_before { chunks } else { 0 });
-            } else if footprint.fixes_thresholds || thresholds.may_keep(at, site) {
-                all.at_peak.heap = all.at_peak.heap.saturating_add(gone);
-                all.given_up = all.given_up.saturating_add(if is_before { gone } else { 0 });
+            let may_keep = footprint.fixes_thresholds || thresholds.may_keep(at, site);
+            all.given_up = all.given_up.saturating_add(if may_keep && is_before { gone } else { 0 });
+            if may_keep || is_in_heap || least_at_peak(site) < heaps {
+                all.at_peak.unknown = all.at_peak.unknown.saturating_add(gone);
             } else {
-                all.at_peak.mapped = all.at_peak.mapped.saturating_add(gone);
+                let mapped = site.counts.peak_bytes.saturating_sub(live.large_bytes);
+                all.at_peak.mapped = all.at_peak.mapped.saturating_add(mapped);
             }
         }
         all
     }
+}
+
+/// How large the heap and the arenas of threads are.
+fn heaps(footprint: &Footprint) -> u64 {
+    let is_one = |kind, start: u64| match kind {
+        MappingKind::Heap => true,
+        MappingKind::Anonymous => start.is_multiple_of(ARENA),
+        _ => false,
+    };
+    let own = footprint.mappings.iter().filter(|mapping| is_one(mapping.kind, mapping.start));
+    own.fold(0u64, |sum, mapping| sum.saturating_add(mapping.end.saturating_sub(mapping.start)))
+}
+
+/// How large the blocks of a site were on average that were live at the peak of live bytes.
+fn mean_at_peak(site: &Site) -> u64 {
+    site.counts.peak_bytes / site.counts.peak.max(1)
+}
+
+/// No block of a site that was live at the peak was smaller: the others were no larger than its largest.
+fn least_at_peak(site: &Site) -> u64 {
+    let mean = mean_at_peak(site);
+    let others = site.counts.peak.saturating_sub(1).saturating_mul(site.patterns.largest.max(mean));
+    site.patterns.smallest.min(mean).max(site.counts.peak_bytes.saturating_sub(others))
 }
 
 /// Requested bytes that a site had at the peak of live bytes, and has no more.
@@ -129,36 +176,55 @@ impl Thresholds {
     fn may_keep(&self, at: usize, site: &Site) -> bool {
         let (highest, highest_at) = self.highest;
         let threshold = if highest_at == at && grows(site) { self.second } else { highest };
-        let counts = &site.counts;
-        let smallest = if counts.peak == 1 { counts.peak_bytes } else { site.patterns.smallest };
-        threshold > 0 && smallest < threshold
+        threshold > 0 && least_at_peak(site) < threshold
     }
 }
 
 /// The highest threshold to which frees of a site's blocks may have brought glibc before the peak of live bytes; 0: none. Blocks that were
-/// live at the peak were not freed before it.
+/// live at the peak were not freed before it, and a buffer that realloc grew is freed once.
 fn threshold_before_peak(site: &Site) -> u64 {
     let counts = &site.counts;
-    let mean = counts.allocated_bytes / counts.allocations.max(1);
-    let largest = site.patterns.largest.max(mean);
-    if counts.allocations <= counts.peak || largest < LARGE || site.patterns.smallest.min(mean) > MOST {
+    if counts.peak > 0 && is_grown_by_realloc(site) {
         return 0;
     }
-    // A mapping is whole pages, and has a header of 16 bytes.
-    (largest.min(MOST) + 16).next_multiple_of(PAGE)
+    let mean = counts.allocated_bytes / counts.allocations.max(1);
+    let largest = site.patterns.largest.max(mean);
+    if counts.allocations <= counts.peak || largest < LARGE || mapping_of(site.patterns.smallest.min(mean)) > MOST {
+        return 0;
+    }
+    mapping_of(largest).min(MOST)
+}
+
+/// A mapping is whole pages.
+fn mapping_of(size: u64) -> u64 {
+    size.saturating_add(MAPPING_HEADER).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
 }
 
 /// Whether each block of a site took over from a smaller one, by steps in proportion to its size: a buffer that grows.
 fn grows(site: &Site) -> bool {
+    is_one_buffer(site) && site.counts.allocated_bytes <= site.patterns.largest.saturating_mul(GEOMETRIC)
+}
+
+fn is_one_buffer(site: &Site) -> bool {
     let (counts, patterns) = (&site.counts, &site.patterns);
-    let is_one = patterns.grown_buffers <= 1 && patterns.growth_steps.saturating_add(1) >= counts.allocations;
-    is_one && counts.allocated_bytes <= patterns.largest.saturating_mul(GEOMETRIC)
+    patterns.grown_buffers <= 1 && patterns.growth_steps.saturating_add(1) >= counts.allocations
+}
+
+/// Whether realloc made each block of a site of the one before: realloc moves a mapping or gives it back, and leaves the thresholds. free
+/// alone raises them, of the last block.
+fn is_grown_by_realloc(site: &Site) -> bool {
+    let counts = &site.counts;
+    let reallocs = counts.reallocs_in_place.saturating_add(counts.reallocs_moved);
+    reallocs > 0 && reallocs.saturating_add(1) >= counts.allocations && is_one_buffer(site)
 }
 
 /// Whether a site has had a block that raises the thresholds, and has it no more: its largest one, or any where they are so large on average.
 fn raises(site: &Site, live: LiveBlocks) -> bool {
-    let is_large = |size: u64| (LARGE..=MOST).contains(&size);
+    let is_large = |size: u64| size >= LARGE && mapping_of(size) <= MOST;
     let counts = &site.counts;
+    if is_grown_by_realloc(site) {
+        return is_large(site.patterns.largest) && live.blocks == 0;
+    }
     let mean = counts.allocated_bytes / counts.allocations.max(1);
     is_large(site.patterns.largest) && live.largest < site.patterns.largest || is_large(mean) && counts.frees > 0
 }

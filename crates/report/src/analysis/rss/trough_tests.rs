@@ -121,6 +121,55 @@ fn what_came_on_top_is_no_remedys_unless_it_lay_in_the_heap() {
     assert_eq!(trim(10, 40, (10_000, 2_000_000)).1, expected + rss / 10);
 }
 
+/// A buffer grew, and a large block came upon it: above them in the heap, or in mappings of their own, as frees before had left glibc's
+/// thresholds. What is not known of the one is not known of all, and is in no bound.
+#[test]
+fn what_came_on_top_lay_where_the_thresholds_put_it() {
+    let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
+    let (buffer, block) = (24 << 20, 20 << 20);
+    let bare = Made::new(glibc(200, 120), &live).report().account;
+    let expected_of = |account: &super::RssAccount| {
+        account
+            .remedies
+            .iter()
+            .find(|remedy| remedy.remedy == RemedyKind::MallocTrim)
+            .expect("free pages")
+            .expected_bytes
+    };
+    // Of the buffer: steps by realloc and by free, and how many buffers there were; the smallest size of the block's site.
+    let found = |heap_pages, reallocs: u64, frees: u64, buffers, fixed| {
+        let mut made = Made::new(glibc(heap_pages, 120), &live);
+        let rss = made.profile.footprints[0].totals.rss;
+        made.profile.footprints[0].fixes_thresholds = fixed;
+        let bytes = rss + (12 << 20);
+        let peak = PeakRss { bytes, after_ms: 30, by_ms: 45, read_ms: 50, is_final: true, is_older: false };
+        made.profile.rss = vec![RssSeries { peak: Some(peak), ..RssSeries::default() }];
+        made.profile.peak_ms = 40;
+        let steps = reallocs + frees;
+        for (site, size, steps) in [(1, buffer, steps), (2, block, 0)] {
+            let site = &mut made.profile.sites[site];
+            let counts = &mut site.counts;
+            (counts.peak, counts.peak_bytes, counts.allocations, counts.frees) = (1, size, steps + 1, steps + 1);
+            counts.allocated_bytes = if steps > 0 { 2 * size - 16 } else { size };
+            counts.reallocs_moved = if steps > 0 { reallocs } else { 0 };
+            let patterns = &mut site.patterns;
+            (patterns.smallest, patterns.largest) = (if steps > 0 { 16 } else { size }, size);
+            (patterns.growth_steps, patterns.grown_buffers) = (steps, if steps > 0 { buffers } else { 0 });
+        }
+        made.profile.sites[0].counts.peak = 0;
+        made.profile.sites[0].counts.peak_bytes = 0;
+        let account = made.report().account;
+        let blocks = account.undivided.expect("it is above").blocks;
+        (blocks.map(|of| (of.heap_bytes, of.mapped_bytes)), expected_of(&account))
+    };
+    let divided = expected_of(&bare);
+    assert_eq!(found(200, 20, 0, 1, false), (Some((0, buffer + block)), divided), "realloc raises no threshold");
+    assert_eq!(found(200, 0, 20, 1, false), (None, divided), "free did");
+    assert_eq!(found(200, 20, 0, 2, false), (None, divided), "another buffer may have been freed");
+    assert_eq!(found(200, 20, 0, 1, true), (None, divided), "thresholds are fixed, at what is not known");
+    assert_eq!(found(6000, 20, 0, 1, false), (None, expected_of(&bare)), "the heap had room for the block");
+}
+
 /// A recording may have, of its own moment, live bytes of some time before.
 #[test]
 fn a_moment_is_not_busier_than_itself() {

@@ -12,7 +12,7 @@ use super::peak::KernelPeak;
 pub struct Undivided {
     /// By so many bytes.
     pub bytes: u64,
-    /// What was live while the maximum was reached, and is not at the account's moment. Null: that is not known.
+    /// What was live while the maximum was reached, and is not at the account's moment. Null: that is not known, or not where it lay.
     pub blocks: Option<UndividedBlocks>,
 }
 
@@ -42,8 +42,11 @@ impl Undivided {
         // Which blocks were live is known of one moment: that of most live bytes.
         let ms = profile.peak_ms;
         let reached = peak.peak_after_ms.zip(peak.peak_by_ms).filter(|(after, by)| (*after..=*by).contains(&ms));
-        let AtPeak { heap, mapped, others } = ledger.large.at_peak;
-        let blocks = UndividedBlocks { ms, heap_bytes: heap, mapped_bytes: mapped, other_bytes: others };
-        Some(Self { bytes, blocks: reached.map(|_| blocks) })
+        let AtPeak { heap, mapped, unknown, others } = ledger.large.at_peak;
+        // Of some, nothing tells where they lay: a sum of the others would be read as one of all.
+        let is_known = reached.is_some() && unknown <= bytes / BELOW;
+        let heap_bytes = heap.saturating_add(unknown);
+        let blocks = UndividedBlocks { ms, heap_bytes, mapped_bytes: mapped, other_bytes: others };
+        Some(Self { bytes, blocks: is_known.then_some(blocks) })
     }
 }
