@@ -386,3 +386,37 @@ fn a_spent_budget_of_waits_lets_all_processes_go_on() {
     let unscanned = found(place.path(), "unscanned");
     assert_eq!((unscanned["lost_alone"], unscanned["lost_list"]), (3 * 5, 3 * 20), "{unscanned:?}");
 }
+
+/// jemalloc's caches of threads keep addresses of blocks that they handed out, in memory of its own: that is no root.
+#[test]
+fn what_jemalloc_remembers_keeps_no_block_alive() {
+    let place = directory();
+    let text = r#"
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) static void lost_all(void) {
+    for (int i = 0; i < 300; i++) {
+        char *block = malloc(200);
+        memset(block, i, 200);
+        __asm__ volatile("" ::"r"(block) : "memory");
+    }
+}
+int main(void) {
+    char over[4096];
+    lost_all();
+    memset(over, 0, sizeof over);
+    __asm__ volatile("" ::"r"(over) : "memory");
+    return 0;
+}
+"#;
+    fs::write(place.path().join("lost.c"), text).expect("a source");
+    for (name, library) in [("glibc", None), ("jemalloc", Some("-ljemalloc"))] {
+        let mut build = Command::new("cc");
+        build.args(["-g", "-O1", "-fno-builtin", "-o", name, "lost.c", "-Wl,--no-as-needed"]).args(library);
+        assert!(build.current_dir(place.path()).status().expect("a compiler").success());
+        let run =
+            Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "l.mallow", "--scan-all", "--"]);
+        assert_eq!(run.arg(place.path().join(name)).go().status, 0);
+        assert_eq!(found(place.path(), "lost"), BTreeMap::from([("lost_all".to_owned(), 300)]), "{name}");
+    }
+}

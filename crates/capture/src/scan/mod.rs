@@ -20,6 +20,7 @@ mod contents;
 mod graph;
 mod heap;
 mod index;
+mod jemalloc;
 mod kernel;
 mod lost;
 mod mappings;

@@ -6,6 +6,7 @@
 use super::Exit;
 use super::Failure;
 use super::index::Index;
+use super::jemalloc;
 use super::mappings::Mapping;
 use super::memory::Memory;
 use super::pages::PAGE;
@@ -82,6 +83,10 @@ pub fn roots(
             for taken in heap_in(index, within, memory)? {
                 cut(&mut parts, taken);
             }
+        }
+        let has_blocks = |range: &Range<u64>| !index.within(range.start, range.end).is_empty();
+        for own in jemalloc::own(jemalloc::pieces(mapping, memory)?, has_blocks) {
+            cut(&mut parts, own);
         }
         if mapping.is_anonymous() && before.is_some_and(|m| m.closed) && mapping.end - mapping.start <= STACK {
             let unused = stacks::unused(mapping, threads, exit, memory)?;
