@@ -98,3 +98,134 @@ fn each_row_of_a_line_names_its_own_expression_or_all_that_it_may_be() {
     let text = module.mallow(&["bench", "--bench", "First", "--benchtime", "20x"]).out();
     assert!(text.contains("(one of 2 on this line; which is not known)"), "{text}");
 }
+
+const ONE_LINERS: &str = r#"package liners
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+type Account struct {
+	name string
+	n    int
+}
+
+//go:noinline
+func (a Account) String() string { var b bytes.Buffer; fmt.Fprintf(&b, "%s=%d", a.name, a.n); return b.String() }
+
+//go:noinline
+func Join(a, b string, n int) string { var sb strings.Builder; fmt.Fprint(&sb, a, n, b); return sb.String() }
+
+//go:noinline
+func Log(f func(...any), name string, id int) { v := id; f(name, &v, id) }
+
+//go:noinline
+func Pair(a, b int) (*int, *int) { x, y := a, b; return &x, &y }
+
+//go:noinline
+func Render(m map[string]int, keys []string) string {
+	var b bytes.Buffer
+	for _, k := range keys {
+		fmt.Fprintf(&b, "%s=%d;", k, m[k])
+	}
+	return b.String()
+}
+"#;
+
+const OF_ONE_LINERS: &str = r#"package liners
+
+import (
+	"strings"
+	"testing"
+)
+
+var (
+	text  string
+	all   []any
+	p, q  *int
+	words = strings.Fields("the quick brown fox jumps")
+	small = map[string]int{"the": 1, "quick": 2}
+	large = map[string]int{"the": 1000, "quick": 2000, "brown": 3000, "fox": 4000, "jumps": 5000}
+)
+
+func BenchmarkString(b *testing.B) {
+	a := Account{"abc", 5}
+	for i := 0; i < b.N; i++ {
+		text = a.String()
+	}
+}
+
+func BenchmarkJoin(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		text = Join("abc", "def", i%200)
+	}
+}
+
+func BenchmarkLog(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		Log(func(a ...any) { all = a }, words[i%5], i%100)
+	}
+}
+
+func BenchmarkPair(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		p, q = Pair(i, i)
+	}
+}
+
+func BenchmarkSmall(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		text = Render(small, words)
+	}
+}
+
+func BenchmarkLarge(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		text = Render(large, words)
+	}
+}
+"#;
+
+/// A number below 256 in an interface needs no block, and its call stands in the code all the same: the rows of the others
+/// do not move up to its expression, and a variable that is moved to the heap has the block of its type.
+#[test]
+fn a_row_is_not_of_the_expression_beside_it() {
+    let go = MODULE.replace("lines", "liners");
+    let module = Module::new(&[("go.mod", &go), ("liners.go", ONE_LINERS), ("liners_test.go", OF_ONE_LINERS)]);
+    let done = module.mallow(&["bench", "--benchtime", "200x", "--json"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+    let of = |benchmark: &str| {
+        let found = rows(&report, benchmark);
+        let only = |(what, _, row): &(String, u64, Value)| {
+            assert_eq!(row["one_of"], 1, "{row:#}");
+            let number = |key: &str| row[key].as_f64().expect("a number");
+            (what.clone(), (number("bytes") / number("allocations")).round() as u64)
+        };
+        let mut found: Vec<(String, u64)> = found.iter().map(only).collect();
+        found.sort();
+        found
+    };
+    let has = |benchmark: &str, expected: &[(&str, u64)]| {
+        let found = of(benchmark);
+        for (what, bytes) in expected {
+            assert!(found.contains(&((*what).to_owned(), *bytes)), "{benchmark}: {what} of {bytes}: {found:?}");
+        }
+        let others: Vec<_> = found.iter().filter(|row| row.0.ends_with("in an interface")).collect();
+        let boxed = expected.iter().filter(|row| row.0.ends_with("in an interface")).count();
+        assert_eq!(others.len(), boxed, "{benchmark}: {found:?}");
+    };
+    // Blocks of Go for 40 bytes have 48; a string has 16, a number 8.
+    has("BenchmarkString", &[("variable b (bytes.Buffer)", 48), ("a.name in an interface", 16)]);
+    has(
+        "BenchmarkJoin",
+        &[("variable sb (strings.Builder)", 32), ("a in an interface", 16), ("b in an interface", 16)],
+    );
+    has("BenchmarkLog", &[("variable v (int)", 8), ("name in an interface", 16)]);
+    has("BenchmarkSmall", &[("variable b (bytes.Buffer)", 48), ("k in an interface", 16)]);
+    has("BenchmarkLarge", &[("k in an interface", 16), ("m[k] in an interface", 8)]);
+    has("BenchmarkPair", &[("variables x and y in one block", 16)]);
+    assert_eq!(of("BenchmarkPair").len(), 1);
+}

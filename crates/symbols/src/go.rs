@@ -1,12 +1,14 @@
 //! Programs of Go: which function of the runtime a place calls to allocate, for which type, and a copy of the program
 //! in which a heap profile sees each small allocation.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
+use crate::go_lines::GoLines;
 use crate::go_types::{GoType, GoTypes};
 use crate::image::Image;
 use crate::symtab::SymbolTable;
@@ -26,6 +28,8 @@ pub struct GoProgram {
     symbols: SymbolTable,
     /// Where the names of types begin.
     types: Option<u64>,
+    /// Where code begins, and where the data of functions does.
+    code: Option<(u64, u64)>,
 }
 
 /// The call by which a place allocates.
@@ -37,6 +41,8 @@ pub struct GoCall {
     pub of: Option<GoType>,
     /// The function that the code calls next, write barriers left out: where a closure goes to.
     pub next: Option<String>,
+    /// It is given no type: the compiler put several small variables into one block.
+    pub combined: bool,
 }
 
 impl GoProgram {
@@ -48,10 +54,19 @@ impl GoProgram {
             return None;
         }
         file.section_by_name(".go.buildinfo")?;
-        let types = file.symbols().find(|symbol| symbol.name_bytes() == Ok(b"runtime.types"));
-        let types = types.map(|symbol| symbol.address());
+        let (mut types, mut text, mut data) = (None, None, None);
+        for symbol in file.symbols() {
+            let of = match symbol.name_bytes() {
+                Ok(b"runtime.types") => &mut types,
+                Ok(b"runtime.text") => &mut text,
+                Ok(b"go:func.*") => &mut data,
+                _ => continue,
+            };
+            *of = Some(symbol.address());
+        }
+        let code = text.zip(data);
         let symbols = SymbolTable::new(vec![image.clone()]);
-        Some(Self { symbols, types, image })
+        Some(Self { symbols, types, code, image })
     }
 
     /// The link-time address of a place in the file.
@@ -71,30 +86,55 @@ impl GoProgram {
 
     /// The call at this link-time address, which may be any byte of it.
     pub fn call(&self, address: u64) -> Option<GoCall> {
-        let range = self.symbols.range(address)?;
-        if range.end - range.start > LONGEST {
-            return None;
-        }
-        let bytes = self.bytes(range.start, range.end - range.start)?;
-        let mut code: Vec<Instruction> =
-            Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE).into_iter().collect();
-        let after = code.split_off(code.partition_point(|instruction| instruction.ip() <= address));
-        let (call, before) = code.split_last()?;
-        if call.mnemonic() != Mnemonic::Call || address >= call.next_ip() {
-            return None;
-        }
-        if call.code() != Code::Call_rel32_64 {
-            return None;
-        }
+        let code = self.instructions(self.symbols.range(address)?)?;
+        let index = code.partition_point(|instruction| instruction.ip() <= address).checked_sub(1)?;
+        (address < code.get(index)?.next_ip()).then(|| self.call_of(&code, index)).flatten()
+    }
+
+    /// All calls that put a value into an interface or into a block of its own on the line of the call at this address,
+    /// and through the same inlined calls: this one, too, in the order of code. None where lines of code are not known.
+    pub fn calls_of_line(&self, address: u64) -> Option<Vec<(Range<u64>, GoCall)>> {
+        let function = self.symbols.range(address)?;
+        let code = self.instructions(function.clone())?;
+        let (text, data) = self.code?;
+        let file = self.image.parse().ok()?;
+        let table = file.section_by_name(".gopclntab").or_else(|| file.section_by_name(".data.rel.ro.gopclntab"))?;
+        let bytes = |address, length| self.bytes(address, length);
+        let lines = GoLines { table: table.data().ok()?, text, data, bytes: &bytes };
+        let of = lines.function(function.start)?;
+        let here = lines.chain(&of, address)?;
+        let known = |(index, instruction): (usize, &Instruction)| {
+            let callee = self.symbols.find(direct(instruction)?)?;
+            const PUT: [&[u8]; 3] = [b"runtime.convT", b"runtime.newobject", b"runtime.mallocgc"];
+            let puts = PUT.iter().any(|name| callee.starts_with(name));
+            let last = instruction.next_ip().checked_sub(1)?;
+            let there = puts && lines.chain(&of, last).is_some_and(|there| there == here);
+            there.then(|| Some((instruction.ip()..instruction.next_ip(), self.call_of(&code, index)?))).flatten()
+        };
+        Some(code.iter().enumerate().filter_map(known).collect())
+    }
+
+    /// The code of a function; None of one that is too long.
+    fn instructions(&self, range: Range<u64>) -> Option<Vec<Instruction>> {
+        let length = range.end.checked_sub(range.start).filter(|&length| length <= LONGEST)?;
+        let bytes = self.bytes(range.start, length)?;
+        Some(Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE).into_iter().collect())
+    }
+
+    /// The call that this instruction of a function's code is.
+    fn call_of(&self, code: &[Instruction], index: usize) -> Option<GoCall> {
+        let (before, after) = (code.get(..index)?, code.get(index + 1..)?);
         let called = |call: &Instruction| {
-            let callee = self.symbols.find(call.near_branch_target())?;
+            let callee = self.symbols.find(direct(call)?)?;
             Some(String::from_utf8_lossy(callee).into_owned())
         };
-        let callee = called(call)?;
-        let of = argument(&callee).and_then(|register| self.of_type(loaded(before, register)?));
+        let callee = called(code.get(index)?)?;
+        let register = argument(&callee);
+        let of = register.and_then(|register| self.of_type(loaded(before, register)?));
+        let combined = callee.starts_with("runtime.mallocgc") && register.is_some_and(|of| is_zero(before, of));
         let calls = after.iter().take(BEFORE).filter(|instruction| instruction.mnemonic() == Mnemonic::Call);
         let next = calls.map(called).find(|next| !next.as_deref().is_some_and(|n| n.starts_with(BARRIER))).flatten();
-        Some(GoCall { callee, of, next })
+        Some(GoCall { callee, of, next, combined })
     }
 
     fn bytes(&self, address: u64, length: u64) -> Option<Vec<u8>> {
@@ -171,6 +211,27 @@ fn argument(callee: &str) -> Option<Register> {
     }
 }
 
+/// Where a call that names its function leads.
+fn direct(instruction: &Instruction) -> Option<u64> {
+    (instruction.code() == Code::Call_rel32_64).then(|| instruction.near_branch_target())
+}
+
+/// The register is zero: that was the last that was done with it.
+fn is_zero(before: &[Instruction], register: Register) -> bool {
+    let writes = |instruction: &&Instruction| {
+        instruction.op_count() > 0
+            && instruction.op0_kind() == OpKind::Register
+            && instruction.op0_register().full_register() == register
+            && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
+    };
+    let straight = before.iter().rev().take(BEFORE).take_while(|one| one.flow_control() == FlowControl::Next);
+    straight.into_iter().find(writes).is_some_and(|one| {
+        one.mnemonic() == Mnemonic::Xor
+            && one.op1_kind() == OpKind::Register
+            && one.op1_register().full_register() == register
+    })
+}
+
 /// The address that a register was loaded with.
 fn loaded(before: &[Instruction], register: Register) -> Option<u64> {
     let mut register = register;
@@ -236,6 +297,18 @@ mod tests {
         }
         let far = [LEA_RAX, &CLEAR_EBX.repeat(BEFORE)].concat();
         assert_eq!(loaded(&decoded(&far), Register::RAX), None, "too far away");
+    }
+
+    #[test]
+    fn a_register_that_is_cleared_is_zero() {
+        for (what, parts, expected) in [
+            ("cleared", vec![CLEAR_EBX, LEA_RAX], true),
+            ("another one", vec![LEA_RAX], false),
+            ("cleared before a jump leads here", vec![CLEAR_EBX, BRANCH], false),
+            ("cleared before a call", vec![CLEAR_EBX, CALL], false),
+        ] {
+            assert_eq!(is_zero(&decoded(&parts.concat()), Register::RBX), expected, "{what}");
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod dwarf;
 mod functions;
 mod given;
 mod go;
+mod go_lines;
 mod go_types;
 mod image;
 mod jit;

@@ -63,6 +63,13 @@ fn calls_of_the_runtime_and_the_types_that_they_get() {
     let (slots, head) = (8 * (16 + 32), 8);
     let pointer = if fill.overflows { 8 } else { 0 };
     assert_eq!(fill.slots, head + slots + pointer);
+    let number = code(&path, "main.number");
+    let of_line = |address| program.calls_of_line(address).expect("the lines of the code");
+    let lines: Vec<_> = number.clone().map(of_line).filter(|calls| !calls.is_empty()).collect();
+    let [(range, call)] = &lines.first().expect("a line that allocates")[..] else { panic!("{lines:?}") };
+    assert_eq!((call.callee.as_str(), call.combined), ("runtime.convT64", false));
+    assert!(number.contains(&range.start) && program.call(range.start).as_ref() == Some(call));
+    assert_eq!(program.calls_of_line(0), None, "what is no code");
     // Nobody knows what a function value is.
     assert_eq!(calls(&program, &path, "main.through"), []);
     let main = code(&path, "main.main");

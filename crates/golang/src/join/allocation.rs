@@ -1,5 +1,7 @@
 //! What one instruction allocates, where, and by which call of the runtime.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::room::{Map, Room};
@@ -16,7 +18,7 @@ pub struct Place {
 }
 
 /// The call of the runtime by which a place allocates.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Call {
     /// `runtime.growslice`.
     pub callee: String,
@@ -26,6 +28,9 @@ pub struct Call {
     /// The function that the code calls next.
     #[serde(skip)]
     pub next: Option<String>,
+    /// It is given no type: it is for several small variables, in one block.
+    #[serde(skip)]
+    pub combined: bool,
 }
 
 /// A type.
@@ -112,6 +117,10 @@ pub struct Allocation {
     pub address: u64,
     /// What it calls.
     pub call: Option<Call>,
+    /// The calls of its line that put values into interfaces or into blocks of their own, in the order of code: itself, and
+    /// those that allocated nothing. Empty where the program does not show them.
+    #[serde(skip)]
+    pub calls_of_line: Vec<(Range<u64>, Call)>,
     /// The function that was compiled, as the program's symbols name it: of a generic one with the types that it was
     /// compiled for. None where the program is not known.
     #[serde(skip)]

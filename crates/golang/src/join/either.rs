@@ -1,4 +1,5 @@
-//! What is said of an allocation that several expressions of its line come into question for.
+//! What is said of an allocation that several expressions of its line come into question for, or that is for several
+//! variables at once.
 
 use super::explanation::{Explanation, Source};
 
@@ -9,28 +10,42 @@ const NAMED: usize = 3;
 /// each with its own.
 /// Precondition: there are several.
 pub fn of(each: Vec<Explanation>) -> Explanation {
+    let what = listed(each.iter().map(|one| one.what.clone()), ", ", " or ");
+    let names = each.iter().map(|one| one.what.clone()).collect();
+    Explanation { one_of: each.len(), ..joined(what, names, each, "; or ") }
+}
+
+/// The explanation of one block that holds all of these variables.
+/// Precondition: there are several.
+pub fn together(names: Vec<String>, each: Vec<Explanation>) -> Explanation {
+    let what = format!("variables {} in one block", listed(names.iter().cloned(), ", ", " and "));
+    joined(what, names, each, "; ")
+}
+
+/// What is true of each, and of each what is its own.
+fn joined(what: String, names: Vec<String>, each: Vec<Explanation>, between: &str) -> Explanation {
     let same = |text: &dyn Fn(&Explanation) -> String| {
         let mut texts = each.iter().map(text);
         let first = texts.next();
         first.filter(|first| texts.all(|other| other == *first))
     };
     let reason = same(&|one| one.reason.clone()).unwrap_or_else(|| {
-        let with = |one: &Explanation| match one.reason.as_str() {
-            "" => format!("{}: no reason is known", one.what),
-            reason => format!("{}: {reason}", one.what),
+        let with = |(name, one): (&String, &Explanation)| match one.reason.as_str() {
+            "" => format!("{name}: no reason is known"),
+            reason => format!("{name}: {reason}"),
         };
-        listed(each.iter().map(with), "; or ", "; or ")
+        listed(names.iter().zip(&each).map(with), between, between)
     });
     let steps = each.first().map(|one| one.steps.clone()).filter(|steps| each.iter().all(|one| one.steps == *steps));
     let remedy = each.first().and_then(|one| one.remedy.clone());
     let source = [Source::Compiler, Source::Runtime].into_iter().find(|&by| each.iter().any(|one| one.source == by));
     Explanation {
-        what: listed(each.iter().map(|one| one.what.clone()), ", ", " or "),
+        what,
         reason,
         source: source.unwrap_or(Source::None),
         steps: steps.unwrap_or_default(),
         remedy: remedy.filter(|remedy| each.iter().all(|one| one.remedy.as_ref() == Some(remedy))),
-        one_of: each.len(),
+        one_of: 1,
         diagnostic: None,
     }
 }
@@ -84,6 +99,14 @@ mod tests {
         assert_eq!((unknown.reason.as_str(), unknown.source), ("a: no reason is known; or b: sent", Source::Compiler));
         let silent = of(vec![one("a", "", None), one("b", "", None)]);
         assert_eq!((silent.reason.as_str(), silent.source), ("", Source::None));
+    }
+
+    #[test]
+    fn variables_of_one_block_are_all_named() {
+        let each = || vec![one("variable x", "returned", None), one("variable y", "sent", None)];
+        let block = together(vec!["x".to_owned(), "y".to_owned()], each());
+        assert_eq!((block.what.as_str(), block.one_of), ("variables x and y in one block", 1));
+        assert_eq!(block.reason, "x: returned; y: sent");
     }
 
     #[test]

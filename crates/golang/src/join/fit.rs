@@ -2,7 +2,7 @@
 //! size.
 
 use super::instance;
-use super::runtime::Family;
+use super::runtime::{Family, is_method_value};
 use super::{Allocation, Call, Place};
 use crate::model::{Diagnostic, Kind, Position, Verdict};
 use crate::read::before_cgo;
@@ -38,6 +38,30 @@ fn makes(callee: &str, what: &str) -> Option<bool> {
     matches!(family, Family::Map | Family::Channel | Family::Slice).then_some(family == is)
 }
 
+/// Can this call that puts a value into an interface be for the expression? Expressions of which the source alone shows the type
+/// are of one function of the runtime.
+fn boxes(callee: &str, what: &str) -> bool {
+    const BEGINS: [(&str, &str); 14] = [
+        ("len(", "convT64"),
+        ("cap(", "convT64"),
+        ("int(", "convT64"),
+        ("uint(", "convT64"),
+        ("uintptr(", "convT64"),
+        ("int64(", "convT64"),
+        ("uint64(", "convT64"),
+        ("float64(", "convT64"),
+        ("int32(", "convT32"),
+        ("uint32(", "convT32"),
+        ("float32(", "convT32"),
+        ("string(", "convTstring"),
+        ("([]byte)(", "convTslice"),
+        ("([]rune)(", "convTslice"),
+    ];
+    let Some(name) = callee.strip_prefix("runtime.") else { return true };
+    let begins = BEGINS.into_iter().find(|(begin, _)| what.starts_with(begin) && what.ends_with(')'));
+    begins.is_none_or(|(_, of)| of == name)
+}
+
 /// Can blocks of the size that the allocation has be of this expression? A slice whose length is written as a number
 /// has a block of the size class that it needs, which is never twice as large.
 fn has_size(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> bool {
@@ -59,9 +83,17 @@ fn has_size(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call
 /// Can an object of the type be of this expression? The array below a slice of a constant length is one of that many
 /// values, and no other object is an array; what a map is made of has a name with that in it.
 fn has_form(diagnostic: &Diagnostic, call: Option<&Call>) -> bool {
-    let Some(of) = call.filter(|call| call.callee == "runtime.newobject").and_then(|call| call.of.as_ref()) else {
-        return true;
-    };
+    let Some(call) = call.filter(|call| Family::of(&call.callee) == Some(Family::Object)) else { return true };
+    if call.combined {
+        return diagnostic.kind == Kind::Variable;
+    }
+    // Values are put into interfaces by functions of their own. The literal of a slice's or map's type that has a name looks
+    // like such a value.
+    let literal = diagnostic.what.ends_with('}');
+    if diagnostic.kind == Kind::Boxed && !literal && !is_method_value(call) {
+        return false;
+    }
+    let Some(of) = call.of.as_ref().filter(|_| call.callee == "runtime.newobject") else { return true };
     let length = of.name.strip_prefix('[').and_then(|rest| rest.split(']').next()?.parse::<u64>().ok());
     match diagnostic.kind {
         Kind::Make if diagnostic.what.starts_with("make([]") => {
@@ -69,6 +101,7 @@ fn has_form(diagnostic: &Diagnostic, call: Option<&Call>) -> bool {
             length.is_some_and(|length| made.is_none_or(|made| made == length))
         }
         Kind::SliceLiteral => length.is_some(),
+        Kind::Boxed if !is_method_value(call) => length.is_some() || of.name.to_lowercase().contains("map"),
         Kind::MapLiteral | Kind::MakeMap => of.name.to_lowercase().contains("map"),
         _ => true,
     }
@@ -125,6 +158,10 @@ pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Opti
         return None;
     }
     if !has_size(diagnostic, allocation, call) || !has_form(diagnostic, call) {
+        return None;
+    }
+    let boxed = call.filter(|call| Family::of(&call.callee) == Some(Family::Box));
+    if boxed.is_some_and(|call| !boxes(&call.callee, &diagnostic.what)) {
         return None;
     }
     let meant = call.and_then(|call| Family::of(&call.callee)?.meant());

@@ -14,7 +14,7 @@ pub fn place(function: &str, at: &str) -> Place {
 /// A call of the runtime, with a type by its name where it has one.
 pub fn call(callee: &str, of: Option<&str>) -> Call {
     let of = of.map(|name| Type { name: name.to_owned(), size: 8, pointers: true, ..Type::default() });
-    Call { callee: callee.to_owned(), of, next: None }
+    Call { callee: callee.to_owned(), of, ..Call::default() }
 }
 
 /// One allocation at an address, the innermost place first.
@@ -25,6 +25,7 @@ pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocati
         of_library: false,
         address,
         call,
+        calls_of_line: Vec::new(),
         symbol: None,
         allocations: 1.0,
         bytes: 8.0,
@@ -74,6 +75,10 @@ impl Seen for Known {
     fn call(&self, frame: u64) -> (u64, Option<Call>) {
         // A program whose code begins 1000 further.
         (frame + 1000, Some(call("runtime.newobject", None)))
+    }
+
+    fn calls_of_line(&self, _: u64) -> Vec<(std::ops::Range<u64>, Call)> {
+        Vec::new()
     }
 
     fn symbol(&self, _: u64) -> Option<String> {

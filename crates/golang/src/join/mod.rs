@@ -12,6 +12,7 @@ mod fit;
 #[cfg(test)]
 mod fixture;
 mod instance;
+mod order;
 mod room;
 mod runtime;
 mod seen;
@@ -48,11 +49,13 @@ pub struct Explained {
 pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explained> {
     let found = compiled.find(&allocations);
     let explained = |(allocation, found): (Allocation, Option<Found>)| {
-        let diagnostics = found.map(|found| found.diagnostics).unwrap_or_default();
+        let (diagnostics, together) = found.map(|found| (found.diagnostics, found.together)).unwrap_or_default();
+        let each = || diagnostics.iter().map(|diagnostic| explanation(&allocation, Some(diagnostic))).collect();
         let explanation = match diagnostics[..] {
             [] => explanation(&allocation, None),
             [diagnostic] => explanation(&allocation, Some(diagnostic)),
-            _ => either::of(diagnostics.iter().map(|diagnostic| explanation(&allocation, Some(diagnostic))).collect()),
+            _ if together => either::together(diagnostics.iter().map(|d| d.what.clone()).collect(), each()),
+            _ => either::of(each()),
         };
         Explained { allocation, explanation }
     };

@@ -153,6 +153,11 @@ impl Family {
     }
 }
 
+/// It puts a value into an interface, or a variable or a literal into a block: such calls stand in the order of the source.
+pub(super) fn puts_values(call: &Call) -> bool {
+    matches!(Family::of(&call.callee), Some(Family::Box | Family::Object))
+}
+
 /// The closure of a method's value: its code, and the receiver, which the compiler calls R.
 pub(super) fn is_method_value(call: &Call) -> bool {
     call.of.as_ref().is_some_and(|of| of.name.starts_with("struct { F uintptr; R "))
@@ -296,6 +301,9 @@ pub(super) fn named(diagnostic: &Diagnostic, kind: Kind, call: Option<&Call>) ->
         (Kind::Variable, _) if chain::is_state(what) => format!("{} ({what})", chain::plain(what)),
         (Kind::Variable, Some(of)) if chain::is_temporary(what) => format!("{} ({of})", chain::plain(what)),
         (Kind::Variable, None) if chain::is_temporary(what) => chain::plain(what),
+        (Kind::Variable, _) if call.is_some_and(|call| call.combined) => {
+            format!("variable {what} and others of its function in one block")
+        }
         (Kind::Variable, Some(of)) => format!("variable {what} ({of})"),
         (Kind::Variable, None) => format!("variable {what}"),
         (Kind::Boxed, _) if what.starts_with("~r") => "a result in an interface".to_owned(),

@@ -1,11 +1,16 @@
 //! What joining a profile asks of the program and its sources.
 
+use std::ops::Range;
+
 use super::{Appended, Call, Part, Place};
 
 /// What a program can be asked.
 pub trait Seen {
     /// Link-time address and call of a frame.
     fn call(&self, frame: u64) -> (u64, Option<Call>);
+    /// The calls on the line of a link-time address, through the same inlined calls, that put a value into an interface or into a
+    /// block of its own, in the order of code. Empty where the program does not show them.
+    fn calls_of_line(&self, address: u64) -> Vec<(Range<u64>, Call)>;
     /// The function at a link-time address, as the program's symbols name it.
     fn symbol(&self, address: u64) -> Option<String>;
     /// The place is a part of the runtime, and no allocating line of anybody's.

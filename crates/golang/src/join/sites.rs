@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use mallow_profile::{FrameId, Profile, Quantities, Quantity, Site, StackId};
 use rustc_hash::FxHashMap;
 
+use super::runtime;
 use super::seen::Seen;
 use super::{Allocation, Call, Caller, Map, Part, Place, Room};
 
@@ -350,8 +351,10 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         symbol = seen.symbol(address);
         // Code that cannot be read: the profile may have the runtime's function all the same.
         let inner = || stack[..at].last()?.places.last().or_else(|| places[..first].last());
-        call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None, next: None }));
+        call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), ..Call::default() }));
     }
+    let puts = call.as_ref().is_some_and(runtime::puts_values);
+    let calls_of_line = if puts { seen.calls_of_line(address) } else { Vec::new() };
     // Without the program it may be an append.
     let appends = call.as_ref().is_none_or(|call| call.callee.starts_with("runtime.growslice"));
     let appended = chain.first().filter(|_| appends).map(|place| seen.appended(place)).unwrap_or_default();
@@ -365,6 +368,7 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         chain,
         address,
         call,
+        calls_of_line,
         symbol,
         allocations: 0.0,
         bytes: 0.0,

@@ -18,12 +18,13 @@ fn allocation(
     (allocations, bytes): (f64, f64),
 ) -> Allocation {
     let of = of.map(|(name, size)| Type { name: name.to_owned(), size, pointers: true, ..Type::default() });
-    let call = Some(Call { callee: callee.to_owned(), of, next: None });
+    let call = Some(Call { callee: callee.to_owned(), of, ..Call::default() });
     Allocation {
         chain,
         of_library: false,
         address: 0,
         call,
+        calls_of_line: Vec::new(),
         symbol: None,
         allocations,
         bytes,

@@ -1,13 +1,14 @@
 //! A Go program and its sources: what joining a profile with the compiler needs to know of them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mallow_golang::join::{Appended, Call, Map, Part, Place, Seen, Type};
 use mallow_golang::source::{Source, Target};
 use mallow_golang::tool::source;
-use mallow_symbols::GoProgram;
+use mallow_symbols::{GoCall, GoProgram, GoType};
 
 /// What is the program's own, and what its code says.
 pub struct ProgramSource<'a> {
@@ -51,20 +52,28 @@ impl ProgramSource<'_> {
     }
 }
 
+fn call(call: GoCall) -> Call {
+    let of = |of: GoType| Type {
+        name: of.name,
+        size: of.size,
+        pointers: of.pointers,
+        parts: of.parts,
+        links_itself: of.links_itself,
+        map: of.map.map(|map| Map { slots: map.slots, key: map.key, value: map.value, overflows: map.overflows }),
+    };
+    Call { callee: call.callee, of: call.of.map(of), next: call.next, combined: call.combined }
+}
+
 impl Seen for ProgramSource<'_> {
     fn call(&self, frame: u64) -> (u64, Option<Call>) {
         let Some(program) = self.program else { return (frame, None) };
         let address = program.address(frame).unwrap_or(frame);
-        let of = |of: mallow_symbols::GoType| Type {
-            name: of.name,
-            size: of.size,
-            pointers: of.pointers,
-            parts: of.parts,
-            links_itself: of.links_itself,
-            map: of.map.map(|map| Map { slots: map.slots, key: map.key, value: map.value, overflows: map.overflows }),
-        };
-        let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of), next: call.next });
-        (address, call)
+        (address, program.call(address).map(call))
+    }
+
+    fn calls_of_line(&self, address: u64) -> Vec<(Range<u64>, Call)> {
+        let calls = self.program.and_then(|program| program.calls_of_line(address)).unwrap_or_default();
+        calls.into_iter().map(|(range, of)| (range, call(of))).collect()
     }
 
     fn symbol(&self, address: u64) -> Option<String> {
