@@ -107,10 +107,11 @@ impl CLibrary {
             )));
         }
         if modules.iter().any(Module::is_go_program) {
-            return Err(AttachError::Unsupported(
-                "it is written in Go: its threads may be on stacks of Go's own, where no library can be loaded; start it under mallow"
-                    .to_owned(),
-            ));
+            return Err(AttachError::Unsupported(format!(
+                "it is written in Go: its threads may be on stacks of Go's own, where no library can be loaded, and its heap is not malloc's; \
+                 {}; only what its C code allocates is seen if it is started under mallow",
+                preflight::GO_HEAP
+            )));
         }
         let named = |name: &str| modules.iter().find(|module| module.soname == name);
         let libc = named("libc.so.6");

@@ -21,6 +21,7 @@ pub(crate) use families::{seeming, variable_of};
 pub use finding::{Finding, Status};
 pub use machine::machine;
 pub(crate) use options::options_of;
+pub use program::GO_HEAP;
 pub(crate) use program::STRIPPED;
 pub(crate) use signatures::{Signature, is_usable_size, signature_in_library, signature_of};
 

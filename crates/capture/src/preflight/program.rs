@@ -106,7 +106,7 @@ pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
 }
 
 /// What shows the heap of a Go program, and what limits it.
-const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
+pub const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
      http://HOST:PORT/debug/pprof/heap; GOMEMLIMIT limits the heap";
 
 /// What is not sampled of a program: all, where the library cannot be loaded; the functions of an allocator inside, or the operators of one that is a library.

@@ -251,7 +251,7 @@ fn go_program(modules: &Scope) -> Option<Finding> {
             "{} is written in Go: its threads may be on stacks of Go's own, where no library can be loaded",
             program.path
         ),
-        "start it under mallow; `mallow go` reads the profiles of Go's own heap",
+        format!("{}; only what its C code allocates is seen if it is started under mallow", preflight::GO_HEAP),
     ))
 }
 
