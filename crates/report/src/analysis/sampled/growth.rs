@@ -130,7 +130,7 @@ pub struct Said {
 struct Against {
     /// It fades, has stopped, or its blocks die.
     slows: bool,
-    /// A third of the time has next to nothing of it.
+    /// The second or the last third of the time has next to nothing of it.
     steps: bool,
 }
 
@@ -418,7 +418,8 @@ impl Lives {
             let part = self.flow(from + n * third, from + (n + 1) * third).net().max(0.0) / weight;
             part < PART * blocks * share && beta_reg(blocks - part, part + 1.0, 1.0 - share) < rare
         };
-        let steps = (0..3).zip(self.shares(from, to, others)).any(is_short);
+        // Nothing in the first third is growth that began later.
+        let steps = (0..3).zip(self.shares(from, to, others)).skip(1).any(is_short);
         let slows = dies() || self.stopped(from, to, others, rare) || self.fades((first, to), others, rare);
         Against { slows, steps }
     }
