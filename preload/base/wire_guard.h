@@ -162,8 +162,8 @@ struct mallow_guard_crash {
 struct mallow_guarded {
     uint64_t start; /* of its pages; 0: the slot is not guarded */
     uint64_t freed_ns;
-    uint32_t free_tid;
-    uint32_t free_stack; /* 0: none */
+    uint32_t free_tid;   /* of a live block: the thread whose system call was given bytes behind it, during its check */
+    uint32_t free_stack; /* 0: none; of a live block with free_tid: the first of these bytes, from the block's end on */
     uint16_t pages;      /* of its block */
     uint8_t operation;   /* enum mallow_operation */
     uint8_t unused;

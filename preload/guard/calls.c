@@ -10,6 +10,7 @@
 #include "base/filter.h"
 #include "guard/guard_slots.h"
 #include "sample/sample.h"
+#include "sample/sample_thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,10 +27,35 @@
 #define MOST            16
 #define DONTNEED_LOCKED 24 /* Linux 5.18 */
 
+static void touch(uint64_t byte, int writes) {
+    if (writes)
+        arch_touch_for_write((void *)byte);
+    else
+        (void)*(const volatile uint8_t *)byte;
+}
+
+/* The call has bytes behind the live block of this slot: its first missing page is accessed, also where the bytes end before it. The
+ * error begins with the first byte that is not the block's. What the kernel then writes up to that page is no other error. */
+static void access_behind(struct slot *slot, uint64_t own, uint64_t at, uint64_t end, int writes) {
+    uint64_t block_end = slot->seen.address + slot->usable;
+    uint32_t tid = !filter_is(FILTER_SEEN)     ? (uint32_t)sys_gettid()
+                   : own_sample_thread != NULL ? own_sample_thread->tid
+                                               : 0;
+    int is_new = guard_given(slot, tid, at > block_end ? at - block_end : 0);
+    touch(own, writes);
+    if (is_new && guard_not_given(slot) && writes && at <= block_end)
+        guard_more(slot)->reported = (uint16_t)((end < own ? end : own) - block_end);
+}
+
 /* The kernel reads or writes these bytes: those of the first slot are accessed, live or not, that are no live block's. */
 NOINLINE static void access_guarded(const void *buffer, uint64_t bytes, int writes) {
     uint64_t at = (uint64_t)buffer, end = at + bytes < at ? UINT64_MAX : at + bytes;
     struct slot *first = guard_slot_of(buffer);
+    if (first != NULL && first->used == 1) {
+        uint64_t own = first->start + guard_more(first)->pages * ARCH_PAGE;
+        if (at < own && at >= first->seen.address && end > first->seen.address + first->usable)
+            access_behind(first, own, at, end, writes);
+    }
     for (int pages = 0; pages < MOST && at < end && guard_owns((void *)at);) {
         struct slot *slot = guard_slot_of((void *)at);
         if (slot != first)
@@ -39,10 +65,7 @@ NOINLINE static void access_guarded(const void *buffer, uint64_t bytes, int writ
             at = own;
             continue;
         }
-        if (writes)
-            arch_touch_for_write((void *)at);
-        else
-            (void)*(const volatile uint8_t *)at;
+        touch(at, writes);
         at = (at & ~(ARCH_PAGE - 1)) + ARCH_PAGE;
         pages++;
     }

@@ -146,6 +146,21 @@ void guard_freed(struct slot *slot) {
     __atomic_store_n(&entry->freed_ns, guard_more(slot)->freed_ns, __ATOMIC_RELEASE);
 }
 
+int guard_given(const struct slot *slot, uint32_t tid, uint64_t first) {
+    if (!guard_has_part() || (slot->index + 1ull) * sizeof *guard_table > table_made)
+        return 0;
+    struct mallow_guarded *entry = &guard_table[slot->index];
+    entry->free_stack = (uint32_t)first;
+    __atomic_store_n(&entry->free_tid, tid, __ATOMIC_RELEASE);
+    return !__atomic_load_n(&entry->touched, __ATOMIC_ACQUIRE);
+}
+
+int guard_not_given(const struct slot *slot) {
+    struct mallow_guarded *entry = &guard_table[slot->index];
+    entry->free_tid = entry->free_stack = 0;
+    return (int)__atomic_load_n(&entry->touched, __ATOMIC_ACQUIRE);
+}
+
 void guard_begin(void) {
     table_made = 0;
     for (uint32_t i = 0; i < MALLOW_SUPPLIES; i++) {
@@ -362,6 +377,7 @@ void *guard_fill(struct slot *slot, size_t size, size_t alignment) {
     slot->usable = size;
     slot->used = 1;
     guard_more(slot)->freed_ns = guard_more(slot)->free_stack = 0;
+    guard_more(slot)->reported = 0;
     return (void *)block;
 }
 
@@ -383,6 +399,7 @@ static const uint8_t *other_byte(const uint8_t *from, const uint8_t *to) {
 
 const uint8_t *guard_damage(struct slot *slot) {
     const uint8_t *block = (const uint8_t *)slot->seen.address, *start = (const uint8_t *)slot->start;
-    const uint8_t *after = other_byte(block + slot->usable, start + (uint64_t)guard_more(slot)->pages * ARCH_PAGE);
+    const uint8_t *behind = block + slot->usable + guard_more(slot)->reported;
+    const uint8_t *after = other_byte(behind, start + (uint64_t)guard_more(slot)->pages * ARCH_PAGE);
     return after != NULL ? after : other_byte(start, block);
 }

@@ -24,6 +24,7 @@ struct guard_more {
     uint8_t operation; /* enum mallow_operation */
     uint8_t alignment; /* that operator new was called with: log2 + 1; 0: none */
     uint8_t patterned; /* of its pages, until it has a block: enum mallow_patterned */
+    uint16_t reported; /* bytes right behind the block: a write of the kernel to them was an error already */
 };
 
 static inline struct guard_more *guard_more(struct slot *slot) {
@@ -89,7 +90,12 @@ struct slot *guard_slot_of(const void *block);
 void *guard_fill(struct slot *slot, size_t size, size_t alignment);
 /* By what it was allocated, into the file. */
 void guard_allocated(struct slot *slot, enum mallow_operation operation, size_t alignment);
-/* The first byte beside a live block that something wrote to; NULL: there is none. */
+/* The thread's system call was given bytes behind a live block, the first one so far from the block's end: what the next access of that
+ * thread to the missing page is reported as, until guard_not_given. 0: the page was filled before, or there is no table. Lock or not. */
+int guard_given(const struct slot *slot, uint32_t tid, uint64_t first);
+/* Whether the keeper answered in between. Lock or not. */
+int guard_not_given(const struct slot *slot);
+/* The first byte beside a live block that something wrote to, and that is not reported; NULL: there is none. */
 const uint8_t *guard_damage(struct slot *slot);
 
 /* wait.c: sleeps for a moment while *word is expected, which the keeper changes. 0: it is gone or stopped, or until_ns has come.

@@ -49,6 +49,28 @@ fn buffers_of_system_calls_are_errors_of_the_program() {
     assert!(screen.err().contains("  written by the kernel for read, by thread"), "{}", screen.err());
 }
 
+/// A read of 35 bytes into 30 was two errors: one "2 bytes behind the end", as the missing page begins there, and at the free one of bytes that
+/// "somebody" had written. A call that ended in these two bytes was the second one alone, and none where it only read.
+#[test]
+fn a_buffer_that_is_too_small_is_one_error_from_its_first_byte_on() {
+    let program = program_as("guard/kernel", "guard-kernel", "cc", &["-w", "-g", "-O0", "-fno-builtin"]);
+    let name = program.to_str().expect("a path");
+    for (call, writes) in [("read", true), ("write", false), ("readv", true), ("recv", true), ("sendmsg", false)] {
+        for how in ["odd", "one"] {
+            for (way, place) in [(Way::Missing, "end"), (Way::Missing, "begin"), (Way::Handler, "end")] {
+                let (report, _, out, err) = guarded_by(way, &["--place", place], &[name, call, how]);
+                let case = format!("{call} {how} {way:?} {place}: {report} {err}");
+                assert_eq!((out.as_str(), errors(&report).len()), ("whole\n", 1), "{case}");
+                let error = &errors(&report)[0];
+                assert_eq!((&error["kind"], &error["call"]), (&"overflow".into(), &call.into()), "{case}");
+                assert_eq!(error["access"], if writes { "write" } else { "read" }, "{case}");
+                assert_eq!(error["place"], "right behind a block of 30 bytes", "{case}");
+                assert_eq!(functions(&error["error"])[0], "culprit", "{case}");
+            }
+        }
+    }
+}
+
 /// "there is no process N" was said of one that ran, and its stack was missing.
 #[test]
 fn a_process_in_another_pid_namespace_has_its_stack() {

@@ -1,4 +1,5 @@
-/* Buffers that the kernel accesses for the program: `kernel CALL HOW`, where HOW is behind (the end of the block), freed, or right. */
+/* Buffers that the kernel accesses for the program: `kernel CALL HOW`, where HOW is behind (the end of the block), freed, or
+ * right; odd and one: five bytes and one byte behind a block of 30, which has 2 bytes beside it in its pages as a rule. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { BLOCK = 4096, BEYOND = 100 };
+enum { BLOCK = 4096, BEYOND = 100, ODD = 30 };
 
 static int ends[2], file, zero;
 
@@ -50,12 +51,16 @@ int main(int argc, char **argv) {
     if (argc != 3 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || (file = mkstemp(name)) < 0 ||
         unlink(name) != 0 || (zero = open("/dev/zero", O_RDONLY)) < 0)
         return 1;
-    char *block = malloc(BLOCK);
-    memset(block, 7, BLOCK);
-    size_t size = strcmp(argv[2], "behind") == 0 ? BLOCK + BEYOND : BLOCK;
+    int is_odd = strcmp(argv[2], "odd") == 0, is_one = strcmp(argv[2], "one") == 0;
+    size_t bytes = is_odd || is_one ? ODD : BLOCK;
+    char *block = malloc(bytes);
+    memset(block, 7, bytes);
+    size_t size = strcmp(argv[2], "behind") == 0 ? bytes + BEYOND : bytes + (is_odd ? 5 : is_one);
     if (strcmp(argv[2], "freed") == 0)
         free(block);
     ssize_t result = culprit(argv[1], block, size);
+    if (is_odd || is_one)
+        free(block);
     puts(result == (ssize_t)size ? "whole" : "not whole");
     return 0;
 }

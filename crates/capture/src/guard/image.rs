@@ -285,6 +285,9 @@ impl Image<'_> {
             Meaning::Own | Meaning::Nothing => (Kind::Wild, None),
         };
         let shared = self.source.shared();
+        let given = index.filter(|_| kind == Kind::Overflow);
+        let given = given.and_then(|index| self.guarded.given_behind(shared, index, fault.tid));
+        let address = given.map_or(fault.address, |given| given.min(fault.address));
         let near = index.or_else(|| self.guarded.nearest(shared, range, fault.address));
         let block = near.and_then(|index| self.guarded.block(shared, index, &thread));
         let bytes = block.as_ref().map_or_else(Vec::new, |block| faults.bytes(pid, kind, block));
@@ -303,7 +306,7 @@ impl Image<'_> {
             faults.stack(pid, hold, generation, &|| if fails_fast { hold.end(pid) } else { let_go() });
         let deed = Deed { at_ns, tid: fault.tid, thread: name, stack };
         if !fails_fast {
-            log.zeroings.note(Zeroed { kind, address: fault.address, write: fault.write, deed: deed.clone() });
+            log.zeroings.note(Zeroed { kind, address, write: fault.write, deed: deed.clone() });
         }
         self.found(
             log,
@@ -311,8 +314,8 @@ impl Image<'_> {
                 kind,
                 pid: self.source.pid,
                 serial: self.source.serial,
-                address: fault.address,
-                exact: hold.is_exact(),
+                address,
+                exact: hold.is_exact() || given.is_some(),
                 write: Some(fault.write),
                 deed,
                 without_stack,

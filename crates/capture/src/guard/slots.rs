@@ -154,6 +154,16 @@ impl Guarded {
         shared.set32(self.table + index as usize * guarded::SIZE + guarded::TOUCHED, 1);
     }
 
+    /// The first byte behind the live block of this slot that this thread gave to a system call, whose check accesses the
+    /// missing page; None: the thread makes the access itself.
+    pub fn given_behind(&self, shared: &Shared, index: u32, tid: u32) -> Option<u64> {
+        let entry = self.table + index as usize * guarded::SIZE;
+        let (held, live) = self.layout.latest(shared, index)?;
+        let is_given = live && tid != 0 && shared.word32(entry + guarded::FREE_TID).load(Ordering::Acquire) == tid;
+        let first = u64::from(shared.get32(entry + guarded::FREE_STACK));
+        is_given.then(|| held.address.saturating_add(held.size).saturating_add(first))
+    }
+
     /// The slot that has these pages, and its bytes.
     fn slot_at(&mut self, shared: &Shared, range: &Range<u64>, address: u64) -> (u64, u64, Option<u32>) {
         let area = (range.end - range.start) / guard::SIZES;
