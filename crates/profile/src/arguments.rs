@@ -1,19 +1,38 @@
-//! Command lines without their arguments, which may hold passwords, tokens and names of customers.
+//! What a command line calls its program, and command lines without their arguments, which may hold passwords, tokens and names of
+//! customers.
 
 use crate::process::Process;
 use crate::profile::Profile;
 
 /// What a command line calls its program: its first word. A process that has written a title over its arguments has one word, such as
-/// `nginx: master process nginx -c …`, of which this is the part before the first space; unless it is the name of one of `executables`.
+/// `nginx: master process nginx -c …`, of which this is the part before the first white space; unless it is the name of one of `executables`.
 pub fn command_word<'a, 'b>(word: &'a str, executables: impl IntoIterator<Item = &'b str>) -> &'a str {
-    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-    let end = word.find(' ').unwrap_or(word.len());
+    let end = word.find(char::is_whitespace).unwrap_or(word.len());
     let is_whole =
-        end == word.len() || executables.into_iter().any(|path| !path.is_empty() && name(path) == name(word));
+        end == word.len() || executables.into_iter().any(|path| !path.is_empty() && file_name(path) == file_name(word));
     if is_whole { word } else { &word[..end] }
 }
 
+/// The name of a program as it was called, without its directory, and without the colon of a title. Called by nothing, it has its
+/// executable's.
+pub fn program_name<'a>(called: &'a str, executable: &'a str) -> &'a str {
+    if called.is_empty() {
+        return file_name(executable);
+    }
+    let word = Some(command_word(called.trim_start(), [executable])).filter(|word| !word.is_empty()).unwrap_or(called);
+    file_name(word.strip_suffix(':').filter(|name| word.len() < called.len() && !name.is_empty()).unwrap_or(word))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 impl Process {
+    /// See [`program_name`].
+    pub fn program(&self) -> &str {
+        program_name(self.arguments.first().map_or("", |name| name), &self.executable)
+    }
+
     /// What its command line calls the program. None: it has no command line.
     pub fn command_word(&self) -> Option<&str> {
         let first = self.arguments.first()?;
@@ -43,6 +62,27 @@ mod tests {
         assert_eq!(command_word("nginx: master process nginx -c x", ["/usr/sbin/nginx"]), "nginx:");
         assert_eq!(command_word("./my program", ["", "/opt/my program"]), "./my program");
         assert_eq!(command_word("", ["/x"]), "");
+    }
+
+    #[test]
+    fn a_title_is_no_path() {
+        for (called, executable, name) in [
+            ("/usr/bin/gcc", "/usr/bin/x86_64-linux-gnu-gcc-12", "gcc"),
+            ("nginx", "/usr/sbin/nginx", "nginx"),
+            ("nginx: master process nginx -p /srv/ngx -c n.conf", "/usr/sbin/nginx", "nginx"),
+            ("nginx: worker process", "/usr/sbin/nginx", "nginx"),
+            ("redis-server *:6379", "/usr/bin/redis-check-rdb", "redis-server"),
+            ("/opt/puma 5.6 (tcp://0.0.0.0:80) [app]", "/usr/bin/ruby3.1", "puma"),
+            ("/opt/My Tools/a tool", "/opt/My Tools/a tool", "a tool"),
+            ("./a tool", "/opt/My Tools/a tool", "a tool"),
+            ("", "/usr/bin/sort", "sort"),
+            (":", "/usr/bin/true", ":"),
+            (" ", "/usr/bin/true", " "),
+            ("-bash", "/usr/bin/bash", "-bash"),
+            ("", "", ""),
+        ] {
+            assert_eq!(program_name(called, executable), name, "{called:?}");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod site;
 mod stacks;
 mod strings;
 
-pub use arguments::command_word;
+pub use arguments::{command_word, program_name};
 pub use check::Defect;
 pub use code::{Frame, Line, Module, ModuleId};
 pub use counts::{Count, Counts};
@@ -56,9 +56,7 @@ pub use known_heap::{HeapKind, KnownHeap};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns, overhead};
 pub use precision::{Precision, Precisions, add_precisions};
-pub use process::{
-    AllocatorInside, AllocatorKind, CustomAllocator, Process, ProcessId, Thread, program_name, replaced_by_exec,
-};
+pub use process::{AllocatorInside, AllocatorKind, CustomAllocator, Process, ProcessId, Thread, replaced_by_exec};
 pub use profile::{Ending, Profile, Region};
 pub use quantities::{Origin, Quantities, Quantity};
 pub use samples::{Lost, Release, Sample, SampleEvent, SampleKey};

@@ -55,11 +55,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// See [`program_name`].
-    pub fn program(&self) -> &str {
-        program_name(self.arguments.first().map_or("", |name| name), &self.executable)
-    }
-
     /// When it had done what it does by itself: from here on it waited for mallow.
     pub fn done_ms(&self) -> u64 {
         self.end_ms.saturating_sub(self.exit_wait_ms)
@@ -69,21 +64,6 @@ impl Process {
     pub fn has_older_blocks(&self) -> bool {
         self.forked || self.attached || self.foreign_frees > 0
     }
-}
-
-/// The name of a program as it was called, without its directory. A process may have written a title over its arguments, with a path
-/// in it or none: `nginx: master process /usr/sbin/nginx -c n.conf`, `redis-server *:6379`. The name is the title's first word.
-pub fn program_name<'a>(called: &'a str, executable: &'a str) -> &'a str {
-    let file = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
-    if called.is_empty() {
-        return file(executable);
-    }
-    // A path may have spaces of its own.
-    if called == executable || file(called) == file(executable) {
-        return file(called);
-    }
-    let word = called.split_whitespace().next().unwrap_or(called);
-    file(word.strip_suffix(':').filter(|name| word.len() < called.len() && !name.is_empty()).unwrap_or(word))
 }
 
 /// For each process image the earlier one that it replaced by exec, as an index: together they are one process. `images` are whose
@@ -156,28 +136,7 @@ pub struct Thread {
 
 #[cfg(test)]
 mod tests {
-    use super::{program_name, replaced_by_exec};
-
-    #[test]
-    fn a_title_is_no_path() {
-        for (called, executable, name) in [
-            ("/usr/bin/gcc", "/usr/bin/x86_64-linux-gnu-gcc-12", "gcc"),
-            ("nginx", "/usr/sbin/nginx", "nginx"),
-            ("nginx: master process nginx -p /srv/ngx -c n.conf", "/usr/sbin/nginx", "nginx"),
-            ("nginx: worker process", "/usr/sbin/nginx", "nginx"),
-            ("redis-server *:6379", "/usr/bin/redis-check-rdb", "redis-server"),
-            ("/opt/puma 5.6 (tcp://0.0.0.0:80) [app]", "/usr/bin/ruby3.1", "puma"),
-            ("/opt/My Tools/a tool", "/opt/My Tools/a tool", "a tool"),
-            ("./a tool", "/opt/My Tools/a tool", "a tool"),
-            ("", "/usr/bin/sort", "sort"),
-            (":", "/usr/bin/true", ":"),
-            (" ", "/usr/bin/true", " "),
-            ("-bash", "/usr/bin/bash", "-bash"),
-            ("", "", ""),
-        ] {
-            assert_eq!(program_name(called, executable), name, "{called:?}");
-        }
-    }
+    use super::replaced_by_exec;
 
     #[test]
     fn an_image_that_exec_made_is_of_the_process_before() {
