@@ -96,7 +96,8 @@ impl Spread {
             if above - below < tolerance {
                 break;
             }
-            let at = (below + (above - below) * under / (under - over)).clamp(below, above);
+            // Not `clamp`, which panics at ends of nonsense: of numbers whose sums are infinite, or no numbers.
+            let at = (below + (above - below) * under / (under - over)).max(below).min(above);
             let value = function(at);
             if value.abs() < 1e-6 {
                 return at;
