@@ -124,7 +124,16 @@ pub fn attach(
     let before = Moment::of(pid);
     let attached = match obstacle(pid) {
         Some(obstacle) => Err(obstacle),
-        None => attach_in_turn(pid, run, patience, given_up, reader),
+        None => {
+            // Nothing that is waited for comes any more once the program has ended.
+            let mut end = None;
+            let mut given_up = |why: &str| {
+                end = before.end();
+                end.is_some() || given_up(why)
+            };
+            let attached = attach_in_turn(pid, run, patience, &mut given_up, reader);
+            attached.map_err(|error| end.unwrap_or(error))
+        }
     };
     attached.map_err(|error| before.explain(error))
 }

@@ -17,6 +17,23 @@ impl Moment {
         Self { pid, vector: vector(pid) }
     }
 
+    /// How the program has ended since then. None: it has not.
+    pub fn end(&self) -> Option<AttachError> {
+        let pid = self.pid;
+        match Process::read(pid) {
+            Err(_) => return Some(AttachError::Ended(pid)),
+            Ok(process) if process.state == State::Zombie => return Some(AttachError::Ended(pid)),
+            Ok(_) => {}
+        }
+        let now = vector(pid);
+        if now.is_none() || self.vector.is_none() || now == self.vector {
+            return None;
+        }
+        let path = Process::read(pid).and_then(|process| process.executable());
+        let program = path.map_or_else(|_| "unknown".to_owned(), |path| path.display().to_string());
+        Some(AttachError::Executed { process: pid, program })
+    }
+
     /// Why attaching has failed, since then.
     pub fn explain(&self, error: AttachError) -> AttachError {
         let pid = self.pid;
@@ -24,16 +41,8 @@ impl Moment {
         if matches!(error, AttachError::Interrupted | AttachError::Busy { .. } | AttachError::Unturned { .. }) {
             return error;
         }
-        match Process::read(pid) {
-            Err(_) => return AttachError::Ended(pid),
-            Ok(process) if process.state == State::Zombie => return AttachError::Ended(pid),
-            Ok(_) => {}
-        }
-        let now = vector(pid);
-        if now.is_some() && self.vector.is_some() && now != self.vector {
-            let path = Process::read(pid).and_then(|process| process.executable());
-            let program = path.map_or_else(|_| "unknown".to_owned(), |path| path.display().to_string());
-            return AttachError::Executed { process: pid, program };
+        if let Some(end) = self.end() {
+            return end;
         }
         let holds = |obstacle: &Obstacle| matches!(obstacle, Obstacle::Stopped(_) | Obstacle::Frozen(_));
         match Obstacle::all(pid).into_iter().find(holds) {
