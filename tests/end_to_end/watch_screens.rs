@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{directory, mallow, not_run, program, tool_if_there, wire};
+use harness::{Run, directory, mallow, not_run, program, tool_if_there, wire};
 use serde_json::Value;
 
 use crate::watch_harness::{Alive, Screen, control_page, quiet, signal, until, until_it_listens, until_or, wait_for};
@@ -159,6 +159,14 @@ fn growth_is_printed_at_once_and_a_stop_is_no_crash() {
         assert!(summary.contains("\nGrowing\n") && summary.contains("(3 sites)"), "{summary}");
         assert!(summary.lines().last().is_some_and(|line| line.starts_with("Next: ")), "{summary}");
     }
+}
+
+#[test]
+fn a_run_of_a_moment_was_not_watched_for_nothing() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["watch", "--", "true"]).go();
+    assert!(run.status == 0 && run.err().contains("Watched for "), "{}", run.err());
+    assert!(!run.err().contains("Watched for 0"), "{}", run.err());
 }
 
 /// A place is all its call paths, and so is its growth.

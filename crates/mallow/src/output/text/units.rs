@@ -95,8 +95,9 @@ pub fn share(share: f64) -> String {
     percent((share.clamp(0.0, 1.0) * WHOLE as f64) as u64, WHOLE)
 }
 
-/// A time span: `12 ms`, `1.71 s`, `3 min 05 s`, `2 h 07 min`.
+/// A time span: `12 ms`, `1.72 s`, `3 min 05 s`, `2 h 07 min`. Hundredths are rounded; as on a clock, seconds and minutes are whole ones.
 pub fn span(ms: u64) -> String {
+    let ms = if (1000..60_000).contains(&ms) { (ms + 5) / 10 * 10 } else { ms };
     let s = ms / 1000;
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_range_of_one_number_is_that_number() {
-        assert_eq!([range(span(1771), &span(1779)), range(span(5), &span(9))], ["1.77 s", "5 ms to 9 ms"]);
+        assert_eq!([range(span(1771), &span(1774)), range(span(5), &span(9))], ["1.77 s", "5 ms to 9 ms"]);
     }
 
     #[test]
@@ -189,8 +190,8 @@ mod tests {
         );
         assert_eq!([share(0.125), share(1.0), share(7.0), share(f64::NAN)], ["12.5 %", "100.0 %", "100.0 %", "0 %"]);
         assert_eq!(
-            [span(12), span(1718), span(185_900), span(7_640_000)],
-            ["12 ms", "1.71 s", "3 min 05 s", "2 h 07 min"]
+            [span(12), span(1718), span(1049), span(59_994), span(59_995), span(185_900), span(7_640_000)],
+            ["12 ms", "1.72 s", "1.05 s", "59.99 s", "1 min 00 s", "3 min 05 s", "2 h 07 min"]
         );
     }
 }

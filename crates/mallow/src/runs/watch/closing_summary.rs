@@ -6,7 +6,7 @@ use mallow_report::analysis::{Watched, WatchedPlace};
 use super::headline::{attached, gaps, headline, seconds, whole};
 use crate::output::text::estimates::{COLUMN, column_bytes, rate_per_hour, sampled_bytes};
 use crate::output::text::gaps::show as show_gaps;
-use crate::output::text::units::{count, of};
+use crate::output::text::units::{count, of, span};
 use crate::output::text::{Line, Look, Page, described_by};
 
 /// Rows of a terminal that nobody asks about, and those that are left for the prompt and mallow's last line.
@@ -42,7 +42,9 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let report = ending.running.unwrap_or(ending.last);
     let finding = headline(report, None, look);
     // The command is last: it may be long, and a narrow terminal cuts it.
-    let (time, command) = (seconds(ending.last.watched_ms), ending.last.command.join(" "));
+    let (watched_ms, command) = (ending.last.watched_ms, ending.last.command.join(" "));
+    // Not 0 s.
+    let time = if watched_ms < 1000 { span(watched_ms) } else { seconds(watched_ms) };
     page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
     let gaps = gaps(report);
     show_gaps(gaps.iter().take(GAPS).cloned(), &mut page);
