@@ -2,6 +2,7 @@
 //! mallow's own flags.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,9 +10,10 @@ use harness::{Run, directory, json, mallow, tool, workspace};
 use serde_json::Value;
 
 use crate::fleet::{Watched, get};
+use crate::fleet_match::Fleet;
 use crate::fleet_prometheus::promtool;
 use crate::other_tools::ran;
-use crate::watch_harness::{Alive, until_or};
+use crate::watch_harness::{Alive, occasion, reports, until_or, wait_for};
 
 fn deploy(name: &str) -> PathBuf {
     workspace().join("examples/deploy").join(name)
@@ -40,6 +42,41 @@ fn systemd_accepts_the_unit() {
     assert!(safe, "{said}");
     fs::write(&path, unit.replace("Restart=on-failure", "Restart=on-fialure")).expect("a file");
     assert!(analyze(&["verify", "--man=no"]).1.contains("mallow-watch.service"), "a fault is reported");
+}
+
+/// By the shipped configuration, with the unit's own way to reload: only the paths are a test's, and systemctl is a script.
+#[test]
+fn logrotate_rotates_the_reports_of_the_unit() {
+    let fleet = Fleet::new();
+    let mut watch = fleet.watch("reports", "none", &[]);
+    let (file, old) = (fleet.path("reports"), fleet.path("reports.1"));
+    until_or(|| (!reports(&file).is_empty()).then_some(()), || panic!("no report: {}", fleet.errors("reports")));
+    let reload =
+        text("mallow-watch.service").lines().find_map(|line| line.strip_prefix("ExecReload=").map(str::to_owned));
+    let reload = reload.expect("a line").replace("$MAINPID", &watch.pid());
+    let systemctl = fleet.path("systemctl");
+    fs::write(&systemctl, format!("#!/bin/sh\ncase $1 in reload) exec {reload};; esac\n")).expect("a file");
+    fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).expect("the file");
+    let config =
+        text("mallow-watch.logrotate").replace("/var/log/mallow-watch/reports", file.to_str().expect("a path"));
+    // Who runs the tests may be another user than root.
+    let config = config.replace("create 0600 root root", "create 0600");
+    fs::write(fleet.path("config"), config).expect("a file");
+    let path = format!("{}:{}", fleet.place.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut rotate = Command::new("/usr/sbin/logrotate");
+    let ended = rotate
+        .args(["--force", "--state"])
+        .arg(fleet.path("state"))
+        .arg(fleet.path("config"))
+        .env("PATH", path)
+        .output();
+    let ended = ended.expect("logrotate");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    wait_for(&file, "the answer to the reload", occasion("hup"));
+    let complete = fs::read(&old).expect("the old one");
+    watch.signal("TERM");
+    assert_eq!(watch.end(), 0);
+    assert_eq!(fs::read(&old).expect("the old one"), complete);
 }
 
 /// What the judge finds in a compose file and in manifests.

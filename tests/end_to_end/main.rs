@@ -132,5 +132,6 @@ mod watch_growth;
 mod watch_harness;
 mod watch_import;
 mod watch_moments;
+mod watch_rotation;
 mod watch_saving;
 mod watch_screens;

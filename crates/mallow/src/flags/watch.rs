@@ -124,8 +124,8 @@ pub struct WatchFlags {
     pub save_at: Option<SaveAt>,
     /// File to append reports to
     ///
-    /// Each report is written whole or not at all. Default: standard error, or standard output with -p. Example: -o
-    /// reports.jsonl --json.
+    /// Each report is written whole or not at all. HUP opens the file anew: rotate it by moving it, then signal mallow. Default:
+    /// standard error, or standard output with -p. Example: -o reports.jsonl --json.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Exit with 125 if writing fails
@@ -251,7 +251,8 @@ Keys of the live view:
   q        leave: the program goes on
 
 Signals to mallow:
-  HUP   report all live samples
+  HUP   open the file of -o anew, as logrotate wants it, and report all live
+        samples
   USR1  report the old ones once more, and mute them from then on
   USR2  report the latest frees and reallocs, for a use after free
   TERM, INT  print a summary, and leave; a command that mallow started gets them

@@ -14,7 +14,7 @@ use super::super::watch::headline::whole;
 use super::super::watch::push::Push;
 use super::super::watch::pushing;
 use super::super::watch::report_stream::ReportStream;
-use super::super::watch::signals::Signals;
+use super::super::watch::signals::{Signal, Signals};
 use super::members::{Members, TURN};
 use super::pushing::FleetPushing;
 use super::text;
@@ -91,7 +91,7 @@ impl<'a> Watcher<'a> {
             self.say_who_is_watched();
             self.answer_scrapers();
             self.push_profiles();
-            if !self.signals.take().is_empty() {
+            if self.follow_signals() {
                 self.report("hup", Which::Live);
             }
             if self.signals.ends().0 > 0 {
@@ -108,6 +108,8 @@ impl<'a> Watcher<'a> {
             }
             std::thread::sleep(TURN);
         }
+        // One that came with the signal to end.
+        self.follow_signals();
         let written = self.write_report("end", self.which()).and(self.finish_push());
         let watched = self.members.len() as u64;
         self.members.leave().iter().for_each(|error| stdio::notify(&format!("{error:#}")));
@@ -119,6 +121,16 @@ impl<'a> Watcher<'a> {
             stdio::notify(&format!("left {left}; the next mallow watch --match joins {them} again"));
         }
         written.map(|()| exit::OK)
+    }
+
+    /// Whether signals ask for a report. HUP says, too, that the file of reports may be another one.
+    fn follow_signals(&mut self) -> bool {
+        let came = self.signals.take();
+        if came.contains(&Signal::Live) {
+            let opened = self.output.out.reopen();
+            self.go_on(opened);
+        }
+        !came.is_empty()
     }
 
     fn which(&self) -> Which {
@@ -193,11 +205,16 @@ impl<'a> Watcher<'a> {
     }
 
     fn report(&mut self, occasion: &str, which: Which) {
-        let Err(error) = self.write_report(occasion, which) else {
+        let written = self.write_report(occasion, which);
+        self.go_on(written);
+    }
+
+    /// What cannot be written now may be written later, when there is room on the disk again. The error is reported once.
+    fn go_on(&mut self, written: Result<()>) {
+        let Err(error) = written else {
             self.trouble = None;
             return;
         };
-        // What cannot be written now may be written later, when there is room on the disk again.
         let message = format!("{error:#}");
         if self.trouble.as_ref() != Some(&message) {
             stdio::notify(&format!("{message}; watching continues"));

@@ -227,6 +227,7 @@ impl<'a> Watcher<'a> {
             self.answer_page();
             self.push_profiles();
             for signal in self.signals.take() {
+                self.follow_rotation(signal);
                 let answered = self.answer(signal);
                 self.go_on(answered);
             }
@@ -502,6 +503,14 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// Reports from now on go to the file that is there now, if the signal says so.
+    fn follow_rotation(&mut self, signal: Signal) {
+        if signal == Signal::Live {
+            let opened = self.out.reopen();
+            self.go_on(opened);
+        }
+    }
+
     fn snapshot(&mut self) -> Result<()> {
         let Some(snapshots) = self.snapshots.take() else { return Ok(()) };
         let (profile, unix_ms) = self.profile();
@@ -520,6 +529,8 @@ impl<'a> Watcher<'a> {
     /// Writes all of them, even where the first ones fail, and returns the first error.
     fn last_reports(&mut self, end: &End) -> Result<()> {
         self.last = true;
+        // One that came with the signal to end.
+        self.signals.take().into_iter().for_each(|signal| self.follow_rotation(signal));
         self.report_errors(true);
         let (occasion, which) = match end {
             End::Over => ("end", Which::Live),
