@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Case, Outcome, Run, mallow, workspace};
+use harness::{Case, Outcome, Run, directory, mallow, workspace};
 use serde_json::Value;
+
+use crate::go_pprof::Raw;
 
 /// Values of `--by`, in the order in which one is chosen where none is named.
 const MEASURES: [&str; 5] = ["allocations", "bytes", "peak", "live", "temporary"];
@@ -140,4 +142,35 @@ fn every_format_is_compared_or_it_is_said_why_not() {
     // A file without stacks of the measure is compared by its totals, which are in no stack.
     let (_, report) = change(&compared(place, &["diff", "--json", "--by", "live"], "leak.massif", "leak.jemalloc"), "");
     assert_eq!(number(&report["before"]["value"]), 224);
+}
+
+/// Each value of a profile is what pprof says of it, whatever it is called; of a recording there is none to choose.
+#[test]
+fn a_chosen_value_is_that_of_pprof() {
+    let place = directory();
+    let file = workspace().join("crates/report/tests/files/words.pprof");
+    let top = |choice: &str| {
+        Run::new(mallow(), place.path()).args(["top", "--json", "--sample-type", choice]).arg(&file).go()
+    };
+    for (number, name) in ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"].into_iter().enumerate() {
+        let raw = Raw::of(place.path(), file.to_str().expect("a path"));
+        let meaning = if name.ends_with("space") { "live" } else { "allocated" };
+        let outcome = top(&format!("{}={meaning}", number + 1));
+        let report: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+        let total = if meaning == "live" { "live_bytes" } else { "allocations" };
+        assert_eq!(report[total].as_u64(), Some(raw.sum(name)), "{name}: {report}");
+        assert!(outcome.err().contains(&format!("reading {name}/")), "{}", outcome.err());
+    }
+    for (choice, status, why) in [
+        ("nothing", 1, "no sample type nothing, but alloc_objects/count"),
+        ("1=live", 1, "without their bytes"),
+        ("1=freed", 2, "freed is none of allocated, live, peak"),
+    ] {
+        let outcome = top(choice);
+        assert_eq!((outcome.status, outcome.err().lines().count()), (status, 1), "{choice}: {}", outcome.err());
+        assert!(outcome.err().contains(why), "{choice}: {}", outcome.err());
+    }
+    let record = Case::target("busy").args(["1", "20"]).record();
+    let chosen = Run::new(mallow(), place.path()).args(["top", "--sample-type", "1"]).arg(&record.file).go();
+    assert!(chosen.status == 0 && chosen.err().contains("--sample-type changes nothing"), "{}", chosen.err());
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use mallow_profile::{Counts, Profile, Quantity};
 use mallow_report::analysis::{Measure, TopOptions, top};
-use mallow_report::formats::{Addresses, Foreign, FormatError, read};
+use mallow_report::formats::{Addresses, Foreign, FormatError, SampleType, read, read_chosen};
 
 fn foreign(bytes: &[u8]) -> Result<Foreign, FormatError> {
     read(bytes, Some(bytes.len() as u64), &mut |_| {})
@@ -357,22 +357,68 @@ fn counts_below_0_of_mappings_are_left_out() {
     assert!(remarks[0].contains("1 of its lines count fewer than 0 blocks"), "{remarks:?}");
 }
 
-/// Of four types, each sample has two values: what is missing is not 0. `go tool pprof` says "mismatch".
-#[test]
-fn a_pprof_sample_with_too_few_values_is_damage() {
-    let strings = ["", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "f"];
+/// A pprof profile of one sample, in function `f`. Numbers are varints.
+fn pprof_of(types: &[(&str, &str)], values: &[u8]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut message = |number: u8, bytes: &[u8]| {
         file.extend([number << 3 | 2, bytes.len() as u8]);
         file.extend(bytes);
     };
-    for (name, unit) in [(1, 2), (3, 4), (5, 2), (6, 4)] {
-        message(1, &[8, name, 16, unit]);
+    let mut strings = vec!["", "f"];
+    for (name, unit) in types {
+        let index = strings.len() as u8;
+        message(1, &[8, index, 16, index + 1]);
+        strings.extend([*name, *unit]);
     }
-    message(2, &[10, 1, 1, 18, 3, 3, 0xac, 2]);
+    message(2, &[&[10, 1, 1, 18, values.len() as u8], values].concat());
     message(4, &[8, 1, 34, 4, 8, 1, 16, 1]);
-    message(5, &[8, 1, 16, 7]);
+    message(5, &[8, 1, 16, 1]);
     strings.iter().for_each(|text| message(6, text.as_bytes()));
+    file
+}
+
+/// A profile of the values that are named like this.
+fn chosen(bytes: &[u8], names: &[&str]) -> Result<Foreign, String> {
+    let names: Vec<SampleType> = names.iter().map(|name| name.parse().expect("a sample type")).collect();
+    read_chosen(bytes, Some(bytes.len() as u64), &names, &mut |_| {}).map_err(|error| error.to_string())
+}
+
+/// What `go tool pprof -sample_index` would show of it.
+#[test]
+fn sample_types_without_a_known_name_are_read_when_they_are_chosen() {
+    let file = pprof_of(&[("kilo", "bytes"), ("", ""), ("cpu", "nanoseconds")], &[100, 7, 5]);
+    let why = refused(&file);
+    assert!(why.contains("holds kilo/bytes, value 2, cpu/nanoseconds, no allocations"), "{why}");
+    assert!(why.contains("--sample-type NAME"), "{why}");
+    let read = chosen(&file, &["kilo"]).expect("a profile");
+    assert_eq!((read.profile.totals.allocated_bytes, read.profile.totals.live_bytes), (100, 0));
+    assert_eq!(has(&read.profile), [Quantity::AllocatedBytes]);
+    let said = ["reading kilo/bytes as allocated bytes", "its value 2, cpu/nanoseconds are not chosen, and left out"];
+    assert_eq!(read.remarks, said);
+    let read = chosen(&file, &["kilo=live", "2=live"]).expect("a profile");
+    assert_eq!((read.profile.totals.live_bytes, read.profile.totals.live), (100, 7));
+    assert!(
+        chosen(&file, &["giga"]).is_err_and(|why| why.contains("no sample type giga, but kilo/bytes, value 2, cpu"))
+    );
+    assert!(chosen(&file, &["2=live"]).is_err_and(|why| why.contains("without their bytes")));
+    assert!(chosen(&file, &["4"]).is_err() && chosen(&file, &["0"]).is_err());
+    assert!(chosen(&file, &["2", "cpu"]).is_err_and(|why| why.contains("one number for its allocations")));
+    // A name that is known means what it says, and another word overrules it.
+    let file = pprof_of(&[("alloc_space", "bytes"), ("inuse_space", "bytes")], &[100, 7]);
+    let totals = |names: &[&str]| {
+        let totals = chosen(&file, names).expect("a profile").profile.totals;
+        (totals.allocated_bytes, totals.live_bytes)
+    };
+    assert_eq!([totals(&["inuse_space"]), totals(&["inuse_space=allocated"])], [(0, 7), (7, 0)]);
+    let massif = read_chosen(&include_bytes!("files/leak.massif")[..], None, &["1".parse().expect("one")], &mut |_| {});
+    assert!(massif.expect("a profile").remarks.iter().any(|said| said.contains("--sample-type changes nothing")));
+}
+
+/// Of four types, each sample has two values: what is missing is not 0. `go tool pprof` says "mismatch".
+#[test]
+fn a_pprof_sample_with_too_few_values_is_damage() {
+    let objects_and_space = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count")];
+    let file = pprof_of(&[&objects_and_space[..], &[("inuse_space", "bytes")]].concat(), &[3, 0xac, 2]);
     assert!(refused(&file).contains("a sample has 2 values, and the profile 4 types"), "{}", refused(&file));
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use mallow_capture::recording::{self, Span};
 use mallow_report::analysis::{Narrowing, Pattern};
+use mallow_report::formats::SampleType;
 
 use super::names::NameFlags;
 
@@ -78,6 +79,14 @@ pub struct FilterFlags {
     /// of their frames. Default: none. Example: --hide '^std::'.
     #[arg(long, value_name = "REGEX")]
     pub hide: Option<Pattern>,
+    /// Value of a pprof file to read
+    ///
+    /// For profiles whose types Mallow does not know, or has another word for: the name of a type, or its number (1 is
+    /// the first), and whether its numbers are of what was allocated, is live, or was live at the peak. Its unit says
+    /// whether they are bytes; else they are blocks. Other values are left out. May be given several times. Default:
+    /// all whose names are known, and allocated. Example: --sample-type alloc_in_new_tlab_objects, or 2=live.
+    #[arg(long, value_name = "NAME[=allocated|live|peak]")]
+    pub sample_type: Vec<SampleType>,
     /// Where its names are.
     #[command(flatten)]
     pub names: NameFlags,

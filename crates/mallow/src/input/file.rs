@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::recording::{Choice, ReadError, Reader};
 use mallow_profile::Profile;
+use mallow_report::formats::SampleType;
 use mallow_symbols::{Options, Summary};
 
 use super::{filters, foreign, remote};
@@ -21,8 +22,9 @@ pub enum File {
     Foreign(Profile, Summary),
 }
 
-/// Opens a file, or an address, whatever its format is. `options` say where names of another tool's profile are.
-pub fn read(named: &Path, options: &Options) -> Result<File> {
+/// Opens a file, or an address, whatever its format is. `options` say where names of another tool's profile are, `chosen` which of
+/// its values count.
+pub fn read(named: &Path, options: &Options, chosen: &[SampleType]) -> Result<File> {
     let fetched = remote::fetch(named)?;
     let path = fetched.as_ref().map_or(named, |file| file.path());
     let waiting = Bar::of("reading");
@@ -30,7 +32,7 @@ pub fn read(named: &Path, options: &Options) -> Result<File> {
     drop(waiting);
     match opened {
         Err(error) if may_be_foreign(&error) => {
-            let (profile, names) = foreign::read(path, options).with_context(|| cannot_read(named))?;
+            let (profile, names) = foreign::read(path, options, chosen).with_context(|| cannot_read(named))?;
             Ok(File::Foreign(profile, names))
         }
         opened => opened.map(|(reader, profile)| File::Recording(reader, profile)).with_context(|| cannot_read(named)),

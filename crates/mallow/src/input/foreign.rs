@@ -7,7 +7,7 @@ use anyhow::Result;
 use mallow_capture::recording::Progress;
 use mallow_profile::Profile;
 use mallow_report::analysis::name_emergency_pool;
-use mallow_report::formats::{self, Addresses, Foreign, InputFormat};
+use mallow_report::formats::{self, Addresses, Foreign, InputFormat, SampleType};
 use mallow_symbols::{Options, Summary, Symbolizer, adopt, rename};
 
 use crate::output::progress::Bar;
@@ -15,7 +15,7 @@ use crate::output::stdio;
 
 /// Reads a profile of another tool, and looks up the names that it lacks. What a person has to know of it is printed
 /// on standard error.
-pub fn read(path: &Path, options: &Options) -> Result<(Profile, Summary)> {
+pub fn read(path: &Path, options: &Options, chosen: &[SampleType]) -> Result<(Profile, Summary)> {
     let file = File::open(path)?;
     // A pipe has no length, and neither has a file of the kernel's.
     let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
@@ -25,7 +25,7 @@ pub fn read(path: &Path, options: &Options) -> Result<(Profile, Summary)> {
             waiting.show(Progress { done: progress.done, all });
         }
     };
-    let Foreign { mut profile, addresses, remarks } = formats::read(file, length, show)?;
+    let Foreign { mut profile, addresses, remarks } = formats::read_chosen(file, length, chosen, show)?;
     drop(waiting);
     for remark in remarks {
         stdio::notify(&remark);

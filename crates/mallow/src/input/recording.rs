@@ -270,7 +270,7 @@ impl Recording {
     /// The part of a recording that the filters leave.
     pub fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
         let options = name_files::options(&flags.names)?;
-        let (mut recording, mut events) = match file::read(path, &options)? {
+        let (mut recording, mut events) = match file::read(path, &options, &flags.sample_type)? {
             File::Recording(mut reader, profile) => {
                 let filters = Filters::of(flags, profile.duration_ms);
                 let (profile, chosen) = match flags.selects() {
@@ -296,6 +296,9 @@ impl Recording {
                 stdio::notify(&format!("{} carries its names: --binary and --symfs change nothing", path.display()));
             }
             false => name_files::warn_of_unused(&options, path),
+        }
+        if events.is_some() && !flags.sample_type.is_empty() {
+            stdio::notify(&format!("{} is a recording: --sample-type changes nothing", path.display()));
         }
         let narrowing = flags.narrowing();
         if !narrowing.is_none() {

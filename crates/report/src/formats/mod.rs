@@ -43,6 +43,7 @@ pub use input::Progress;
 use input::{Input, Lines};
 pub use input_format::InputFormat;
 pub use packing::{Packed, Packing};
+pub use pprof::SampleType;
 pub use speedscope::write as write_speedscope;
 pub use trim::trim;
 
@@ -59,10 +60,20 @@ pub fn read(
     packed_length: Option<u64>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Foreign, FormatError> {
+    read_chosen(file, packed_length, &[], progress)
+}
+
+/// The same; of a pprof profile these values alone, if there are any.
+pub fn read_chosen(
+    file: impl Read + Send,
+    packed_length: Option<u64>,
+    chosen: &[SampleType],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Foreign, FormatError> {
     let mut input = Input::open(file, packed_length, progress)?;
     let format = detect::detect(input.head()?)?;
-    let foreign = match format {
-        InputFormat::Pprof => pprof::read(&mut input),
+    let mut foreign = match format {
+        InputFormat::Pprof => pprof::read(&mut input, chosen),
         InputFormat::Heaptrack => heaptrack::read(Lines::new(input, format)),
         InputFormat::HeaptrackPrint => heaptrack_print::read(Lines::new(input, format)),
         InputFormat::Dhat => dhat::read(input),
@@ -78,6 +89,9 @@ pub fn read(
             Err(FormatError::Unusable { format, what })
         }
     }?;
+    if !chosen.is_empty() && format != InputFormat::Pprof {
+        foreign.remarks.push(format!("a {format} file has no sample types: --sample-type changes nothing"));
+    }
     let usable = foreign.profile.origin.as_ref().is_some_and(|origin| {
         Quantity::ALL.into_iter().any(|quantity| quantity != Quantity::Times && origin.quantities.has(quantity))
     });

@@ -1,5 +1,6 @@
 //! pprof's protocol buffers, plain or gzipped.
 
+mod chosen;
 mod earlier;
 mod fields;
 mod kinds;
@@ -10,5 +11,6 @@ mod read;
 mod tables;
 mod write;
 
+pub use chosen::SampleType;
 pub use read::{looks_like, read, read_samples};
 pub use write::{Options, carries, write, write_as};

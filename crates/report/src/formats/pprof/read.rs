@@ -7,6 +7,7 @@ use mallow_profile::{
 use prost::Message;
 use rustc_hash::FxHashMap;
 
+use super::chosen::SampleType;
 use super::fields::{Field, Fields, Value, damaged, unusable};
 use super::kinds::{CALLS, Kind};
 use super::labels::Labels;
@@ -52,24 +53,25 @@ fn is_value_type(bytes: &[u8]) -> bool {
     fields.all(|field| matches!(field, Ok(Field { number: 1 | 2, value: Value::Number(_) })))
 }
 
-/// Reads a profile.
-pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
-    read_into(input, Builder::site_in)
+/// Reads a profile: the values that are `chosen`, or else those whose names are known.
+pub fn read(input: &mut Input, chosen: &[SampleType]) -> Result<Foreign, FormatError> {
+    read_into(input, chosen, Builder::site_in)
 }
 
 /// Reads a profile, with a site for each sample.
 pub fn read_samples(input: &mut Input) -> Result<Foreign, FormatError> {
-    read_into(input, Builder::new_site)
+    read_into(input, &[], Builder::new_site)
 }
 
 /// Reads a profile; `site` finds or makes the site of a sample.
 fn read_into(
     input: &mut Input,
+    chosen: &[SampleType],
     site: impl Fn(&mut Builder, ProcessId, StackId) -> usize,
 ) -> Result<Foreign, FormatError> {
     let bytes = input.whole(InputFormat::Pprof)?;
     let tables = Tables::read(&bytes)?;
-    let kinds = tables.kinds()?;
+    let kinds = tables.kinds(chosen)?;
     let mut builder = Builder::new(InputFormat::Pprof);
     builder.read(bytes.len());
     let mut locations = Locations::new(&tables, &mut builder);
@@ -125,9 +127,13 @@ fn read_into(
         }
         (None, None) => {}
     }
-    let lost = tables.other_kinds();
+    if !chosen.is_empty() {
+        builder.remarks.push(format!("reading {}", tables.read_as(&kinds).join(", ")));
+    }
+    let lost = tables.other_kinds(&kinds);
     if !lost.is_empty() {
-        builder.remarks.push(format!("its {} are no counts of allocations: they are left out", lost.join(", ")));
+        let why = if chosen.is_empty() { "are no counts of allocations: they are" } else { "are not chosen, and" };
+        builder.remarks.push(format!("its {} {why} left out", lost.join(", ")));
     }
     let addresses = match (named, offsets) {
         (true, _) => Addresses::Opaque,

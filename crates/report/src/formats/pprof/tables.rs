@@ -1,13 +1,18 @@
 //! What the first pass over a profile finds: what its samples refer to.
 
+use mallow_profile::Quantity;
 use prost::Message;
 use rustc_hash::FxHashMap;
 
+use super::chosen::{SampleType, described};
 use super::fields::{Field, Fields, Value, damaged, unusable};
 use super::kinds::{self, COMMAND, Kind};
 use super::messages::{Function, Mapping, ValueType, field};
 use crate::formats::FormatError;
 use crate::formats::input::name;
+
+/// So many sample types are named where they are of no use.
+const SHOWN: usize = 8;
 
 /// What the first pass found.
 pub struct Tables<'a> {
@@ -73,8 +78,38 @@ impl<'a> Tables<'a> {
         name(usize::try_from(index).ok().and_then(|index| self.strings.get(index)).copied().unwrap_or_default())
     }
 
-    /// For each value of a sample, what it means.
-    pub fn kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
+    /// For each value of a sample, what it means: those that are `chosen`, or else all whose names are known.
+    pub fn kinds(&self, chosen: &[SampleType]) -> Result<Vec<Option<&'static Kind>>, FormatError> {
+        if chosen.is_empty() { self.known_kinds() } else { self.chosen_kinds(chosen) }
+    }
+
+    fn chosen_kinds(&self, chosen: &[SampleType]) -> Result<Vec<Option<&'static Kind>>, FormatError> {
+        let types: Vec<_> = self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit))).collect();
+        let mut all: Vec<Option<&'static Kind>> = vec![None; types.len()];
+        for one in chosen {
+            let Some(index) = (0..types.len()).find(|&index| one.is(index, &types[index].0)) else {
+                let have = types.iter().enumerate().map(|(index, (name, unit))| described(index, name, unit));
+                let have: Vec<_> = have.take(SHOWN).collect();
+                return Err(unusable(format!("has no sample type {}, but {}", one.name(), have.join(", "))));
+            };
+            let Some(kind) = one.kind(&types[index].0, &types[index].1) else { continue };
+            let is_other = |(other, of): (usize, &Option<&Kind>)| {
+                other != index && of.is_some_and(|of| of.quantity == kind.quantity)
+            };
+            if all.iter().enumerate().any(is_other) {
+                let what = kind.quantity;
+                return Err(unusable(format!("has one number for its {what}, and --sample-type names a second one")));
+            }
+            all[index] = Some(kind);
+        }
+        let is_shown = |kind: &Kind| !matches!(kind.quantity, Quantity::Live | Quantity::Peak);
+        if !all.iter().flatten().any(|kind| is_shown(kind)) {
+            return Err(unusable("would have blocks that are live, without their bytes: choose a value of bytes, too"));
+        }
+        Ok(all)
+    }
+
+    fn known_kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
         let mut seen: Vec<(&Kind, std::borrow::Cow<'_, str>)> = Vec::new();
         let all: Vec<_> = self
             .sample_types
@@ -91,21 +126,36 @@ impl<'a> Tables<'a> {
             })
             .collect();
         if all.iter().all(Option::is_none) {
-            let held = match self.other_kinds() {
-                none if none.is_empty() => "no numbers at all".to_owned(),
-                some => some.join(", "),
-            };
-            return Err(unusable(format!(
-                "holds {held}, no allocations: give one of the heap (alloc_objects, inuse_space, …)"
-            )));
+            return Err(unusable(match self.other_kinds(&all) {
+                none if none.is_empty() => "holds no numbers at all".to_owned(),
+                some => format!(
+                    "holds {}, no allocations: give one of the heap (alloc_objects, inuse_space, …), or say by \
+                     --sample-type NAME which of these counts them",
+                    some.join(", ")
+                ),
+            }));
         }
         Ok(all)
     }
 
-    pub fn other_kinds(&self) -> Vec<String> {
+    /// `value 2/bytes as live bytes`, of those that mean something.
+    pub fn read_as(&self, kinds: &[Option<&Kind>]) -> Vec<String> {
+        let types = self.sample_types.iter().zip(kinds).enumerate();
+        let read = types.filter_map(|(index, (t, kind))| {
+            let what = described(index, &self.text(t.r#type), &self.text(t.unit));
+            kind.map(|kind| format!("{what} as {}", kind.quantity))
+        });
+        read.collect()
+    }
+
+    /// The values that mean nothing, where `kinds` is what each means; none that is a second number for something.
+    pub fn other_kinds(&self, kinds: &[Option<&Kind>]) -> Vec<String> {
         let types = self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit)));
-        let others = types.filter(|(name, unit)| kinds::of(name, unit).is_none());
-        others.map(|(name, unit)| format!("{name}/{unit}")).take(8).collect()
+        let others = types.zip(kinds).enumerate().filter(|(_, ((name, unit), kind))| {
+            let known = kinds::of(name, unit);
+            kind.is_none() && known.is_none_or(|known| !kinds.iter().flatten().any(|kind| std::ptr::eq(*kind, known)))
+        });
+        others.map(|(index, ((name, unit), _))| described(index, &name, &unit)).take(SHOWN).collect()
     }
 
     pub fn sampled_bytes(&self) -> Option<u64> {
