@@ -52,6 +52,25 @@ fn a_leak_beside_churn_on_the_same_stack_is_found() {
     assert_eq!(server.growing(), [LEAK]);
 }
 
+/// Python's interpreter has one native call path for all functions of a script: what a cache replaces after some seconds hides nothing,
+/// once it has been full for some time.
+#[test]
+fn a_leak_beside_a_cache_on_the_same_stack_grows() {
+    for (lives, seconds) in [(3.0, 15), (6.0, 30)] {
+        let cache = habit(LEAK, 20_000, 8.0 * MEBIBYTE, Life::Queue(lives));
+        let habits = [cache, habit(LEAK, 10_000, 4.0 * MEBIBYTE, Life::Forever)];
+        for seed in 7000..7020 {
+            let mut server = Server::new(seed, &habits);
+            for now in (seconds..=220).step_by(5) {
+                server.run_until(now);
+                let growth = server.book.site(&[StackId(LEAK)]).growth;
+                assert!(growth.verdict >= Verdict::SoFar, "seed {seed} after {now} s: {growth:?}");
+            }
+            assert_eq!(server.growing(), [LEAK], "seed {seed}");
+        }
+    }
+}
+
 /// What was said of a program that was looked at every ten seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Judged {

@@ -8,7 +8,8 @@
 //! - What came and stayed came as much late as early. A cache that fills up slows down.
 //! - It has not stopped: the last few buckets have their part in it, too. A cache that is full is seen by that soon.
 //! - Settled blocks hardly die. Where a third of them would be gone after as long again, what looks like growth is a
-//!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began.
+//!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began. It may
+//!   also be two populations, a leak beside a cache: so blocks count that outlive those, if they last.
 //! - It has gone on for longer than caches take to fill. An even growth that ends cannot be distinguished from one that
 //!   does not until it ends; before that it is growth so far.
 //!
@@ -128,8 +129,10 @@ pub struct Said {
 /// Significant evidence that growth, if there is any, is not lasting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Against {
-    /// It fades, has stopped, or its blocks die.
+    /// It fades, or has stopped.
     slows: bool,
+    /// Its blocks die. That is no sign of less growth while others may stay.
+    dies: bool,
     /// The second or the last third of the time has next to nothing of it.
     steps: bool,
 }
@@ -143,6 +146,7 @@ impl Said {
             if short.growth.verdict >= Verdict::SoFar && long.growth.verdict == Verdict::Slowing {
                 said[shorter].growth.verdict = Verdict::Slowing;
                 said[shorter].against.slows |= long.against.slows;
+                said[shorter].against.dies |= long.against.dies;
             }
             let idle = short.traffic.zip(long.traffic).map_or(1.0, |(now, usual)| (now / usual).min(1.0));
             let usual = long.growth.bytes_per_hour.value * idle;
@@ -151,7 +155,9 @@ impl Said {
             if stopped && long.growth.verdict >= Verdict::SoFar {
                 said[shorter + 1].growth.verdict = Verdict::Slowing;
                 let rate = long.growth.bytes_per_hour.value;
-                said[shorter + 1].against.slows |= short.refutes(rate, long.weight, long.traffic, short.rare);
+                let refuted = short.refutes(rate, long.weight, long.traffic, short.rare);
+                said[shorter + 1].against.slows |= refuted && !short.against.dies;
+                said[shorter + 1].against.dies |= short.against.dies;
             }
         }
         let early = said[CLOCKS - 1].early;
@@ -180,6 +186,7 @@ impl Said {
         match (self.growth.verdict, self.against) {
             (Verdict::Slowing | Verdict::Uneven, Against { slows: true, .. }) => Verdict::Slowing,
             (Verdict::Slowing | Verdict::Uneven, Against { steps: true, .. }) => Verdict::Uneven,
+            (Verdict::Slowing | Verdict::Uneven, Against { dies: true, .. }) => Verdict::Undecided,
             (Verdict::Slowing | Verdict::Uneven, _) if early => Verdict::SoFar,
             (Verdict::Slowing | Verdict::Uneven, _) => Verdict::Undecided,
             (verdict, _) => verdict,
@@ -199,7 +206,7 @@ impl Said {
     /// Whether the blocks of this clock's time are evidence against growth at half of a rate that was found before, in bytes an
     /// hour, as strong as a chance of `rare` is. `weight`: of one of its blocks. `usual`: what other sites allocated then.
     pub fn refutes(&self, bytes_per_hour: f64, weight: f64, usual: Option<f64>, rare: f64) -> bool {
-        if self.shrinks || self.against.slows || self.against.steps {
+        if self.shrinks || self.against.slows || self.against.dies || self.against.steps {
             return true;
         }
         let weight = weight.max(self.weight);
@@ -233,6 +240,13 @@ pub struct Asked {
     pub lot: f64,
     /// Before it has gone on for so long, nobody says that growth lasts.
     pub warm_up_ns: u64,
+}
+
+/// Where the time begins that is looked at, of buckets from `first` on and before `to`: three thirds of what is left without the first
+/// quarter. None: there are too few.
+fn begin(first: u32, to: u32) -> Option<u32> {
+    let buckets = to.saturating_sub(first);
+    (buckets >= LEAST_BUCKETS).then(|| to - 3 * (buckets / 4))
 }
 
 /// The lives of a site's blocks, by the buckets of one clock.
@@ -343,17 +357,53 @@ impl Lives {
         (died, lived / f64::from(to - from))
     }
 
+    /// The same lives, if a block were settled once it has lived through `age` buckets.
+    fn settled_after(&self, age: u32) -> Self {
+        let mut older = Self::default();
+        older.live[0] = self.live[0];
+        let settles = |born: u32| if born == 0 { 0 } else { born + age - 1 };
+        for (born, block) in (1..=BUCKETS).zip(&self.live[1..]) {
+            if let Some(live) = older.live.get_mut(settles(born) as usize) {
+                *live += *block;
+            }
+        }
+        for (born, died, block) in self.deaths.iter() {
+            older.deaths.add(settles(born), died, block);
+        }
+        older
+    }
+
     /// What one clock says. `traffic` is what all sites allocated.
+    ///
+    /// A site may be two populations: blocks that stay beside those that are replaced after some buckets. Where settled blocks die, what
+    /// lives longer than these is therefore looked at alone, too, and counts where it lasts.
     pub fn growth(&self, clock: &Clock, traffic: &Traffic, asked: &Asked) -> Said {
+        let others = self.others(traffic);
         let to = clock.over(asked.now_ns);
         let first = clock.bucket(asked.since_ns).max(1) - 1;
-        let buckets = to.saturating_sub(first);
-        let third = buckets / 4;
-        if buckets < LEAST_BUCKETS {
+        let Some(from) = begin(first, to) else {
             return Said { growth: Growth { chance: 1.0, ..Growth::default() }, ..Said::default() };
+        };
+        let said = self.said(clock, (first, from, to), &others, asked);
+        if said.growth.verdict >= Verdict::SoFar || !self.dies(from, to) {
+            return said;
         }
-        let from = to - 3 * third;
-        let over_ns = clock.width_ns() * u64::from(3 * third);
+        // What was there when the watching began has to be settled in time.
+        let ages = 2..from - first;
+        let each = Asked { tests: asked.tests * ages.len() as f64, ..*asked };
+        let older = ages.map(|age| self.settled_after(age).said(clock, (first, from, to), &others, &each));
+        older.into_iter().find(|older| older.growth.verdict >= Verdict::SoFar).unwrap_or(said)
+    }
+
+    /// Whether so many settled blocks die that what looks like growth may be a population that gathers.
+    fn dies(&self, from: u32, to: u32) -> bool {
+        let (died, lived) = self.dying(from, to);
+        lived > 0.0 && died > DYING * lived
+    }
+
+    /// What one clock says of its buckets before `to`; growth is what there is from `from` on.
+    fn said(&self, clock: &Clock, (first, from, to): (u32, u32, u32), others: &Traffic, asked: &Asked) -> Said {
+        let over_ns = clock.width_ns() * u64::from(to - from);
         let flow = self.flow(from, to);
         let per_hour = 3.6e12 / over_ns as f64;
         let samples = flow.came.samples + flow.went.samples;
@@ -377,12 +427,11 @@ impl Lives {
             };
             (bytes_per_hour.low, bytes_per_hour.high) = (Some(low * per_hour), Some(high * per_hour));
         }
-        let others = self.others(traffic);
-        let stopped = grows && self.stopped(from, to, &others, STOPPED.1);
+        let stopped = grows && self.stopped(from, to, others, STOPPED.1);
         let early = clock.width_ns() * u64::from(to - first) < asked.warm_up_ns;
         let verdict = match bytes_per_hour.interval() {
             None => Verdict::Unknown,
-            Some((low, _)) if low > 0.0 && grows => match self.lasts(first, from, to, &others) {
+            Some((low, _)) if low > 0.0 && grows => match self.lasts(first, from, to, others) {
                 _ if stopped => Verdict::Slowing,
                 Verdict::Growing if early => Verdict::SoFar,
                 verdict => verdict,
@@ -397,7 +446,7 @@ impl Lives {
         let growth = Growth { verdict, bytes_per_hour, chance, over_ns, needed_samples };
         let (came, went) = whole(&flow);
         let rare = CHANCE / asked.tests;
-        let against = self.against((first, from, to), &others, rare);
+        let against = self.against((first, from, to), others, rare);
         Said { growth, stopped, traffic, shrinks, against, rare, early, came, went, weight: flow.weight() }
     }
 
@@ -411,7 +460,7 @@ impl Lives {
         let weight = flow.weight();
         let (died, lived) = self.dying(from, to);
         let (died, lived) = (died / weight, lived / weight);
-        let dies = || lived > 0.0 && died > DYING * lived && gamma_lr(died, DYING * lived) < rare;
+        let dies = lived > 0.0 && died > DYING * lived && gamma_lr(died, DYING * lived) < rare;
         let blocks = flow.net() / weight;
         let is_short = |(n, share): (u32, f64)| {
             let third = (to - from) / 3;
@@ -420,8 +469,8 @@ impl Lives {
         };
         // Nothing in the first third is growth that began later.
         let steps = (0..3).zip(self.shares(from, to, others)).skip(1).any(is_short);
-        let slows = dies() || self.stopped(from, to, others, rare) || self.fades((first, to), others, rare);
-        Against { slows, steps }
+        let slows = self.stopped(from, to, others, rare) || self.fades((first, to), others, rare);
+        Against { slows, dies, steps }
     }
 
     /// Whether what came and stayed came so much earlier than later that even growth would do that less often than `rare`.
@@ -463,8 +512,7 @@ impl Lives {
         let blocks = (came - went) * (came - went) / (came + went);
         let least = EVEN_MIDDLE.0 - 0.1 / blocks.sqrt();
         let fades = flow.net() > 0.0 && self.middles(early, to, others).all(|middle| middle < least);
-        let (died, lived) = self.dying(from, to);
-        if fades || lived > 0.0 && died > DYING * lived {
+        if fades || self.dies(from, to) {
             return Verdict::Slowing;
         }
         let (third, net) = ((to - from) / 3, self.flow(from, to).net());
