@@ -172,6 +172,9 @@ fn events_of_are_recorded_exactly(program: &Path) {
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["allocations"], allocations, "{report:#}");
     assert_eq!(report["frees"], frees, "{report:#}");
+    // The time that attaching took is no part of the run, and the rate is of the run.
+    let [duration, begin, ran] = ["duration_ms", "run_begin_ms", "ran_ms"].map(|key| report[key].as_u64().expect(key));
+    assert_eq!((Some(begin), ran), (report["processes"][0]["start_ms"].as_u64(), duration - begin), "{report:#}");
     let text_report = Run::new(harness::mallow(), place.path()).args(["report", "x.mallow"]).go().out();
     let leaks = Run::new(harness::mallow(), place.path()).args(["leaks", "x.mallow"]).go().out();
     for text in [&said, &text_report, &leaks] {
@@ -182,7 +185,9 @@ fn events_of_are_recorded_exactly(program: &Path) {
         assert!(text.contains("\n  live at end ") && text.contains("\nrecorded for "), "{text}");
         // Times are those of the recording, which began with attaching.
         let began = report["processes"][0]["start_ms"].as_u64().expect("a time");
-        assert!(began == 0 || text.contains(&format!(", from {began} ms on")), "{text}");
+        let seconds = format!("{:.2} s", began as f64 / 1000.0);
+        let from = if began < 1000 { format!("{began} ms") } else { seconds };
+        assert!(began == 0 || text.contains(&format!(", from {from} on")), "{text}");
     }
     let doctor = Run::new(harness::mallow(), place.path()).args(["doctor", "-p", &target.pid().to_string()]).go();
     assert!(doctor.status == 0 && !doctor.out().contains("memfd"), "{}", doctor.out());

@@ -124,12 +124,7 @@ def of_report(document):
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
     status = document.get("exit_status")
-    window = [document["ran_ms"] - document["table_wait_ms"], *(document[key] for key in ("window_ms",) if key in document)]
-    starts = [process["start_ms"] for process in document["processes"]]
-    ends = [process["end_ms"] for process in document["processes"]]
-    if starts:
-        # The rate is of the time in which there were processes.
-        window += [max(ends) - min(starts), document["duration_ms"] - min(starts)]
+    window = document.get("window_ms", document["ran_ms"] - document["table_wait_ms"])
     facts |= {
         # Images of one process follow each other by exec.
         "processes": len({process["pid"] for process in document["processes"]}),
@@ -137,7 +132,7 @@ def of_report(document):
         "threads": document["threads_in_all"],
         "foreign_frees": sum(process["foreign_frees"] for process in document["processes"]),
         "signal": (status or 0) - 128,
-        "rate": [document["allocations"] * 1000 / ms for ms in window if ms > 0],
+        "rate": [document["allocations"] * 1000 / window] if window > 0 else [],
         "families": families(document["families"]),
         "temporary_share": share(document["temporary"], document["allocations"]),
         "peak_when": share(

@@ -163,7 +163,8 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
                 false => of(*allocations, "block"),
             };
             let mean = mean(*allocated_bytes, *allocations);
-            let runs = of(*runs, "run");
+            // One that several sites share was counted for each.
+            let runs = if *runs > 1 { format!("at most {}", of(*runs, "run")) } else { of(*runs, "run") };
             format!("{blocks} of {mean} on average{}, freed together in {runs}{overhead}.", elsewhere(*places))
         }
         Evidence::FreedByOthers { allocations, freed_by_others, places } => {

@@ -118,7 +118,7 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         part(Quantity::ExitStatus, status);
     } else {
         // All times begin where attaching began.
-        let begin = attached_ms(report);
+        let begin = report.run_begin_ms;
         let from = if begin > 0 { format!(", from {} on", span(begin)) } else { String::new() };
         part(Quantity::Times, format!("recorded for {}{from}", span(report.duration_ms.saturating_sub(begin))));
     }
@@ -237,10 +237,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
     row("temporary", (t.temporary, t.temporary_bytes), (Quantity::Temporary, Quantity::TemporaryBytes), share);
-    let (begin, whole) = match (is_over(report), attached_ms(report)) {
-        (true, _) => (report.run_begin_ms, report.ran_ms),
-        (false, begin) => (begin, report.duration_ms.saturating_sub(begin)),
-    };
+    let (begin, whole) = (report.run_begin_ms, report.ran_ms);
     let when = match percent(report.peak_ms.saturating_sub(begin).min(whole), whole) {
         share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
@@ -300,11 +297,6 @@ fn divided(states: &LeakStates, lost: &Live, look: &Look) -> String {
         _ => format!("{} given back by exec", size(states.at_exec())),
     });
     [lost, not_scanned, at_exec].into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// What came before the first process is the time that attaching took.
-fn attached_ms(report: &Overview) -> u64 {
-    report.processes.iter().map(|process| process.start_ms).min().unwrap_or(0)
 }
 
 /// The highest RSS, and what of it was live heap, in a row of its own or as a remark.

@@ -71,7 +71,11 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     };
     let saved = |what: &str, saving: &Saving| {
         let place = place(Some(&saving.place), look, lines);
-        format!("up to {} of {what} can be saved in {place}", share(saving.of_whole))
+        let others = match saving.places.saturating_sub(1) {
+            0 => String::new(),
+            others => format!(" and {}", of(others, "other place")),
+        };
+        format!("up to {} of {what} can be saved in {place}{others}", share(saving.of_whole))
     };
     match statement {
         Statement::NothingAllocated => "nothing was allocated".to_owned(),

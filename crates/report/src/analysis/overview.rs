@@ -257,7 +257,9 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     let totals = Totals::from(profile.totals);
     let ending = Ending::of(profile);
     let (processes_in_all, threads_in_all) = people(profile);
-    let run = profile.run_ms.clone().unwrap_or(0..profile.duration_ms);
+    // Attaching takes time before there is a process.
+    let begin = || profile.processes.iter().map(|process| process.start_ms).min().unwrap_or(0);
+    let run = profile.run_ms.clone().unwrap_or_else(|| begin().min(profile.duration_ms)..profile.duration_ms);
     let ran_ms = run.end.saturating_sub(run.start).saturating_sub(ending.exit_wait_ms);
     let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {

@@ -7,7 +7,7 @@ use mallow_profile::Quantity;
 use serde::Serialize;
 
 use super::functions::Frame;
-use super::insights::Insights;
+use super::insights::{Insight, Insights};
 use super::leak_causes::LeakCauses;
 use super::leak_sites::Live;
 use super::numbers::Measure;
@@ -140,6 +140,14 @@ pub struct Saving {
     /// Where.
     #[serde(flatten)]
     pub place: Frame,
+    /// At how many places it is saved; `place` is the largest.
+    pub places: u64,
+}
+
+impl Saving {
+    fn new(of_whole: f64, insight: &Insight) -> Self {
+        Self { of_whole, place: insight.frame.clone(), places: insight.evidence.places() }
+    }
 }
 
 /// What is known of the blocks that were live last.
@@ -289,7 +297,7 @@ fn peak_saving(insights: &Insights) -> Option<Statement> {
     let known = insights.insights.iter().filter(|insight| !insight.is_of_unknown_peak());
     // Of equal ones the first: it is what is shown.
     let best = known.rev().max_by(|a, b| a.peak_share.total_cmp(&b.peak_share))?;
-    let saving = Saving { of_whole: best.peak_share, place: best.frame.clone() };
+    let saving = Saving::new(best.peak_share, best);
     (best.peak_share >= PEAK_SHARE).then_some(Statement::PeakSaving(saving))
 }
 
@@ -299,7 +307,7 @@ fn time_saving(insights: &Insights) -> Option<Statement> {
         Some(share) => share >= RUN_SHARE,
         None => best.malloc_share >= MALLOC_SHARE,
     };
-    let saving = Saving { of_whole: best.malloc_share, place: best.frame.clone() };
+    let saving = Saving::new(best.malloc_share, best);
     let of_run = insights.malloc_time.map(|time| [time.least, time.most]);
     let says_nothing = of_run.is_some_and(|[least, most]| least < RUN_SHARE && most >= MUCH_OF_RUN);
     (is_worth && !says_nothing && !insights.has_python_malloc).then_some(Statement::TimeSaving { saving, of_run })
@@ -308,6 +316,7 @@ fn time_saving(insights: &Insights) -> Option<Statement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::insights::Evidence;
     use mallow_profile::Profile;
 
     use crate::analysis::leak_states::LeakState;
@@ -353,7 +362,11 @@ mod tests {
         second.frame.function = "another".to_owned();
         all.insights = vec![first.clone(), second];
         let Some(Statement::TimeSaving { saving, .. }) = time_saving(&all) else { panic!("{all:?}") };
-        assert_eq!(saving.place, first.frame);
+        assert_eq!((saving.place, saving.places), (first.frame.clone(), 1));
+        // What several places save together is not one's.
+        all.insights[0].evidence = Evidence::FreedByOthers { allocations: 9, freed_by_others: 9, places: 5 };
+        let Some(Statement::TimeSaving { saving, .. }) = time_saving(&all) else { panic!("{all:?}") };
+        assert_eq!((saving.place, saving.places), (first.frame, 5));
     }
 
     #[test]

@@ -45,6 +45,10 @@ use Container::*;
 
 /// Beginnings of the qualified names of their functions, the more special ones first.
 const NAMES: &[(&str, Container)] = &[
+    ("std::basic_stringbuf<…>::", CppStream),
+    ("std::basic_ostringstream<…>::", CppStream),
+    ("std::basic_stringstream<…>::", CppStream),
+    ("std::basic_istringstream<…>::", CppStream),
     ("std::string::", CppString),
     ("std::basic_string<…>::", CppString),
     ("std::basic_string", CppString),
@@ -82,10 +86,6 @@ const NAMES: &[(&str, Container)] = &[
     ("std::shared_ptr<…>::", CppShared),
     ("std::__shared_ptr<…>::", CppShared),
     ("std::__shared_count<…>::", CppShared),
-    ("std::basic_stringbuf<…>::", CppStream),
-    ("std::basic_ostringstream<…>::", CppStream),
-    ("std::basic_stringstream<…>::", CppStream),
-    ("std::basic_istringstream<…>::", CppStream),
     ("alloc::fmt::format", RustFormat),
     ("alloc::string::", RustString),
     ("alloc::str::", RustString),
@@ -273,6 +273,7 @@ impl Container {
             SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
                 "reserveCapacity(_:) with the final count"
             }
+            CppStream => "Append to a std::string that has its final size by reserve()",
             _ => "Allocate the final size at once",
         }
     }

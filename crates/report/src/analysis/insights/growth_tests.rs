@@ -6,6 +6,10 @@ use super::tests::{HASH, VECTOR, all, large, one, silent, sizes};
 use super::{Evidence, insights};
 use crate::testing::blocks;
 
+/// A stream has no `reserve()`.
+const STREAM: &str =
+    "std::__cxx11::basic_stringbuf<char, std::char_traits<char>, std::allocator<char> >::overflow(int)";
+
 /// The one buffer of a container that copies: 10 MB that had 5 MB before, with so many blocks at the peak.
 fn copied(container: &str, peak: u64, peak_bytes: u64) -> Profile {
     let patterns = Patterns {
@@ -25,9 +29,11 @@ fn copied(container: &str, peak: u64, peak_bytes: u64) -> Profile {
 #[test]
 fn a_copy_at_the_peak_is_spared_by_a_capacity_and_not_by_shrinking() {
     // The old block is 5 MB, and up to 5 MB of the new one are unused; a hash table is full.
-    for (container, saves, remedy) in
-        [(VECTOR, 10 << 20, "reserve() the final size"), (HASH, 5 << 20, "Give it its final size with_capacity")]
-    {
+    for (container, saves, remedy) in [
+        (VECTOR, 10 << 20, "reserve() the final size"),
+        (HASH, 5 << 20, "Give it its final size with_capacity"),
+        (STREAM, 10 << 20, "Append to a std::string that has its final size by reserve()"),
+    ] {
         let profile = copied(container, 2, 15 << 20);
         let found = one(&profile);
         let Evidence::GrowingAtPeak { growing: 1, growing_bytes, old_bytes } = found.evidence else {

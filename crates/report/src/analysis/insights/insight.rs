@@ -192,6 +192,16 @@ pub enum Evidence {
     },
 }
 
+impl Evidence {
+    /// Calls in the source that do it.
+    pub fn places(&self) -> u64 {
+        match self {
+            Self::OneLifetime { places, .. } | Self::FreedByOthers { places, .. } => *places,
+            _ => 1,
+        }
+    }
+}
+
 /// What is allocated outside of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outside {
