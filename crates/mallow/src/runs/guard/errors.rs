@@ -106,6 +106,9 @@ pub struct Report<'a> {
     pub out_of_reach: Option<String>,
     /// Why less was guarded than `--require-guarded` asks for, a sentence. None: it was enough, or nobody asked.
     pub too_little: Option<String>,
+    /// At which end of a block no page is missing, and the value of --place that has it there. None: it is either.
+    #[serde(skip)]
+    pub beyond: Option<(&'static str, &'static str)>,
     /// Why allocations were not compared with their frees, and in how many processes.
     pub uncompared: BTreeMap<String, u64>,
     /// Frees by another operation than the block's that are no errors: a module may have operators of its own.

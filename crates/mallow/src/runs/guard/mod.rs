@@ -111,6 +111,11 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         refused: processes_by(|outcome| outcome.refused.as_ref()),
         handled: processes_by(|outcome| outcome.handled.as_ref()),
         ended: processes_by(|outcome| outcome.ended.as_ref()),
+        beyond: match flags.place {
+            PlaceFlag::End => Some(("before", "begin")),
+            PlaceFlag::Begin => Some(("behind", "end")),
+            PlaceFlag::Random => None,
+        },
         uncompared: processes_by(|outcome| outcome.uncompared.as_ref()),
         unsure: sum(|outcome| outcome.unsure),
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,

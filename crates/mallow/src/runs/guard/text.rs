@@ -100,6 +100,10 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         let who = format!("Mismatched frees were not looked for: {}", of(*pids, "process"));
         page.sentence(Line::new().faint(format!("{who}: {reason}")));
     }
+    if let Some((side, place)) = report.beyond.filter(|_| report.guarded > 0 && errors.is_empty()) {
+        page.gap();
+        page.sentence(Line::new().faint(format!("Accesses {side} blocks: --place {place} finds them")));
+    }
     if report.unsure > 0 {
         page.gap();
         let frees = of(report.unsure, "free");
@@ -263,6 +267,7 @@ mod tests {
             unreached: Vec::new(),
             out_of_reach: None,
             too_little: None,
+            beyond: Some(("before", "begin")),
             uncompared: BTreeMap::new(),
             unsure: 0,
             searched: 0,
@@ -295,5 +300,6 @@ mod tests {
         assert!(text.contains("Out of reach: gofmt is statically linked"), "{text}");
         let text = report(&Report { guarded: 9, ..nothing() }, &Look::default(), false, 9);
         assert!(text.starts_with("No memory error was found.  9 of 9 allocations guarded"), "{text}");
+        assert!(text.contains("\nAccesses before blocks: --place begin finds them\n"), "{text}");
     }
 }
