@@ -10,7 +10,7 @@ NAME = "guard"
 ADDRESSES = 0.001
 """Of the allocations of a program whose bare counts differ: so much may depend on where its blocks lie."""
 RACES = 0.05
-"""Of a program that ends while its threads still run: so much may be missing where these are slower."""
+"""Of a program that ends while its threads still run: so much may be missing, or come in addition, where some are slower than others."""
 
 
 def check(evidence):
