@@ -41,6 +41,7 @@ mod faces;
 mod first_screen;
 mod flame;
 mod fleet;
+mod fleet_choice;
 mod fleet_deploy;
 mod fleet_match;
 mod fleet_match_push;

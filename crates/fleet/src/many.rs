@@ -106,11 +106,10 @@ impl Page {
             by_growth.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a.pid.cmp(&b.pid))
         });
         all.truncate(MOST_PROCESSES);
-        // The same pid in two namespaces is one series.
+        // The same pid in two namespaces is one series, where nothing else is known of the processes.
         let mut seen = HashSet::new();
-        all.retain(|process| seen.insert((process.pid, label::value(&process.program))));
-        let own =
-            |process: &FleetProcess| format!("program=\"{}\",pid=\"{}\",", label::value(&process.program), process.pid);
+        all.retain(|process| seen.insert(process_labels(process)));
+        let own = process_labels;
         let live: Vec<_> = all
             .iter()
             .map(|process| (format!("{{{}}}", own(process).trim_end_matches(',')), &process.live_bytes))
@@ -136,6 +135,15 @@ impl Page {
         let live: Vec<_> = rows.into_iter().map(|(labels, place)| (labels, &place.live_bytes)).collect();
         self.series("mallow_place_live_bytes", "Live bytes of a function that grows in a process", &live);
     }
+}
+
+/// `program="web",pid="4711",namespace="shop",`
+fn process_labels(process: &FleetProcess) -> String {
+    let mut text = format!("program=\"{}\",pid=\"{}\",", label::value(&process.program), process.pid);
+    for (name, value) in process.labels.iter().filter(|(_, value)| !value.is_empty()) {
+        text += &format!("{name}=\"{}\",", label::value(value));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -201,12 +209,7 @@ mod tests {
         FleetProcess::of(pid, program, &[], report, &Book::new())
     }
 
-    #[test]
-    fn series_are_few_and_each_comes_once_whatever_runs() {
-        let long = "x".repeat(300);
-        let names: Vec<String> = (0..200).map(|n| format!("{}{n}", if n < 10 { &long } else { "p" })).collect();
-        let functions = ["f", "g", "g"];
-        let processes = (0..1000).map(|n| process(n / 2, &names[n as usize % 200], &functions)).collect();
+    fn document(processes: Vec<FleetProcess>) -> String {
         let former = BTreeMap::new();
         let report = fleet(
             processes,
@@ -222,7 +225,39 @@ mod tests {
                 limits: FleetLimits { programs: usize::MAX, processes: usize::MAX, places: usize::MAX },
             },
         );
-        let text = fleet_metrics(&FleetMeasurement { report: &report, version: "1" });
+        fleet_metrics(&FleetMeasurement { report: &report, version: "1" })
+    }
+
+    #[test]
+    fn containers_are_labels_of_processes_that_have_them() {
+        let mut there = process(1, "p", &["f"]);
+        there.labels.insert("pod", "a\"b\n".to_owned());
+        there.labels.insert("namespace", "x".repeat(300));
+        there.labels.insert("container", String::new());
+        // The same number and name in two containers.
+        let (mut other, mut same) = (process(1, "p", &["f"]), process(1, "p", &["f"]));
+        other.labels.insert("pod", "c".to_owned());
+        same.labels.insert("pod", "c".to_owned());
+        let text = document(vec![process(2, "p", &["f"]), there, other, same]);
+        let series: Vec<&str> = text.lines().filter(|line| line.starts_with("mallow_process_live_bytes{")).collect();
+        let long = format!("namespace=\"{}…\"", "x".repeat(120));
+        let expected = [
+            format!("{{program=\"p\",pid=\"1\",{long},pod=\"a\\\"b\\n\"}} 0"),
+            "{program=\"p\",pid=\"1\",pod=\"c\"} 0".to_owned(),
+            "{program=\"p\",pid=\"2\"} 0".to_owned(),
+        ];
+        assert_eq!(series, expected.map(|labels| format!("mallow_process_live_bytes{labels}")));
+        let place = "mallow_place_live_bytes{program=\"p\",pid=\"1\",pod=\"c\",function=\"f\",";
+        assert_eq!(text.matches(place).count(), 1, "{text}");
+    }
+
+    #[test]
+    fn series_are_few_and_each_comes_once_whatever_runs() {
+        let long = "x".repeat(300);
+        let names: Vec<String> = (0..200).map(|n| format!("{}{n}", if n < 10 { &long } else { "p" })).collect();
+        let functions = ["f", "g", "g"];
+        let processes = (0..1000).map(|n| process(n / 2, &names[n as usize % 200], &functions)).collect();
+        let text = document(processes);
         let of = |name: &str| text.lines().filter(|line| line.starts_with(&format!("{name}{{"))).count();
         assert_eq!(of("mallow_live_bytes"), MOST_PROGRAMS);
         assert!(of("mallow_process_live_bytes") <= MOST_PROCESSES && of("mallow_process_live_bytes") > 10, "{text}");

@@ -6,6 +6,18 @@ use std::collections::BTreeMap;
 const ATTRIBUTES: usize = 64;
 const CHARACTERS: usize = 1024;
 
+/// Attributes, and the variables that manifests of Kubernetes commonly put them into.
+const DOWNWARD: [(&str, &str); 3] =
+    [("k8s.namespace.name", "POD_NAMESPACE"), ("k8s.pod.name", "POD_NAME"), ("k8s.container.name", "CONTAINER_NAME")];
+/// Labels of a process's series, and the attributes that they have, the first one that is known.
+const WORKLOAD: [(&str, &[&str]); 5] = [
+    ("namespace", &["k8s.namespace.name"]),
+    ("pod", &["k8s.pod.name"]),
+    ("pod_uid", &["k8s.pod.uid"]),
+    ("container", &["k8s.container.name", "container.name"]),
+    ("container_id", &["container.id"]),
+];
+
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -60,6 +72,9 @@ impl Resource {
             let value = all.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
             Some(String::from_utf8_lossy(value).into_owned())
         };
+        for (key, name) in DOWNWARD {
+            text(key, &variable(name).unwrap_or_default());
+        }
         let listed = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
         for (key, value) in pairs(&listed).into_iter().take(ATTRIBUTES) {
             text(&key, &value);
@@ -82,6 +97,15 @@ impl Resource {
     /// In the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.attributes.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Namespace, pod and container, as far as they are known, by the label that series of Kubernetes have for each. No value is empty.
+    pub fn workload(&self) -> BTreeMap<&'static str, String> {
+        let value = |key: &&str| match self.attributes.get(*key) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        WORKLOAD.into_iter().filter_map(|(label, keys)| Some((label, keys.iter().find_map(value)?))).collect()
     }
 
     /// The name of the service.
@@ -150,10 +174,11 @@ fn container_id(cgroup: &str) -> Option<&str> {
     words.rfind(|word| word.len() == 64 && !word.contains(|c: char| c.is_ascii_uppercase()))
 }
 
-/// `…/kubepods-burstable-podUID.slice/…` of systemd has `_` in place of `-`, `…/kubepods/burstable/podUID/…` has not.
+/// `…/kubepods-burstable-podUID.slice/…` of systemd has `_` in place of `-`, `…/kubepods/burstable/podUID/…` has not. In a namespace of
+/// control groups the path begins with that of mallow's own: `/../../podUID/…`.
 fn pod_uid(cgroup: &str) -> Option<String> {
     const LENGTH: usize = 36;
-    let (_, pods) = cgroup.split_once("kubepods")?;
+    let (_, pods) = cgroup.split_once("kubepods").or_else(|| cgroup.split_once(":/.."))?;
     let starts = pods.match_indices("pod").map(|(at, _)| &pods[at + 3..]);
     let mut uids = starts.filter_map(|rest| rest.get(..LENGTH)).map(|uid| uid.replace('_', "-"));
     uids.find(|uid| {
@@ -229,9 +254,29 @@ mod tests {
         let slice = "kubepods-burstable-podc1e2a3b4_0000_1111_2222_333344445555.slice";
         let path = format!("0::/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{ID}.scope\n");
         assert_eq!(of(&path), (id.clone(), uid.clone()));
-        assert_eq!(of(&format!("1:x:/kubepods/podc1e2a3b4-0000-1111-2222-333344445555/{ID}\n")), (id, uid));
+        assert_eq!(
+            of(&format!("1:x:/kubepods/podc1e2a3b4-0000-1111-2222-333344445555/{ID}\n")),
+            (id.clone(), uid.clone())
+        );
+        // As a mallow in a pod sees another pod.
+        assert_eq!(of(&format!("0::/../../podc1e2a3b4-0000-1111-2222-333344445555/{ID}\n")), (id, uid));
         assert_eq!(of("0::/user.slice/podman.scope\n"), (None, None));
         assert_eq!(of("0::/kubepods/podü1e2a3b4-0000-1111-2222-333344445555"), (None, None));
+    }
+
+    #[test]
+    fn a_workload_is_what_the_manifest_and_the_kernel_say() {
+        let of = |environment: &str, cgroup: &str| Resource::of(&facts(environment, cgroup)).workload();
+        assert!(of("PATH=/bin|POD_NAME=", "0::/").is_empty());
+        let pod = format!("0::/kubepods/podc1e2a3b4-0000-1111-2222-333344445555/{ID}");
+        let all = of("POD_NAMESPACE=shop|POD_NAME=web-1|CONTAINER_NAME=app", &pod);
+        let pairs: Vec<(&str, &str)> = all.iter().map(|(label, value)| (*label, value.as_str())).collect();
+        let uid = ("pod_uid", "c1e2a3b4-0000-1111-2222-333344445555");
+        assert_eq!(pairs, [("container", "app"), ("container_id", ID), ("namespace", "shop"), ("pod", "web-1"), uid]);
+        // OpenTelemetry's own list is the more specific one.
+        let listed = "POD_NAME=a|OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=b,container.name=c";
+        let all = of(listed, "");
+        assert_eq!((all["pod"].as_str(), all["container"].as_str(), all.len()), ("b", "c", 2));
     }
 
     #[test]

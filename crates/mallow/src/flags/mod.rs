@@ -3,6 +3,7 @@
 mod attach;
 mod base;
 mod blocks;
+mod choice;
 mod command;
 mod diff;
 mod doctor;
@@ -40,6 +41,7 @@ mod watch;
 
 pub use base::BaseFlags;
 pub use blocks::{BlocksBy, HistogramFlags, ThreadsFlags};
+pub use choice::VariablePattern;
 pub use command::{Command, Flags};
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;

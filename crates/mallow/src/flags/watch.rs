@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::choice::ChoiceFlags;
 use super::filters::{duration, size};
 use super::fleet::ListenFlags;
 use super::push::PushFlags;
@@ -40,6 +41,9 @@ pub struct WatchFlags {
     #[arg(long = "match", value_name = "REGEX", value_parser = regex::Regex::new,
           conflicts_with_all = ["command", "pid", "set", "stop", "guard", "track_peak", "snapshots", "save_at", "log", "fail_on_write_error"])]
     pub pattern: Option<regex::Regex>,
+    /// Which of them.
+    #[command(flatten)]
+    pub choice: ChoiceFlags,
     /// Attach to matching processes
     ///
     /// Those that were not started under mallow, too; needs --match. Attaching stops each process for some milliseconds, which a
@@ -268,6 +272,7 @@ Examples:
   mallow run -- ./server                       dormant, to be joined later
   mallow watch -p $(pidof server)              live view on a terminal
   mallow watch --match 'worker|api'            all of them, as they come and go
+  mallow watch --match . --match-env POD_NAMESPACE=shop
   mallow watch -p 4711 --period 64KiB --set    for scripts
   mallow watch -p 4711 --stop";
 

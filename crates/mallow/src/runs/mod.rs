@@ -8,6 +8,7 @@ pub mod guard;
 pub mod import;
 pub mod merge;
 pub mod pack;
+mod process_files;
 pub mod record;
 mod recording_file;
 pub mod recover;

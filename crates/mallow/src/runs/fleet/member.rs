@@ -1,13 +1,15 @@
 //! A watched process of a fleet: its events in a book of its own.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use mallow_capture::watch::{Looked, Watch};
+use mallow_fleet::push::Resource;
 use mallow_profile::{Precision, Process, ProcessId, Profile, SampleEvent};
 use mallow_report::analysis::sampled::{Book, Standings, snapshot, snapshot_since_known};
 use mallow_report::analysis::{FleetProcess, WatchOptions, WatchState, Which, watched};
 
 use super::super::watch::exclusions::Exclusions;
+use super::super::watch::push::facts;
 
 /// A process. Its profile is that of its run, which it shares with others that the same command started.
 pub struct Member {
@@ -21,6 +23,8 @@ pub struct Member {
     pub program: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Where it runs: namespace, pod and container.
+    labels: BTreeMap<&'static str, String>,
     /// What happened in it.
     pub book: Book,
     /// When it began to be watched, on CLOCK_MONOTONIC.
@@ -53,8 +57,14 @@ pub fn program(process: &Process) -> String {
 }
 
 impl Member {
-    /// A process that began to be watched.
-    pub fn new(number: u64, id: ProcessId, process: &Process, began_ns: u64, warm_up_ns: u64) -> Self {
+    /// A process that began to be watched. `here` is its number in mallow's `/proc`.
+    pub fn new(
+        number: u64,
+        (id, here): (ProcessId, Option<u32>),
+        process: &Process,
+        began_ns: u64,
+        warm_up_ns: u64,
+    ) -> Self {
         let mut book = Book::new();
         book.warm_up(warm_up_ns);
         Self {
@@ -63,6 +73,7 @@ impl Member {
             pid: process.pid,
             program: program(process),
             command: process.arguments.clone(),
+            labels: Resource::of(&facts(here, process.pid, &process.executable)).workload(),
             book,
             began_ns,
             has_news: false,
@@ -101,13 +112,10 @@ impl Member {
             muted_place: &|_| false,
             limit: PLACES,
         };
-        FleetProcess::of(
-            self.pid,
-            &self.program,
-            &self.command,
-            watched(&state, &options, &mut self.standings),
-            &self.book,
-        )
+        let watched = watched(&state, &options, &mut self.standings);
+        let mut report = FleetProcess::of(self.pid, &self.program, &self.command, watched, &self.book);
+        report.labels.clone_from(&self.labels);
+        report
     }
 
     /// What it allocated and what is live, with names. It has this process alone.

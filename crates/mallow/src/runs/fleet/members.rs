@@ -7,14 +7,13 @@ use std::time::Duration;
 use mallow_capture::rundir::directory::PERIOD;
 use mallow_capture::watch::candidates::{self, Candidates, Others};
 use mallow_capture::watch::{TableMaker, Turn, Watch, WatchError};
-use mallow_profile::{Lost, Profile};
+use mallow_profile::{Lost, Process, Profile};
 use mallow_report::analysis::sampled::Verdict;
 use mallow_report::analysis::{FleetProcess, Moment, Unwatched, WatchedPlace, Which};
-use regex::Regex;
 
 use super::super::watch::exclusions::Exclusions;
 use super::attacher::{Attacher, Outcome};
-use super::choice::matches;
+use super::choice::Choice;
 use super::farewells::Farewells;
 use super::member::{Member, Request};
 use super::names::Names;
@@ -48,7 +47,7 @@ const OTHERS: &str = "(others)";
 /// All of them.
 pub struct Members<'a> {
     flags: &'a WatchFlags,
-    pattern: &'a Regex,
+    choice: Choice<'a>,
     known: Exclusions,
     candidates: Candidates,
     others: Option<(Others, Attacher)>,
@@ -85,7 +84,7 @@ pub struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// None is known yet.
-    pub fn new(flags: &'a WatchFlags, pattern: &'a Regex, known: Exclusions) -> anyhow::Result<Self> {
+    pub fn new(flags: &'a WatchFlags, choice: Choice<'a>, known: Exclusions) -> anyhow::Result<Self> {
         let period = flags.period.unwrap_or(PERIOD);
         let others = match flags.attach {
             true => Some((Others::default(), Attacher::start(period, flags.timeout)?)),
@@ -93,7 +92,7 @@ impl<'a> Members<'a> {
         };
         Ok(Self {
             flags,
-            pattern,
+            choice,
             known,
             candidates: Candidates::new(),
             others,
@@ -189,7 +188,7 @@ impl<'a> Members<'a> {
         let warm_up_ns = self.flags.warm_up.as_nanos() as u64;
         let mut all_departed = Vec::new();
         for (at, run) in self.runs.iter_mut().enumerate() {
-            let (lost, departed) = look(run, Admission { pattern: self.pattern, warm_up_ns, next: &mut self.seen });
+            let (lost, departed) = look(run, Admission { choice: self.choice, warm_up_ns, next: &mut self.seen });
             self.lost += lost;
             all_departed.extend(departed.into_iter().map(|departed| (at, departed)));
         }
@@ -321,7 +320,7 @@ impl<'a> Members<'a> {
         }
         // One of another kind or version, or whose mallow is about to remove it.
         let Ok(processes) = candidates::running(directory) else { return };
-        let chosen = processes.iter().filter(|process| matches(self.pattern, process)).count() as u64;
+        let chosen = processes.iter().filter(|process| self.takes(process)).count() as u64;
         if chosen == 0 {
             const NAMED: usize = 20;
             for process in processes {
@@ -332,7 +331,7 @@ impl<'a> Members<'a> {
             }
             return;
         }
-        let matching = processes.iter().filter(|process| matches(self.pattern, process));
+        let matching = processes.iter().filter(|process| self.takes(process));
         if matching.filter(|process| candidates::is_attached(process)).count() > 0 {
             // No command was started in it: what is in it comes to this mallow by being attached to.
             match candidates::reader(directory).filter(|reader| *reader != std::process::id()) {
@@ -358,6 +357,11 @@ impl<'a> Members<'a> {
             Err(WatchError::Busy(reader)) => drop(self.busy.insert(directory.to_owned(), (reader, chosen))),
             Err(error) => self.refuse(directory, error.to_string()),
         }
+    }
+
+    /// Precondition: the process has the number that it has here.
+    fn takes(&self, process: &Process) -> bool {
+        self.choice.takes(process, Some(process.pid))
     }
 
     fn refuse(&mut self, directory: &Path, reason: String) {
@@ -421,7 +425,8 @@ impl<'a> Members<'a> {
         let Some((others, attacher)) = &mut self.others else { return };
         if now_ns >= self.next_processes_ns {
             self.next_processes_ns = now_ns + LOOK_FOR_PROCESSES_NS;
-            let new = others.new_ones().into_iter().filter(|process| matches(self.pattern, process));
+            let choice = self.choice;
+            let new = others.new_ones().into_iter().filter(|process| choice.takes(process, Some(process.pid)));
             new.for_each(|process| attacher.ask(process));
         }
         for outcome in attacher.outcomes() {
@@ -468,7 +473,7 @@ impl<'a> Members<'a> {
         let mut reasons = self.unattached.clone();
         for (directory, reason) in &self.refused {
             let running = candidates::running(directory).unwrap_or_default();
-            match running.iter().filter(|process| matches(self.pattern, process)).count() as u64 {
+            match running.iter().filter(|process| self.takes(process)).count() as u64 {
                 0 => {}
                 processes => *reasons.entry(reason.clone()).or_default() += processes,
             }

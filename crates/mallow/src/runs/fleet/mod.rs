@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use self::choice::Choice;
 use self::members::Members;
 use self::pushing::FleetPushing;
 use self::watcher::{Output, Watcher};
@@ -29,7 +30,7 @@ use crate::output::text::{Look, Stream};
 
 /// Watches until it is asked to end.
 pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
-    let pattern = flags.pattern.as_ref().context("nothing says which processes are to be watched")?;
+    let choice = Choice::of(flags).context("nothing says which processes are to be watched")?;
     let known = Exclusions::read(&flags.known)?;
     let out = match &flags.output {
         Some(path) => ReportStream::file(path)?,
@@ -48,7 +49,7 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if let Some(endpoint) = &endpoint {
         stdio::notify(&format!("scrapers: {}/metrics and /debug/pprof/heap", endpoint.address));
     }
-    let members = Members::new(flags, pattern, known).context("cannot watch")?;
+    let members = Members::new(flags, choice, known).context("cannot watch")?;
     let pushing = plan.map(PushPlan::start).transpose()?.map(FleetPushing::new);
-    Watcher::new(flags, pattern.as_str(), members, signals, Output { out, look, endpoint, pushing }).work()
+    Watcher::new(flags, choice, members, signals, Output { out, look, endpoint, pushing }).work()
 }

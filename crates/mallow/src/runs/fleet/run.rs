@@ -6,9 +6,8 @@ use mallow_capture::attach::Attachment;
 use mallow_capture::rundir::directory::remove;
 use mallow_capture::watch::{Turn, Watch};
 use mallow_profile::{Lost, ProcessId, SampleEvent};
-use regex::Regex;
 
-use super::choice::matches;
+use super::choice::Choice;
 use super::member::Member;
 use crate::runs::script_names::ScriptNames;
 
@@ -27,8 +26,8 @@ pub struct Attached {
 
 /// Who becomes a member.
 pub struct Admission<'a> {
-    /// Its program matches.
-    pub pattern: &'a Regex,
+    /// What it has to be like.
+    pub choice: Choice<'a>,
     /// How long it is too young for its growth to be a leak, in nanoseconds.
     pub warm_up_ns: u64,
     /// The number of the next one.
@@ -137,13 +136,14 @@ impl Run {
         }
         let now_ns = self.watch.looked().at_ns;
         let processes = &self.watch.profile().processes;
-        let Admission { pattern, warm_up_ns, next } = admission;
+        let Admission { choice, warm_up_ns, next } = admission;
         for event in self.events.drain(..) {
             let id = match event {
                 SampleEvent::ProcessBegan { process, .. } => {
-                    let its = processes.get(process.0 as usize).filter(|its| matches(pattern, its));
+                    let here = self.watch.pid_here(process);
+                    let its = processes.get(process.0 as usize).filter(|its| choice.takes(its, here));
                     if let Some(its) = its {
-                        self.members.push(Member::new(*next, process, its, now_ns, warm_up_ns));
+                        self.members.push(Member::new(*next, (process, here), its, now_ns, warm_up_ns));
                         *next += 1;
                     }
                     process

@@ -125,7 +125,7 @@ fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Pa
         show_process(process, look, stacks, page);
     }
     if is_alone && let Some(process) = program.processes.first().filter(|process| process.running && !stacks) {
-        page.line(Line::new().faint(format!("    pid {}", process.pid)));
+        page.line(Line::new().faint(format!("    pid {}{}", process.pid, whose(process))));
     }
     if let Some(hidden) = &program.processes_hidden {
         let rest = format!(
@@ -161,6 +161,14 @@ fn show_place(place: &FleetPlace, look: &Look, page: &mut Page) {
     page.line(line.then(described_by(place.frame.as_ref(), 1, called, &Default::default(), look)));
 }
 
+/// ` of shop/web-1, app`: the pod and the container, where they are known.
+fn whose(process: &FleetProcess) -> String {
+    let label = |name: &str| process.labels.get(name).cloned();
+    let pod = label("pod").map(|pod| label("namespace").map_or(pod.clone(), |namespace| format!("{namespace}/{pod}")));
+    let all: Vec<String> = pod.into_iter().chain(label("container")).collect();
+    if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) }
+}
+
 fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Page) {
     let state = match (process.running, process.abrupt) {
         (true, _) => String::new(),
@@ -174,7 +182,7 @@ fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Pa
         }
         samples => live(&process.live_bytes, samples, look),
     };
-    let mut line = Line::new().plain(format!("    pid {}{state}: {live}", process.pid));
+    let mut line = Line::new().plain(format!("    pid {}{}{state}: {live}", process.pid, whose(process)));
     if process.attached {
         line = line.faint(", attached");
     }

@@ -15,6 +15,7 @@ use super::super::watch::push::Push;
 use super::super::watch::pushing;
 use super::super::watch::report_stream::ReportStream;
 use super::super::watch::signals::{Signal, Signals};
+use super::choice::Choice;
 use super::members::{Members, TURN};
 use super::pushing::FleetPushing;
 use super::text;
@@ -47,7 +48,7 @@ pub struct Output {
 /// A fleet that is watched.
 pub struct Watcher<'a> {
     flags: &'a WatchFlags,
-    pattern: &'a str,
+    choice: Choice<'a>,
     members: Members<'a>,
     signals: Signals,
     output: Output,
@@ -71,13 +72,13 @@ impl<'a> Watcher<'a> {
     /// Nothing is watched yet.
     pub fn new(
         flags: &'a WatchFlags,
-        pattern: &'a str,
+        choice: Choice<'a>,
         members: Members<'a>,
         signals: Signals,
         output: Output,
     ) -> Self {
         let (began, latest) = (Instant::now(), Turn::now());
-        Self { flags, pattern, members, signals, output, began, latest, said: Said::default(), trouble: None }
+        Self { flags, choice, members, signals, output, began, latest, said: Said::default(), trouble: None }
     }
 
     /// Watches. Returns the status of mallow.
@@ -155,7 +156,7 @@ impl<'a> Watcher<'a> {
                 1 => "1 process that matches".to_owned(),
                 more => format!("{} that match", of(more as u64, "process")),
             };
-            stdio::notify(&format!("watching {watched} {}; a report every {every}", self.pattern));
+            stdio::notify(&format!("watching {watched} {}; a report every {every}", self.choice));
         }
         if all > self.said.unwatched {
             self.said.unwatched = 2 * all;
@@ -178,7 +179,7 @@ impl<'a> Watcher<'a> {
         };
         stdio::notify(&format!(
             "no process matches {}: {others}, looked for in {}; {attached}; waiting for one",
-            self.pattern,
+            self.choice,
             places.join(", ")
         ));
     }
@@ -186,13 +187,14 @@ impl<'a> Watcher<'a> {
     fn made(&mut self, occasion: &str, which: Which, limits: FleetLimits) -> FleetReport {
         let mut processes = self.members.reports(which);
         processes.extend(self.members.ended.iter().cloned());
+        let pattern = self.choice.to_string();
         let mut report = fleet(
             processes,
             FleetOptions {
                 occasion,
                 at_unix_ms: Turn::now().looked.unix_ms,
                 watched_ms: self.began.elapsed().as_millis() as u64,
-                pattern: self.pattern,
+                pattern: &pattern,
                 ended_in_all: self.members.ended_in_all,
                 former: &self.members.former,
                 unwatched: self.members.unwatched(),
@@ -294,7 +296,7 @@ impl<'a> Watcher<'a> {
             // Hundreds of command lines: each process has its own.
             merger.add("", &Profile { command: Vec::new(), ..profile });
         }
-        let command = vec!["mallow".to_owned(), "watch".to_owned(), "--match".to_owned(), self.pattern.to_owned()];
+        let command = [vec!["mallow".to_owned(), "watch".to_owned()], self.choice.arguments()].concat();
         Profile { command, ..merger.finish().profile }
     }
 }

@@ -5,6 +5,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::Serialize;
@@ -129,6 +130,8 @@ pub struct FleetProcess {
     pub program: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Where it runs, as far as that is known: namespace, pod and container, by the name of a label.
+    pub labels: BTreeMap<&'static str, String>,
     /// False: it has ended, and these are its last numbers.
     pub running: bool,
     /// It ended by a signal, or without its exit handlers.

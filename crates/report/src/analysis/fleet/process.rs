@@ -19,6 +19,7 @@ impl FleetProcess {
             pid,
             program: program.to_owned(),
             command: command.to_vec(),
+            labels: Default::default(),
             running: true,
             abrupt: false,
             attached: report.attached_ms.is_some(),

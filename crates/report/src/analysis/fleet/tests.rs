@@ -43,6 +43,7 @@ fn process(pid: u32, program: &str, places: Vec<WatchedPlace>) -> FleetProcess {
         pid,
         program: program.to_owned(),
         command: Vec::new(),
+        labels: Default::default(),
         running: true,
         abrupt: false,
         attached: false,

@@ -1,34 +1,22 @@
 //! What the kernel knows of a process that is watched: read once, while it runs.
 
-use std::io::Read;
-
 use mallow_fleet::push::ProcessFacts;
 
-/// More of a file of `/proc` is not read.
-const MOST: u64 = 256 << 10;
+use crate::runs::process_files::{read, read_path};
 
 /// Those of process `here` of this machine, which calls itself `pid` and runs `executable`. What cannot be read stays empty.
 pub fn facts(here: Option<u32>, pid: u32, executable: &str) -> ProcessFacts {
-    let of = |name: &str| here.map(|pid| read(&format!("/proc/{pid}/{name}"))).unwrap_or_default();
+    let of = |name: &str| here.map(|pid| read(pid, name)).unwrap_or_default();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     ProcessFacts {
         pid,
         start_ticks: start_of(&text(of("stat"))).unwrap_or_default(),
-        boot: text(read("/proc/sys/kernel/random/boot_id")).trim().to_owned(),
+        boot: text(read_path("/proc/sys/kernel/random/boot_id")).trim().to_owned(),
         executable: executable.to_owned(),
         environment: of("environ"),
         cgroup: text(of("cgroup")),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
     }
-}
-
-fn read(path: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Ok(file) = std::fs::File::open(path) {
-        // A process that ends meanwhile has nothing more to read.
-        let _ = file.take(MOST).read_to_end(&mut bytes);
-    }
-    bytes
 }
 
 /// proc_pid_stat(5): the name ends with the last `)`, and the start is field 22.

@@ -31,7 +31,7 @@ use ureq::tls::RootCerts;
 
 use self::chance::chance;
 use self::client::{StoreClient, trusted};
-use self::facts::facts;
+pub use self::facts::facts;
 use self::headers::HeaderFile;
 pub use self::maker::WatchedProfile;
 use self::maker::{Maker, Offer};
