@@ -258,9 +258,11 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     let ending = Ending::of(profile);
     let (processes_in_all, threads_in_all) = people(profile);
     // Attaching takes time before there is a process.
-    let begin = || profile.processes.iter().map(|process| process.start_ms).min().unwrap_or(0);
-    let run = profile.run_ms.clone().unwrap_or_else(|| begin().min(profile.duration_ms)..profile.duration_ms);
+    let begin = profile.processes.iter().map(|process| process.start_ms).min().unwrap_or(0);
+    let run = profile.run_ms.clone().unwrap_or(begin.min(profile.duration_ms)..profile.duration_ms);
     let ran_ms = run.end.saturating_sub(run.start).saturating_sub(ending.exit_wait_ms);
+    let whole = ran_ms.saturating_sub(ending.table_wait_ms);
+    let window_ms = profile.window_ms.as_ref().map_or(whole, |window| window.end.saturating_sub(window.start));
     let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {
         origin: profile.origin.clone(),
@@ -269,10 +271,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         duration_ms: profile.duration_ms,
         ran_ms,
         run_begin_ms: run.start,
-        window_ms: profile
-            .window_ms
-            .as_ref()
-            .map_or(ran_ms.saturating_sub(ending.table_wait_ms), |w| w.end.saturating_sub(w.start)),
+        window_ms,
         cpu_us: profile.cpu_us,
         ending,
         totals,
