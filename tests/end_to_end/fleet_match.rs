@@ -399,9 +399,16 @@ fn processes_that_were_not_started_under_mallow_are_attached_to_where_that_is_as
     let report = wait_for(&fleet.path("attached"), "both", |report| running(report) == both && sampled(report));
     let attached = |process: &Alive| member(&report, pid(process)).expect("it")["attached"].as_bool();
     assert_eq!((attached(&alone), attached(&under)), (Some(true), Some(false)));
-    // One that comes later.
+    // One that comes later, and one that a shell becomes when mallow has seen the shell.
     let later = fleet.start_alone("alone", "steady");
+    let line = format!("read line; exec {} steady", fleet.named("alone").display());
+    let mut becomes = Alive::start(Command::new("sh").args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::null()));
     wait_for(&fleet.path("attached"), "a third", |report| running(report).contains(&pid(&later)));
+    let looks = reports(&fleet.path("attached")).len();
+    until("looks at the shell", || (reports(&fleet.path("attached")).len() > looks + 3).then_some(()));
+    let mut stdin = becomes.child.stdin.take().expect("a pipe");
+    std::io::Write::write_all(&mut stdin, b"\n").expect("it reads");
+    wait_for(&fleet.path("attached"), "a fourth", |report| running(report).contains(&pid(&becomes)));
     watch.signal("TERM");
     assert_eq!(watch.end(), 0);
     assert!(!maps_of(&alone.pid()).contains("/mallow-"), "it was left as it was: {}", maps_of(&alone.pid()));

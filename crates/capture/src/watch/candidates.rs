@@ -108,26 +108,30 @@ pub fn running(run: &Path) -> Result<Vec<Process>, WatchError> {
 /// Processes of this user, of root those of all, that do not run under Mallow. Each is named once.
 #[derive(Default)]
 pub struct Others {
-    /// By pid and the time of its start, which distinguishes those that have a pid one after the other.
-    seen: FxHashSet<(u32, u64)>,
+    /// The executable, by pid and the time of its start, which distinguishes those that have a pid one after the other.
+    seen: FxHashMap<(u32, u64), String>,
 }
 
 impl Others {
-    /// Those that were not there at the last call, or that another mallow was attached to then.
+    /// Those that were not there at the last call, that were another program then (a container's first one is often a shell that
+    /// executes it), or that another mallow was attached to.
     pub fn new_ones(&mut self) -> Vec<Process> {
         let user = rustix::process::geteuid();
         let own = std::fs::read_link("/proc/self/exe").ok();
-        let mut now = FxHashSet::default();
+        let mut now = FxHashMap::default();
         let mut new = Vec::new();
         for pid in owner::processes() {
             let Some(began) = owner::start_ticks(pid) else { continue };
-            now.insert((pid, began));
-            if self.seen.contains(&(pid, began)) {
+            // A thread of the kernel has no executable.
+            let Some(executable) = std::fs::read_link(format!("/proc/{pid}/exe")).ok() else { continue };
+            // As it was when it was started: an upgrade deletes it.
+            let program = executable.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
+            let is_new = self.seen.get(&(pid, began)) != Some(&program);
+            now.insert((pid, began), program.clone());
+            if !is_new {
                 continue;
             }
             let is_own = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|status| status.uid() == user.as_raw());
-            // A thread of the kernel has no executable.
-            let Some(executable) = std::fs::read_link(format!("/proc/{pid}/exe")).ok() else { continue };
             if !(is_own || user.is_root()) || Some(&executable) == own.as_ref() {
                 continue;
             }
@@ -145,7 +149,7 @@ impl Others {
             let words = command_line::words(&arguments, true);
             new.push(Process {
                 pid,
-                executable: executable.to_string_lossy().trim_end_matches(" (deleted)").to_owned(),
+                executable: program,
                 arguments: words.into_iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
                 ..Process::default()
             });
