@@ -74,6 +74,12 @@ mod tests {
         let mut young =
             Command::new("sleep").arg("60").env(MARK, std::process::id().to_string()).spawn().expect("sleep");
         let mut foreign = Command::new("sleep").arg("60").env(MARK, "1").spawn().expect("sleep");
+        // exec lets the parent go on before the new program has its environment.
+        for child in [&young, &foreign] {
+            while fs::read(format!("/proc/{}/environ", child.id())).expect("its environment").is_empty() {
+                std::thread::yield_now();
+            }
+        }
         end_older_than(Duration::from_secs(50));
         assert!(young.try_wait().expect("its state").is_none());
         end_older_than(Duration::ZERO);
