@@ -17,6 +17,7 @@ use crate::other_tools::ran;
 /// Above a block that is not run: the chapter, and the reason that stands there.
 const NOT_RUN: &[(&str, &str)] = &[
     ("attach.md", "needs a program that runs"),
+    ("containers.md", "needs pods"),
     ("fleet.md", "needs a server"),
     ("fleet.md", "needs servers"),
     ("fleet.md", "needs a server that is watched"),
