@@ -216,16 +216,21 @@ fn mallow_accepts_the_flags() {
                 _ => {}
             }
         }
-        let errors = place.path().join("errors");
-        let log = fs::File::create(&errors).expect("a file");
-        let mut watch = Command::new(mallow());
-        watch.arg("watch").args(&flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let mut watch = Alive::start(&mut watch);
-        let said = || fs::read_to_string(&errors).unwrap_or_default();
-        until_or(|| said().contains("scrapers: http://").then_some(()), || panic!("{flags:?}: {}", said()));
-        watch.signal("TERM");
-        assert_eq!(watch.end(), 0, "{flags:?}: {}", said());
+        listens_and_ends(place.path(), &flags);
     }
+}
+
+/// With these flags mallow watches, answers scrapers, and ends in order.
+pub fn listens_and_ends(place: &Path, flags: &[String]) {
+    let errors = place.join("errors");
+    let log = fs::File::create(&errors).expect("a file");
+    let mut watch = Command::new(mallow());
+    watch.arg("watch").args(flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let mut watch = Alive::start(&mut watch);
+    let said = || fs::read_to_string(&errors).unwrap_or_default();
+    until_or(|| said().contains("scrapers: http://").then_some(()), || panic!("{flags:?}: {}", said()));
+    watch.signal("TERM");
+    assert_eq!(watch.end(), 0, "{flags:?}: {}", said());
 }
 
 #[test]

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use harness::{directory, mallow, tool, workspace};
 
-use crate::fleet_deploy::{deploy, judged, text};
-use crate::watch_harness::{Alive, until_or};
+use crate::fleet_deploy::{deploy, judged, listens_and_ends, text};
 
 fn path(name: &str) -> PathBuf {
     workspace().join("examples/deploy-push").join(name)
@@ -64,14 +63,8 @@ fn mallow_accepts_the_flags_of_the_drop_in() {
             other => other.to_owned(),
         };
     }
-    let errors = place.path().join("errors");
-    let mut watch = Command::new(mallow());
-    watch.args(&words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&errors).expect("a file"));
-    let mut watch = Alive::start(&mut watch);
-    let said = || fs::read_to_string(&errors).unwrap_or_default();
-    until_or(|| said().contains("scrapers: http://").then_some(()), || panic!("{words:?}: {}", said()));
-    watch.signal("TERM");
-    assert_eq!(watch.end(), 0, "{}", said());
+    assert_eq!(words[0], "watch");
+    listens_and_ends(place.path(), &words[1..]);
 }
 
 #[test]
