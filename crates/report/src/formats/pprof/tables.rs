@@ -1,5 +1,7 @@
 //! What the first pass over a profile finds: what its samples refer to.
 
+use std::borrow::Cow;
+
 use mallow_profile::Quantity;
 use prost::Message;
 use rustc_hash::FxHashMap;
@@ -74,8 +76,13 @@ impl<'a> Tables<'a> {
         self.comments.iter().find_map(|&index| Some(self.text(index).strip_prefix(COMMAND)?.to_owned()))
     }
 
-    pub fn text(&self, index: i64) -> std::borrow::Cow<'a, str> {
+    pub fn text(&self, index: i64) -> Cow<'a, str> {
         name(usize::try_from(index).ok().and_then(|index| self.strings.get(index)).copied().unwrap_or_default())
+    }
+
+    /// For each value of a sample, its name and its unit.
+    fn types(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
+        self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit)))
     }
 
     /// For each value of a sample, what it means: those that are `chosen`, or else all whose names are known.
@@ -84,7 +91,7 @@ impl<'a> Tables<'a> {
     }
 
     fn chosen_kinds(&self, chosen: &[SampleType]) -> Result<Vec<Option<&'static Kind>>, FormatError> {
-        let types: Vec<_> = self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit))).collect();
+        let types: Vec<_> = self.types().collect();
         let mut all: Vec<Option<&'static Kind>> = vec![None; types.len()];
         for one in chosen {
             let Some(index) = (0..types.len()).find(|&index| one.is(index, &types[index].0)) else {
@@ -110,14 +117,12 @@ impl<'a> Tables<'a> {
     }
 
     fn known_kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
-        let mut seen: Vec<(&Kind, std::borrow::Cow<'_, str>)> = Vec::new();
+        let mut seen: Vec<(&Kind, Cow<'_, str>)> = Vec::new();
         let all: Vec<_> = self
-            .sample_types
-            .iter()
-            .map(|t| {
+            .types()
+            .map(|(name, unit)| {
                 // A second one of the same would count everything twice.
-                let name = self.text(t.r#type);
-                let kind = kinds::of(&name, &self.text(t.unit))?;
+                let kind = kinds::of(&name, &unit)?;
                 if seen.iter().any(|(known, before)| std::ptr::eq(*known, kind) && !kinds::add_up(before, &name)) {
                     return None;
                 }
@@ -140,18 +145,16 @@ impl<'a> Tables<'a> {
 
     /// `value 2/bytes as live bytes`, of those that mean something.
     pub fn read_as(&self, kinds: &[Option<&Kind>]) -> Vec<String> {
-        let types = self.sample_types.iter().zip(kinds).enumerate();
-        let read = types.filter_map(|(index, (t, kind))| {
-            let what = described(index, &self.text(t.r#type), &self.text(t.unit));
-            kind.map(|kind| format!("{what} as {}", kind.quantity))
+        let types = self.types().zip(kinds).enumerate();
+        let read = types.filter_map(|(index, ((name, unit), kind))| {
+            kind.map(|kind| format!("{} as {}", described(index, &name, &unit), kind.quantity))
         });
         read.collect()
     }
 
     /// The values that mean nothing, where `kinds` is what each means; none that is a second number for something.
     pub fn other_kinds(&self, kinds: &[Option<&Kind>]) -> Vec<String> {
-        let types = self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit)));
-        let others = types.zip(kinds).enumerate().filter(|(_, ((name, unit), kind))| {
+        let others = self.types().zip(kinds).enumerate().filter(|(_, ((name, unit), kind))| {
             let known = kinds::of(name, unit);
             kind.is_none() && known.is_none_or(|known| !kinds.iter().flatten().any(|kind| std::ptr::eq(*kind, known)))
         });
