@@ -108,6 +108,11 @@ impl Thread {
         self.signal == 0 && !self.grouped
     }
 
+    /// Whether a stop signal holds its process, or is about to.
+    pub fn is_stopped(&self) -> bool {
+        self.grouped || self.signal == libc::SIGSTOP
+    }
+
     /// Its pointer to thread-local storage.
     pub fn thread_pointer(&self) -> io::Result<u64> {
         trace::registers(self.tid).map(|registers| registers.fs_base)

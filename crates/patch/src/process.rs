@@ -62,7 +62,17 @@ impl Process {
         for (user, word) in users.iter_mut().zip(field("Uid").split_whitespace()) {
             *user = word.parse().unwrap_or(0);
         }
-        let state = state_of(field("State"));
+        // One that ends has no memory before it is a zombie. Kernels before 6.8 do not say what is theirs: their threads are children of
+        // their first one.
+        let without_memory = field("VmSize").is_empty();
+        let of_kernel = match field("Kthread") {
+            "" => matches!(number("PPid"), 0 | 2),
+            is_one => is_one == "1",
+        };
+        let state = match state_of(field("State")) {
+            _ if without_memory && !of_kernel => State::Zombie,
+            state => state,
+        };
         Self {
             pid,
             name: field("Name").to_owned(),
@@ -72,7 +82,7 @@ impl Process {
             users,
             owner,
             threads: number("Threads"),
-            kernel: state != State::Zombie && field("VmSize").is_empty(),
+            kernel: state != State::Zombie && without_memory,
         }
     }
 
@@ -192,6 +202,13 @@ mod tests {
         assert_eq!((process.tracer, process.users, process.threads), (9, [1, 2, 3, 4], 3));
         assert!(!process.kernel);
         assert!(Process::parse(8, 0, "").kernel);
+        let kernels = Process::parse(8, 0, "State:\tI (idle)\nPPid:\t2\nKthread:\t1\n");
+        assert_eq!((kernels.kernel, kernels.state), (true, State::Alive));
+        // It ends: its memory is gone, and its parent does not know yet.
+        let ending = Process::parse(8, 0, "State:\tR (running)\nPPid:\t7\nKthread:\t0\n");
+        assert_eq!((ending.kernel, ending.state), (false, State::Zombie));
+        let ending = Process::parse(8, 0, "State:\tD (disk sleep)\nPPid:\t7\n");
+        assert_eq!((ending.kernel, ending.state), (false, State::Zombie));
     }
 
     #[test]

@@ -52,13 +52,17 @@ impl<'a> FreeThreads<'a> {
         let deadline = Instant::now() + self.patience;
         let mut act = Some(act);
         loop {
-            let mut reason = "it has no threads".to_owned();
+            let (mut reason, mut is_stopped) = ("it has no threads".to_owned(), false);
             let threads = mallow_patch::waiting_threads_first(self.pid)
                 .map_err(|_| AttachError::Obstacle(Obstacle::Gone(self.pid)))?;
             for tid in threads {
                 let (unwinder, holders, memory, gateway) = (self.unwinder, self.holders, self.memory, self.gateway);
                 let mut used = act.take();
                 let outcome = stop_thread(self.pid, tid, STOP, |thread| {
+                    if thread.is_stopped() {
+                        is_stopped = true;
+                        return Err((used.take(), Obstacle::Stopped(self.pid).to_string()));
+                    }
                     if !thread.is_free() {
                         return Err((used.take(), "a signal waits for a thread".to_owned()));
                     }
@@ -93,6 +97,10 @@ impl<'a> FreeThreads<'a> {
                 return Err(AttachError::Interrupted);
             }
             if Instant::now() >= deadline {
+                // Its state does not say so before each thread that was held has had a processor.
+                if is_stopped {
+                    return Err(AttachError::Obstacle(Obstacle::Stopped(self.pid)));
+                }
                 return Err(AttachError::NoThread { process: self.pid, waited: self.patience, reason });
             }
             std::thread::sleep(PAUSE);
