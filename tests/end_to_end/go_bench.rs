@@ -405,25 +405,25 @@ fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
 }
 
 #[test]
-fn the_readme_shows_what_it_prints() {
+fn the_guide_shows_what_it_prints() {
     let module = Module::example("elvis");
-    let readme = fs::read_to_string(workspace().join("README.md")).expect("the document");
+    let guide = fs::read_to_string(workspace().join("docs/guide/go.md")).expect("the document");
     let outcome = module.mallow(&["bench", "--save", "before.pb.gz"]);
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     let first = outcome.out().lines().next().unwrap_or_default().to_owned();
-    if !readme.contains(&first) {
+    if !guide.contains(&first) {
         return harness::not_run(
-            "the_readme_shows_what_it_prints",
-            "another version of Go is installed than the README's",
+            "the_guide_shows_what_it_prints",
+            "another version of Go is installed than the guide's",
         );
     }
     for line in outcome.out().lines().filter(|line| !line.contains("ns/op")) {
-        assert!(readme.contains(line), "the README does not have {line:?}");
+        assert!(guide.contains(line), "the guide does not have {line:?}");
     }
     assert_eq!(module.mallow(&["bench", "--tags", "direct", "--save", "after.pb.gz"]).status, 0);
     let diff = Run::new(mallow(), module.path()).args(["diff", "before.pb.gz", "after.pb.gz"]).go().out();
     for line in diff.lines().filter(|line| line.contains("before  after") || line.starts_with("  allocat")) {
-        assert!(readme.contains(line), "the README does not have {line:?}");
+        assert!(guide.contains(line), "the guide does not have {line:?}");
     }
     assert!(diff.contains("  allocations        2,000      0    -2,000  -100.0 %"), "{diff}");
 }

@@ -23,6 +23,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("fleet.md", "needs a server that is watched"),
     ("fleet.md", "needs a store"),
     ("formats.md", "needs a server"),
+    ("go.md", "needs a Go module"),
+    ("go.md", "needs a Go module"),
     ("go.md", "needs Go, and a profile of its tool"),
     ("go.md", "needs a Go module"),
     ("merge.md", "needs servers"),
