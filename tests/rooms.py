@@ -37,54 +37,30 @@ BUILDS = {
     "whole": (None, {1, 2, 4}),
 }
 
-# Lines of code, without comments and blank lines. What is read to know what counting does is ≤ 2,174; what records calls of the
-# functions that programs name ≤ 7,055, 30 of them for joining a run late and 14 by which sampling knows of guarding; the whole, with
-# the scan at exit, allocators inside, attaching, a run directory that comes by a descriptor, sampling in place and guarding, ≤ 10,142;
-# 6 of these so that a free under guarding looks through all modules once a region of addresses, and not each time, and 15 of attach so
-# that the files of a run are unmapped while the threads of the process run.
-# 39 of walk are for the stacks of goroutines, where the callers of C code in a Go program are.
-# 29 of trace are for rings that begin small and grow: a process that is attached to makes those of all its threads at once.
-# 70 of walk and 9 of arch follow the contexts of Swift's async functions, whose callers are on no stack.
-# 17 of base are for an image that says that it calls exec: what it has is no leak then, and nothing else may show that exec.
-# 53 of base list what the library maps for itself: nothing else says whose it is, and it was called the program's.
-# 18 of base and 12 of attach see filters that a program installs while mallow is attached, and keep tables from growing under them.
-# 23 of base are for system calls that install no filter though they were made to: a filter counts when the kernel has taken it.
-# Of sample, 6 are for a doorbell that is rung once in a quarter of the ring of ends: mallow looks seldom at a fleet that is quiet.
-# 48 are the wait at the exit in which guarded blocks are searched for leaks, the size of the table of slots for that, and locked memory.
-# 129 are the signal handler that takes userfaultfd's place where the user allows it; what it knows of the processor is read by nobody else.
-# 17 of base say where a thread waits at the exit of its image, for scan and guard, and which stack for signals it has: the kernel alone knows.
-# 22 of arch find where exit's frames end: what a main that has returned left between them held blocks that are lost.
-# 11 of hook tell an executable's own malloc from its symbol for the address of a call: without, all calls of such a program are uncounted.
-# guard has entry functions of its own for all names, a slot pool with rings, and the handing over of a userfaultfd.
-# 192 of guard and 3 of arch report a crash: a handler in the place of the default action, and the functions by which no program sees it.
-# 53 of guard, and 4 of base, find frees of what is no block: by realloc, of threads' stacks, of mapped and of wild addresses.
-# 367 of guard replace operator new and operator delete, where a C++ runtime is loaded, and tell which modules may have operators that nobody sees: mismatched frees.
-# 127 of guard and 3 of arch look at buffers before the kernel does, which would say EFAULT, and see that pages that are given back exist.
-# 43 of guard keep those buffers out of the way of programs that are not guarded: their calls are a jump to the C library's.
-# 37 of guard name the first byte behind a block that a system call is given, and see that it is one error.
-# 46 of guard are for its cost: the keeper's page of the pattern, a compare of 64 bytes at a time, a quarantine with an end.
-# 6 of base and 35 of scan are for arguments: of a process the first word alone, or those that it shows at its exit, without what it has wiped.
-# The layouts of the wire are counted apart: they hold those of all policies, and both sides of the border read them.
+# Most lines of code, without comments and blank lines: what a security team reads to know a room. Each bound leaves a tenth for mends; who
+# raises one says in the commit what the room does now that it did not do before. The layouts of the wire are counted apart: they hold those
+# of all policies, and both sides of the border read them.
 SIGNAL = "arch/x86_64/arch_signal.h"
-WIRE = {"base/wire.h": 385, "base/wire_attachment.h": 43, "base/wire_guard.h": 153}
+WIRE = {"base/wire.h": 430, "base/wire_attachment.h": 50, "base/wire_guard.h": 170}
 LINES = {
-    "arch": 230,
-    "base": 1851,
-    "count": 100,
-    "walk": 1779,
-    "trace": 884,
-    "sample": 1895,
-    "inplace": 395,
-    "guard": 1784,
-    "measure": 320,
-    "scan": 95,
-    "hook": 545,
-    "attach": 267,
-    SIGNAL: 11,
+    "arch": 260,
+    "base": 2040,
+    "count": 110,
+    "walk": 1960,
+    "trace": 980,
+    "sample": 2090,
+    "inplace": 440,
+    "guard": 1970,
+    "measure": 360,
+    "scan": 110,
+    "hook": 600,
+    "attach": 300,
+    SIGNAL: 20,
     **WIRE,
 }
 WHOLE = set(LINES) - set(WIRE)
-TOGETHER = [(("arch", "base", "count"), 2174), (WHOLE - {"scan", "hook", "attach", "inplace", "guard", SIGNAL}, 7055), (WHOLE, 10142)]
+# What is read to know what counting does; what records the calls of functions that programs name; all.
+TOGETHER = [(("arch", "base", "count"), 2400), (WHOLE - {"scan", "hook", "attach", "inplace", "guard", SIGNAL}, 7770), (WHOLE, 11160)]
 
 
 def faults():
