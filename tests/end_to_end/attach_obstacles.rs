@@ -312,3 +312,14 @@ fn attaching_again(target: &Target, place: &Path) -> std::process::Child {
     until("the next mallow", || doctor(target.pid()).out().contains(&format!("process {pid} (mallow)")).then_some(()));
     stat
 }
+
+/// It goes on: neither did it run for so long, nor has it ended.
+#[test]
+fn a_recording_without_an_allocation_is_of_a_process_that_goes_on() {
+    let (place, sleep) = (directory(), sleeping());
+    let pid = sleep.pid().to_string();
+    let run = Run::new(mallow(), place.path()).args(["record", "--for", "300ms", "-o", "r.mallow", "-p", &pid]).go();
+    let shown = run.out() + &run.err();
+    assert!(run.status == 0 && shown.contains("recorded for ") && shown.contains(", attaching included"), "{shown}");
+    assert!(!shown.contains("ran ") && !shown.contains("ending unknown"), "{shown}");
+}

@@ -32,12 +32,10 @@ fn timeless(line: &str) -> String {
     if ["highest RSS", "live then"].iter().any(|name| line.trim_start().starts_with(name)) {
         return line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
     }
-    // What takes less than a hundredth of the run is not said.
-    const WAIT: &str = " for mallow at its exit";
-    let (begin, end) = line.split_once(", waited ").unwrap_or((line, ""));
-    let line = &match end.split_once(WAIT) {
-        Some((_, rest)) => format!("{begin}{rest}"),
-        None => line.to_owned(),
+    // When it began, and what of it was a wait: where that is next to nothing, it is not said.
+    let line = &match line.split_once(", exit status") {
+        Some((_, rest)) if line.starts_with("ran ") => format!("ran 0 ms, exit status{rest}"),
+        _ => line.to_owned(),
     };
     const UNITS: [&str; 5] = ["s", "ms", "min", "h", "/s"];
     let number = |word: &str| word.chars().all(|c| c.is_ascii_digit() || ".,".contains(c));

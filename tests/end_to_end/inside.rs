@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Case, Counts, Run, directory, library, program_as};
+use harness::{Case, Counts, Run, directory, library, mallow, program_as};
 
 const JEMALLOC: [&str; 4] = ["-l:libjemalloc.a", "-lm", "-ldl", "-lstdc++"];
 
@@ -47,6 +47,29 @@ fn calls_of_jemalloc_inside_are_those_that_it_counts() {
     assert_eq!(of("taken_here"), Some(Some(500)), "{top:#}");
     assert_eq!(of("churn_inside").or(of("main")), Some(Some(257)), "{top:#}");
     assert!(of("malloc").is_none() && of("je_malloc_default").is_none() && of("allocate").is_none());
+}
+
+/// Calls that pass an entry function by are in no number, and frees of their blocks would be of nothing.
+#[test]
+fn a_malloc_that_is_inlined_elsewhere_is_not_called_counted() {
+    let flags = [&["-DINLINED"][..], &JEMALLOC].concat();
+    let program = program_as("jemalloc_inside", "jemalloc-inside-inlined", "cc", &flags);
+    let place = directory();
+    let path = program.to_str().expect("a path");
+    let run = |words: &[&str]| Run::new(mallow(), place.path()).args(words).arg(path).go();
+    let record = run(&["record", "--no-report", "-o", "r.mallow", "--"]);
+    let why = format!(
+        "jemalloc inside {path} is not counted: its malloc is inlined in taken_inlined, so that calls pass it by"
+    );
+    assert!(record.status == 125 && record.err().contains(&why), "{}", record.err());
+    let nothing = format!("nothing was recorded: {path} has jemalloc inside, whose malloc is inlined in taken_inlined");
+    assert!(record.err().contains(&nothing), "{}", record.err());
+    let doctor = run(&["doctor", "--"]);
+    assert!(
+        doctor.status == 3 && doctor.out().contains("whose malloc is inlined in taken_inlined"),
+        "{}",
+        doctor.out()
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
-    r"ran {span:ran_ms}(?:, of it {span:table_wait_ms} waiting for Mallow to make unwind tables)?(?:, waited {span:exit_wait_ms} for mallow at its exit)?(?:, other processes {span:other_waits_ms} in all at theirs)?(?:, its processes waited {span:other_waits_ms} in all for mallow at their exits)?, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
+    r"ran {span:ran_ms}(?: from {span:run_begin_ms} on)?(?:, of it {span:table_wait_ms} waiting for Mallow's unwind tables)?(?:, waited {span:exit_wait_ms} for mallow at its exit)?(?:, other processes {span:other_waits_ms} in all at theirs)?(?:, its processes waited {span:other_waits_ms} in all for mallow at their exits)?, exit status {count:exit_status}(?: \(signal {count:signal}\))?"
     r"; {count:processes} process(?:es)?(?: in {count:images} images \(exec\))?, {count:threads} threads? used malloc(?:; --all shows more)?",
     r"allocations {count:allocations} {bytes:allocated_bytes}(?: {rate:rate})?(?:; {words:families})?",
     r"frees {count:frees} {bytes:freed_bytes}"
@@ -43,7 +43,7 @@ REPORT = [
 ]
 
 KEEPS = r"{bytes:kept_bytes}(?: of such blocks)? that .+ keeps? (?:by design|\(not judged\))"
-BESIDE = r"(?: beside " + KEEPS + r")?, {share:place_share} from .+"
+BESIDE = r", {share:place_share} from .+?(?:, beside " + KEEPS + r")?"
 
 VERDICT = {
     "lost": r"{bytes:bytes} lost" + BESIDE,

@@ -2,7 +2,7 @@
 /*
  * Blocks of jemalloc, which is inside of this program or of a library: all sizes are size classes of it, so that what it says
  * of allocated bytes is what was asked for. Prints allocations, frees, and bytes by jemalloc's own counters. Argument
- * `again`: executes itself, and forks.
+ * `again`: executes itself, and forks. Built with INLINED, a function has the fast path of malloc inlined, as LTO may do it.
  */
 #include "target.h"
 #include <sys/wait.h>
@@ -26,6 +26,15 @@ __attribute__((noinline)) void *taken_here(size_t size) {
     return memset(block, 1, size);
 }
 
+#ifdef INLINED
+void *je_malloc_default(size_t size);
+
+/* The fast path itself is left out: its end shows that malloc is inlined. */
+__attribute__((noinline)) void *taken_inlined(size_t size) {
+    return memset(je_malloc_default(size), 1, size);
+}
+#endif
+
 static void churn_inside(void) {
     enum { COUNT = 500 };
     static const size_t sizes[] = {16, 64, 128, 320, 1024, 4096, 16384, 65536};
@@ -33,6 +42,9 @@ static void churn_inside(void) {
     void *blocks[COUNT];
     for (int i = 0; i < COUNT; i++)
         blocks[i] = taken_here(sizes[i % SIZES]);
+#ifdef INLINED
+    free(keep(taken_inlined(64)));
+#endif
     for (int i = 0; i < COUNT; i += 2)
         blocks[i] = keep(realloc(blocks[i], sizes[(i + 1) % SIZES]));
     for (int i = 0; i < COUNT; i++)

@@ -30,6 +30,7 @@
 )]
 
 mod adopt;
+mod callers;
 mod code;
 mod debug_cache;
 mod demangle;
@@ -62,6 +63,7 @@ mod unwind_entries;
 mod vdso;
 
 pub use adopt::{adopt, rename};
+pub use callers::callers;
 pub use code::{Code, CodeError, Instruction};
 pub use debug_cache::{DebugCache, DebugFileError, NewDebugFile, hex, missing_debug_file};
 pub use demangle::demangled;

@@ -98,6 +98,15 @@ impl Plt {
 }
 
 impl Plt {
+    /// The addresses of the stubs that jump to a function of this raw name.
+    pub fn stubs_of(&self, name: &str) -> Vec<u64> {
+        let stubs = |one: &Stubs| {
+            let entries = one.code.len() as u64 / one.entry;
+            (0..entries).map(|at| one.start + at * one.entry).collect::<Vec<_>>()
+        };
+        self.sections.iter().flat_map(stubs).filter(|address| self.find(*address) == Some(name)).collect()
+    }
+
     /// The raw name of the function that the GOT slot at `address` holds.
     pub fn slot(&self, address: u64) -> Option<&str> {
         self.slots.get(&address).map(|name| &**name)

@@ -5,7 +5,7 @@ use super::survey::{Allocator, Survey, survey};
 use crate::preflight::STRIPPED;
 use mallow_patch::{Code, Detour, Draft, Function, Mapping, Maps, Module, Process};
 use mallow_profile::AllocatorInside;
-use mallow_symbols::SymbolSource;
+use mallow_symbols::{SymbolSource, demangled};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -188,11 +188,20 @@ impl Planner {
             let code = Code::of_file(module, starts);
             let mut detours = Vec::new();
             for allocator in &survey.allocators {
-                let planned = detours_of(allocator, module, &code, stubs, later);
+                let planned = match allocator.inlined_into.is_empty() {
+                    true => detours_of(allocator, module, &code, stubs, later),
+                    false => Err(format!(
+                        "its malloc is inlined in {}, so that calls pass it by",
+                        demangled(&allocator.inlined_into)
+                    )),
+                };
                 let mut finding = finding(shown, module, allocator);
                 match planned {
                     Ok(planned) => detours.extend(planned),
-                    Err(why) => finding.fail(why),
+                    Err(why) => {
+                        finding.fail(why);
+                        finding.allocator.remedy = allocator.remedy().to_owned();
+                    }
                 }
                 findings.push(finding);
             }

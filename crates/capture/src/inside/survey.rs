@@ -1,8 +1,8 @@
 //! The allocators of a module, by its symbols.
 
 use crate::preflight::{
-    Family, Signature, family_of, is_marker, is_usable_size, maker_of, options_of, seeming, signature_in_library,
-    signature_of, variable_of,
+    APART, Family, Signature, family_of, is_marker, is_usable_size, maker_of, malloc_inlined_into, options_of, seeming,
+    signature_in_library, signature_of, variable_of,
 };
 use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
 use std::path::Path;
@@ -22,6 +22,8 @@ pub struct Allocator {
     pub variable: Option<String>,
     /// Options that are compiled into it.
     pub options: String,
+    /// A function of the module that has an entry function of the allocator inlined: its calls go past the entry. Empty: none has.
+    pub inlined_into: String,
     /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
     pub library: bool,
 }
@@ -48,6 +50,9 @@ pub fn survey(file: &Path, first: bool) -> Survey {
     let library = !first && symbols.wanted.iter().any(exported);
     let mut allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
     name_variables(file, &mut allocators);
+    if let Some(jemalloc) = allocators.iter_mut().find(|one| Some(one.name.as_str()) == Family::Jemalloc.name()) {
+        jemalloc.inlined_into = malloc_inlined_into(file).unwrap_or_default();
+    }
     // A library that calls another one's functions has its names as texts, too: the executable alone is worth a line.
     let stripped = (allocators.is_empty() && !symbols.complete && first).then_some(seeming);
     Survey { allocators, stripped, starts: symbols.starts }
@@ -128,6 +133,11 @@ fn allocators_of_library(symbols: &FunctionSymbols) -> Vec<Allocator> {
 }
 
 impl Allocator {
+    /// What to do where its functions are not patched; empty: nothing is known.
+    pub fn remedy(&self) -> &'static str {
+        if self.inlined_into.is_empty() { "" } else { APART }
+    }
+
     fn of<'a>(
         name: &'static str,
         symbols: &FunctionSymbols,
@@ -160,6 +170,7 @@ impl Allocator {
             usable,
             variable: None,
             options: String::new(),
+            inlined_into: String::new(),
             library: false,
         })
     }

@@ -2,11 +2,13 @@
 
 use super::families::{self, Family, seeming};
 use super::finding::{Finding, Status};
+use super::inlined::{APART, malloc_inlined_into};
 use super::rights;
 use crate::library;
 use crate::tables::{self, TableError};
 use crate::wire;
 use mallow_profile::AllocatorKind;
+use mallow_symbols::demangled;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -391,6 +393,12 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
     let sanitizer = facts.defines(&SANITIZERS).map(sanitizer_of);
     let inside = sanitizer.or(facts.inside);
     if let (Some(name), None, true) = (inside, sanitizer, patched) {
+        if let Some(function) = malloc_inlined_into(path).filter(|_| Some(name) == Family::Jemalloc.name()) {
+            let function = demangled(&function).into_owned();
+            let found =
+                format!("{shown} has {name} inside, whose malloc is inlined in {function}: calls pass Mallow by");
+            return Finding::fails(ALLOCATOR, found, APART);
+        }
         return Finding::works(
             ALLOCATOR,
             format!("{shown} has {name} inside: its functions are patched at the start; mallow watch does not see it"),

@@ -123,7 +123,11 @@ impl ReportDocument {
 
 /// Whether what was live at the end has leaked. Not where mallow had attached: the process went on.
 pub fn is_over(report: &Overview) -> bool {
-    !report.processes.iter().any(|process| process.attached)
+    match report.processes.is_empty() {
+        // Nothing was allocated. Mallow knows how a command ended that it started.
+        true => report.ending.exit_status.is_some() || report.origin.is_some(),
+        false => !report.processes.iter().any(|process| process.attached),
+    }
 }
 
 /// Is the quantity known of this recording?

@@ -70,18 +70,15 @@ pub fn title(document: &ReportDocument, more: Line, page: &mut Page) {
     }
 }
 
-/// So long, and a twentieth of its time, a program waits for unwind tables only where they had to be made.
-const FIRST_RUN_MS: u64 = 100;
-
 /// What of the recording's time the processes waited for mallow, where it is a hundredth of it or more.
 fn waits(report: &Overview) -> String {
     let matters = |ms: u64| ms > 0 && ms.saturating_mul(100) >= report.duration_ms;
     let own = Some(report.ending.exit_wait_ms).filter(|&ms| matters(ms));
     let others = Some(report.ending.other_waits_ms).filter(|&ms| matters(ms));
-    // Some milliseconds are of each start, and show nothing.
-    let of_first_run = |ms: u64| ms >= FIRST_RUN_MS && ms.saturating_mul(20) >= report.duration_ms;
-    let tables = match Some(report.ending.table_wait_ms).filter(|&ms| of_first_run(ms)) {
-        Some(tables) => format!(", of it {} waiting for Mallow to make unwind tables", span(tables)),
+    // Rates are of the time without it.
+    let of_rates = |ms: u64| ms > 0 && ms.saturating_mul(20) >= report.ran_ms;
+    let tables = match Some(report.ending.table_wait_ms).filter(|&ms| of_rates(ms)) {
+        Some(tables) => format!(", of it {} waiting for Mallow's unwind tables", span(tables)),
         None => String::new(),
     };
     tables
@@ -113,12 +110,20 @@ pub fn circumstances(document: &ReportDocument) -> Line {
             parts.push(text);
         }
     };
+    // All times begin where the recording began: with mallow's preparations, or with attaching.
+    let begin = report.run_begin_ms;
     if is_over(report) {
-        part(Quantity::Times, format!("ran {}{}", span(report.ran_ms), waits(report)));
+        let from = if begin.saturating_mul(50) >= report.ran_ms && begin > 0 {
+            format!(" from {} on", span(begin))
+        } else {
+            String::new()
+        };
+        part(Quantity::Times, format!("ran {}{from}{}", span(report.ran_ms), waits(report)));
         part(Quantity::ExitStatus, status);
+    } else if report.processes.is_empty() {
+        // When the attachment was made stands with what the process did.
+        part(Quantity::Times, format!("recorded for {}, attaching included", span(report.duration_ms)));
     } else {
-        // All times begin where attaching began.
-        let begin = report.run_begin_ms;
         let from = if begin > 0 { format!(", from {} on", span(begin)) } else { String::new() };
         part(Quantity::Times, format!("recorded for {}{from}", span(report.duration_ms.saturating_sub(begin))));
     }

@@ -64,10 +64,10 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
         let place = place(held.place.as_ref(), look, lines);
         let program = held.program.as_ref().map(|program| format!(" in {program}")).unwrap_or_default();
         // Of these alone: more of what a library keeps may be in another state.
-        let beside = held.kept.as_ref().map(|kept| format!(" beside {}", keeps(kept, " of such blocks", look)));
+        let beside = held.kept.as_ref().map(|kept| format!(", beside {}", keeps(kept, " of such blocks", look)));
         let beside = beside.unwrap_or_default();
         let part = part(held.place_bytes, held.bytes);
-        format!("{} {what}{beside}, {part} from {place}{program}", size(held.bytes))
+        format!("{} {what}, {part} from {place}{program}{beside}", size(held.bytes))
     };
     let saved = |what: &str, saving: &Saving| {
         let place = place(Some(&saving.place), look, lines);

@@ -102,8 +102,8 @@ fn too_few(report: &Watched, look: &Look) -> String {
         ),
         None if report.samples >= NEEDED_SAMPLES => {
             format!(
-                "No growth is seen: none of {} stays for long enough to settle",
-                of(report.samples, "sampled block")
+                "No growth is seen: no sampled block has come and stayed of late, and {} are live",
+                count(report.samples)
             )
         }
         None => format!(

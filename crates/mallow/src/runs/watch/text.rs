@@ -201,8 +201,9 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     };
     let gap = format!("{}{swap}{whose}; {}", size(memory.rss), heap_of(memory, report, look));
     let parts = memory.parts.iter().filter(|row| row.bytes > 0);
-    let parts: Vec<String> =
-        parts.map(|row| format!("{} {}", within(row.bytes, row.low, row.high, look), part(row.part))).collect();
+    let parts: Vec<String> = parts
+        .map(|row| format!("{}{} {}", bound(row.part), within(row.bytes, row.low, row.high, look), part(row.part)))
+        .collect();
     let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
     if let Some(row) = memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
         let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
@@ -230,7 +231,8 @@ fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
         (Some(gap), _) => {
             // What is not seen may be live.
             let seen = if report.custom_allocators.is_empty() { "" } else { " that is seen" };
-            format!("{} of it is not live heap{seen}", within(gap, memory.gap_low, memory.gap_high, look))
+            // Live blocks may have pages that were never touched.
+            format!("at least {} of it is not live heap{seen}", within(gap, memory.gap_low, memory.gap_high, look))
         }
         (None, older) => {
             let since = older.map(since).unwrap_or_default();
@@ -250,7 +252,7 @@ pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) 
         Some(gap) => {
             let gap = match memory.gap_is_least {
                 true => format!("at least {}", size(gap)),
-                false => within(gap, memory.gap_low, memory.gap_high, look),
+                false => format!("at least {}", within(gap, memory.gap_low, memory.gap_high, look)),
             };
             let seen = if report.custom_allocators.is_empty() { "" } else { ", of what is seen" };
             format!("{}, {gap} of it not live{seen}", size(memory.rss))
@@ -275,6 +277,15 @@ fn within(size: u64, low: Option<u64>, high: Option<u64>, look: &Look) -> String
             estimated_bytes(&estimate, look)
         }
         None => format!("roughly {}", bytes(size, look.exact)),
+    }
+}
+
+/// Live blocks count as if they were in memory, to their last page.
+fn bound(part: MemoryPart) -> &'static str {
+    match part {
+        MemoryPart::LiveHeap => "up to ",
+        MemoryPart::OtherAnonymous => "at least ",
+        _ => "",
     }
 }
 
