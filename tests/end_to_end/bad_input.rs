@@ -140,7 +140,7 @@ fn a_name_typed_wrong_costs_no_recording() {
 fn an_error_message_names_the_remedy() {
     let (place, _) = recording();
     fs::write(place.path().join("notes.txt"), "no profile\n").expect("a file");
-    let formats = "(pprof, heaptrack, heaptrack_print, DHAT, massif, jemalloc, gperftools, Go text, dtrace, bpftrace, \
+    let formats = "(pprof, heaptrack, heaptrack_print, DHAT, massif, jemalloc, gperftools, php-memprof, Go text, dtrace, bpftrace, \
                    folded)";
     let nowhere = "cannot write nowhere/x: there is no directory nowhere";
     for (line, status, expected) in [

@@ -16,7 +16,7 @@ const MEASURES: [&str; 5] = ["allocations", "bytes", "peak", "live", "temporary"
 type File = (&'static str, &'static str, [bool; 5]);
 
 /// One of each format.
-const FILES: [File; 12] = [
+const FILES: [File; 13] = [
     ("run.mallow", "recording", [true, true, true, true, true]),
     ("words.pprof", "pprof", [true, true, false, true, false]),
     ("leak.heaptrack.zst", "heaptrack", [true, true, true, true, true]),
@@ -25,6 +25,7 @@ const FILES: [File; 12] = [
     ("leak.massif", "massif", [false, false, true, true, false]),
     ("leak.jemalloc", "jemalloc", [true, true, false, true, false]),
     ("leak.gperftools", "gperftools", [true, true, false, true, false]),
+    ("leak.memprof", "php-memprof", [false, false, false, true, false]),
     ("keep.go_text", "Go text", [true, true, false, true, false]),
     ("counted.dtrace", "dtrace", [true, false, false, false, false]),
     ("counted.bpftrace", "bpftrace", [false, true, false, false, false]),

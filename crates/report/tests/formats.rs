@@ -326,7 +326,7 @@ fn names_before_a_profile_of_jemalloc() {
     assert_eq!(profile.origin.as_ref().map(|o| o.format), Some("jemalloc"));
 }
 
-/// As php-memprof writes it: its addresses are numbers of functions, and those of callers are no return addresses.
+/// As google-pprof writes it of a profile that it fetched: it names a caller by its address in the stack, not by the one before.
 #[test]
 fn names_before_a_profile_of_gperftools() {
     let text = "--- symbol\nbinary=todo.php\n0x01 main\n0x02 App::load(string, int)\n0x03 array_map--closure\n---\n--- heap\n\
@@ -345,6 +345,59 @@ fn names_before_a_profile_of_gperftools() {
     let raw = [&text.as_bytes()[..text.find("--- heap").expect("a mark")], b"--- profile\n\0\0\0\0\0"].concat();
     assert!(refused(&raw).contains("give the heap profile that it was made of"), "{}", refused(&raw));
     assert!(refused(b"--- symbol\n0x1 main\n").contains("within its symbols"));
+}
+
+/// php-memprof 3.0.2 on PHP 8.2 wrote it of `files/leak.php`. google-pprof --text and `memprof_dump_array()` of the same moment
+/// have these bytes: 20 strings of 1,032, 5 of 4,032, one of 100,032. `root` is what PHP had before the script.
+#[test]
+fn php_memprofs_profile() {
+    let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/leak.memprof"));
+    let script = "include /tmp/shop/leak.php";
+    let expected = [
+        ("", 57_259),
+        ("", 56),
+        ("fopen ", 581),
+        (r"Shop\Cart::add ", 576),
+        (r"str_repeat Shop\Cart::add ", 20_640),
+        (r"array_map Shop\pages ", 216),
+        (r"str_repeat Shop\{closure} array_map Shop\pages ", 20_160),
+        ("strrev ", 100_032),
+    ];
+    let all = live_bytes(&profile);
+    assert_eq!(all.len(), expected.len());
+    for (at, (functions, bytes)) in expected.into_iter().enumerate() {
+        let stack = if at == 0 { String::new() } else { format!("{functions}{script}") };
+        assert!(all.contains(&(stack, bytes)), "{functions} {bytes}: {all:?}");
+    }
+    assert_eq!(profile.totals.live_bytes, 199_520);
+    assert_eq!((has(&profile), addresses), (vec![Quantity::LiveBytes], Addresses::Opaque));
+    assert_eq!(profile.origin.as_ref().map(|origin| origin.format), Some("php-memprof"));
+}
+
+/// Stacks with their bytes, of a format that counts no blocks.
+fn live_bytes(profile: &Profile) -> Vec<(String, u64)> {
+    stacks(profile).into_iter().map(|(stack, counts)| (stack.join(" "), counts.live_bytes)).collect()
+}
+
+/// The words of a profile behind this table.
+fn words(table: &str, words: &[u64]) -> Vec<u8> {
+    let words = words.iter().flat_map(|word| word.to_le_bytes());
+    format!("--- symbol\nbinary=todo.php\n{table}---\n--- profile\n").into_bytes().into_iter().chain(words).collect()
+}
+
+#[test]
+fn php_memprofs_names_are_whole_and_its_stacks_are_not_cut_short() {
+    let table = "0x08 root\n0x10 main /srv/my--app/index.php\n";
+    let profile = read_file(&words(table, &[0, 3, 0, 0, 0, 64, 1, 0x10])).profile;
+    assert_eq!(live_bytes(&profile), [("main /srv/my--app/index.php".to_owned(), 64)]);
+    for short in [&[0, 3, 0, 0, 0, 64, 2, 0x10][..], &[0, 3, 0, 0, 0, 64], &[0, 3, 0, 0, 0, 64, u64::MAX, 0x10]] {
+        assert!(refused(&words(table, short)).contains("ends within a stack"), "{short:?}");
+    }
+    // google-pprof --raw writes a period of 1, and a CPU profile has its own.
+    for other in [&[0, 3, 0, 1, 0, 64, 1, 0x10][..], &[0, 3, 0, 10_000, 0, 64, 1, 0x10], &[]] {
+        assert!(refused(&words(table, other)).contains("written by pprof --raw"), "{other:?}");
+    }
+    assert!(refused(&words("0x10 main\n", &[0, 3, 0, 0, 0, 64, 1, 0x10])).contains("written by pprof --raw"));
 }
 
 /// gperftools counts each munmap of a part of a mapping as a free of a whole block: `HEAP_PROFILE_MMAP`.

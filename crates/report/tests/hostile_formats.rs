@@ -9,7 +9,7 @@ use mallow_report::formats::{Foreign, InputFormat, probes, trim};
 use proptest::prelude::*;
 use support::{field, foreign, pprof};
 
-const FILES: [&[u8]; 13] = [
+const FILES: [&[u8]; 14] = [
     include_bytes!("files/leak.heaptrack.zst"),
     include_bytes!("files/leak.heaptrack_raw.zst"),
     include_bytes!("files/leak.heaptrack_print"),
@@ -17,6 +17,7 @@ const FILES: [&[u8]; 13] = [
     include_bytes!("files/leak.massif"),
     include_bytes!("files/leak.gperftools"),
     include_bytes!("files/leak.jemalloc"),
+    include_bytes!("files/leak.memprof"),
     include_bytes!("files/words.pprof"),
     include_bytes!("files/keep.go_text"),
     include_bytes!("files/hold.jeprof"),

@@ -18,7 +18,7 @@ pub enum LiveMoment {
 impl LiveMoment {
     /// That of a profile.
     pub fn of(profile: &Profile) -> Self {
-        const SNAPSHOTS: [&str; 5] = ["pprof", "jemalloc", "gperftools", "Go text", "mallow watch"];
+        const SNAPSHOTS: [&str; 6] = ["pprof", "jemalloc", "gperftools", "php-memprof", "Go text", "mallow watch"];
         match &profile.origin {
             Some(origin) if SNAPSHOTS.contains(&origin.format) => Self::Snapshot,
             _ if profile.processes.iter().any(|process| process.attached) => Self::Detached,

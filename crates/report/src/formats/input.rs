@@ -273,6 +273,11 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// All that follows the current line, text or not.
+    pub fn rest(&mut self) -> Result<Vec<u8>, FormatError> {
+        self.input.whole(self.format)
+    }
+
     /// The text ended in the middle of something.
     pub fn cut(&self) -> bool {
         self.cut

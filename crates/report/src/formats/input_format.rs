@@ -19,6 +19,8 @@ pub enum InputFormat {
     Jemalloc,
     /// Heap profiles of gperftools.
     Gperftools,
+    /// Heap profiles of php-memprof in the format that it calls pprof.
+    Memprof,
     /// Heap profiles of Go as text.
     GoText,
     /// Stacks that dtrace has counted.
@@ -38,7 +40,7 @@ impl InputFormat {
     }
 
     /// All that views read.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Pprof,
         Self::Heaptrack,
         Self::HeaptrackPrint,
@@ -46,6 +48,7 @@ impl InputFormat {
         Self::Massif,
         Self::Jemalloc,
         Self::Gperftools,
+        Self::Memprof,
         Self::GoText,
         Self::Dtrace,
         Self::Bpftrace,
@@ -62,6 +65,7 @@ impl InputFormat {
             Self::Massif => "massif",
             Self::Jemalloc => "jemalloc",
             Self::Gperftools => "gperftools",
+            Self::Memprof => "php-memprof",
             Self::GoText => "Go text",
             Self::Dtrace => "dtrace",
             Self::Bpftrace => "bpftrace",

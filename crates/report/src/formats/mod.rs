@@ -78,7 +78,7 @@ pub fn read_chosen(
         InputFormat::HeaptrackPrint => heaptrack_print::read(Lines::new(input, format)),
         InputFormat::Dhat => dhat::read(input),
         InputFormat::Massif => massif::read(Lines::new(input, format)),
-        InputFormat::Jemalloc | InputFormat::Gperftools | InputFormat::GoText => {
+        InputFormat::Jemalloc | InputFormat::Gperftools | InputFormat::Memprof | InputFormat::GoText => {
             heap_text::read(Lines::new(input, format))
         }
         InputFormat::Dtrace => aggregation::read_dtrace(Lines::new(input, format)),

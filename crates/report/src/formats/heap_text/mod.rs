@@ -1,6 +1,7 @@
-//! Heap profiles as text, of jemalloc, of gperftools' kind and of Go.
+//! Heap profiles as text, of jemalloc, of gperftools' kind and of Go, and php-memprof's, which begin as text.
 
 mod maps;
+mod memprof;
 mod names;
 mod raw;
 mod read;

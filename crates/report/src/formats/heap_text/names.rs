@@ -100,6 +100,11 @@ impl SymbolTable {
         }
     }
 
+    /// The name of an address, as it stands in the table.
+    pub fn name(&self, address: u64) -> Option<&str> {
+        self.names.get(&address).map(String::as_str)
+    }
+
     /// The functions of an address of a stack, the innermost first. jemalloc's tools name a caller by the address of its call,
     /// which is before the return address; gperftools' do so when they write the stack.
     pub fn lines(&self, format: InputFormat, address: u64, innermost: bool, strings: &mut Strings) -> Vec<Line> {

@@ -10,6 +10,7 @@
 //! ```
 
 use super::maps;
+use super::memprof;
 use super::names::{SymbolTable, TABLE, comment};
 use super::raw::Raw;
 use super::write::LINK_TIME;
@@ -22,7 +23,7 @@ pub fn detect<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Option<InputForm
     if first.trim_ascii() == TABLE {
         let mut rest = lines.by_ref().skip_while(|line| line.trim_ascii() != b"---").skip(1);
         let head = rest.find(|line| !(line.is_empty() || line.starts_with(b"--- heap")));
-        // Of a table that is longer than what is here, and of what pprof makes, the reader finds out.
+        // Of a table that is longer than what is here, of what pprof makes and of php-memprof, the reader finds out.
         first = head.filter(|head| !head.starts_with(b"--- ")).unwrap_or(b"heap profile:");
     }
     if first.starts_with(b"heap_v2/") {
@@ -45,10 +46,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         loop {
             let Some(line) = lines.next()? else { return Err(lines.damaged("no profile follows the symbols")) };
             if line.trim_ascii() == b"--- profile" {
-                return Err(lines.unusable(
-                    "was written by pprof --raw, which says what none of its numbers counts: give the heap profile that it \
-                     was made of",
-                ));
+                return memprof::read(lines, &symbols);
             }
             // `--- heap`
             if !(line.is_empty() || line.starts_with(b"---")) {
