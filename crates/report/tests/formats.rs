@@ -1,7 +1,7 @@
 //! Files of other tools. `files/` holds what they wrote about `examples/c/leak.c`, whose allocations can be counted by
 //! hand, and about a small test of Go's.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use mallow_profile::{Counts, Profile, Quantity};
 use mallow_report::analysis::{Measure, TopOptions, top};
@@ -71,6 +71,38 @@ fn heaptracks_data() {
     let line = profile.frames.iter().flat_map(|f| &f.lines).find(|l| profile.strings.get(l.function) == "scratch");
     let line = line.expect("a line");
     assert!(line.file.is_some_and(|file| profile.strings.get(file).ends_with("leak.c")) && line.line == 35, "{line:?}");
+}
+
+/// heaptrack 1.0.0 wrote it, whose files have version 1. Its heaptrack_print has these numbers: 1,113 allocations, 1,010 of them
+/// temporary, 482.50 kB at the peak, 72.90 kB leaked. libstdc++'s block, which this heaptrack does not have freed, is of kind 0.
+#[test]
+fn heaptracks_data_of_version_1() {
+    let packed = include_bytes!("files/leak.heaptrack_1.gz");
+    let Foreign { profile, addresses, remarks } = read_file(packed);
+    let t = profile.totals;
+    assert_eq!((t.allocations, t.frees, t.temporary), (1113, 1109, 1010));
+    assert_eq!((t.allocated_bytes, t.peak_bytes), (449_968 + 72_704, 409_792 + 72_704));
+    assert_eq!((t.live, t.live_bytes), (4, 192 + 72_704));
+    assert!(profile.command == ["./leak"] && remarks.is_empty() && matches!(addresses, Addresses::Opaque));
+    let all = stacks(&profile);
+    for (function, allocations, temporary, peak_bytes, live_bytes) in
+        [("read_config", 3, 0, 192, 192), ("scratch", 1000, 1000, 0, 0), ("build_table", 100, 1, 409_600, 0)]
+    {
+        let [counts] = site(&all, function)[..] else { panic!("{function}: {all:?}") };
+        let expected = (allocations, temporary, peak_bytes, live_bytes);
+        assert_eq!(
+            (counts.allocations, counts.temporary, counts.peak_bytes, counts.live_bytes),
+            expected,
+            "{function}"
+        );
+    }
+    let (stack, _) = all.iter().find(|(stack, _)| stack[0] == "scratch").expect("a stack");
+    assert_eq!(stack[..3], ["scratch", "main", "0x7f72b510224a"]);
+    // Before 1.0.0, files of this version had 1.2.0 in the place of heaptrack's, and no number of their own.
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("a good file");
+    assert_eq!(of_text(&text.replacen("v 10000 1", "v 10200", 1)).profile.totals, t);
+    assert!(refused(text.replacen("v 10000 1", "v 10100", 1).as_bytes()).contains("older than heaptrack 1.0"));
 }
 
 /// Whoever is killed leaves half a file.
