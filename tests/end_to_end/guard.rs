@@ -120,6 +120,28 @@ fn sides_and_alignments_are_as_asked() {
     assert_eq!(report["errors"][0]["kind"], "underflow", "{report}");
 }
 
+/// A write within a block's pages is found again, with the stack of the access, by the flags that its report names.
+#[test]
+fn a_write_beside_a_block_is_found_with_the_flags_that_its_report_names() {
+    let (wrong, place) = (wrong(), directory());
+    let guard = |flags: &[&str], number: &str| {
+        Run::new(mallow(), place.path()).arg("guard").args(flags).arg("--").arg(&wrong).arg(number).go().err()
+    };
+    let is_beside = |number: &String| {
+        let kind = Command::new(&wrong).args(["name", number]).output().expect("the corpus").stdout;
+        kind.trim_ascii() == b"write-beside-block"
+    };
+    let numbers: Vec<_> = (0..count(&wrong)).map(|number| number.to_string()).filter(is_beside).collect();
+    assert!(numbers.len() >= 4, "{numbers:?}");
+    for number in &numbers {
+        let text = guard(&[], number);
+        let (_, rest) = text.split_once("while the block lived: ").unwrap_or_else(|| panic!("{number}: {text}"));
+        let (flags, _) = rest.split_once(" finds who").unwrap_or_else(|| panic!("{number}: {text}"));
+        let found = guard(&flags.split(' ').collect::<Vec<_>>(), number);
+        assert!(found.contains("written by thread") && found.contains("culprit_write"), "{number} {flags}: {found}");
+    }
+}
+
 #[test]
 fn memory_beyond_the_limit_is_not_guarded_and_counted() {
     let right = right();

@@ -17,13 +17,14 @@ write stops its thread in the kernel, Mallow reads its stack from outside, and t
 that comes by malloc and free. A signal handler reports crashes, where the program has none of its own.
 
 Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
-Found at the call: double frees, frees of addresses inside of blocks; without --sample also of what is no block.
+Found at the call: double frees, frees of addresses inside of blocks, frees that do not belong to the allocation (new[] and
+delete); without --sample also frees of what is no block.
+Found before the call: wrong buffers of read, write, send, recv and their kind.
 Found at the exit with --leaks: blocks that nothing points to any more.
 Found when a signal ends the program: what it was, the stack, the registers, and the guarded block nearest to the address.
 Found at the free, or at the exit: writes beside a block, within its pages. Alignment leaves up to 15 bytes behind a block; a
 read of these is not found, unless --alignment 1.
-Not found: a new[] that delete frees, accesses to stack and static memory, and what system calls do: they fail with EFAULT where
-the memory is missing.
+Not found: accesses to stack and static memory, and what other system calls do: they fail with EFAULT where the memory is missing.
 
 Exit status: 3 where an error was found, 4 where less was guarded than --require-guarded asks for, 125 where guarding is impossible here, otherwise the command's.
 

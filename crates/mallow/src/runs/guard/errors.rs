@@ -324,7 +324,7 @@ impl Errors {
                 freed: None,
             }),
             bytes: String::new(),
-            advice: words::advice(Kind::Leak),
+            advice: words::advice(Kind::Leak, false),
         });
         self.all.last()
     }
@@ -368,7 +368,7 @@ impl Errors {
             without_stack: finding.without_stack.clone(),
             block: block.map(|block| block_of(block, at_ns, profile, (allocated, freed))),
             bytes: finding.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            advice: words::advice(finding.kind),
+            advice: words::advice(finding.kind, block.is_some_and(|block| finding.address < block.address)),
         };
         document.identity = identity::of(document.kind, document.access, &document.steps());
         document.cwe = identity::weaknesses(document.kind, document.access);

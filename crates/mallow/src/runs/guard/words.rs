@@ -55,8 +55,8 @@ pub fn describe(name: &str) -> &'static str {
     }
 }
 
-/// What to do.
-pub fn advice(kind: Kind) -> &'static str {
+/// What to do. `before`: the address is before its block.
+pub fn advice(kind: Kind, before: bool) -> &'static str {
     match kind {
         Kind::UseAfterFree => "Drop the pointer where the block is freed, or free it after its last use.",
         Kind::Overflow => "Check the index or length against the size of the allocation.",
@@ -65,7 +65,8 @@ pub fn advice(kind: Kind) -> &'static str {
         Kind::DoubleFree => "Only one owner may free the block: set the pointer to NULL, or remove one free.",
         Kind::InteriorFree => "Free the address that the allocation returned.",
         Kind::ForeignFree => "Only what malloc and its relatives returned can be freed.",
-        Kind::Slack => "Somebody wrote there while the block lived: --alignment 1 or --place begin finds who.",
+        Kind::Slack if before => "Somebody wrote there while the block lived: --place begin finds who.",
+        Kind::Slack => "Somebody wrote there while the block lived: --place end --alignment 1 finds who.",
         Kind::Leak => "Free the block before its last pointer goes, or keep the pointer.",
         Kind::MismatchedFree => {
             "malloc belongs to free, new to delete, and new[] to delete[], of the same size and alignment."
