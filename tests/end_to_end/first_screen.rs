@@ -331,3 +331,23 @@ fn what_the_program_waits_for_unwind_tables_is_said_and_happens_once() {
     let is_long = 20 * waited(&cold) >= number(&cold.json, "ran_ms");
     assert_eq!(cold.shown(&["report"]).contains(" waiting for Mallow's unwind tables"), is_long, "{}", cold.json);
 }
+
+/// The screen begins with that no block was lost: a gate that fails all the same has a reason.
+#[test]
+fn a_gate_that_fails_for_reachable_blocks_says_so() {
+    let place = directory();
+    let text = "#include <stdio.h>\nint main(void) { puts(\"hi\"); return 0; }\n";
+    recorded(place.path(), "cc", "hi", &["-O1"], text);
+    let gate = |options: &[&str]| {
+        Run::new(mallow(), place.path()).args(["leaks", "--fail-on-leak"]).args(options).arg("hi.mallow").go()
+    };
+    let all = gate(&[]);
+    assert!(all.status == 3 && all.out().starts_with("No block was lost.\n"), "{}", all.out());
+    assert!(
+        all.err().contains("exit status 3: ") && all.err().contains("none of it known to be lost"),
+        "{}",
+        all.err()
+    );
+    let lost = gate(&["--only", "lost"]);
+    assert_eq!((lost.status, lost.err()), (0, String::new()));
+}

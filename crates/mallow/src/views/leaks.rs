@@ -33,9 +33,11 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let mut report = in_state(state, limit);
     // The first cause is the same with any limit.
     let hint = OnceCell::new();
+    let is_divided = |report: &Leaks| {
+        flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(LeakStates::has_scan)
+    };
     let text = |report: &Leaks, limit: usize| {
-        let is_divided =
-            flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(LeakStates::has_scan);
+        let is_divided = is_divided(report);
         let mut page = Page::new(look);
         if flags.suppressed {
             suppressed::show(report, &look, &mut page);
@@ -79,6 +81,13 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     if report.reported > 0 || report.reported_bytes > 0 {
+        let lost = is_divided(&report).then(|| in_state(Some(LeakState::Lost), 0));
+        if lost.is_some_and(|lost| lost.reported == 0 && lost.reported_bytes == 0) {
+            let size = leak_states::amount(&report, report.reported_bytes, report.reported, &Look::default());
+            stdio::notify(&format!(
+                "exit status 3: {size} live at the end, none of it known to be lost; --only lost fails for lost blocks alone"
+            ));
+        }
         return Ok(ExitCode::from(exit::LEAKS_FOUND));
     }
     let unknown = in_state(Some(LeakState::Unscanned), 0);
