@@ -31,7 +31,7 @@ struct Rule {
     may_lose: bool,
 }
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     Rule {
         keeper: "CPython",
         what: "what the interpreter has for itself and for Python code",
@@ -132,6 +132,15 @@ const RULES: [Rule; 8] = [
         modules: &["libfontconfig.so#", "libexpat.so#", "libfreetype.so#"],
         marks: &[],
         entries: &["FcInit*", "FcConfigGetCurrent", "FcConfigReference"],
+        is_program: false,
+        may_lose: false,
+    },
+    Rule {
+        keeper: "glibc",
+        what: "buffers of streams that are open at the end, as stdout is",
+        modules: &["libc.so#"],
+        marks: &[],
+        entries: &["_IO_file_doallocate"],
         is_program: false,
         may_lose: false,
     },
@@ -354,6 +363,10 @@ mod tests {
         assert_eq!(keeper("/x/app", &["FcInit!libmine.so", "main"]), None);
         let fonts = ["+0x10!libfontconfig.so.1", "FcInitLoadConfigAndFonts!libfontconfig.so.1", "load", "main"];
         assert_eq!(keeper("/x/app", &fonts), Some("fontconfig"));
+        let stream = ["_IO_file_doallocate!libc.so.6", "_IO_doallocbuf!libc.so.6", "puts!libc.so.6", "main"];
+        assert_eq!(keeper("/x/app", &stream), Some("glibc"));
+        assert_eq!(keeper("/x/app", &["fopen!libc.so.6", "main"]), None);
+        assert_eq!(keeper("/x/app", &["_IO_file_doallocate", "main"]), None);
         assert_eq!(
             keeper("/x/app", &["FcPatternDuplicate!libfontconfig.so.1", "FcFontMatch!libfontconfig.so.1", "f"]),
             None
