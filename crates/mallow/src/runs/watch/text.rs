@@ -251,11 +251,12 @@ pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) 
     let gap = match memory.gap {
         Some(gap) => {
             let gap = match memory.gap_is_least {
-                true => format!("at least {}", size(gap)),
-                false => format!("at least {}", within(gap, memory.gap_low, memory.gap_high, look)),
+                true => size(gap),
+                false => within(gap, memory.gap_low, memory.gap_high, look),
             };
             let seen = if report.custom_allocators.is_empty() { "" } else { ", of what is seen" };
-            format!("{}, {gap} of it not live{seen}", size(memory.rss))
+            // In 80 columns, with what grew.
+            format!("{}, ≥ {gap} not live{seen}", size(memory.rss))
         }
         None => format!("{}, {UNKNOWN}", size(memory.rss)),
     };
