@@ -332,7 +332,8 @@ fn what_the_program_waits_for_unwind_tables_is_said_and_happens_once() {
     assert_eq!(cold.shown(&["report"]).contains(" waiting for Mallow's unwind tables"), is_long, "{}", cold.json);
 }
 
-/// The screen begins with that no block was lost: a gate that fails all the same has a reason. What glibc keeps for stdout is none.
+/// The screen begins with that no block was lost: a gate that fails all the same has a reason. What glibc keeps for stdout is
+/// none.
 #[test]
 fn a_gate_that_fails_for_reachable_blocks_says_so() {
     let place = directory();

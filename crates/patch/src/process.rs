@@ -62,8 +62,8 @@ impl Process {
         for (user, word) in users.iter_mut().zip(field("Uid").split_whitespace()) {
             *user = word.parse().unwrap_or(0);
         }
-        // One that ends has no memory before it is a zombie. Kernels before 6.8 do not say what is theirs: their threads are children of
-        // their first one.
+        // One that ends has no memory before it is a zombie. Kernels before 6.8 do not say what is theirs: their threads are
+        // children of their first one.
         let without_memory = field("VmSize").is_empty();
         let of_kernel = match field("Kthread") {
             "" => matches!(number("PPid"), 0 | 2),

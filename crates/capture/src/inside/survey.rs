@@ -22,7 +22,8 @@ pub struct Allocator {
     pub variable: Option<String>,
     /// Options that are compiled into it.
     pub options: String,
-    /// A function of the module that has an entry function of the allocator inlined: its calls go past the entry. Empty: none has.
+    /// A function of the module that has an entry function of the allocator inlined: its calls go past the entry. Empty: none
+    /// has.
     pub inlined_into: String,
     /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
     pub library: bool,

@@ -393,8 +393,9 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
     let sanitizer = facts.defines(&SANITIZERS).map(sanitizer_of);
     let inside = sanitizer.or(facts.inside);
     if let (Some(name), None, true) = (inside, sanitizer, patched) {
-        if let Some(function) = malloc_inlined_into(path).filter(|_| Some(name) == Family::Jemalloc.name()) {
-            let function = demangled(&function).into_owned();
+        let is_jemalloc = Some(name) == Family::Jemalloc.name();
+        if let Some(function) = is_jemalloc.then(|| malloc_inlined_into(path)).flatten() {
+            let function = demangled(&function);
             let found =
                 format!("{shown} has {name} inside, whose malloc is inlined in {function}: calls pass Mallow by");
             return Finding::fails(ALLOCATOR, found, APART);

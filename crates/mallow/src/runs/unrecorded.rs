@@ -60,7 +60,8 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
             }
             (Some(why), _) => warn_missing(format!("{name} itself was not recorded, only what it started: {why}")),
             (None, 0) => {
-                // It was in sight, and allocated nothing: that is a recording. Where something was out of sight, it may have been that.
+                // It was in sight, and allocated nothing: that is a recording. Where something was out of sight, it may
+                // have been that.
                 let is_seen = unwatched.is_empty();
                 let what = if is_seen { "allocated nothing" } else { "made no allocation that Mallow sees" };
                 let why = format!("{name} {what}; what it started without LD_PRELOAD and MALLOW_DIR is not seen");

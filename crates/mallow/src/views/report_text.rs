@@ -121,7 +121,8 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         part(Quantity::Times, format!("ran {}{from}{}", span(report.ran_ms), waits(report)));
         part(Quantity::ExitStatus, status);
     } else if report.processes.is_empty() {
-        // When the attachment was made stands with what the process did. A command's recording ends like this where mallow was killed.
+        // When the attachment was made stands with what the process did. A command's recording ends like this where mallow
+        // was killed.
         let attaching = if report.ending.cut_short.is_some() { "" } else { ", attaching included" };
         part(Quantity::Times, format!("recorded for {}{attaching}", span(report.duration_ms)));
     } else {
