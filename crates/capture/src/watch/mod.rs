@@ -131,6 +131,8 @@ pub struct Looked {
     pub at_ns: u64,
     /// The same moment, in milliseconds since 1970.
     pub unix_ms: u64,
+    /// CLOCK_MONOTONIC itself, up to a tick later: how long something took, where that may be less than a tick.
+    pub clock_ns: u64,
 }
 
 impl Looked {
@@ -139,7 +141,7 @@ impl Looked {
         loop {
             let (at_ns, unix_ms) = (tick_ns(), tick_unix_ms());
             if tick_ns() == at_ns {
-                return Self { at_ns, unix_ms };
+                return Self { at_ns, unix_ms, clock_ns: monotonic_ns() };
             }
         }
     }

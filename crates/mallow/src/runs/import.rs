@@ -52,7 +52,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     }
     let moment = Moment {
         now_ns: probes.end_ns,
-        began_ns: probes.end_ns.saturating_sub(probes.profile.duration_ms.saturating_mul(1_000_000)),
+        watched_ns: probes.profile.duration_ms.saturating_mul(1_000_000),
         unix_ms: unix_ms(),
         period_bytes: Some(flags.period.into()),
         attached_ms: None,

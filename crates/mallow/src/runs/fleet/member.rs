@@ -90,13 +90,13 @@ impl Member {
 
     /// Its numbers, with names. `watch` is its run's.
     pub fn report(&mut self, watch: &Watch, request: &Request<'_>) -> FleetProcess {
-        let Looked { at_ns, unix_ms } = watch.looked();
+        let Looked { at_ns, unix_ms, .. } = watch.looked();
         let state = WatchState {
             unseen: None,
             profile: watch.profile(),
             book: &self.book,
             now_ns: at_ns,
-            began_ns: self.began_ns,
+            watched_ns: at_ns.saturating_sub(self.began_ns),
             at_unix_ms: unix_ms,
             attached_ms: request.attached_ms,
             period_bytes: Some(watch.control().period()),
@@ -141,7 +141,7 @@ impl Member {
     }
 
     fn alone(&self, watch: &Watch, snapshot: fn(&Book, &Profile, u64, u64) -> Profile) -> Profile {
-        let Looked { at_ns, unix_ms } = watch.looked();
+        let Looked { at_ns, unix_ms, .. } = watch.looked();
         let mut profile = snapshot(&self.book, watch.profile(), at_ns, unix_ms);
         let its = profile.processes.get(self.process.0 as usize).cloned();
         profile.processes = its.into_iter().collect();

@@ -43,8 +43,11 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let finding = headline(report, None, look);
     // The command is last: it may be long, and a narrow terminal cuts it.
     let (watched_ms, command) = (ending.last.watched_ms, ending.last.command.join(" "));
-    // Not 0 s.
-    let time = if watched_ms < 1000 { span(watched_ms) } else { seconds(watched_ms) };
+    let time = match watched_ms {
+        0 => "less than 1 ms".to_owned(),
+        1..1000 => span(watched_ms),
+        _ => seconds(watched_ms),
+    };
     page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
     let gaps = gaps(report);
     show_gaps(gaps.iter().take(GAPS).cloned(), &mut page);

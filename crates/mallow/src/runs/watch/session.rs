@@ -55,8 +55,8 @@ pub struct Subject<'a> {
 pub struct Moment {
     /// CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// When the watching began.
-    pub began_ns: u64,
+    /// Since the watching began; not counted in ticks, of which a short run may have none.
+    pub watched_ns: u64,
     /// Milliseconds since 1970.
     pub unix_ms: u64,
     /// None: nothing is sampled.
@@ -71,7 +71,7 @@ impl Moment {
         let looked = watch.looked();
         Self {
             now_ns: looked.at_ns,
-            began_ns: watch.began_ns(),
+            watched_ns: looked.clock_ns.saturating_sub(watch.began_ns()),
             unix_ms: looked.unix_ms,
             period_bytes: watch.control().sampling().then(|| watch.control().period()),
             attached_ms,
@@ -154,7 +154,7 @@ impl Session {
             profile,
             book: &self.book,
             now_ns: moment.now_ns,
-            began_ns: moment.began_ns,
+            watched_ns: moment.watched_ns,
             at_unix_ms: moment.unix_ms,
             attached_ms: moment.attached_ms,
             unseen: self.unseen.as_ref(),

@@ -393,7 +393,7 @@ impl<'a> Watcher<'a> {
 
     /// Live bytes over time, with milliseconds since the watching began.
     fn history(&self) -> Vec<(u64, u64)> {
-        let began_ns = self.moment().began_ns;
+        let began_ns = self.watch.began_ns();
         let ms = |at: u64| at.saturating_sub(began_ns) / 1_000_000;
         self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect()
     }

@@ -25,8 +25,8 @@ pub struct WatchState<'a> {
     pub book: &'a Book,
     /// The moment, CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// When it began to be watched.
-    pub began_ns: u64,
+    /// For how long it has been watched, by a clock that does not tick.
+    pub watched_ns: u64,
     /// The moment on the wall.
     pub at_unix_ms: u64,
     /// Milliseconds that the program had run when mallow attached to it; None: it was started under mallow.
@@ -197,7 +197,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
         which: options.which,
         older_than_ms: options.older_than_ms,
         at_unix_ms: state.at_unix_ms,
-        watched_ms: state.now_ns.saturating_sub(state.began_ns) / 1_000_000,
+        watched_ms: state.watched_ns / 1_000_000,
         command: state.profile.command.clone(),
         processes: processes(state, &live),
         period_bytes: state.period_bytes,
