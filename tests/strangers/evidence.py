@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import bare_heap
 import counter
 import memcheck
 import page
-import stack_words
 from places import FOUND, MALLOW
 from run import WORK, Run, environment, load, run
 
@@ -65,8 +65,8 @@ class Evidence:
     highest: dict = field(default_factory=dict)
     filled: dict | None = None
     """The report of a run in which glibc fills each block that it hands out, where lost blocks disagree."""
-    held: int = 0
-    """Blocks to which words of the stack alone point in a bare run, where lost blocks disagree."""
+    bare_walk: bare_heap.BareHeap | None = None
+    """What nothing reaches in a bare run, where lost blocks disagree."""
     failures: list = field(default_factory=list)
     """Where, what went wrong, and the command that shows it."""
 
@@ -225,10 +225,10 @@ def record_filled(evidence, limit):
         evidence.filled = document(evidence, "report", "--json", file)
 
 
-def hold(evidence):
-    """Asks for the blocks that words of the stack alone hold, where lost blocks disagree."""
+def walk_bare_heap(evidence):
+    """Asks for what nothing reaches in a bare run, where lost blocks disagree."""
     WORK.mkdir(parents=True, exist_ok=True)
-    evidence.held = stack_words.held(evidence.row, environment(), WORK) or 0
+    evidence.bare_walk = bare_heap.walk(evidence.row, environment(), WORK)
 
 
 def watch(evidence, condition, place, limit):

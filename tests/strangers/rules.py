@@ -9,6 +9,7 @@ LIVE_HEAP = (
 )
 LIVE = r"(?:live at end|live) {count:live} {bytes:live_bytes}(?: of the recording;?| when the profile was taken;?)?"
 OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
+KEPT_BY = r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
@@ -29,7 +30,7 @@ REPORT = [
     r"(?:,? {bytes:unscanned_bytes} not scanned for lost blocks| not scanned for lost blocks)?"
     r"(?:,? {bytes:live_at_exec_bytes} given back by exec| all given back by exec)?"
     + OWN
-    + r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?",
+    + KEPT_BY * 4,
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
     r"No suggestions for {count:interpreted_allocations} allocations? by scripts and interpreters",
     r"highest RSS {bytes:highest_rss} (?:by {span:peak_by_ms}, and still )?at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"

@@ -20,7 +20,7 @@ import report
 import table
 from disagreement import Disagreement
 from counter import build, build_waiter
-from evidence import LIMIT, Evidence, NotUsable, bare, count, count_elsewhere, gather, hold, record_filled
+from evidence import LIMIT, Evidence, NotUsable, bare, count, count_elsewhere, gather, record_filled, walk_bare_heap
 from memcheck import Memcheck
 from oracles import errors, filters, highest, lost, names, output, parts, samples, static, text, totals
 from pick import pick
@@ -140,7 +140,7 @@ def main():
             here = judge(evidence)
         if any(one.oracle == lost.NAME for one in here):
             record_filled(evidence, LIMIT)
-            hold(evidence)
+            walk_bare_heap(evidence)
             here = judge(evidence)
         judged += 1
         found += here

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import amounts
+import bare_heap
 import counter
 import evidence as gathering
 import memcheck
 import page
 import report
-import stack_words
 import statements
 import strangers
 import table
@@ -125,12 +125,14 @@ class Falsehoods(unittest.TestCase):
             self.assertEqual(len(found), count, filled)
 
     def test_what_words_of_the_stack_hold(self):
-        """Fewer lost than memcheck says, whose malloc leaves no words there."""
-        fewer = {**REPORT, "lost_blocks": REPORT["lost_blocks"] - 1 - lost.STALE}
-        truth = memcheck.Memcheck(lost=REPORT["lost_blocks"], lost_bytes=REPORT["lost_bytes"])
-        for held, count in ((0, 1), (1, 0)):
-            found = found_by(lost, memcheck=truth, held=held, record=self.falsified(report_json=fewer))
-            self.assertEqual(len(found), count, held)
+        """Fewer lost than memcheck says, whose malloc leaves no words there, and whose heap reuses little."""
+        blocks = REPORT["lost_blocks"]
+        fewer = {**REPORT, "lost_blocks": blocks - 1 - lost.STALE}
+        truth = memcheck.Memcheck(lost=blocks, lost_bytes=REPORT["lost_bytes"])
+        for unreached, held, count in ((blocks, 0, 1), (blocks, 1, 0), (blocks - 1, 0, 0), (blocks - 2 * lost.STALE - 2, 0, 1)):
+            walk = bare_heap.BareHeap(unreached, held)
+            found = found_by(lost, memcheck=truth, bare_walk=walk, record=self.falsified(report_json=fewer))
+            self.assertEqual(len(found), count, walk)
 
     def test_a_peak_beyond_its_bound(self):
         for peak, count in ((11_000 + 110 + 4096 + 16, 0), (11_000 + 110 + 4096 + 18, 1)):
@@ -476,12 +478,19 @@ class Oracles(unittest.TestCase):
         #include <stdint.h>
         #include <stdlib.h>
         static void *kept;
+        static void *pair(size_t first, size_t second) {
+            void **volatile begins = malloc(first);
+            *begins = malloc(second);
+            return begins;
+        }
         int main(void) {
-            void *volatile lost = malloc(100), *volatile held = malloc(200), *volatile freed = malloc(300);
-            volatile uintptr_t words[3] = {(uintptr_t)held, (uintptr_t)freed, 0};
+            pair(100, 60);
+            void *volatile held = pair(200, 50), *volatile freed = malloc(300);
+            // Into its middle.
+            volatile uintptr_t words[3] = {(uintptr_t)held + 8, (uintptr_t)freed, 0};
             kept = malloc(400);
             free(freed);
-            lost = held = freed = NULL;
+            held = freed = NULL;
             exit(words[2] != 0);
         }
         """
@@ -489,8 +498,9 @@ class Oracles(unittest.TestCase):
         command = ["cc", "-O0", "-fno-builtin", "-x", "c", "-o", program, "-"]
         subprocess.run(command, input=source, text=True, check=True)
         row = SimpleNamespace(arguments=[program], stdin=None)
-        self.assertEqual(stack_words.held(row, None, BUILD), 1)
-        self.assertIsNone(stack_words.held(SimpleNamespace(arguments=["/bin/kill", "-l", "x"], stdin="/nowhere"), None, BUILD))
+        found = bare_heap.walk(row, None, BUILD)
+        self.assertEqual((found.unreached, found.held_by_the_stack), (2, 2))
+        self.assertIsNone(bare_heap.walk(SimpleNamespace(arguments=["/bin/kill", "-l", "x"], stdin="/nowhere"), None, BUILD))
 
     def test_the_counter_with_threads_reallocs_and_forks(self):
         program = BUILD / "busy"

@@ -19,16 +19,16 @@ def check(evidence):
     if not isinstance(truth, Memcheck) or "inside" in evidence.row.flags:
         return
     for condition, recording in evidence.record.items():
-        found = compare(recording.report_json, truth, evidence.held)
+        found = compare(recording.report_json, truth, evidence.bare_walk)
         # What lay in reused memory before it was handed out points to blocks that nothing else does.
-        if found and evidence.filled and compare(evidence.filled, truth, evidence.held) is None:
+        if found and evidence.filled and compare(evidence.filled, truth, evidence.bare_walk) is None:
             continue
         if found:
             yield Disagreement(NAME, evidence.row.name, f"record, {condition}", *found, evidence.command("record"))
 
 
-def compare(document, truth, held=0):
-    """None, or what was said and what is right. `held`: blocks to which the stack alone points, which memcheck cannot see."""
+def compare(document, truth, bare=None):
+    """None, or what was said and what is right. `bare`: what a walk of the bare program's heap found, which memcheck replaces."""
     if not document or document.get("lost_blocks") is None:
         return None
     lost, lost_bytes = document["lost_blocks"], document["lost_bytes"]
@@ -38,6 +38,7 @@ def compare(document, truth, held=0):
     if lost > most + STALE:
         return f"{lost:,} lost, {lost_bytes:,} B", right
     # What was not scanned is not said to be reachable.
-    if lost + unscanned + held < truth.lost - STALE:
+    held = bare.held_by_the_stack if bare else 0
+    if lost + unscanned + held < truth.lost - STALE and not (bare and abs(lost - bare.unreached) <= STALE):
         return f"{lost:,} lost, {lost_bytes:,} B; {unscanned:,} not scanned", right
     return None

@@ -191,12 +191,13 @@ fn title_of(part: &Part, account: &RssAccount) -> String {
     }
 }
 
-/// Mappings without a live block. What glibc frees in one it unmaps; other allocators keep it, and nothing in it says whose it is.
+/// Mappings without a live block. What glibc frees in one it unmaps; other allocators keep it, with tables of theirs and blocks that
+/// were not counted, and nothing in it says whose it is.
 fn mapped(account: &RssAccount) -> String {
     let program = meaning(PartKind::Mappings, "");
     let keeps = |name: &&str| *name != "glibc";
     match account.allocators.iter().find_map(|row| row.allocator.filter(keeps)) {
-        Some(name) => format!("{program}, or free in {name}"),
+        Some(name) => format!("{program}, or by {name}"),
         None => program,
     }
 }

@@ -303,3 +303,25 @@ fn a_cache_that_fills_is_said_to_slow_down() {
         assert_eq!(runs_called(20, 400, &[cache], grows), 0.0);
     }
 }
+
+/// A program that has filled its memory, and idles: nothing else refutes its growth, and so it is said when its last block came.
+#[test]
+fn growth_of_a_program_that_idles_says_for_how_long() {
+    let mut so_far = 0;
+    for seed in 0..20 {
+        let churn = habit(12, 30_000, 40.0 * MEBIBYTE, Life::Short(0.1));
+        let mut server = Server::new(8000 + seed, &[habit(LEAK, 1000, 40.0 * MEBIBYTE, Life::Forever), churn]);
+        server.load = |seconds| if seconds < 6.0 { 1.0 } else { 0.0 };
+        for now in 8..30 {
+            server.run_until(now);
+            let growth = server.book.site(&[StackId(LEAK)]).growth;
+            if growth.verdict == Verdict::SoFar {
+                so_far += 1;
+                // In whole buckets.
+                let idle = (now - 6) * SECOND;
+                assert!(growth.idle_ns <= idle && growth.idle_ns + 2 * SECOND >= idle, "{now} s: {growth:?}");
+            }
+        }
+    }
+    assert!(so_far > 0, "it is said to grow at first");
+}

@@ -19,7 +19,7 @@ pub mod utc;
 pub use amount::{amount, change, change_style, measured, signed};
 pub use look::{Look, Stream};
 pub use names::{elided, function, function_in_list, function_of, location};
-pub use page::{Line, Page, clean};
+pub use page::{Line, Page, before_number, clean, end_of_columns};
 pub use place::{
     STACK_LINES, called, described, described_by, framed, framed_place, heading, passed, stacked, with_one_code,
 };

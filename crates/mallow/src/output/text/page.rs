@@ -145,7 +145,7 @@ impl Line {
 }
 
 /// Where the first `columns` columns of `text` end; None where it is not wider.
-fn end_of_columns(text: &str, columns: usize) -> Option<usize> {
+pub fn end_of_columns(text: &str, columns: usize) -> Option<usize> {
     let mut used = 0;
     for (at, c) in text.char_indices() {
         used += c.width().unwrap_or(0);
@@ -157,7 +157,7 @@ fn end_of_columns(text: &str, columns: usize) -> Option<usize> {
 }
 
 /// Where to cut `text` for `end`, so that no number loses digits or its unit: what is left of it would be another one.
-fn before_number(text: &str, end: usize) -> usize {
+pub fn before_number(text: &str, end: usize) -> usize {
     const UNITS: [&str; 14] = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "%", "k", "M", "G", "ms", "s", "min"];
     let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
     let (kept, cut) = text.split_at(end);

@@ -61,7 +61,7 @@ export function usedWords(part, answer) {
 // Mappings without a live block: allocators other than glibc keep what is freed there.
 function mappedWords(answer) {
   const keeps = (answer.allocators ?? []).map((row) => row.allocator).find((name) => name && name !== "glibc");
-  return keeps ? `${PARTS.mappings}, or free in ${printable(keeps)}` : PARTS.mappings;
+  return keeps ? `${PARTS.mappings}, or by ${printable(keeps)}` : PARTS.mappings;
 }
 
 export function partWords(part, allocator) {

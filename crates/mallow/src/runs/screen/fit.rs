@@ -2,9 +2,9 @@
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
-use crate::output::text::Look;
+use crate::output::text::{Look, before_number, end_of_columns};
 
 /// What matters.
 pub fn strong() -> Style {
@@ -35,14 +35,8 @@ pub fn fit(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
             kept.push(span);
             continue;
         }
-        let mut text: String = span
-            .content
-            .chars()
-            .scan(left, |left, c| {
-                *left = left.checked_sub(c.width().unwrap_or(0))?;
-                Some(c)
-            })
-            .collect();
+        let end = end_of_columns(&span.content, left).unwrap_or(span.content.len());
+        let mut text = span.content[..before_number(&span.content, end)].to_owned();
         if !text.ends_with('…') {
             text.push('…');
         }
@@ -89,6 +83,16 @@ mod tests {
                 "…"
             ]
         );
+    }
+
+    #[test]
+    fn no_number_is_cut() {
+        let shown = |width| fit(vec![Span::raw("rss 1.60 GB, "), Span::raw("+120 MB")], width).to_string();
+        assert_eq!(
+            [20, 19, 17, 12].map(shown),
+            ["rss 1.60 GB, +120 MB", "rss 1.60 GB, …", "rss 1.60 GB, …", "rss 1.60 GB…"]
+        );
+        assert_eq!(shown(11), "rss …");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a watch has found so far, in one sentence: what grows comes first.
 
-use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, NEEDED_SAMPLES, Verdict};
+use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Growth, NEEDED_SAMPLES, Verdict};
 use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace, Which};
 
 use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
@@ -33,6 +33,17 @@ pub fn name(place: &WatchedPlace, look: &Look) -> String {
     }
 }
 
+/// That it may have ended, as where a program has filled its memory and is idle: `, with no sample in the last 8 s`. By chance that
+/// is seldom so, as a fourth of the time has none of the samples.
+fn idle(growth: &Growth) -> String {
+    match growth.idle_ns {
+        ns if ns > 0 && ns.saturating_mul(4) >= growth.over_ns => {
+            format!(", with no sample in the last {}", seconds(ns / 1_000_000))
+        }
+        _ => String::new(),
+    }
+}
+
 /// What this report says. `before`: the place that the last headline named.
 pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline {
     let places = &report.places;
@@ -51,7 +62,11 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
             n => format!("; {} more places grow", count(n)),
         };
         let rate = rate_per_hour(&place.growth.bytes_per_hour, look);
-        let text = format!("{} grows {rate}{so_far}{more}", name(place, look));
+        let last = match verdict {
+            Verdict::SoFar => idle(&place.growth),
+            _ => String::new(),
+        };
+        let text = format!("{} grows {rate}{so_far}{last}{more}", name(place, look));
         return Headline { text, place: Some(place.id), verdict };
     }
     let largest = places.places.iter().max_by(|a, b| a.live_bytes.value.total_cmp(&b.live_bytes.value));
@@ -199,5 +214,13 @@ mod tests {
             "1 free unread, overwritten by later ones: the freeing thread is unknown, live numbers are complete",
         ];
         assert_eq!(losses(&lost), expected);
+    }
+
+    #[test]
+    fn growth_without_samples_of_late_says_so() {
+        let said = |idle_s: u64| {
+            idle(&Growth { idle_ns: idle_s * 1_000_000_000, over_ns: 32_000_000_000, ..Growth::default() })
+        };
+        assert_eq!([0, 7, 8].map(said), ["", "", ", with no sample in the last 8 s"]);
     }
 }

@@ -85,6 +85,8 @@ pub struct Growth {
     pub chance: f64,
     /// The time that was looked at.
     pub over_ns: u64,
+    /// For how long no sampled block has come that is settled or may be, in whole buckets.
+    pub idle_ns: u64,
     /// Without an interval: how many settled samples one needs, of the kind that there are `samples` of; 0 with one, and
     /// before there was time for any.
     pub needed_samples: u64,
@@ -395,6 +397,13 @@ impl Lives {
         older.into_iter().find(|older| older.growth.verdict >= Verdict::SoFar).unwrap_or(said)
     }
 
+    /// How many of the buckets before `to` passed since a block came that lives, or lived for more than a bucket.
+    fn idle(&self, to: u32) -> u32 {
+        let live = (0..).zip(&self.live).filter(|(_, block)| block.samples > 0).map(|(born, _)| born);
+        let last = live.chain(self.deaths.iter().map(|(born, _, _)| born)).max().unwrap_or(0);
+        to.saturating_sub(last)
+    }
+
     /// Whether so many settled blocks die that what looks like growth may be a population that gathers.
     fn dies(&self, from: u32, to: u32) -> bool {
         let (died, lived) = self.dying(from, to);
@@ -443,7 +452,8 @@ impl Lives {
         let traffic = others.between(from, to);
         let traffic = (traffic >= LEAST_TRAFFIC).then(|| traffic / over_ns as f64);
         let needed_samples = if bytes_per_hour.enough() { 0 } else { flow.needed(asked.heaviest) };
-        let growth = Growth { verdict, bytes_per_hour, chance, over_ns, needed_samples };
+        let idle_ns = clock.width_ns() * u64::from(self.idle(to));
+        let growth = Growth { verdict, bytes_per_hour, chance, over_ns, idle_ns, needed_samples };
         let (came, went) = whole(&flow);
         let rare = CHANCE / asked.tests;
         let against = self.against((first, from, to), others, rare);

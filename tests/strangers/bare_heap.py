@@ -1,21 +1,32 @@
-"""Blocks to which words of the stack alone point when the program calls exit, run bare under gdb.
+"""Blocks that nothing reaches when the program calls exit, run bare under gdb, and those that words of the stack alone reach.
 
 memcheck's malloc leaves no words on the program's stack, glibc's does: a frame that has room which it never writes shows
-them. Mallow's definition takes each word of a live frame for a pointer. Only glibc's main heap and the main thread are
-looked at, which is enough for small programs; of others nothing is said.
+them. Mallow's definition takes each word of a live frame for a pointer, into the middle of a block too, and what such a
+block points to is reached with it. Memory that is reused holds words of before, which memcheck's heap hardly has. Only glibc's main heap and the main thread are looked at, which is enough for small
+programs; of others nothing is said.
 
 As a program of its own, inside of gdb, this file counts them.
 """
 
+import bisect
 import re
 import struct
 import subprocess
+from dataclasses import dataclass
 
 LIMIT_S = 60
 
 
-def held(row, environment, directory):
-    """How many they are. None: gdb could not tell."""
+@dataclass
+class BareHeap:
+    """Numbers of blocks."""
+
+    unreached: int
+    held_by_the_stack: int
+
+
+def walk(row, environment, directory):
+    """Runs it. None: gdb could not tell."""
     command = ["gdb", "-q", "-nx", "--batch", "-x", __file__, "--args", *map(str, row.arguments)]
     try:
         with open(row.stdin or "/dev/null", "rb") as reads:
@@ -24,8 +35,8 @@ def held(row, environment, directory):
             )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.findall(rb"^held by the stack alone: (\d+)$", done.stdout, re.MULTILINE)
-    return int(found[0]) if len(found) == 1 else None
+    found = re.findall(rb"^unreached: (\d+); held by the stack alone: (\d+)$", done.stdout, re.MULTILINE)
+    return BareHeap(*map(int, found[0])) if len(found) == 1 else None
 
 
 def words(memory):
@@ -34,7 +45,7 @@ def words(memory):
 
 
 def chunks(heap, start):
-    """Addresses of blocks in use in glibc's heap: malloc.c, `struct malloc_chunk` and `struct tcache_perthread_struct`."""
+    """Blocks in use in glibc's heap, address and size: malloc.c, `struct malloc_chunk` and `struct tcache_perthread_struct`."""
     found, at = [], 0
     while at + 16 <= len(heap):
         size = struct.unpack_from("<Q", heap, at + 8)[0] & ~7
@@ -44,16 +55,32 @@ def chunks(heap, start):
         at += size
     # A chunk is in use if the next one says so; the last is the top. The first is the cache of freed blocks.
     used = {
-        start + at + 16
+        start + at + 16: size - 8
         for (at, size), (after, _) in zip(found, found[1:])
         if struct.unpack_from("<Q", heap, after + 8)[0] & 1
     }
     bins = found[0][0] + 16 + 64 * 2
     for entry in struct.unpack_from("<64Q", heap, bins):
         while entry in used:
-            used.discard(entry)
+            del used[entry]
             entry = struct.unpack_from("<Q", heap, entry - start)[0] ^ (entry >> 12)
-    return used - {start + 16}
+    used.pop(start + 16, None)
+    return used
+
+
+def reached(roots, used, heap, start):
+    """The blocks that these words reach. `heap`: the memory from `start` on, in which all blocks are."""
+    order = sorted(used)
+    found, waiting = set(), list(roots)
+    while waiting:
+        word = waiting.pop()
+        at = bisect.bisect_right(order, word) - 1
+        if at < 0 or word >= order[at] + used[order[at]] or order[at] in found:
+            continue
+        found.add(order[at])
+        begin = order[at] - start
+        waiting += words(heap[begin : begin + used[order[at]]])
+    return found
 
 
 def look(gdb):
@@ -68,13 +95,18 @@ def look(gdb):
                 mappings.append((first, last, name[0].strip() if name else ""))
     top = int(gdb.parse_and_eval("(unsigned long)$rsp"))
     (start, end, _) = next(mapping for mapping in mappings if mapping[2] == "[heap]")
-    used = chunks(bytes(process.read_memory(start, end - start)), start)
-    stack, elsewhere = set(), set()
+    heap = bytes(process.read_memory(start, end - start))
+    used = chunks(heap, start)
+    stack, elsewhere = [], []
     for first, last, name in mappings:
+        if name == "[heap]":
+            continue
         first, into = (top & ~7, stack) if name == "[stack]" else (first, elsewhere)
-        into.update(used.intersection(words(bytes(process.read_memory(first, last - first)))))
-    registers = {int(gdb.parse_and_eval(f"(unsigned long)${name}")) for name in ("rbx", "rbp", "r12", "r13", "r14", "r15")}
-    print(f"held by the stack alone: {len(stack - elsewhere - registers)}", flush=True)
+        into += words(bytes(process.read_memory(first, last - first)))
+    elsewhere += [int(gdb.parse_and_eval(f"(unsigned long)${name}")) for name in ("rbx", "rbp", "r12", "r13", "r14", "r15")]
+    of_others = reached(elsewhere, used, heap, start)
+    of_all = reached(stack + elsewhere, used, heap, start)
+    print(f"unreached: {len(used) - len(of_all)}; held by the stack alone: {len(of_all - of_others)}", flush=True)
 
 
 if __name__ == "__main__":
