@@ -11,7 +11,6 @@ pub const FAMILIES: [&str; 9] =
 
 /// Sums of a process or a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Counts {
     pub allocations: u64,
     pub allocated_bytes: u64,
@@ -25,7 +24,6 @@ pub struct Counts {
 
 /// Sums of one process image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct ProcessCounts {
     pub pid: u32,
     pub counts: Counts,

@@ -54,7 +54,6 @@ impl Cursor {
         Ok(byte)
     }
 
-    /// The next number.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Nonsense> {
         match self.bytes.get(self.at) {

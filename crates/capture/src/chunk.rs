@@ -18,7 +18,6 @@ pub enum Chunk<'a> {
         ring: u32,
         /// Position in the ring after the last of them.
         end: u64,
-        /// The words.
         words: &'a [u64],
     },
     /// Every ring of every process was read once since the last `Round`. A record that another one depends on is in
@@ -45,9 +44,7 @@ pub enum Chunk<'a> {
     ThreadName {
         /// Number of the process.
         process: u32,
-        /// The thread.
         tid: u32,
-        /// Its name.
         name: String,
     },
     /// A reading of a process's memory begins, or has ended. The begin comes before what the process did after it is replayed; another
@@ -57,7 +54,6 @@ pub enum Chunk<'a> {
         process: u32,
         /// Number of the reading.
         number: u64,
-        /// It has ended.
         is_end: bool,
         /// How far each ring was written then, by the number of the ring.
         heads: &'a [u64],
@@ -69,7 +65,6 @@ pub enum Chunk<'a> {
         process: u32,
         /// No part of this reading follows.
         is_last: bool,
-        /// The words.
         words: &'a [u64],
     },
     /// What the allocator of a process gives for requests, as the process found at its exit.
@@ -155,7 +150,6 @@ pub struct ProcessStart {
     pub process: u32,
     /// Process id.
     pub pid: u32,
-    /// Its parent's.
     pub parent_pid: u32,
     /// Number in the name of its file. Another image of that pid may have had it before.
     pub serial: u32,

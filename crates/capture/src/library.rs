@@ -32,7 +32,6 @@ pub enum LibraryError {
 /// A verified copy of the library.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// The file.
     pub file: PathBuf,
     /// What LD_PRELOAD names: the dynamic linker replaces a part of it by the processor, so that each loads a library of its own
     /// kind. See [`PLATFORMS`].

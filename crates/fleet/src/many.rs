@@ -20,11 +20,9 @@ const MOST_PLACES: usize = 50;
 pub struct FleetMeasurement<'a> {
     /// Its latest report, of all that is live.
     pub report: &'a FleetReport,
-    /// Mallow's version.
     pub version: &'a str,
 }
 
-/// The document.
 pub fn fleet_metrics(of: &FleetMeasurement<'_>) -> String {
     let mut page = Page::default();
     let report = of.report;

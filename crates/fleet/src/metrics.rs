@@ -22,13 +22,11 @@ pub struct Measurement<'a> {
     pub allocations: u64,
     /// And their bytes.
     pub allocated_bytes: u64,
-    /// The program's name.
     pub program: &'a str,
     /// Mallow's.
     pub version: &'a str,
 }
 
-/// The document.
 pub fn metrics(of: &Measurement<'_>) -> String {
     let mut page = Page::default();
     let report = of.report;

@@ -9,7 +9,6 @@ use crate::label;
 pub struct PushCounts<'a> {
     /// `otlp`, for instance.
     pub store: &'a str,
-    /// Its address.
     pub url: &'a str,
     /// `sent`, for instance, and how many.
     pub results: &'a [(&'static str, u64)],

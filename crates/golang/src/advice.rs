@@ -4,7 +4,6 @@
 use crate::model::{Kind, Reason, Scope};
 use crate::names::formats;
 
-/// A suggestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
     /// Of strings that are added up.
@@ -82,7 +81,6 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// All of them.
     pub const ALL: [Self; 36] = [
         Self::AppendText,
         Self::OneOfBoth,

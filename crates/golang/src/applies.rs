@@ -12,9 +12,7 @@ const IN_MAP: u64 = 128;
 
 /// What a suggestion is about.
 pub struct Occasion<'a> {
-    /// What is allocated.
     pub kind: Kind,
-    /// The compiler's expression.
     pub what: &'a str,
     /// Why it is in the heap.
     pub reason: &'a Reason,

@@ -13,7 +13,6 @@ pub struct Position {
     pub column: u32,
 }
 
-/// What is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -70,7 +69,6 @@ pub enum Verdict {
 /// One step of an escape flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Where.
     pub position: Position,
     /// Call sites through which that was inlined, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +77,6 @@ pub struct Step {
     pub flow: String,
     /// `assign`, `call parameter`, `interface-converted`, …
     pub how: String,
-    /// The expression.
     pub expression: String,
     /// The call, whose body is inside of its caller now, that this passes a value to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,11 +101,9 @@ pub struct Diagnostic {
     /// All positions are known: code that is inlined has them in `inlined_at`.
     #[serde(skip)]
     pub placed: bool,
-    /// What is allocated.
     pub kind: Kind,
     /// The compiler's expression: `make([]byte, size)`, `&bytes.Buffer{...}`, `n`, `func literal`.
     pub what: String,
-    /// What was decided.
     pub verdict: Verdict,
     /// The escape flow, as far as the compiler says it.
     pub flow: Vec<Step>,
@@ -158,10 +153,7 @@ pub enum Reason {
         interface: bool,
     },
     /// A method of an interface, or a function value, gets it: nobody knows which.
-    PassedToUnknown {
-        /// What is called.
-        callee: String,
-    },
+    PassedToUnknown { callee: String },
     /// It is assigned to something that is in the heap, or global.
     Stored {
         /// What it is assigned to.
@@ -170,23 +162,16 @@ pub enum Reason {
     /// An interface that is in the heap has it, or a pointer to it.
     InInterface,
     /// Something refers to it that is in the heap.
-    PartOf {
-        /// What.
-        whole: String,
-    },
+    PartOf { whole: String },
     /// A variable refers to it that lives longer.
     Outlived {
-        /// The variable.
         variable: String,
         /// Where that is declared.
         #[serde(default)]
         scope: Scope,
     },
     /// A part of it refers to it, and what refers to it goes where it may not be followed.
-    InItself {
-        /// The part.
-        place: String,
-    },
+    InItself { place: String },
     /// A goroutine is started with it.
     Goroutine,
     /// It is deferred in a loop.

@@ -19,7 +19,6 @@ pub const LEAST_FOR_DIFFERENCE: usize = 4;
 /// The median, and between which values that of all runs lies in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// The middle.
     pub median: f64,
     /// None: too few values.
     pub low: Option<f64>,
@@ -28,7 +27,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of some values.
     pub fn of(values: &[f64]) -> Self {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);

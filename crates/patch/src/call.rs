@@ -69,7 +69,6 @@ pub struct Room {
 /// A function and what it is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Its address.
     pub function: u64,
     /// Its first arguments.
     pub arguments: [u64; 3],
@@ -118,7 +117,6 @@ impl Thread {
         trace::registers(self.tid).map(|registers| registers.fs_base)
     }
 
-    /// Its stack.
     pub fn frames(&self, unwinder: &Unwinder, memory: &Memory) -> io::Result<Result<Vec<Frame>, UnwindError>> {
         Ok(unwinder.frames(&trace::registers(self.tid)?, memory))
     }
@@ -129,7 +127,6 @@ impl Thread {
         Ok((walk.frames, walk.unknown.is_none()))
     }
 
-    /// Maps a room.
     pub fn enter_room(&mut self, gateway: Gateway, memory: &Memory) -> io::Result<Room> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let both = libc::PROT_READ | libc::PROT_WRITE;

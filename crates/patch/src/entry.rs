@@ -53,7 +53,6 @@ pub struct Entry<'a> {
 pub struct Patch {
     /// Where the jump is written: the function's first byte, or the one after its `endbr64`.
     at: u64,
-    /// The displaced instructions.
     instructions: Vec<Instruction>,
     /// The five bytes that the jump replaces.
     original: [u8; JUMP as usize],
@@ -218,7 +217,6 @@ impl Patch {
     }
 }
 
-/// A trampoline.
 pub(crate) struct Relocated {
     pub(crate) code: Vec<u8>,
     /// The address of each displaced instruction, and of the one that takes its place. None: several do.

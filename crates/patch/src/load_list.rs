@@ -57,7 +57,6 @@ impl LoadList {
         Some(Self { pid, variable: linker.export(VARIABLE)?, pieces: None })
     }
 
-    /// Reads it.
     pub fn read(&mut self, memory: &Memory) {
         self.pieces = pieces(self.variable, memory);
     }

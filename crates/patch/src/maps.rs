@@ -85,7 +85,6 @@ impl Maps {
         Self(self.iter().filter(|one| files.contains(&(one.inode, &*one.path))).cloned().collect())
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Mapping> {
         self.0.iter()
     }

@@ -19,7 +19,6 @@ pub enum Obstacle {
     Thread {
         /// The number that was given.
         thread: u32,
-        /// The process.
         process: u32,
     },
     /// It is a thread of the kernel.
@@ -40,9 +39,7 @@ pub enum Obstacle {
     /// Another process traces it.
     #[error("process {pid} is already traced, by {tracer}{}", named(.name))]
     Traced {
-        /// The process.
         pid: u32,
-        /// Its tracer.
         tracer: u32,
         /// The name of that one; empty if unknown.
         name: String,
@@ -52,10 +49,7 @@ pub enum Obstacle {
     Yama(u8),
     /// It belongs to another user.
     #[error("the process belongs to another user ({user})")]
-    OtherUser {
-        /// That user's number.
-        user: u32,
-    },
+    OtherUser { user: u32 },
     /// It has, or had, rights that the caller lacks.
     #[error("the process runs, or was started, with rights of its own (setuid, file capabilities)")]
     Privileged,

@@ -36,7 +36,6 @@ use crate::refusal::Refusal;
 /// A function whose calls go to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detour {
-    /// The function.
     pub function: Function,
     /// The one that replaces it: it has its arguments and its return address.
     pub to: u64,
@@ -71,9 +70,7 @@ pub struct Write {
     pub at: u64,
     /// What is there before.
     pub before: [u8; JUMP as usize],
-    /// The jump.
     pub after: [u8; JUMP as usize],
-    /// The function's address.
     pub function: u64,
     /// The code that does what the function does.
     pub original: u64,

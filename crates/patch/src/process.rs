@@ -22,7 +22,6 @@ pub enum State {
 /// The properties of a process that decide whether it can be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
     /// Its name, at most 15 bytes.
     pub name: String,

@@ -28,20 +28,17 @@ const DATA: u32 = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What it does.
     pub code: u16,
     /// Instructions that are skipped where a test holds, and where it does not.
     pub jt: u8,
     /// See `jt`.
     pub jf: u8,
-    /// Its constant.
     pub k: u32,
 }
 
 /// A system call that a process would make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemCall {
-    /// Its name.
     pub name: &'static str,
     /// Its number on x86-64.
     pub number: i64,
@@ -81,7 +78,6 @@ enum Next {
 }
 
 impl Filter {
-    /// Of these instructions.
     pub fn new(instructions: Vec<Instruction>) -> Self {
         Self(instructions)
     }

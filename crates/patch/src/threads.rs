@@ -26,9 +26,7 @@ pub enum StopError {
     /// A thread did not stop in time.
     #[error("thread {thread} of process {process} did not stop within {waited:?}")]
     Late {
-        /// The process.
         process: u32,
-        /// Its thread.
         thread: u32,
         /// How long it was waited for.
         waited: Duration,
@@ -146,7 +144,6 @@ pub struct Stopped {
 /// A thread that is held.
 #[derive(Debug)]
 pub struct Thread {
-    /// Its number.
     pub(crate) tid: u32,
     /// A signal that it is about to take.
     pub(crate) signal: i32,
@@ -164,12 +161,10 @@ pub struct Thread {
 }
 
 impl Stopped {
-    /// The process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Its threads.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.threads.values()
     }
@@ -311,7 +306,6 @@ fn release_all(mut held: Vec<&mut Thread>) {
 }
 
 impl Thread {
-    /// Its number.
     pub fn id(&self) -> u32 {
         self.tid
     }

@@ -68,7 +68,6 @@ pub(crate) fn resume_to_system_call(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_SYSCALL, tid, 0, 0).map(drop)
 }
 
-/// Reads its registers.
 pub(crate) fn registers(tid: u32) -> io::Result<Registers> {
     // SAFETY: a structure of integers, for which zero is a value.
     let mut registers: Registers = unsafe { std::mem::zeroed() };
@@ -76,7 +75,6 @@ pub(crate) fn registers(tid: u32) -> io::Result<Registers> {
     Ok(registers)
 }
 
-/// Sets its registers.
 pub(crate) fn set_registers(tid: u32, registers: &Registers) -> io::Result<()> {
     request(libc::PTRACE_SETREGS, tid, 0, ptr::from_ref(registers) as usize).map(drop)
 }
@@ -93,7 +91,6 @@ pub(crate) fn extended_registers(tid: u32) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Sets them.
 pub(crate) fn set_extended_registers(tid: u32, bytes: &[u8]) -> io::Result<()> {
     let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, ptr::from_mut(&mut vector) as usize).map(drop)

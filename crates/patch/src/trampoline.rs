@@ -27,7 +27,6 @@ const CODES: [Code; 2] = [
 
 /// What such code returns to.
 pub(crate) struct Caller {
-    /// The address.
     pub address: u64,
     /// The stack pointer there.
     pub sp: u64,

@@ -39,7 +39,7 @@ pub enum Defect {
         process: Option<usize>,
         /// The count.
         key: &'static str,
-        /// What it is.
+        /// As the profile has it.
         sum: u64,
         /// What its parts add up to, saturated.
         parts: u64,
@@ -55,7 +55,7 @@ pub enum Defect {
     Footprint {
         /// Index of the footprint.
         index: usize,
-        /// What is wrong.
+        /// A clause: what of the footprint is not so.
         what: &'static str,
     },
     /// A list is not in the order that the model promises.

@@ -11,7 +11,7 @@ pub struct Count {
     pub key: &'static str,
     /// The quantity that a profile needs to have for it.
     pub quantity: Quantity,
-    /// Its number.
+    /// Takes it from the counts of a site.
     pub of: fn(&Counts) -> u64,
 }
 

@@ -135,7 +135,7 @@ pub struct Mapping {
 /// The memory of one process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Whose.
+    /// Whose memory is divided.
     pub process: ProcessId,
     /// When, in milliseconds since the recording began.
     pub ms: u64,
@@ -214,7 +214,7 @@ impl PageState {
 pub struct PageRun {
     /// Address of the first one.
     pub start: u64,
-    /// How many.
+    /// Pages of 4 KiB, one after the other.
     pub pages: u64,
     /// Their state.
     pub state: PageState,
@@ -223,7 +223,7 @@ pub struct PageRun {
 /// A live block where it lay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacedBlock {
-    /// Its address.
+    /// Where it begins, as the program has it.
     pub address: u64,
     /// Requested bytes.
     pub size: u64,
@@ -234,7 +234,7 @@ pub struct PlacedBlock {
 /// A freed block that glibc keeps for the next request of one thread; its arena counts it as in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachedBlock {
-    /// Its address.
+    /// Where it begins, as the program had it.
     pub address: u64,
     /// Usable bytes.
     pub size: u64,
@@ -280,7 +280,7 @@ pub struct HeapMap {
 /// RSS of a process over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RssSeries {
-    /// Whose.
+    /// Whose memory was read.
     pub process: ProcessId,
     /// By time. Longer recordings keep fewer of them, spread evenly, and always the highest and the last one.
     pub points: Vec<RssPoint>,
@@ -319,7 +319,7 @@ pub struct RssPoint {
 /// What an allocator really gives for requests, as `malloc_usable_size` reported it in the process at its exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeClasses {
-    /// Whose.
+    /// Whose allocator has them.
     pub process: ProcessId,
     /// Usable sizes, ascending: a request gets the first one that is not smaller. Nothing is known of requests above the last one.
     pub usable: Vec<u64>,

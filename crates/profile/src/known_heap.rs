@@ -28,7 +28,7 @@ impl HeapKind {
 /// A heap that its contents name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownHeap {
-    /// What it is.
+    /// Who keeps blocks in it.
     pub kind: HeapKind,
     /// The first address.
     pub start: u64,

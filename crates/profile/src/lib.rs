@@ -6,6 +6,7 @@
 //!
 //! The quantities are those of `docs/DEFINITIONS.md`.
 
+#![warn(missing_docs)]
 // A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![cfg_attr(
     not(test),

@@ -83,7 +83,7 @@ impl fmt::Display for Note {
 /// How far the frames of one module have names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleSummary {
-    /// Which.
+    /// An index of the profile's modules.
     pub module: ModuleId,
     /// The best source.
     pub found: NameSource,

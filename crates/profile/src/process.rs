@@ -115,7 +115,7 @@ pub enum AllocatorKind {
 /// An allocator above malloc that a process uses: what it hands out is in no number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomAllocator {
-    /// The process.
+    /// The process that allocates with it.
     pub process: ProcessId,
     /// Which one, where views have to know.
     pub kind: AllocatorKind,
@@ -128,7 +128,7 @@ pub struct CustomAllocator {
 /// A thread, as far as a recording knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Whose.
+    /// The image that it ran in.
     pub process: ProcessId,
     /// Its id in the system; 0 where the target did not report it.
     pub tid: u32,

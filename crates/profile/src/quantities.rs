@@ -34,7 +34,7 @@ macro_rules! define_quantities {
             /// Those that [`crate::Counts`] has numbers of.
             pub const COUNTS: [Self; [$($name),+].len()] = [$(Self::$quantity),+];
 
-            /// All of them.
+            /// Each quantity once.
             pub const ALL: [Self; Self::COUNTS.len() + 9] = [
                 $(Self::$quantity,)+
                 Self::Families,

@@ -10,7 +10,7 @@ use crate::stacks::StackId;
 /// Which sampled block. A slot is used again and again; its generation tells the uses apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SampleKey {
-    /// Whose.
+    /// The process image that allocated it.
     pub process: ProcessId,
     /// Number of the slot in its process.
     pub slot: u32,
@@ -62,31 +62,31 @@ pub enum SampleEvent {
     },
     /// A block was picked, or, where the reader joined a program that ran already, was found live.
     Allocated {
-        /// Which.
+        /// New: no live sample has it.
         key: SampleKey,
         /// What is known of it.
         sample: Sample,
     },
     /// A sampled block was freed.
     Freed {
-        /// Which.
+        /// That of a live sample.
         key: SampleKey,
-        /// By whom.
+        /// The thread, the moment and the stack.
         release: Release,
     },
     /// A sampled block was reallocated, in place or not: it is gone. The new block is drawn for as any other is, and comes as
     /// an `Allocated` of its own if it was picked again.
     Reallocated {
-        /// Which.
+        /// That of a live sample, which ends.
         key: SampleKey,
-        /// By whom.
+        /// The thread, the moment and the stack.
         release: Release,
         /// Requested bytes of the new block.
         size: u64,
     },
     /// A sampled block is gone, and the event that names who did it was lost.
     Gone {
-        /// Which.
+        /// That of a sample of which nothing more is known.
         key: SampleKey,
         /// It was live at this time, CLOCK_MONOTONIC.
         after_ns: u64,
@@ -102,7 +102,7 @@ pub enum SampleEvent {
     },
     /// Nothing more comes from this process; no more of its blocks are freed.
     ProcessEnded {
-        /// Which.
+        /// One that has begun.
         process: ProcessId,
         /// CLOCK_MONOTONIC when that was noticed.
         at_ns: u64,

@@ -6,7 +6,7 @@ use crate::stacks::StackId;
 /// Of one process image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Whose.
+    /// The process image that was scanned.
     pub process: ProcessId,
     /// Whether there was a scan.
     pub outcome: ScanOutcome,
@@ -38,7 +38,7 @@ pub struct LostBlocks {
     pub head: Option<StackId>,
     /// What the block is that no other lost block holds.
     pub kind: LostKind,
-    /// How many.
+    /// Blocks of the stack that are lost.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,

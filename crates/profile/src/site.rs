@@ -9,11 +9,11 @@ use crate::stacks::StackId;
 /// A whole stack of one process, with what was allocated there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// Whose.
+    /// Sites of different processes are never one.
     pub process: ProcessId,
     /// Where. [`crate::Stacks::ROOT`] where no frame is known.
     pub stack: StackId,
-    /// How much.
+    /// What its allocations add up to.
     pub counts: Counts,
     /// What it does with its blocks.
     pub patterns: Habits,

@@ -40,7 +40,6 @@ impl DebugCache {
         options::debuginfod_cache().map(|directory| Self { directory })
     }
 
-    /// Where it is.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

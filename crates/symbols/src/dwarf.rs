@@ -24,7 +24,6 @@ pub(crate) struct Dwarf<'a> {
 pub(crate) struct Position<'d> {
     /// As the debug information has it: mangled, or a bare name.
     pub function: Option<&'d [u8]>,
-    /// Its source file.
     pub file: Option<&'d str>,
     /// 0 where unknown.
     pub line: u32,

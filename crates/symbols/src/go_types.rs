@@ -17,13 +17,11 @@ pub struct GoType {
     pub name: String,
     /// Bytes of a value.
     pub size: u64,
-    /// It has pointers.
     pub pointers: bool,
     /// Names of the structs and arrays that a value contains, not of what it points to.
     pub parts: Vec<String>,
     /// A value points to others of its type, directly or through slices and maps: a node of a list or tree.
     pub links_itself: bool,
-    /// Of a map.
     pub map: Option<GoMap>,
 }
 

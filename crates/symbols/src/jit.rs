@@ -29,7 +29,6 @@ impl Default for MapPlace {
 /// What the map of one process brought.
 #[derive(Debug)]
 pub struct JitProcess {
-    /// Whose.
     pub process: ProcessId,
     /// Its frames in no module.
     pub frames: u32,

@@ -17,13 +17,11 @@ use mallow_profile::{NameSource, Note};
 
 /// The files of one module.
 pub(crate) struct Files {
-    /// The module itself.
     pub image: Arc<Image>,
     /// Its separate debug file.
     pub separate: Option<Arc<Image>>,
     /// What the debug information of `debug` shares with other files.
     pub supplementary: Option<Arc<Image>>,
-    /// What is missing.
     pub notes: Vec<Note>,
 }
 

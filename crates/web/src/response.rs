@@ -47,7 +47,6 @@ impl Response {
         Self { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// Another status.
     pub fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }
@@ -59,12 +58,10 @@ impl Response {
         self
     }
 
-    /// The status.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// The body.
     pub fn body(&self) -> &[u8] {
         &self.body
     }

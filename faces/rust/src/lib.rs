@@ -19,6 +19,7 @@
 //! ```
 
 // A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![warn(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(

@@ -101,7 +101,6 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// Adds a module.
     pub fn add(&mut self, interner: &mut Interner, catalog: &mut Catalog, module: &ModuleStart) {
         let id = interner.module(catalog, Module { path: module.path.clone(), build_id: module.build_id.clone() });
         let &ModuleStart { start, end, base_svma, generation, .. } = module;

@@ -9,6 +9,5 @@ pub struct Catalog {
     pub modules: Vec<Module>,
     /// Instructions in them, or outside of all of them.
     pub frames: Vec<Frame>,
-    /// Stacks.
     pub stacks: Stacks,
 }

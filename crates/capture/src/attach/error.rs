@@ -18,7 +18,6 @@ pub enum AttachError {
         "process {process} became another program ({program}) while mallow attached to it; attach again: -p {process}"
     )]
     Executed {
-        /// The process.
         process: u32,
         /// The path of what it is now.
         program: String,
@@ -31,7 +30,6 @@ pub enum AttachError {
     Sandboxed {
         /// What is forbidden, or why that is not known.
         what: String,
-        /// What to do.
         remedy: String,
     },
     /// The library is in it already, and takes part in a run.
@@ -41,18 +39,12 @@ pub enum AttachError {
     Joined(u32),
     /// Another mallow is attached.
     #[error("process {process} is attached to by another mallow, process {mallow}")]
-    Busy {
-        /// The process.
-        process: u32,
-        /// That mallow.
-        mallow: u32,
-    },
+    Busy { process: u32, mallow: u32 },
     /// Another mallow works on it.
     #[error(
         "another mallow has been attaching to process {process}, or detaching from it, for {waited:?}; name more time with --timeout"
     )]
     Unturned {
-        /// The process.
         process: u32,
         /// How long it was waited for.
         waited: Duration,
@@ -62,7 +54,6 @@ pub enum AttachError {
         "no thread of process {process} could load the library within {waited:?}: {reason}; name more time with --timeout"
     )]
     NoThread {
-        /// The process.
         process: u32,
         /// How long it was tried.
         waited: Duration,
@@ -78,9 +69,7 @@ pub enum AttachError {
     /// A function that must be seen cannot be patched.
     #[error("{function} of {module} cannot be patched: {reason}")]
     Refused {
-        /// Its name.
         function: String,
-        /// Where it is.
         module: String,
         /// Why not.
         reason: String,
@@ -88,7 +77,6 @@ pub enum AttachError {
     /// The library could not open the run directory.
     #[error("the process cannot open the run directory {directory}: {reason}")]
     Unreached {
-        /// The directory.
         directory: String,
         /// Why not, and what to do.
         reason: String,

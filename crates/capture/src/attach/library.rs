@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The library in a process.
 #[derive(Clone, Debug)]
 pub struct LoadedLibrary {
-    /// Its addresses.
     pub range: Range<u64>,
     /// Those of its code.
     pub code: Range<u64>,
@@ -50,7 +49,6 @@ pub struct CLibrary {
 /// A function that is to be patched.
 #[derive(Clone, Copy, Debug)]
 pub struct LateEntry {
-    /// Its address.
     pub function: u64,
     /// The library's function that replaces it.
     pub replacement: u64,
@@ -94,7 +92,6 @@ fn layout() -> Result<Layout, AttachError> {
 }
 
 impl CLibrary {
-    /// Of these modules.
     pub fn of(modules: &[Module]) -> Result<Self, AttachError> {
         let musl = modules.iter().find(|module| {
             let name = module.path.rsplit('/').next().unwrap_or_default();
@@ -161,7 +158,6 @@ impl LoadedLibrary {
         Ok(LIBRARY.get(offset..offset + length) == Some(memory.read_up_to(code.start, length).as_slice()))
     }
 
-    /// Loads it.
     pub fn load(free: &mut FreeThreads, library: &CLibrary) -> Result<Self, AttachError> {
         let (pid, layout) = (free.pid(), layout()?);
         let start = free.with(|thread, gateway, memory| {

@@ -17,7 +17,6 @@ const PLACED: &str = "libmallow.so.attached-";
 /// Where that may lie, in the root directory of the process.
 const DIRECTORIES: &[&str] = &["dev/shm", "run", "tmp", "var/tmp", "dev", "."];
 
-/// The library's file.
 pub enum LibraryFile {
     /// In memory: a descriptor of the process.
     Descriptor(u64),

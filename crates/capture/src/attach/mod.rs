@@ -373,7 +373,6 @@ impl Attachment {
         Ok(Some(news))
     }
 
-    /// The process.
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -16,9 +16,7 @@ pub type Entry = (usize, LateEntry);
 
 /// What attaching and detaching need to know of a process.
 pub struct Target {
-    /// Its number.
     pub pid: u32,
-    /// What is mapped.
     pub modules: Vec<Module>,
     /// Writable.
     pub memory: Memory,
@@ -29,7 +27,6 @@ pub struct Target {
 
 /// Allocators inside of a process's modules.
 pub struct Inside {
-    /// Their functions.
     pub detours: Vec<ModuleDetours>,
     /// What is said of them.
     pub findings: Vec<Finding>,
@@ -53,7 +50,6 @@ impl Target {
         Ok(Self { pid: self.pid, modules, memory, libc: self.libc, program: self.program.clone() })
     }
 
-    /// The executable.
     pub fn executable(&self) -> Option<&Module> {
         self.modules.iter().find(|module| Some(&module.path) == self.program.as_ref())
     }

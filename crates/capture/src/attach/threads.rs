@@ -34,7 +34,6 @@ impl<'a> FreeThreads<'a> {
         Ok(Self { pid, unwinder, holders, memory, gateway, patience, given_up })
     }
 
-    /// The process.
     pub fn pid(&self) -> u32 {
         self.pid
     }

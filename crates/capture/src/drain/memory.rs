@@ -40,7 +40,6 @@ pub enum Finding {
         process: u32,
         /// Number of the reading.
         number: u64,
-        /// It has ended.
         is_end: bool,
         /// How far each ring was written then.
         heads: Vec<u64>,
@@ -64,7 +63,6 @@ struct Queue {
     kept: FxHashMap<u32, (u64, u64)>,
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct MemoryQueue {
     queue: Mutex<Queue>,
@@ -101,7 +99,6 @@ impl MemoryQueue {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// This process runs.
     pub fn add(&self, process: u32, source: Arc<ProcessFile>) {
         if self.is_on() {
             self.lock().running.insert(process, source);
@@ -145,7 +142,6 @@ impl MemoryQueue {
         (exits, queue.running.iter().map(|(&process, source)| (process, Arc::clone(source))).collect())
     }
 
-    /// Adds findings.
     pub fn put(&self, findings: impl IntoIterator<Item = Finding>) {
         self.lock().findings.extend(findings);
     }

@@ -13,11 +13,9 @@ use std::time::{Duration, Instant};
 
 /// A module that a process waits for.
 pub struct Request {
-    /// The process file.
     pub source: Arc<ProcessFile>,
     /// Index of the module in it.
     pub index: u32,
-    /// The module.
     pub module: ModuleStart,
     /// When it was seen.
     pub since: Instant,

@@ -95,7 +95,6 @@ impl Image {
     }
 }
 
-/// See the module.
 pub struct Drain<'a> {
     run: &'a RunDirectory,
     shown: &'a DrainState,

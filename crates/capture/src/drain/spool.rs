@@ -48,7 +48,6 @@ pub fn is_spool(file: &File) -> bool {
     }
 }
 
-/// Writes a spool.
 pub struct SpoolWriter {
     file: File,
     /// Bytes of whole chunks written.

@@ -237,7 +237,6 @@ pub fn write_kept(map: &HeapMap) -> Vec<Vec<u8>> {
     vec![head, addresses, sizes, ranges, heaps]
 }
 
-/// Reads it.
 pub fn read_kept(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nonsense> {
     let (columns, heaps) = match columns {
         [head, addresses, sizes, ranges] => ([head, addresses, sizes, ranges], None),
@@ -386,7 +385,6 @@ pub fn write_classes(all: &[SizeClasses]) -> Vec<u8> {
     column
 }
 
-/// Reads them.
 pub fn read_classes(columns: &mut [Cursor], processes: usize) -> Result<Vec<SizeClasses>, Nonsense> {
     let [column] = columns else { return Err(Nonsense("size classes have another number of columns")) };
     let mut all = Vec::new();
@@ -416,7 +414,6 @@ fn process(column: &mut Cursor, processes: usize) -> Result<ProcessId, Nonsense>
 pub struct Packed {
     /// Totals and mappings.
     pub footprint: Footprint,
-    /// Blocks of pages.
     pub pages: Vec<Vec<Vec<u8>>>,
     /// A block of what allocators keep for themselves, or none.
     pub kept: Option<Vec<Vec<u8>>>,

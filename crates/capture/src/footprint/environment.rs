@@ -20,7 +20,6 @@ const SETTING_MOST: usize = 1024;
 pub struct Environment(Vec<u8>);
 
 impl Environment {
-    /// Of a process.
     pub fn of(pid: u32) -> Self {
         let mut text = Vec::new();
         let read = File::open(format!("/proc/{pid}/environ")).and_then(|file| file.take(MOST).read_to_end(&mut text));

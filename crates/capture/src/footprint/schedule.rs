@@ -48,7 +48,6 @@ pub enum Reason {
 /// What a look at a process found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Its RSS.
     pub rss: u64,
     /// Bytes of pages that it got since it began, where it shares pages with a parent or a child; 0 elsewhere.
     pub copied: u64,

@@ -5,7 +5,6 @@ use mallow_profile::RssPoint;
 /// Points that are kept of a process, at the most.
 const MOST: usize = 512;
 
-/// Of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     points: Vec<RssPoint>,

@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 
 /// `SI_KERNEL`: a general protection fault has no address.
 const BY_KERNEL: i32 = 0x80;
-/// Of the registers.
 const RSP: usize = 15;
 
 /// The last wrong access of each thread that was answered with a page of zeros.

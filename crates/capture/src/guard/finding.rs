@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// An access to a block that was freed.
@@ -80,7 +79,6 @@ pub struct Addresses {
 pub struct Deed {
     /// CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// The thread.
     pub tid: u32,
     /// Its name; empty: it has ended.
     pub thread: String,
@@ -99,7 +97,6 @@ pub struct Block {
     pub family: u8,
     /// The operator that allocated it, in that function's place; None: none that is known.
     pub operator: Option<Operator>,
-    /// Its allocation.
     pub allocated: Deed,
     /// Its free; None: it is live.
     pub freed: Option<Deed>,
@@ -108,7 +105,6 @@ pub struct Block {
 /// An error of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What is wrong.
     pub kind: Kind,
     /// The process, as its file says.
     pub pid: u32,
@@ -176,7 +172,6 @@ pub enum Region {
 /// A wrong access to memory that was not there: the thread went on with a page of zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zeroed {
-    /// What was wrong.
     pub kind: Kind,
     /// What was accessed, or the first address of its page.
     pub address: u64,
@@ -193,7 +188,6 @@ pub struct Crash {
     pub pid: u32,
     /// Number of its image.
     pub serial: u32,
-    /// Its number.
     pub signal: i32,
     /// `si_code`.
     pub code: i32,
@@ -256,7 +250,6 @@ pub enum Search {
 /// How guarding went in an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The process.
     pub pid: u32,
     /// Number of its image.
     pub serial: u32,
@@ -284,7 +277,6 @@ pub struct Outcome {
     pub search: Search,
 }
 
-/// A line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// An error.

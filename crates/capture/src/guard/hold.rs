@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 
 const PAGE: u64 = 4096;
 
-/// See the module.
 pub enum Hold<'a> {
     /// In the kernel, for a page.
     Missing(&'a Userfault, Fault),
@@ -26,7 +25,6 @@ impl<'a> Hold<'a> {
         })
     }
 
-    /// What it did.
     pub fn fault(&self) -> Fault {
         match *self {
             Self::Missing(_, fault) => fault,

@@ -25,7 +25,6 @@ use std::time::Duration;
 /// How often an image is looked at that says nothing.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// See the module.
 pub struct Image<'a> {
     pub source: ProcessFile,
     pub guarded: Guarded,
@@ -36,7 +35,6 @@ pub struct Image<'a> {
     pub leaks: bool,
     /// Pages of each slot that get the pattern here, and not in the target: `PATTERNED_…` of `wire::guard`.
     pub patterned: u32,
-    /// The run directory.
     pub directory: &'a Path,
     /// The keeper is to end.
     pub over: &'a AtomicBool,
@@ -259,7 +257,6 @@ impl Image<'_> {
         Some(Search::Done)
     }
 
-    /// A thread waits.
     fn fault(&self, hold: &Hold<'_>, range: &Range<u64>, work: &mut (&mut Log, &mut Guarded, &mut Faults)) {
         let (log, places, faults) = work;
         let fault = hold.fault();

@@ -56,7 +56,6 @@ pub struct Settings {
     pub period: Option<u32>,
     /// Bytes of live guarded blocks at the most, in pages of theirs.
     pub memory: u64,
-    /// Where blocks lie.
     pub place: Place,
     /// Alignment of every block, at least: a power of two.
     pub alignment: u32,

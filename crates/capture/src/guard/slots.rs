@@ -21,7 +21,6 @@ const NEAR: u64 = 1 << 30;
 pub struct Guarded {
     at: usize,
     table: usize,
-    /// Of samples.
     pub layout: Layout,
     starts: FxHashMap<u64, u32>,
     read: u32,

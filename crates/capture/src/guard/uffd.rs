@@ -11,11 +11,9 @@ pub struct Fault {
     pub address: u64,
     /// It was a write.
     pub write: bool,
-    /// The thread.
     pub tid: u32,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Userfault {
     descriptor: OwnedFd,

@@ -32,7 +32,6 @@ pub struct UsedArea {
 /// What an image is to do.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Its patches.
     pub placed: Vec<PlacedArea>,
     /// The allocators that are patched, and those that cannot be.
     pub findings: Vec<Finding>,

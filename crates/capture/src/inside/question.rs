@@ -22,7 +22,6 @@ pub struct Question {
     directory: PathBuf,
     /// Its number in its own pid namespace.
     pub pid: u32,
-    /// Of its modules.
     key: u64,
     /// The text of its `/proc/self/maps`.
     pub maps: String,
@@ -35,7 +34,6 @@ pub struct Question {
 /// The patches of a module, in memory of their own.
 #[derive(Debug)]
 pub struct PlacedArea {
-    /// The patches.
     pub placed: Placed,
     /// The memory is there already: it was that of a library which is gone.
     pub reused: bool,

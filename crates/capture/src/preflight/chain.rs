@@ -27,7 +27,6 @@ pub enum Step {
 /// The files that a command leads to, in their order.
 #[derive(Debug, Default)]
 pub struct Chain {
-    /// The files.
     pub steps: Vec<Step>,
     /// What is executed next, and is not there or cannot be executed.
     pub missing: Option<(OsString, io::Error)>,

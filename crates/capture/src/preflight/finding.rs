@@ -5,7 +5,6 @@ use mallow_profile::AllocatorKind;
 /// How much of what a check is about works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// All of it.
     Works,
     /// Something of it is not seen, or costs more than it should.
     Partly,
@@ -18,7 +17,6 @@ pub enum Status {
 pub struct Finding {
     /// What was looked at.
     pub check: &'static str,
-    /// How much works.
     pub status: Status,
     /// What was found, and what that means.
     pub found: String,
@@ -29,7 +27,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
     pub fn works(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, status: Status::Works, found: found.into(), remedy: None, allocator: AllocatorKind::Other }
     }
@@ -49,7 +46,6 @@ impl Finding {
         self.status == Status::Fails
     }
 
-    /// As one sentence.
     pub fn sentence(&self) -> String {
         let remedy = self.remedy.iter().map(|remedy| format!("; {remedy}")).collect::<String>();
         format!("{}{remedy}", self.found)

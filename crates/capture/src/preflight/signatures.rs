@@ -51,7 +51,6 @@ impl Call {
 /// What is known of an allocation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Its arguments.
     pub call: Call,
     /// The function of the C library that its calls count as: an index of `mallow_profile::FAMILIES`.
     pub counts_as: u32,

@@ -62,7 +62,6 @@ pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
     (!column.is_empty()).then(|| vec![column, settings, options])
 }
 
-/// Reads it.
 pub fn read_inside(columns: &mut [Cursor]) -> Result<Vec<AllocatorInside>, Nonsense> {
     let (column, mut settings, mut options) = match columns {
         [column] => (column, None, None),

@@ -42,7 +42,6 @@ pub fn write(profile: &Profile) -> Vec<Vec<Vec<u8>>> {
     blocks
 }
 
-/// Reads one.
 pub fn read(
     columns: &mut [Cursor],
     processes: &mut [Process],

@@ -131,7 +131,6 @@ impl Lines {
         Ok(())
     }
 
-    /// All strings.
     pub fn into_strings(self) -> Strings {
         self.strings
     }
@@ -254,7 +253,6 @@ pub struct Source {
     pub path: String,
     /// When that was written last, milliseconds since 1970 UTC.
     pub written_unix_ms: u64,
-    /// What it says.
     pub text: Vec<u8>,
 }
 

@@ -146,7 +146,6 @@ impl Packer {
         Ok(Self { zstd: zstd::bulk::Compressor::new(LEVEL)?, payload: Vec::new() })
     }
 
-    /// A whole block.
     pub fn pack(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<&[u8]> {
         let block = &mut self.payload;
         block.clear();

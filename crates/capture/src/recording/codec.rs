@@ -143,7 +143,6 @@ pub struct Encoder {
 pub struct Encoded {
     /// See the module's text.
     pub columns: [Vec<u8>; COLUMNS],
-    /// How many events.
     pub events: u64,
     /// The earliest.
     pub first_ms: u64,
@@ -157,7 +156,6 @@ impl Encoder {
         self.events
     }
 
-    /// Adds an event.
     #[inline]
     pub fn event(&mut self, at: Moment, event: Event) {
         self.context(at, matches!(event, Event::EndProcess));

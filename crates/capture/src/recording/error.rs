@@ -13,7 +13,6 @@ pub enum ReadError {
         "this recording has format version {found}, and this mallow reads versions up to {known}: use a newer mallow"
     )]
     NewerVersion {
-        /// The file's version.
         found: u32,
         /// The highest that can be read.
         known: u32,
@@ -26,7 +25,6 @@ pub enum ReadError {
     Damaged {
         /// Where in the file the bad block begins.
         at: u64,
-        /// What is wrong.
         what: &'static str,
     },
 }

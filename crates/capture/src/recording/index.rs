@@ -8,7 +8,6 @@ use super::bytes::{Cursor, Nonsense, put};
 /// What the index says of a block of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockSummary {
-    /// Where it begins.
     pub at: u64,
     /// How many it has.
     pub events: u64,
@@ -18,7 +17,6 @@ pub struct BlockSummary {
     pub last_ms: u64,
 }
 
-/// The block.
 pub fn write(index: &[BlockSummary]) -> Vec<Vec<u8>> {
     let mut columns = vec![Vec::new(); 5];
     put(&mut columns[0], index.len() as u64);
@@ -33,7 +31,6 @@ pub fn write(index: &[BlockSummary]) -> Vec<Vec<u8>> {
     columns
 }
 
-/// Reads it.
 pub fn read(columns: &mut [Cursor]) -> Result<Vec<BlockSummary>, Nonsense> {
     let [count, offsets, events, first, length] = columns else {
         return Err(Nonsense("the index has another number of columns"));

@@ -37,7 +37,6 @@ pub fn write_unrecorded(sentences: &[String]) -> Option<Vec<Vec<u8>>> {
     (!column.is_empty()).then(|| vec![column])
 }
 
-/// Reads it.
 pub fn read_unrecorded(columns: &mut [Cursor]) -> Result<Vec<String>, Nonsense> {
     let [column] = columns else {
         return Err(Nonsense("a block of unrecorded programs has another number of columns"));

@@ -22,7 +22,6 @@ use std::io::{Read, Seek};
 /// What there is to select from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// How many blocks.
     pub allocations: u64,
     /// Their requested bytes; here and below, the last number is in the span.
     pub sizes: (u64, u64),

@@ -17,7 +17,6 @@ pub fn write(regions: &[Region]) -> Vec<Vec<u8>> {
     vec![column]
 }
 
-/// Reads it.
 pub fn read(columns: &mut [Cursor]) -> Result<Vec<Region>, Nonsense> {
     let [column] = columns else { return Err(Nonsense("a block of regions has another number of columns")) };
     let mut regions = Vec::new();

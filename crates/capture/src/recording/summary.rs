@@ -118,7 +118,6 @@ pub fn write_processes(processes: &[Process]) -> Vec<Vec<u8>> {
     vec![column]
 }
 
-/// Sets it.
 pub fn read_processes(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
     let [column] = columns else { return Err(Nonsense("a block of processes has another number of columns")) };
     for process in &mut ledger.processes {
@@ -190,7 +189,6 @@ pub struct End {
     pub run_ms: Option<Range<u64>>,
 }
 
-/// Reads it.
 pub fn read_ending(columns: &mut [Cursor]) -> Result<End, Nonsense> {
     let [column] = columns else { return Err(Nonsense("the ending has another number of columns")) };
     let mut end = End { duration_ms: column.number()?, ..End::default() };

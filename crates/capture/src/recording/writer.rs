@@ -166,7 +166,6 @@ impl<W: Write> Blocks<W> {
         Ok(Self { file, written: head.len() as u64, packer: Packer::new()?, index: Vec::new() })
     }
 
-    /// Writes the opening.
     pub fn open(&mut self, options: &Options) -> io::Result<()> {
         let mut column = Vec::new();
         put(&mut column, options.started_unix_ms);

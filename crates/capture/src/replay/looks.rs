@@ -14,7 +14,6 @@ const PATIENCE: u32 = 4;
 pub struct Seen {
     /// Milliseconds since the recording began.
     pub ms: u64,
-    /// RSS.
     pub rss: u64,
     /// The highest so far.
     pub peak: u64,

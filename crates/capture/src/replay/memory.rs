@@ -34,7 +34,6 @@ fn explains_more(footprint: &Footprint, highest: &Footprint, most_rss: u64) -> b
     is_as_high && footprint.live_bytes.saturating_sub(highest.live_bytes) > footprint.totals.rss / MARKED
 }
 
-/// Of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     words: Vec<u64>,

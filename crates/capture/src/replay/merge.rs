@@ -10,7 +10,6 @@ use rustc_hash::FxHashSet;
 /// A record that takes a block from an address or gives one to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touch {
-    /// Whose.
     pub lane: u32,
     /// Which of the lane's.
     pub op: u32,

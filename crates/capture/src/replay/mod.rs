@@ -62,7 +62,6 @@ pub struct Progress {
     pub live_bytes: u64,
     /// The most that were.
     pub peak_bytes: u64,
-    /// Events lost.
     pub lost: u64,
     /// Records that made no sense.
     pub damaged: u64,

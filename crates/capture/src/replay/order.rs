@@ -33,7 +33,6 @@ use std::collections::BinaryHeap;
 pub struct Step {
     /// Index of the ring.
     pub ring: u32,
-    /// How many words.
     pub words: u32,
 }
 
@@ -105,7 +104,6 @@ impl Lane {
     }
 }
 
-/// A contested address.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     /// There is a block when the round begins.

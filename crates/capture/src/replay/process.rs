@@ -29,7 +29,6 @@ const TOGETHER: usize = 16;
 /// What all processes share.
 #[derive(Debug, Default)]
 pub struct Shared<S> {
-    /// The books.
     pub ledger: Ledger,
     /// Where events go as well.
     pub sink: S,
@@ -109,7 +108,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// A new one.
     pub fn new(number: u32) -> Self {
         Self { number, ..Self::default() }
     }

@@ -10,7 +10,6 @@ pub const NO_SITE: u32 = u32::MAX;
 /// A stack that the ring defined.
 #[derive(Clone, Copy, Debug)]
 pub struct StackDefinition {
-    /// Which.
     pub stack: StackId,
     /// Its site in the ring's process, or [`NO_SITE`].
     pub site: u32,
@@ -96,7 +95,6 @@ impl Ring {
         self.words.extend_from_slice(words);
     }
 
-    /// All that waits.
     pub fn waiting(&self) -> &[u64] {
         &self.words[self.start..]
     }

@@ -78,7 +78,6 @@ impl Mode {
 pub struct Regions {
     /// Runs that come first.
     pub warmups: u32,
-    /// Measured runs.
     pub runs: u32,
     /// Operations that a run is to perform; 0: as the program likes.
     pub operations: u32,
@@ -126,7 +125,6 @@ pub struct RunDirectory {
 /// What a run directory says about the run, for those who read it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The command line.
     pub command: Vec<String>,
     /// Wall clock at the start, milliseconds since 1970 UTC.
     pub started_unix_ms: u64,
@@ -201,12 +199,10 @@ impl RunDirectory {
         Ok(Self { path, control: shared, presence: Some(presence), began, keep: false, left: false })
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The control page.
     pub fn control(&self) -> &Shared {
         &self.control
     }

@@ -33,13 +33,11 @@ pub enum OwnerSearch {
 /// A file that some process says to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The file's inode.
     pub inode: u64,
     /// Its pid, in its own namespace.
     pub pid: u32,
     /// When its image began, on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// The file's name.
     pub name: &'a [u8],
 }
 
@@ -262,7 +260,6 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     all
 }
 
-/// All of them.
 pub fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -167,7 +167,6 @@ impl ProcessFile {
         self.inode
     }
 
-    /// The mapping.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

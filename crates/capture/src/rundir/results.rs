@@ -7,7 +7,6 @@ use std::path::Path;
 /// One record of a target: a run of a region, or a proof that counting works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionResult {
-    /// What it reports.
     pub kind: Kind,
     /// Process and thread that wrote it.
     pub pid: u32,

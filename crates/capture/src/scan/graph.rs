@@ -22,7 +22,6 @@ const EDGES: usize = 1 << 28;
 const HEAD: u64 = 16;
 const SMALLEST: u64 = 32;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Graph {
     /// By address.

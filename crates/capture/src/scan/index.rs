@@ -8,7 +8,6 @@ const LARGE: u64 = 1 << 20;
 /// Pages without a block that a table may bridge.
 const GAP: u64 = 256;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Index {
     /// By address; none overlaps the next one.

@@ -22,14 +22,11 @@ pub struct Found {
     pub freed: Vec<(u64, u64)>,
 }
 
-/// A lost block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostBlock {
-    /// Where it is.
     pub address: u64,
     /// Number of its allocation.
     pub sequence: u64,
-    /// Its site.
     pub site: u32,
     /// As requested.
     pub size: u64,
@@ -43,7 +40,6 @@ pub struct LostBlock {
 /// Cycles of the same sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cycles {
-    /// How many.
     pub count: u64,
     /// Blocks in them and held by them.
     pub blocks: u64,

@@ -16,7 +16,6 @@ const WINDOW_BYTES: u64 = 1 << 20;
 const PAGES: u64 = 1 << 16;
 /// Bits of a page's entry in pagemap: it is in memory, or in swap.
 const EXISTS: u64 = 0b11 << 62;
-/// See the module.
 pub struct Memory<'a> {
     pid: i32,
     pagemap: File,

@@ -39,7 +39,6 @@ use std::ops::Range;
 /// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// Where it begins.
     pub address: u64,
     /// As requested.
     pub size: u64,
@@ -52,9 +51,7 @@ pub struct LiveBlock {
 /// Where the thread is that waits at the exit of its image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExitPoint {
-    /// Its stack pointer.
     pub sp: u64,
-    /// Its thread pointer.
     pub thread: u64,
     /// Its stack for signals; 0: it has none, or was not asked.
     pub signal_stack: u64,

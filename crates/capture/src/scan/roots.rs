@@ -24,7 +24,6 @@ const STORAGE: u64 = 16 << 10;
 /// A part of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Where.
     pub range: Range<u64>,
     /// The C library's own data: its lists of free blocks are here.
     pub libc: bool,

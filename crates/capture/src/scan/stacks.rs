@@ -23,7 +23,6 @@ const JOINER_BEFORE_STACK: usize = 14;
 /// What of a mapping nobody uses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unused {
-    /// Where.
     pub parts: Vec<Range<u64>>,
     /// Tables of the storage of threads that have ended.
     pub tables: Vec<u64>,

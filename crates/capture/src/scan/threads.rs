@@ -2,7 +2,6 @@
 
 use std::fs;
 
-/// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Its id, as mallow sees it.
@@ -11,7 +10,6 @@ pub struct Thread {
     pub sp: Option<u64>,
     /// How long it had a processor so far, in nanoseconds; None where that is not known.
     pub ran_ns: Option<u64>,
-    /// It sleeps.
     pub asleep: bool,
 }
 

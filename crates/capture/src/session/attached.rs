@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 /// A process to attach to.
 pub struct AttachedProcess<'a> {
-    /// Its number.
     pub pid: u32,
     /// How long to stay attached. None: until a signal comes or the process ends.
     pub duration: Option<Duration>,

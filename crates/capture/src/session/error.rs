@@ -20,12 +20,7 @@ pub enum RunError {
     Attach(#[from] AttachError),
     /// The command could not be executed.
     #[error("{command}: {error}")]
-    Command {
-        /// Its name.
-        command: String,
-        /// What exec said.
-        error: io::Error,
-    },
+    Command { command: String, error: io::Error },
     /// No recording.
     #[error("cannot write {0}; name another output with -o")]
     Recording(io::Error),
@@ -35,21 +30,14 @@ pub enum RunError {
     /// What the command did was not read to its end. The run directory and the spool stay.
     #[error("the recording could not be completed: {error}; mallow recover {0} makes it of what was recorded", directory.display())]
     Incomplete {
-        /// Why.
         error: io::Error,
-        /// The run directory.
         directory: PathBuf,
         /// The command's, as a shell shows it. None: it still ran.
         exit_status: Option<i32>,
     },
     /// A signal came when the command had ended, and not all was replayed. The run directory and the spool stay.
     #[error("stopped before the recording was complete: mallow recover {0} makes it of what was recorded", directory.display())]
-    Stopped {
-        /// Which signal.
-        signal: i32,
-        /// The run directory.
-        directory: PathBuf,
-    },
+    Stopped { signal: i32, directory: PathBuf },
     /// A signal came before the command was started. Nothing is left of the run.
     #[error("stopped by signal {0} before the command was started")]
     NotStarted(i32),

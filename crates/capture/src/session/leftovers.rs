@@ -19,7 +19,6 @@ use std::time::{Duration, SystemTime};
 /// A run directory without a mallow that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Where it is.
     pub path: PathBuf,
     /// What it says about the run.
     pub about: About,
@@ -288,7 +287,6 @@ fn is_old_spool(path: &Path, name: &[u8]) -> bool {
         && fs::File::open(path).is_ok_and(|file| spool::is_spool(&file) && flock(&file, lock).is_ok())
 }
 
-/// A day.
 const KEPT_MS: u64 = 24 * 3600 * 1000;
 /// Directories of a killed `mallow stat` are listed for so long.
 const COUNTED_MS: u64 = 10 * 60 * 1000;

@@ -36,7 +36,6 @@ use std::time::{Duration, Instant};
 
 /// What a tracing run came to.
 pub struct RecordingOutcome<S> {
-    /// What it did.
     pub profile: Profile,
     /// The sink, to be closed; or why it failed.
     pub sink: io::Result<S>,
@@ -84,7 +83,6 @@ pub struct Tick {
     pub exiting: Option<(u32, Duration)>,
 }
 
-/// How to record.
 pub struct Recording<'a> {
     /// What to set in the command's environment.
     pub environment: &'a [(OsString, OsString)],
@@ -124,7 +122,6 @@ pub fn record_process<S: EventSink + Send>(
     record_subject(Subject::Process(process), how, sink, tick)
 }
 
-/// What is recorded.
 enum Subject<'a> {
     /// A command that is started.
     Command(&'a [OsString]),
@@ -432,7 +429,6 @@ fn running(run: &RunDirectory) -> u32 {
 struct Follower<'a, S> {
     replay: Replay<S>,
     spool: SpoolReader,
-    /// The run directory.
     directory: &'a Path,
 }
 

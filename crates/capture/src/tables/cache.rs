@@ -63,7 +63,6 @@ impl TableCache {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// Where it is.
     pub fn directory(&self) -> &Path {
         &self.dir
     }

@@ -300,7 +300,6 @@ impl<'a, 'data> Reader<'a, 'data> {
         }
     }
 
-    /// A direct jump.
     fn jump(&self, from: u64, target: u64, state: &State, function: &mut Function) {
         let is_other = self.is_start(target) && !function.states.contains_key(&target);
         if is_other || self.gap(target).is_none() {

@@ -3,11 +3,9 @@
 /// What a table holds, and what could not be put into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
-    /// Functions with rows.
     pub functions: usize,
     /// Rows, after merging.
     pub rows: usize,
-    /// Different rules.
     pub rules: usize,
     /// Rows that the layout has no rule for: they get NONE.
     pub unrepresentable_rows: usize,

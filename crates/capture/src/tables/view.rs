@@ -3,7 +3,6 @@
 use super::error::TableError;
 use super::layout::*;
 
-/// A table file.
 #[derive(Clone, Copy, Debug)]
 pub struct TableView<'data> {
     base_svma: u64,

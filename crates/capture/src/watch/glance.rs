@@ -15,7 +15,6 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Now.
     pub fn now() -> Self {
         Self { now_ns: monotonic_ns(), looked: Looked::now() }
     }

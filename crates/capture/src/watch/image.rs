@@ -61,7 +61,6 @@ struct PendingEnd {
     after_ns: u64,
 }
 
-/// See the module.
 pub struct Image {
     pub source: Arc<ProcessFile>,
     pub id: ProcessId,

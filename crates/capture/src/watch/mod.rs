@@ -61,12 +61,7 @@ pub enum WatchError {
     Busy(u32),
     /// It is no run directory, or not of this version.
     #[error("{path} is no run directory of this mallow: {error}")]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        error: io::Error,
-    },
+    Directory { path: PathBuf, error: io::Error },
 }
 
 /// What every process of a run reads: how much is sampled.
@@ -93,7 +88,6 @@ impl Control {
         }
     }
 
-    /// The file.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -147,7 +141,6 @@ impl Looked {
     }
 }
 
-/// A watched program.
 pub struct Watch {
     directory: PathBuf,
     about: About,
@@ -240,7 +233,6 @@ impl Watch {
         &self.control
     }
 
-    /// The run directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

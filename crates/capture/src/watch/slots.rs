@@ -25,13 +25,11 @@ pub struct Held {
     pub sequence: u64,
     /// Of the sample: from 1 on, in the order in which they began.
     pub id: u64,
-    /// Of the block.
     pub address: u64,
     /// Requested bytes.
     pub size: u64,
     /// When it was allocated.
     pub began_ns: u64,
-    /// Sampling period.
     pub period: u64,
     /// Who allocated it.
     pub tid: u32,
@@ -46,13 +44,10 @@ pub struct Held {
 /// A sample that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// What it was.
     pub held: Held,
-    /// Its slot.
     pub slot: u32,
     /// When.
     pub ended_ns: u64,
-    /// By whom.
     pub tid: u32,
     /// Number of the stack of who ended it; 0: none.
     pub stack: u32,
@@ -122,7 +117,6 @@ impl Layout {
         sound.then_some(layout)
     }
 
-    /// Slots ever used.
     pub fn used(&self, shared: &Shared) -> u32 {
         shared.get32(self.at + sampling::SLOTS).min(self.max_slots)
     }

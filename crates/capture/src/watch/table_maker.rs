@@ -8,7 +8,6 @@ use std::sync::mpsc::{Sender, channel};
 pub struct TableMaker(Sender<Request>);
 
 impl TableMaker {
-    /// Starts it.
     pub fn start() -> Self {
         let (requests, wishes) = channel();
         std::thread::spawn(move || requests::serve(&wishes, &TableWaits::default()));

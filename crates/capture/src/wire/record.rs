@@ -61,7 +61,6 @@ const ORDER_LIMIT: u64 = 1 << 47;
 
 /// A record, with the numbers that the target wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Record<'a> {
     /// A block was allocated; `realloc`: it concludes a REALLOC_BEGIN.
     Alloc { address: u64, what: What, family: u8, realloc: bool },
@@ -91,7 +90,6 @@ pub enum Record<'a> {
 
 /// Size and stack of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum What {
     /// In one word, which later records of the ring may mean.
     Packed { size: u64, stack: u32 },

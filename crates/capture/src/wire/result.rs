@@ -4,7 +4,6 @@
 pub const BYTES: usize = 256;
 /// `magic`
 pub const MAGIC: usize = 0;
-/// Its value.
 pub const MAGIC_VALUE: u32 = 0x524c_414d;
 /// `kind`
 pub const KIND: usize = 4;

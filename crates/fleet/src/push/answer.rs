@@ -16,7 +16,6 @@ const WORDS: usize = 200;
 /// What a store answers.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// HTTP's status.
     pub status: u16,
     /// `Content-Type`.
     pub content_type: String,
@@ -37,7 +36,6 @@ pub enum Fate {
     Later {
         /// What it asks for.
         after: Option<Duration>,
-        /// Why.
         why: String,
     },
     /// The store does not want it: once more would be the same.
@@ -47,7 +45,6 @@ pub enum Fate {
 }
 
 impl Answer {
-    /// What it means.
     pub fn fate(&self, kind: StoreKind) -> Fate {
         let why = words(&format!("the store answers with status {}", self.status), self.first_line());
         match self.status {

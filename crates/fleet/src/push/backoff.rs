@@ -17,7 +17,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// It went well.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

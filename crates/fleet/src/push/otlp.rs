@@ -191,7 +191,6 @@ impl<'p> Tables<'p> {
     }
 }
 
-/// Its number.
 fn push<T>(table: &mut Vec<T>, entry: T) -> i32 {
     table.push(entry);
     i32::try_from(table.len() - 1).unwrap_or(i32::MAX)

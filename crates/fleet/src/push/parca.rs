@@ -18,7 +18,6 @@ use prost::Message;
 use super::request::Request;
 use super::resource::Resource;
 
-/// The method.
 pub const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
 /// The type of requests and answers.
 pub const CONTENT_TYPE: &str = "application/grpc-web+proto";

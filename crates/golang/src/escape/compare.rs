@@ -8,7 +8,6 @@ use super::Site;
 use crate::model::Kind;
 use crate::names::written;
 
-/// What differs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Comparison {
     /// In the heap now.

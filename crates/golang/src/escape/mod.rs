@@ -54,9 +54,7 @@ pub struct Site {
     /// Where the code stands, where it was inlined from another function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inlined_from: Option<Place>,
-    /// What is allocated.
     pub kind: Kind,
-    /// The compiler's expression.
     pub what: String,
     /// Why it is in the heap.
     #[serde(flatten)]

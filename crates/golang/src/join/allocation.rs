@@ -11,7 +11,6 @@ use super::room::{Map, Room};
 pub struct Place {
     /// `example.com/elvis.One`.
     pub function: String,
-    /// Its source file.
     pub file: String,
     /// From 1.
     pub line: u32,
@@ -33,14 +32,12 @@ pub struct Call {
     pub combined: bool,
 }
 
-/// A type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Type {
     /// `bytes.Buffer`.
     pub name: String,
     /// Bytes of a value.
     pub size: u64,
-    /// It has pointers.
     pub pointers: bool,
     /// Names of the structs and arrays that a value contains, not of what it points to.
     #[serde(skip)]
@@ -48,7 +45,6 @@ pub struct Type {
     /// A value points to others of its type: a node of a list or tree.
     #[serde(skip)]
     pub links_itself: bool,
-    /// Of a map.
     #[serde(skip)]
     pub map: Option<Map>,
 }
@@ -94,7 +90,6 @@ impl Part {
 /// A line of the program's own, on the call path to an allocation in a library.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caller {
-    /// Where.
     #[serde(flatten)]
     pub place: Place,
     /// Allocations by operation that come from there.
@@ -115,7 +110,6 @@ pub struct Allocation {
     /// Link-time address of the call.
     #[serde(skip)]
     pub address: u64,
-    /// What it calls.
     pub call: Option<Call>,
     /// The calls of its line that put values into interfaces or into blocks of their own, in the order of code: itself, and
     /// those that allocated nothing. Empty where the program does not show them.

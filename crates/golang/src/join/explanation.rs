@@ -16,10 +16,8 @@ pub enum Source {
     None,
 }
 
-/// Why it allocates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// What is allocated.
     pub what: String,
     /// Why, in a few words; empty where nobody knows.
     pub reason: String,

@@ -26,7 +26,6 @@ pub struct Found<'a> {
 }
 
 impl Compiled {
-    /// Of these.
     pub fn new(list: Vec<Diagnostic>) -> Self {
         let mut at: FxHashMap<_, Vec<usize>> = FxHashMap::default();
         for (index, diagnostic) in list.iter().enumerate() {
@@ -36,7 +35,6 @@ impl Compiled {
         Self { list, at }
     }
 
-    /// All of them.
     pub fn all(&self) -> &[Diagnostic] {
         &self.list
     }

@@ -117,7 +117,6 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// All points.
     pub fn likeliest(self) -> u32 {
         self.place + self.likelier
     }

@@ -37,10 +37,8 @@ pub use sites::{Apart, Listed, Runs, Sums, allocations, difference, each};
 /// An allocation with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explained {
-    /// What.
     #[serde(flatten)]
     pub allocation: Allocation,
-    /// Why.
     #[serde(flatten)]
     pub explanation: Explanation,
 }

@@ -21,9 +21,7 @@ pub struct Room {
     pub slots: bool,
     /// These may be some that overflow.
     pub overflows: bool,
-    /// A key.
     pub key: bool,
-    /// A value.
     pub value: bool,
     /// More slots than before.
     pub growth: bool,

@@ -7,11 +7,8 @@ use crate::model::{Diagnostic, Kind, Verdict};
 
 /// An allocation as the runtime explains it.
 pub(super) struct RuntimeCause {
-    /// What is allocated.
     pub what: String,
-    /// Why.
     pub reason: String,
-    /// A suggestion.
     pub remedy: Option<Advice>,
     /// This is why, whatever the compiler says of the value.
     pub decides: bool,

@@ -13,14 +13,12 @@ use super::{Allocation, Call, Caller, Map, Part, Place, Room};
 /// What was allocated by operation, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Allocations.
     pub allocations: f64,
     /// Bytes of blocks.
     pub bytes: f64,
 }
 
 impl Sums {
-    /// Both together.
     pub fn plus(self, other: Self) -> Self {
         Self { allocations: self.allocations + other.allocations, bytes: self.bytes + other.bytes }
     }
@@ -67,7 +65,6 @@ impl Counts {
     }
 }
 
-/// What was allocated.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// By instruction, the most first.
@@ -132,9 +129,7 @@ pub fn each(few: &Profile, many: &Profile, operations: u64, seen: &dyn Seen) -> 
 pub struct Runs<'a> {
     /// The program's beginning, and the one operation that Go tries each benchmark with.
     pub before: &'a Profile,
-    /// With few operations.
     pub few: (&'a Profile, u64),
-    /// With many.
     pub many: (&'a Profile, u64),
 }
 

@@ -2,7 +2,6 @@
 
 use crate::model::{Position, Step};
 
-/// What is explained.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// Why an expression, or a variable, is in the heap.

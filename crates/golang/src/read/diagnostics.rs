@@ -29,13 +29,11 @@ pub struct Leak {
     pub package: String,
     /// The function that has it, as the compiler names it.
     pub function: Option<String>,
-    /// The parameter's name.
     pub parameter: String,
     /// `{heap}`, a result's name, or `{storage for …}`.
     pub to: String,
     /// 0: itself; 1: what it refers to; and so on.
     pub derefs: u32,
-    /// The parameter's own.
     pub position: Position,
     /// How it gets there.
     pub flow: Vec<Step>,

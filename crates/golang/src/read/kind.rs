@@ -28,7 +28,6 @@ pub fn of(what: &str, verdict: Verdict, flow: &[Step]) -> Kind {
     }
 }
 
-/// A variable's name.
 pub fn is_name(what: &str) -> bool {
     !what.is_empty() && what.chars().all(|c| c.is_alphanumeric() || c == '_')
 }

@@ -32,11 +32,9 @@ pub struct Function {
     pub results: Vec<String>,
     /// Its `func`.
     start: usize,
-    /// Its braces.
     body: (usize, usize),
 }
 
-/// A source file.
 #[derive(Debug)]
 pub struct Source {
     text: String,

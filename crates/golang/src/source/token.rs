@@ -1,6 +1,5 @@
 //! Tokens of a Go source, with the positions that the compiler prints.
 
-/// A token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
     /// As it is written.

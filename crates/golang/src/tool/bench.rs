@@ -15,7 +15,6 @@ use crate::results::{Benchmark, Run, failures, processors, results};
 pub struct Timing {
     /// Which benchmarks, as `go test -bench` understands it.
     pub pattern: String,
-    /// How often each.
     pub count: u32,
     /// `100x` or `2s`; Go's own 1 s where it is not said.
     pub time: Option<String>,
@@ -36,7 +35,6 @@ pub struct ExactRun {
 /// A run with a profile of each allocation.
 #[derive(Debug)]
 pub struct Profiled {
-    /// The profile.
     pub path: PathBuf,
     /// Its operations, beside the one that Go tries each benchmark with.
     pub operations: u64,

@@ -15,7 +15,6 @@ pub struct TestBinary {
     pub package: String,
     /// The package's directory, in which its tests run.
     pub directory: PathBuf,
-    /// The program.
     pub path: PathBuf,
     /// What it was made of.
     pub inputs: Vec<Input>,

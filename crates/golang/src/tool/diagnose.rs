@@ -21,7 +21,6 @@ use crate::source::Source;
 /// What the compiler says of one package.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Its import path.
     pub package: String,
     /// It was compiled for the test of this package.
     pub for_test: Option<String>,

@@ -37,7 +37,6 @@ pub enum GoError {
     /// A package does not compile.
     #[error("{package} does not compile: {first}{}", and(*.more))]
     DoesNotCompile {
-        /// Its import path.
         package: String,
         /// The first error.
         first: String,
@@ -52,7 +51,6 @@ pub enum GoError {
     Failed {
         /// The package's import path.
         package: String,
-        /// What was said.
         what: String,
     },
     /// The cache cannot be used.

@@ -9,7 +9,6 @@ use super::{Go, GoError};
 /// A package that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Its import path.
     pub import_path: String,
     /// Where its sources are.
     pub directory: PathBuf,

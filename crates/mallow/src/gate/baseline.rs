@@ -190,7 +190,6 @@ impl Baseline {
         self.platforms.values().any(|cases| cases.contains_key(case))
     }
 
-    /// Sets a case.
     pub fn set(&mut self, platform: &str, case: &str, entry: Entry) {
         self.platforms.entry(platform.to_owned()).or_default().insert(case.to_owned(), entry);
     }

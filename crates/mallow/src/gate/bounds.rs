@@ -10,9 +10,7 @@ use toml::Spanned;
 /// What is wrong in the file, and where.
 pub type Fault = (Range<usize>, String);
 
-/// Limits by metric.
 pub type LimitWords = BTreeMap<Spanned<String>, Spanned<LimitWord>>;
-/// Slack by metric.
 pub type SlackWords = BTreeMap<Spanned<String>, Spanned<SlackWord>>;
 
 /// `75000` or `{ min = -4, max = 4 }`.

@@ -20,7 +20,6 @@ pub struct Config {
     pub label: Option<String>,
     /// Where paths of sources begin: the directory under version control, or that of the cases' file.
     pub root: PathBuf,
-    /// Limits by case.
     pub limits: BTreeMap<String, Vec<(Metric, Bounds)>>,
 }
 
@@ -53,17 +52,14 @@ pub struct Program {
     pub benchmarks: Option<Benchmarks>,
     /// Which regions are cases.
     pub regions: Regions,
-    /// Measured runs.
     pub runs: u32,
     /// Runs before that.
     pub warmup: u32,
     /// Operations of a run.
     pub ops: Ops,
-    /// What is allowed.
     pub limits: Limits,
     /// Added to the environment.
     pub environment: BTreeMap<String, String>,
-    /// Where it runs.
     pub directory: PathBuf,
     /// A run that takes longer is broken.
     pub timeout: Duration,
@@ -106,7 +102,6 @@ pub struct Benchmarks {
     pub packages: Vec<String>,
     /// Which benchmarks, as `go test -bench` understands it.
     pub pattern: String,
-    /// Build tags.
     pub tags: Option<String>,
     /// Operations of a run: a fixed number, as what the first ones allocate more has a share in what is divided by them.
     pub operations: u64,

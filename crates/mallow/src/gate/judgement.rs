@@ -14,10 +14,8 @@ use super::rerun;
 use super::selection::wanted;
 use crate::flags::TestFlags;
 
-/// A case, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedCase {
-    /// Its name.
     pub name: String,
     /// How it came out.
     pub verdict: Verdict,
@@ -29,7 +27,6 @@ pub struct JudgedCase {
     pub baseline: Option<Figures>,
     /// Each metric.
     pub checks: Vec<Check>,
-    /// The runs disagree.
     pub unstable: bool,
     /// Result of measuring with two numbers of operations.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +46,6 @@ pub struct JudgedCase {
     pub program: Option<usize>,
 }
 
-/// All cases, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What the figures depend on.

@@ -3,10 +3,8 @@
 use mallow_report::analysis::gate::{Measured, Scale, SiteCount};
 use serde::Serialize;
 
-/// A case, run.
 #[derive(Debug)]
 pub struct CaseRun {
-    /// Its name.
     pub name: String,
     /// Index of its program.
     pub program: usize,
@@ -37,7 +35,6 @@ pub struct Reason {
     pub place: String,
     /// By operation.
     pub allocations: f64,
-    /// What is allocated.
     pub what: String,
     /// Why; empty where nobody knows.
     pub reason: String,

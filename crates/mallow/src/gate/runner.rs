@@ -18,7 +18,6 @@ use super::config::{Ops, Program, Regions};
 use super::go_benchmarks;
 use super::outcome::CaseRun;
 
-/// How to run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
     /// Count nothing.

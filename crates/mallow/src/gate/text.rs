@@ -33,7 +33,6 @@ pub fn list(config: &Config, filters: &[String]) -> String {
     out
 }
 
-/// All of it.
 pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) -> String {
     // Lines for scripts are never cut to a terminal's width.
     let mut page = Page::new(Look { width: None, ..*look });

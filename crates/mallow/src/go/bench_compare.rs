@@ -41,7 +41,6 @@ pub struct BenchComparison {
 pub struct Difference {
     /// Import path.
     pub package: String,
-    /// Of the benchmark.
     pub name: String,
     /// `ns/op`, `B/op` or `allocs/op`.
     pub unit: &'static str,
@@ -49,7 +48,6 @@ pub struct Difference {
     pub before: Summary,
     /// Of this run.
     pub after: Summary,
-    /// Runs of both.
     pub runs: [usize; 2],
     /// The p-value of the Mann-Whitney U-test; null where all runs are equal.
     pub p: Option<f64>,

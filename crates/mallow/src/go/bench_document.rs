@@ -17,10 +17,8 @@ pub struct GoBench {
     pub comparison: Option<BenchComparison>,
 }
 
-/// One package.
 #[derive(Debug, Serialize)]
 pub struct MeasuredPackage {
-    /// Its import path.
     pub package: String,
     /// Why it could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,7 +18,6 @@ use crate::input::recording::Recording;
 use crate::output::text::Stream;
 use crate::output::{exit, json, stdio};
 
-/// Shows it.
 pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
     if flags.fail_on_new && flags.diff.is_none() && flags.base.is_none() {
         bail!("--fail-on-new needs --diff REV or --base FILE to compare with");

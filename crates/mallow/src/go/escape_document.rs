@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::output::sarif::{self, Finding};
 use crate::output::stdio;
 
-/// What is shown.
 #[derive(Debug, Serialize)]
 pub struct EscapeDocument {
     /// What is in the heap.

@@ -114,7 +114,6 @@ fn function(site: &Site) -> &str {
     site.function.as_deref().unwrap_or("?")
 }
 
-/// What is allocated.
 fn what(site: &Site, look: &Look) -> String {
     let what = shortened(&site.what, look);
     match site.kind {

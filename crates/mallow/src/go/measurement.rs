@@ -21,7 +21,6 @@ use crate::output::progress::Spinner;
 /// A benchmark, and every line that allocates.
 #[derive(Debug, Serialize)]
 pub struct Measured {
-    /// Its name.
     pub name: String,
     /// Operations of the undisturbed runs, added up.
     pub operations: u64,
@@ -80,9 +79,7 @@ pub struct Reconciliation {
 
 /// Measures one package.
 pub struct Measurer<'a> {
-    /// The tool.
     pub go: &'a Go,
-    /// What.
     pub package: &'a Package,
     /// What a person sees meanwhile.
     pub working: &'a Spinner,

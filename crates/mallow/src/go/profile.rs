@@ -40,9 +40,7 @@ pub struct GoProfile {
 /// Sums over a profile.
 #[derive(Debug, Default, Serialize)]
 pub struct ProfileSums {
-    /// All of it.
     pub allocations: f64,
-    /// All of it.
     pub bytes: f64,
     /// Of the allocations, those on a line.
     pub on_lines: f64,
@@ -54,7 +52,6 @@ pub struct ProfileSums {
     pub of_runtime_bytes: f64,
 }
 
-/// Shows it.
 pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
     let working = Spinner::new();
     let mut heap = Heap::read(&flags.profile, &flags.heap, flags.tool.tags.as_deref())?;

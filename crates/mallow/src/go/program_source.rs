@@ -18,7 +18,6 @@ pub struct ProgramSource<'a> {
     pub root: &'a Path,
     /// A directory of the program's own.
     pub directory: &'a Path,
-    /// Sources of benchmarks.
     sources: Mutex<HashMap<String, Option<Arc<Source>>>>,
 }
 

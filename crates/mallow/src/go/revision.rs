@@ -41,7 +41,6 @@ impl Revision {
     }
 }
 
-/// What git says.
 fn git<'a>(directory: &Path, index: Option<&Path>, arguments: impl IntoIterator<Item = &'a str>) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).args(arguments.into_iter().map(OsStr::new)).stdin(Stdio::null());

@@ -89,9 +89,7 @@ pub struct GoWhy {
 /// A benchmark that leads there.
 #[derive(Debug, Serialize)]
 pub struct LeadingCall {
-    /// Its package.
     pub package: String,
-    /// Its name.
     pub name: String,
     /// What it allocates in all.
     pub allocs_per_op: f64,
@@ -104,7 +102,6 @@ pub struct LeadingCall {
 pub struct ProfileShare {
     /// The profile, as it was named.
     pub file: String,
-    /// All its allocations.
     pub allocations: f64,
     /// There.
     pub lines: Vec<Explained>,
@@ -112,7 +109,6 @@ pub struct ProfileShare {
     pub notes: Vec<String>,
 }
 
-/// Shows it.
 pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
     let wanted = Target::of(&flags.place);
     let report = match &flags.profile {

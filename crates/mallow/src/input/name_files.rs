@@ -9,7 +9,6 @@ use mallow_symbols::{Given, Options};
 use crate::flags::NameFlags;
 use crate::output::stdio;
 
-/// Where to look.
 pub fn options(flags: &NameFlags) -> Result<Options> {
     if flags.binary.is_empty() && flags.symfs.is_none() {
         return Ok(Options::default());

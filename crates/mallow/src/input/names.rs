@@ -10,7 +10,6 @@ use serde::Serialize;
 /// A file whose functions or source lines are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingNames {
-    /// Its path.
     pub module: String,
     /// True where most functions have no names either.
     pub without_functions: bool,
@@ -72,7 +71,6 @@ impl MissingNames {
         }
     }
 
-    /// As one line.
     pub fn line(&self) -> String {
         let what = if self.has_few() { "Few names".to_owned() } else { format!("No {}", self.what()) };
         format!("{what} of {}: {}{}", self.module, self.found, self.remedies())

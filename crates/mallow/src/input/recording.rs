@@ -161,7 +161,6 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Its path.
     pub fn path_of(flags: &SourceFlags) -> Result<PathBuf> {
         Self::path_or_newest(flags.file.as_deref())
     }

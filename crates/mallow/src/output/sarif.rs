@@ -13,7 +13,6 @@ pub struct Finding {
     pub rule: &'static str,
     /// `error`, `warning` or `note`.
     pub level: &'static str,
-    /// What is said.
     pub message: String,
     /// From the root of the version control.
     pub file: String,
@@ -30,7 +29,6 @@ pub struct Finding {
 /// A place that belongs to a finding.
 #[derive(Debug)]
 pub struct Related {
-    /// What happened there.
     pub message: String,
     /// From the root of the version control.
     pub file: String,
@@ -44,7 +42,6 @@ pub fn rules(findings: &[Finding], describe: impl Fn(&str) -> String) -> Vec<(&'
     rules.into_iter().map(|rule| (rule, describe(rule))).collect()
 }
 
-/// The whole file.
 pub fn document(rules: &[(&'static str, String)], findings: &[Finding]) -> Value {
     let rules: Vec<Value> =
         rules.iter().map(|(id, text)| json!({ "id": id, "shortDescription": { "text": text } })).collect();

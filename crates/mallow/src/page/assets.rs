@@ -8,7 +8,6 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/assets.rs"))
 /// What the page may do: run and show what this server sends, and ask it. Nothing of another origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// The document.
 const INDEX: &str = "index.html";
 
 /// A file of the page. None: there is none at this path.

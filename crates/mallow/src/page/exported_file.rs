@@ -68,7 +68,6 @@ const ENTRIES: [Entry; 14] = [
 /// The narrowest box, in percent of the whole: each step until a graph fits.
 const MINIMA: [f64; 8] = [0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
 
-/// Writes the file.
 pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
     if flags.by.is_some() {
         bail!("--by is for folded stacks alone: html holds all measures");
@@ -153,7 +152,6 @@ struct Fitted {
     /// None: there is no such thing.
     document: Option<Value>,
     size: usize,
-    /// What it lacks.
     note: Option<String>,
     /// How many rows of each list there was room for.
     rows: usize,

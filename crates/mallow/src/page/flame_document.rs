@@ -75,7 +75,6 @@ struct Boxes {
 }
 
 impl<'a> FlameDocument<'a> {
-    /// Of a graph.
     pub fn of(flame: &'a Flame) -> Self {
         let compared = flame.base.is_some();
         let group = |group: &'a mallow_report::analysis::FlameGroup| {

@@ -83,7 +83,6 @@ impl LivePage {
     }
 }
 
-/// The server's side.
 struct LiveApi {
     pid: u32,
     asking: Mutex<Sender<Question>>,

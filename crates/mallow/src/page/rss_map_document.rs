@@ -36,7 +36,6 @@ struct Place<'a> {
 }
 
 impl<'a> RssMapDocument<'a> {
-    /// Of a map.
     pub fn of(map: &'a PageMap) -> Self {
         let cells = map.rows.iter().flat_map(|row| &row.cells);
         let named: BTreeSet<u32> = cells.flat_map(|cell| cell.places.iter().map(|(place, _)| *place)).collect();

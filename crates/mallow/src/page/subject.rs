@@ -129,12 +129,10 @@ impl Subject {
         Self { opened, before, names, parts: Newest::default(), sides: Newest::default(), pairs: Newest::default() }
     }
 
-    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.opened.path
     }
 
-    /// All of it.
     pub fn whole(&self) -> &Arc<Recording> {
         &self.opened.whole
     }
@@ -181,7 +179,6 @@ impl Subject {
         })
     }
 
-    /// Both, compared.
     pub fn pair(&self, filters: &FilterFlags, by: Option<By>, rules_off: &[Rule]) -> Result<Arc<Pair>> {
         let sides = self.sides(filters)?;
         self.pairs.get(format!("{by:?} {rules_off:?} {filters:?}"), || Pair::of(sides, by, rules_off).map(Arc::new))

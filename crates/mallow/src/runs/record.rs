@@ -129,7 +129,6 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
 /// What a recording is to carry, for other machines.
 #[derive(Clone, Debug)]
 pub struct Embedding {
-    /// Sources, too.
     pub sources: bool,
     /// The root directory of the process, if it has another one.
     pub root: Option<PathBuf>,

@@ -20,7 +20,6 @@ const NAMING: (u32, u32) = (3, 12);
 /// What to run, and how.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The command.
     pub command: Vec<OsString>,
     /// What is set in its environment.
     pub environment: Vec<(OsString, OsString)>,

@@ -19,7 +19,6 @@ const LONG: Duration = Duration::from_secs(10);
 /// What was recorded and not read is worth a word from here on: some ten thousand allocations.
 const BEHIND: u64 = 100_000;
 
-/// The line.
 pub enum StatusLine {
     /// On the terminal, always the same one.
     Terminal(ProgressBar),

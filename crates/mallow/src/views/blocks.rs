@@ -71,7 +71,6 @@ fn show(
     Ok(exit::OK)
 }
 
-/// Shows threads.
 pub fn threads(flags: &ThreadsFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
     let view = &flags.view;

@@ -26,7 +26,6 @@ pub struct Pair {
     before: Arc<Recording>,
     /// The one whose functions, sources and stacks are shown.
     pub after: Arc<Recording>,
-    /// What is compared.
     pub by: Measure,
     /// Both of them as one.
     pub both: Both,
@@ -53,7 +52,6 @@ pub struct RowSums {
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum PairDocument<'a, R> {
-    /// All of it.
     Whole(ChangesDocument<'a, R>),
     /// Without the quantities that one of the two lacks.
     Covered(Value),

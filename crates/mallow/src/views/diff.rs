@@ -24,7 +24,6 @@ use crate::output::{exit, json, stdio};
 /// What the view shows.
 #[derive(Debug, Serialize)]
 pub struct DiffDocument<'a> {
-    /// The files.
     pub files: [String; 2],
     /// Numbers are not divided by this; who reads them may.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,6 @@ use crate::output::text::{
 /// How many places are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaceLimits {
-    /// Rows.
     pub rows: usize,
     /// Places that changed by less are left out, by the measure.
     pub min: u64,

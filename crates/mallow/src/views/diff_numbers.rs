@@ -30,7 +30,6 @@ impl Names {
 /// How numbers are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
-    /// What is compared.
     pub by: Measure,
     /// They are divided by this.
     pub per: Option<f64>,
@@ -84,7 +83,6 @@ impl Numbers {
 /// What is shown and what is not, and what they add up to.
 #[derive(Clone, Copy, Debug)]
 pub struct Reconciled {
-    /// What is compared.
     pub by: Measure,
     /// Changes of rows that are shown.
     pub shown: i64,
@@ -92,7 +90,6 @@ pub struct Reconciled {
     pub hidden: (i64, u64),
     /// What is in no stack.
     pub elsewhere: i64,
-    /// All of them.
     pub change: i64,
 }
 

@@ -27,7 +27,6 @@ pub struct Detail {
     pub fit: bool,
     /// Lines of the screen that other text takes.
     pub taken: usize,
-    /// Stacks, too.
     pub stacks: bool,
     /// What has other names and equal numbers, too.
     pub all: bool,

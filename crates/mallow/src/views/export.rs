@@ -18,7 +18,6 @@ use crate::output::{exit, stdio};
 
 const MALLOW: &str = concat!("mallow ", env!("CARGO_PKG_VERSION"));
 
-/// Writes the file.
 pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     let mut recording = Recording::open(&flags.source)?;
     if flags.no_arguments {

@@ -13,7 +13,6 @@ use crate::output::exit;
 use crate::output::picture;
 use crate::output::text::measured;
 
-/// Draws the graph.
 pub fn run(flags: &FlameFlags) -> Result<ExitCode> {
     let least = flags.least.min.unwrap_or(Least::Amount(0));
     let options = |by| FlameOptions { by, callers: flags.callers, raw: flags.raw, parts: picture::flame::PARTS, least };

@@ -12,7 +12,6 @@ const SHORTEST: usize = 4;
 /// Columns of all that is before it, at the most.
 const NUMBERS: usize = 58;
 
-/// Blocks by size.
 pub fn sizes(report: &Sizes, by: BlocksBy, look: &Look) -> String {
     let mut page = Page::new(*look);
     let all = format!(": {}, {}", of(report.allocations, "allocation"), bytes(report.allocated_bytes, look.exact));
@@ -31,7 +30,6 @@ pub fn sizes(report: &Sizes, by: BlocksBy, look: &Look) -> String {
     page.into_text()
 }
 
-/// Blocks by lifetime.
 pub fn lifetimes(report: &Lifetimes, by: BlocksBy, look: &Look) -> String {
     let mut page = Page::new(*look);
     let ended = format!(

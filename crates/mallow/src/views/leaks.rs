@@ -17,7 +17,6 @@ use crate::output::{exit, stdio};
 use crate::views::leak_states::{self, amount, has};
 use crate::views::suppressed;
 
-/// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let recording = Recording::open(&flags.rows.source)?;

@@ -34,7 +34,6 @@ pub enum Reasons<'a> {
     None,
 }
 
-/// Shows the functions.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     if let Some(forgotten) = forgotten(flags) {
         stdio::notify(&forgotten);
@@ -188,7 +187,6 @@ fn unnamed(recording: &Recording) -> Option<String> {
     Some(format!("functions of {} have no names: {}", module.path, summary.found))
 }
 
-/// What is shown.
 fn heading(report: &List, look: &Look) -> Line {
     let total = report.by.of(&report.totals);
     Line::new()

@@ -45,7 +45,6 @@ pub enum Row {
     Instruction {
         /// Its address, in hexadecimal.
         address: String,
-        /// It.
         text: String,
         /// The function that it calls.
         target: Option<String>,

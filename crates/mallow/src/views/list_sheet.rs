@@ -93,7 +93,6 @@ impl<'a, T: Shown> Sheet<'a, T> {
         Self { by, table, columns, look }
     }
 
-    /// Adds a function.
     pub fn function(&mut self, function: &ListFunction<T>, body: &Body) {
         self.function_row(function);
         match body {
@@ -108,7 +107,6 @@ impl<'a, T: Shown> Sheet<'a, T> {
         self.table.row([]);
     }
 
-    /// Writes it.
     pub fn onto(self, page: &mut Page) {
         self.table.onto(page);
     }

@@ -17,7 +17,6 @@ use crate::output::{exit, stdio};
 /// Places of each list of the whole report, and of JSON.
 const PLACES: usize = 20;
 
-/// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
     let how = ReportOptions {
@@ -50,7 +49,6 @@ pub struct ReportOptions<'a> {
     pub stacks: bool,
     /// Without places that have less.
     pub least: Option<Least>,
-    /// Where.
     pub stream: Stream,
 }
 

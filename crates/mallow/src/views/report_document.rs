@@ -16,7 +16,6 @@ pub struct ReportDocument {
     /// Totals, and the largest places.
     #[serde(flatten)]
     pub overview: Overview,
-    /// Leaks by cause.
     #[serde(flatten)]
     pub leaks: LeakCauses,
     /// How they divide into lost and reachable blocks, where processes were scanned at their exit.

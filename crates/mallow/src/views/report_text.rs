@@ -150,7 +150,6 @@ pub fn circumstances(document: &ReportDocument) -> Line {
 /// What was counted, in words.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TotalRow {
-    /// Of what.
     pub name: &'static str,
     /// The measure that it is the sum of, if it is one of a list.
     #[serde(skip_serializing_if = "Option::is_none")]

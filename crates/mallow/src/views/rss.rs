@@ -18,7 +18,6 @@ use crate::output::{exit, stdio};
 
 const UNNAMED: &str = "the recording names no process of this memory";
 
-/// Shows it.
 pub fn run(flags: &RssFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
     stdio::print(&show(&path, flags, Stream::Out)?)?;

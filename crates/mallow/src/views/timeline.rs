@@ -18,7 +18,6 @@ use crate::output::{exit, stdio};
 
 const INSTEAD: &str = "mallow report shows what it has";
 
-/// Shows it.
 pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
     recording.require(Quantity::Events, INSTEAD)?;

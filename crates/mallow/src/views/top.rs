@@ -16,7 +16,6 @@ use crate::output::text::{
 };
 use crate::output::{exit, json, stdio};
 
-/// Shows the functions.
 pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     let look = flags.rows.view.look(Stream::Out);
     let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };

@@ -24,7 +24,6 @@ const TEXT_DEPTH: u16 = 1000;
 /// What is less than this gets no row, where not all rows are asked for.
 const WORTH: Least = Least::Percent(0.5);
 
-/// Shows the tree.
 pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     let look = flags.rows.view.look(Stream::Out);
     let (least, options) = options(flags, look.height.map_or(30, |h| h.saturating_sub(5).max(5)));

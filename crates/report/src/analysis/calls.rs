@@ -16,7 +16,6 @@ impl CallId {
     pub const ROOT: Self = Self(0);
 }
 
-/// What was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Callee {
     /// The root.
@@ -111,7 +110,6 @@ impl<A: Amount> Calls<A> {
         Self { calls }
     }
 
-    /// A call.
     pub fn get(&self, id: CallId) -> &Call<A> {
         &self.calls[id.0 as usize]
     }

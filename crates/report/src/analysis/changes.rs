@@ -74,7 +74,6 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Of one stack.
     pub fn of(before: Counts, after: Counts, by: Measure) -> Self {
         let [was, is] = [before, after].map(|counts| by.of(&counts.into()));
         Self { before, after, moved: was.abs_diff(is) }

@@ -35,9 +35,7 @@ impl Named {
 pub struct Frame {
     /// Demangled name, or `module+0xoffset` where none is known: of the function's beginning, if unwind information shows it.
     pub function: String,
-    /// Source file.
     pub file: Option<String>,
-    /// Source line.
     pub line: Option<u32>,
     /// Other functions whose code this is, too: the linker or the compiler found that they are the same and kept one, and which of
     /// them was called is not known. At most some dozens; left out where there are none.

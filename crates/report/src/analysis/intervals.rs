@@ -77,7 +77,6 @@ impl PrecisionTable {
         self.by_stack.get(&stack).copied().unwrap_or_default()
     }
 
-    /// Of one measure.
     pub fn by(&self, stack: StackId, by: Measure) -> Precision {
         self.by_stack.get(&stack).and_then(|all| all.of(by.quantity())).copied().unwrap_or_default()
     }
@@ -113,7 +112,6 @@ fn of_measure(table: &PrecisionTable, by: Measure, totals: &Totals, precisions: 
 /// The totals of a sampled profile with their intervals; None of those whose precision is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TotalEstimates {
-    /// Number of allocations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Estimate>,
     /// Their bytes.

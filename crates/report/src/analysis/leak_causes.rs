@@ -44,7 +44,6 @@ impl ByDesign {
     }
 }
 
-/// Leaks by cause.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LeakCauses {
     /// Causes, shown here or not.
@@ -71,7 +70,6 @@ pub struct Kept {
     pub what: &'static str,
     /// Whether all of them are known to be kept by design. False of an interpreter: what its script keeps or leaks is among them.
     pub judged: bool,
-    /// How many.
     #[serde(flatten)]
     pub live: Live,
 }
@@ -117,7 +115,6 @@ pub struct LeakCause {
     pub by: Option<String>,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
-    /// How much.
     #[serde(flatten)]
     pub live: Live,
     /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
@@ -125,11 +122,9 @@ pub struct LeakCause {
     pub heads: u64,
     /// How long before the end of its process the oldest was allocated.
     pub oldest_ms: u64,
-    /// And the youngest.
     pub youngest_ms: u64,
     /// Process ids with live blocks from here.
     pub pids: Vec<u32>,
-    /// How many sites.
     pub sites: u64,
     /// The stack of the one with most live bytes.
     pub largest_site: Stack,

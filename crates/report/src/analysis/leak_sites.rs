@@ -52,11 +52,9 @@ pub struct LeakSite {
     pub heads: u64,
     /// How long before the end of its process the oldest was allocated.
     pub oldest_ms: u64,
-    /// And the youngest.
     pub youngest_ms: u64,
     /// Process ids with live blocks from here.
     pub pids: Vec<u32>,
-    /// Where.
     #[serde(flatten)]
     pub stack: Stack,
 }

@@ -83,7 +83,6 @@ impl LeakStates {
 /// Live blocks of processes that were not scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unscanned {
-    /// Why.
     pub reason: String,
     /// Process ids.
     pub pids: Vec<u32>,

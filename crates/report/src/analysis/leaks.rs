@@ -25,7 +25,6 @@ pub struct Leaks {
     pub command: Vec<String>,
     /// How long the recording went on.
     pub duration_ms: u64,
-    /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
     /// Blocks live at the end of their process image.
@@ -74,7 +73,6 @@ pub struct SuppressionUse {
     pub line: usize,
     /// Sites whose first matching pattern it is.
     pub sites: u64,
-    /// Their blocks.
     pub live: u64,
     /// Their bytes.
     pub live_bytes: u64,
@@ -89,7 +87,6 @@ pub struct LeakOptions<'a> {
     /// In this state; None: in any but [`LeakState::Exec`], of which there are sums alone. Of a file that knows no scans, there are none
     /// in any state.
     pub state: Option<LeakState>,
-    /// The user's.
     pub suppressions: &'a Suppressions,
     /// What runtimes keep is suppressed.
     pub built_in: bool,

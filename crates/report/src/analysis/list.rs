@@ -11,7 +11,6 @@ use super::functions::FunctionId;
 use super::narrow::Pattern;
 use super::numbers::{LeftOut, Measure, Totals};
 
-/// What to show.
 #[derive(Clone, Copy, Debug)]
 pub struct ListOptions {
     /// Functions are sorted by this.
@@ -61,12 +60,10 @@ impl<T: Shown> List<T> {
     }
 }
 
-/// One function.
 #[derive(Clone, Debug, Serialize)]
 pub struct ListFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
-    /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,

@@ -9,7 +9,6 @@ use super::functions::{Frame, Functions};
 /// Lost blocks that point to each other in a circle, and are held by nothing else.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cycle {
-    /// How many circles.
     pub count: u64,
     /// Blocks in them, and held by them.
     pub blocks: u64,

@@ -33,7 +33,6 @@ struct Input {
     quantities: Quantities,
 }
 
-/// All of them.
 #[derive(Debug)]
 pub struct Merged {
     /// Their sum. It has the quantities that each of them has.

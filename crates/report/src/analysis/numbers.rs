@@ -76,7 +76,6 @@ impl Least {
 /// Rows of a list that are not shown, for want of room or because they are small: what they add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut<T> {
-    /// How many.
     pub rows: u64,
     /// Their sums.
     #[serde(flatten)]
@@ -205,7 +204,6 @@ pub struct Ending {
     pub exit_status: Option<i32>,
     /// Why the recording stops before the run did; null for a whole one.
     pub cut_short: Option<String>,
-    /// Events lost.
     pub lost: u64,
     /// Records passed over because they made no sense.
     pub damaged: u64,

@@ -38,7 +38,6 @@ pub struct Overview {
     /// CPU time of the run, in microseconds: of the command and of the processes that it waited for. Of the whole run, also where a
     /// filter is on. Null where it is not known.
     pub cpu_us: Option<u64>,
-    /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
     /// Sums over all processes.
@@ -82,7 +81,6 @@ pub struct Overview {
 /// Calls of one allocating function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FamilyRow {
-    /// Its name.
     pub family: &'static str,
     /// Successful calls.
     pub allocations: u64,
@@ -90,12 +88,10 @@ pub struct FamilyRow {
     pub allocated_bytes: u64,
 }
 
-/// One process image.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessRow {
     /// Process id.
     pub pid: u32,
-    /// Its parent's.
     pub parent_pid: u32,
     /// Which image of that pid.
     pub serial: u32,
@@ -202,7 +198,6 @@ pub struct PlaceSite {
     /// Its sums.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Its stack.
     #[serde(flatten)]
     pub stack: Stack,
 }

@@ -10,7 +10,6 @@ use super::rss::{KernelPeak, OlderBlocks};
 /// The process that had the highest RSS, and the moment when its memory was read and was largest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HighestRss {
-    /// The process.
     pub pid: u32,
     /// Which image of that pid.
     pub serial: u32,
@@ -19,7 +18,6 @@ pub struct HighestRss {
     pub peak: KernelPeak,
     /// When its memory was read, milliseconds since the recording began. All that follow are of that moment.
     pub ms: u64,
-    /// Its RSS then.
     pub rss: u64,
     /// The same, with each shared page divided by the processes that have it; null, as the next three, where its mappings could not
     /// be read, or it ended before.
@@ -110,7 +108,6 @@ fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
     })
 }
 
-/// RSS over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RssOverTime {
     /// Of each point of the timeline, the RSS at its beginning, added up over the processes that ran: a page that several of them

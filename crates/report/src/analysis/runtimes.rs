@@ -182,7 +182,6 @@ impl RuleId {
         self.rule().may_lose
     }
 
-    /// What they are.
     pub fn what(self) -> &'static str {
         self.rule().what
     }

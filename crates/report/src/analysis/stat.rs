@@ -29,12 +29,10 @@ pub struct Stat {
     pub regions: Vec<RegionRow>,
 }
 
-/// One process image.
 #[derive(Clone, Debug, Default)]
 pub struct StatProcess {
     /// Process id.
     pub pid: u32,
-    /// Its parent's.
     pub parent_pid: u32,
     /// Which image of that pid.
     pub serial: u32,
@@ -42,7 +40,6 @@ pub struct StatProcess {
     pub forked: bool,
     /// Its arguments, the name first; or its executable where there are none.
     pub arguments: Vec<String>,
-    /// What it called.
     pub families: FamilyCounts,
 }
 
@@ -81,11 +78,9 @@ pub struct StatReport {
 /// What a run of a measured region reported; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionRow {
-    /// What it describes.
     pub kind: RegionKind,
     /// Process id.
     pub pid: u32,
-    /// The region's name.
     pub name: String,
     /// Number of the run in one measurement.
     pub run: u32,
@@ -93,7 +88,6 @@ pub struct RegionRow {
     pub number: u32,
     /// Operations that it performed; 0: unknown.
     pub operations: u64,
-    /// Allocations.
     pub allocations: u64,
     /// Their requested bytes.
     pub allocated_bytes: u64,
@@ -130,7 +124,6 @@ pub enum RegionKind {
 
 /// One process image, as it is shown.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
 pub struct StatProcessRow {
     pub pid: u32,
     pub parent_pid: u32,
@@ -143,7 +136,6 @@ pub struct StatProcessRow {
 
 /// Sums; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)]
 pub struct StatRow {
     pub allocations: u64,
     pub allocated_bytes: u64,

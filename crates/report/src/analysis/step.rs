@@ -39,7 +39,6 @@ impl Step {
         self.name
     }
 
-    /// Its source file.
     pub fn file(&self) -> Option<StringId> {
         self.file
     }

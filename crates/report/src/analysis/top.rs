@@ -9,7 +9,6 @@ use super::numbers::{LeftOut, Measure, Totals};
 use super::sampled::Estimate;
 use super::tell_apart::{self, Row, tell_apart};
 
-/// What to show.
 #[derive(Clone, Copy, Debug)]
 pub struct TopOptions {
     /// Sorted and measured by this.
@@ -58,7 +57,6 @@ impl<T: Shown> Top<T> {
     }
 }
 
-/// One function.
 #[derive(Clone, Debug, Serialize)]
 pub struct TopFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
@@ -66,7 +64,6 @@ pub struct TopFunction<T = Totals> {
     /// Other functions whose code it is, too; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
-    /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,

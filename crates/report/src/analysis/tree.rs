@@ -13,7 +13,6 @@ use super::functions::{Functions, reads_like_another};
 use super::numbers::{Measure, Totals};
 use super::tell_apart::{Row, Shown, tell_apart};
 
-/// What to show.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeOptions {
     /// Sorted and measured by this.
@@ -86,7 +85,6 @@ pub struct TreeFunction {
     /// Other functions whose code it is, too; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
-    /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
@@ -117,7 +115,6 @@ impl<T> Tree<T> {
 /// Rows that are not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hidden<T = Totals> {
-    /// How many.
     pub rows: u64,
     /// Their sums.
     pub cum: T,

@@ -84,7 +84,6 @@ pub enum Statement {
     Allocated {
         /// By what: allocations or bytes.
         by: Measure,
-        /// The whole.
         total: u64,
         /// What of it is of the place.
         place_total: u64,
@@ -97,7 +96,6 @@ pub enum Statement {
 /// Bytes, and the place that has most of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Held {
-    /// All of them.
     pub bytes: u64,
     /// Those of the place.
     pub place_bytes: u64,
@@ -115,7 +113,6 @@ pub struct Held {
 /// What interpreters, runtimes and libraries keep by design.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeptSum {
-    /// All of it.
     pub kept_bytes: u64,
     /// Whether all of it is known to be kept by design; of an interpreter it is not.
     pub judged: bool,
@@ -126,7 +123,6 @@ pub struct KeptSum {
 /// The program that had most at a peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeakProgram {
-    /// Its name.
     pub program: String,
     /// Those of all its processes.
     pub program_bytes: u64,
@@ -137,7 +133,6 @@ pub struct PeakProgram {
 pub struct Saving {
     /// The share, from 0 to 1.
     pub of_whole: f64,
-    /// Where.
     #[serde(flatten)]
     pub place: Frame,
     /// At how many places it is saved; `place` is the largest.
@@ -153,7 +148,6 @@ impl Saving {
 /// What is known of the blocks that were live last.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveBlocks<'a> {
-    /// All of them.
     pub all: &'a LeakCauses,
     /// The lost ones. None: no process was scanned, or there are none and some were not.
     pub lost: Option<&'a LeakCauses>,

@@ -31,7 +31,6 @@ const WORTH_PERCENT: u64 = 1;
 /// A function of the program on the call path of a request to the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Its number.
     pub function: u32,
     /// The module that it is in: another build has other lines.
     pub module: u32,
@@ -44,7 +43,6 @@ pub struct Passage {
 /// The requests of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// How many.
     pub number: u64,
     /// The smallest and the largest size in bytes; 0 where it is unknown.
     pub sizes: (u64, u64),

@@ -16,17 +16,14 @@ pub enum FormatError {
     /// It began as a format and went on as something else.
     #[error("this {format} profile is damaged at {at}: {what}")]
     Damaged {
-        /// Which.
         format: InputFormat,
         /// `byte 12` or `line 3`.
         at: At,
-        /// What is wrong.
         what: String,
     },
     /// It is whole, and says nothing about allocations, or not in a way that can be read.
     #[error("this {format} profile {what}")]
     Unusable {
-        /// Which.
         format: InputFormat,
         /// Why, and what to do instead.
         what: String,

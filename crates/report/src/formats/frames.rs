@@ -11,7 +11,6 @@ use crate::analysis::place_name;
 pub struct Function<'a> {
     /// Its name, or `module+0xoffset`.
     pub name: Cow<'a, str>,
-    /// Source file.
     pub file: Option<&'a str>,
     /// 0 where it is not known.
     pub line: u32,
@@ -109,7 +108,6 @@ pub const PICTURES: [Picture; 7] = [
     Picture { quantity: Quantity::TemporaryBytes, name: "temporary bytes", bytes: true, of: |c| c.temporary_bytes },
 ];
 
-/// Their quantities.
 pub fn pictured() -> Vec<Quantity> {
     PICTURES.iter().map(|picture| picture.quantity).collect()
 }

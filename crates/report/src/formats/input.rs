@@ -149,7 +149,6 @@ impl<'a> Input<'a> {
         Ok(&self.head)
     }
 
-    /// All of it.
     pub fn whole(&mut self, format: InputFormat) -> Result<Vec<u8>, FormatError> {
         let limit = self.packed_length.unwrap_or(WHOLE).saturating_mul(WHOLE_RATIO).saturating_add(WHOLE);
         let limit = limit.min(WHOLE_LIMIT);

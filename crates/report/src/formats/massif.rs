@@ -28,7 +28,6 @@ struct Snapshot {
     stacks: Option<Vec<(StackId, u64)>>,
 }
 
-/// Reads snapshots.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut builder = Builder::new(InputFormat::Massif);
     let mut per_ms = None;

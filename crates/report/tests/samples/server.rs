@@ -73,7 +73,6 @@ pub const EVEN: Load = |_| 1.0;
 /// A block that is not picked has no slot.
 const UNPICKED: u32 = u32::MAX;
 
-/// A server.
 pub struct Server {
     pub load: Load,
     pub tick_ns: u64,

@@ -80,7 +80,6 @@ struct Thread {
     fresh: u64,
 }
 
-/// The program.
 pub struct Simulator {
     setting: Setting,
     dice: u64,

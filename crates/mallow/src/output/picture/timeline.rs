@@ -30,10 +30,8 @@ const HEIGHT: f64 = 380.0;
 const LINE: f64 = 18.0;
 /// The colours of bands from the lowest up: neighbours differ in lightness too, for printers.
 const BAND_ORDER: [usize; palette::FILLS.len()] = [4, 1, 0, 6, 2, 7, 5, 3];
-/// Of a character.
 const CHARACTER: f64 = 7.3;
 
-/// The picture.
 pub fn draw(report: &Timeline, filters: Option<&str>) -> String {
     let command = report.command.join(" ");
     let command = if command.is_empty() { "(command unknown)".to_owned() } else { clean(&command).into_owned() };
@@ -172,7 +170,6 @@ struct Chart<'a> {
     report: &'a Timeline,
     /// What the chart reaches up to.
     most: u64,
-    /// Of a point.
     wide: f64,
 }
 

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 
 use rustix::termios::tcgetwinsize;
 
-/// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.

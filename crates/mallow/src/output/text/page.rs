@@ -277,7 +277,6 @@ impl Page {
         }
     }
 
-    /// The text.
     pub fn into_text(self) -> String {
         self.text
     }

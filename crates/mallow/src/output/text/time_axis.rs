@@ -148,7 +148,6 @@ pub mod testing {
         events
     }
 
-    /// Its timeline.
     pub fn parser_timeline(by: Over, points: usize, bands: usize) -> Timeline {
         let profile = parser();
         let mut builder = TimelineBuilder::new(&profile, TimelineOptions { by, window: (0, None), points, bands });

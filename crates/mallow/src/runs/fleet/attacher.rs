@@ -17,9 +17,7 @@ use super::run::Attached;
 
 /// A process that was attached to, or why it was not.
 pub struct Outcome {
-    /// Its number.
     pub pid: u32,
-    /// Its program.
     pub program: String,
     /// The run, to be left to a watch.
     pub result: Result<(RunDirectory, Attached), String>,
@@ -34,7 +32,6 @@ pub struct Attacher {
 }
 
 impl Attacher {
-    /// Starts it.
     pub fn start(period: u32, timeout: Duration) -> std::io::Result<Self> {
         let (asks, processes) = channel::<Process>();
         let (answers, outcomes) = channel();

@@ -17,11 +17,9 @@ pub struct Member {
     pub number: u64,
     /// Which process of its run.
     pub process: ProcessId,
-    /// Its number.
     pub pid: u32,
     /// The name of its program.
     pub program: String,
-    /// The command line.
     pub command: Vec<String>,
     /// Where it runs: namespace, pod and container.
     labels: BTreeMap<&'static str, String>,
@@ -82,7 +80,6 @@ impl Member {
         }
     }
 
-    /// Something happened.
     pub fn feed(&mut self, event: &SampleEvent) {
         self.book.feed(event);
         self.has_news = true;

@@ -44,7 +44,6 @@ const REASONS: usize = 50;
 /// Where the others are.
 const OTHERS: &str = "(others)";
 
-/// All of them.
 pub struct Members<'a> {
     flags: &'a WatchFlags,
     choice: Choice<'a>,
@@ -128,7 +127,6 @@ impl<'a> Members<'a> {
         self.runs.iter().flat_map(|run| run.members.iter().map(move |member| (run, member)))
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.runs.iter().map(|run| run.members.len()).sum()
     }

@@ -34,9 +34,7 @@ pub struct Admission<'a> {
     pub next: &'a mut u64,
 }
 
-/// A run.
 pub struct Run {
-    /// Its events.
     pub watch: Watch,
     /// The processes that match, and run.
     pub members: Vec<Member>,
@@ -90,7 +88,6 @@ impl Run {
         scripts.fill(watch.profile_mut(), &pid, stacks);
     }
 
-    /// Its directory.
     pub fn directory(&self) -> &Path {
         self.watch.directory()
     }

@@ -37,7 +37,6 @@ const IN_JSON: usize = 100;
 pub struct Output {
     /// Reports.
     pub out: ReportStream,
-    /// How they look.
     pub look: Look,
     /// Scrapers.
     pub endpoint: Option<Endpoint>,

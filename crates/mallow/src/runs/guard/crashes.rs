@@ -52,7 +52,6 @@ pub struct CrashDocument {
     /// The wrong access before that Mallow answered with zeros, from which the crash may come; none: there was none,
     /// or another process sent the signal.
     pub after: Option<ZeroedDocument>,
-    /// What to do.
     pub advice: String,
 }
 

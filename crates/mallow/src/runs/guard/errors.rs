@@ -63,18 +63,14 @@ pub struct ErrorDocument {
     pub error: Step,
     /// Why its stack is not known or not whole.
     pub without_stack: Option<String>,
-    /// The block.
     pub block: Option<BlockDocument>,
     /// Bytes of memory, in hexadecimal: what they are depends on the kind.
     pub bytes: String,
-    /// What to do.
     pub advice: &'static str,
 }
 
-/// What is reported.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
-    /// The command.
     pub command: Vec<String>,
     /// Its status; 128 + signal where one ended it.
     pub exit_status: Option<i32>,
@@ -88,7 +84,6 @@ pub struct Report<'a> {
     pub suppressed: u64,
     /// Errors beyond those that are looked at in one process.
     pub lost: u64,
-    /// Guarded allocations.
     pub guarded: u64,
     /// Those that were to be guarded, and were not.
     pub unguarded: u64,
@@ -157,7 +152,6 @@ impl Report<'_> {
 pub struct Known {
     /// Of all kinds but leaks.
     pub errors: Suppressions,
-    /// Leaks.
     pub leaks: Suppressions,
 }
 

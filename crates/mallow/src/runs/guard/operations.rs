@@ -22,7 +22,6 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Of a block.
     pub fn of(block: &Block, mismatch: Mismatch) -> Self {
         Self {
             allocated: family(block),

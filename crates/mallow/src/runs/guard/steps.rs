@@ -15,11 +15,9 @@ pub struct Step {
     pub thread: String,
     /// Milliseconds before the error.
     pub before_ms: u64,
-    /// Where.
     pub stack: Stack,
 }
 
-/// The block.
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockDocument {
     /// Its first byte, in hexadecimal.
@@ -28,9 +26,7 @@ pub struct BlockDocument {
     pub size: u64,
     /// The function that was called, or the operator.
     pub family: &'static str,
-    /// Its allocation.
     pub allocated: Step,
-    /// Its free.
     pub freed: Option<Step>,
 }
 

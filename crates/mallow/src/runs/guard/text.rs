@@ -26,7 +26,6 @@ const FRAMES: usize = 4;
 /// Reasons why processes are not guarded that are shown.
 const REASONS: usize = 5;
 
-/// The whole report.
 pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> String {
     let mut page = Page::new(*look);
     let errors = report.errors;
@@ -147,7 +146,6 @@ fn guarded(report: &Report<'_>) -> String {
     text
 }
 
-/// One crash.
 pub fn crash(crash: &CrashDocument, look: &Look, stacks: bool, page: &mut Page) {
     let access = crash.access.map(|access| format!(", {access}")).unwrap_or_default();
     let times = if crash.count > 1 { format!(", {} times", count(crash.count)) } else { String::new() };

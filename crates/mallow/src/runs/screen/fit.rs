@@ -6,7 +6,6 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::output::text::{Look, before_number, end_of_columns};
 
-/// What matters.
 pub fn strong() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }

@@ -59,7 +59,6 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
     pub fn take(look: Look) -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

@@ -46,7 +46,6 @@ fn per_hour(place: &WatchedPlace, look: &Look) -> String {
     }
 }
 
-/// Draws the table.
 pub fn table(frame: &mut Frame, area: Rect, state: &mut State, report: &Watched, look: &Look) {
     let room = usize::from(area.height.saturating_sub(1)).max(1);
     let width = usize::from(area.width);

@@ -48,7 +48,6 @@ pub struct Download {
     pub build_id: String,
     /// The server that had it.
     pub server: Option<String>,
-    /// Its size.
     pub bytes: Option<u64>,
     /// Where it is now.
     pub path: Option<String>,

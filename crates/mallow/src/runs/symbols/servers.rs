@@ -34,7 +34,6 @@ impl Limits {
 pub struct Server {
     /// Its address, without a slash at the end.
     pub url: String,
-    /// By whom.
     pub client: Client,
     /// So often it failed.
     pub failures: u32,

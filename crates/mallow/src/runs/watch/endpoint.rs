@@ -39,7 +39,6 @@ pub enum Subject {
     Moment,
 }
 
-/// What it answers.
 pub enum Answer {
     /// The document.
     Metrics(String),

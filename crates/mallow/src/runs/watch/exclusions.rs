@@ -11,7 +11,6 @@ use crate::flags::ExclusionFlags;
 use crate::input::recording::Recording;
 use crate::views::leaks;
 
-/// What is known.
 #[derive(Debug, Default)]
 pub struct Exclusions {
     /// Patterns.

@@ -11,7 +11,6 @@ use crate::output::text::{Look, function, gaps, location};
 /// every look.
 const NEARLY: f64 = 0.8;
 
-/// The finding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
     /// The sentence, without a full stop.

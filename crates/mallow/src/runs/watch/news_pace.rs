@@ -23,7 +23,6 @@ impl Default for NewsPace {
 }
 
 impl NewsPace {
-    /// Whether it is.
     pub fn is_due(&self) -> bool {
         Instant::now() >= self.next
     }

@@ -10,7 +10,6 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::output::stdio;
 
-/// Where reports go.
 #[derive(Debug)]
 pub enum ReportStream {
     /// To the end of a file.

@@ -38,7 +38,6 @@ impl Saving {
         Self { at, directory, next: None, is_done: false, said_unlimited: false }
     }
 
-    /// Where evidence goes.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

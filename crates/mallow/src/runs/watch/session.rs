@@ -20,7 +20,6 @@ const RECENT: usize = 20;
 
 /// Events in the books, and what a report leaves out.
 pub struct Session {
-    /// What happened.
     pub book: Book,
     /// Why nothing of the command's own program can be sampled, where that is known.
     pub unseen: Option<Unseen>,
@@ -192,7 +191,6 @@ impl Session {
         self.book.recent().rev().take(RECENT).map(of).collect()
     }
 
-    /// Mutes a place.
     pub fn mute_place(&mut self, place: u64) {
         self.muted_places.insert(place);
     }

@@ -9,7 +9,6 @@ pub struct Bucket {
     pub from: u64,
     /// The first that is above it; None: all that is above `from`.
     pub to: Option<u64>,
-    /// Blocks.
     pub blocks: u64,
     /// Their requested bytes.
     pub bytes: u64,

@@ -30,7 +30,6 @@ pub struct SizesBuilder {
 }
 
 impl SizesBuilder {
-    /// The next event.
     pub fn event(&mut self, event: &Event) {
         if let Event::Allocate(Call { size, .. }) | Event::Reallocate { call: Call { size, .. }, .. } = *event {
             self.allocations += 1;

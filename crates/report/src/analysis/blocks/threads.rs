@@ -15,7 +15,6 @@ pub struct Threads {
     pub allocations: u64,
     /// Their requested bytes.
     pub allocated_bytes: u64,
-    /// The threads.
     pub threads: Vec<ThreadRow>,
     /// What one thread allocated and another one of its process freed, most blocks first.
     pub pairs: Vec<ThreadPair>,
@@ -27,10 +26,8 @@ pub struct Threads {
     pub handed_over_bytes: u64,
 }
 
-/// One thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
-    /// Its process.
     pub pid: u32,
     /// Its id in the system; None where the target did not report it.
     pub tid: Option<u32>,
@@ -52,16 +49,13 @@ pub struct ThreadRow {
     pub freed_by_others: u64,
 }
 
-/// Two threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadPair {
-    /// Their process.
     pub pid: u32,
     /// The thread that allocated.
     pub allocated_by: Option<u32>,
     /// The thread that freed.
     pub freed_by: Option<u32>,
-    /// Blocks.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,

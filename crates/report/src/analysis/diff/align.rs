@@ -52,7 +52,6 @@ impl Op {
     }
 }
 
-/// What differences cost.
 pub(super) struct Costs<'a> {
     pub joint: &'a Joint<'a>,
     pub weights: &'a Weights,

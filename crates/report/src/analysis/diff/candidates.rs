@@ -74,7 +74,6 @@ pub(super) struct Index {
     bucket_bits: u32,
     /// A bit for [`SPARSE`] times as many upper bits: most features that are asked for have no entry, and these bits are near.
     present: Vec<u64>,
-    /// Of each stack.
     numbers: Vec<(u64, u64)>,
     common: FxHashMap<Token, u32>,
     /// So many functions of a stack are features, the innermost.

@@ -74,7 +74,6 @@ impl Weights {
         Self { weights: stacks.iter().enumerate().map(weight).collect(), on, programs, shorts, overloads }
     }
 
-    /// Of a function.
     pub fn weight(&self, token: Token) -> f32 {
         self.weights.get(token.0 as usize).copied().unwrap_or(0.0)
     }

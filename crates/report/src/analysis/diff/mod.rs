@@ -48,10 +48,8 @@ use rows::{Match, numbers, row, value};
 pub(crate) use stacks::{AFTER, BEFORE};
 use stacks::{Group, Joint, NodeId};
 
-/// How to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct DiffOptions {
-    /// Compared by this.
     pub by: Measure,
     /// What stays the same of functions.
     pub rules: Rules,

@@ -26,7 +26,6 @@ use crate::names;
 /// A rule by which two functions, or two stacks, are one although they are not equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
 pub enum Rule {
     Addresses,
     Clones,
@@ -79,7 +78,6 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// All rules.
     pub const ALL: Self = Self(u16::MAX);
 
     /// All rules but these.

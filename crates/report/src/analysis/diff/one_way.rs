@@ -12,7 +12,6 @@ pub(super) struct OneWay {
 
 /// Call paths that have more, or less, together.
 pub(super) struct Changed {
-    /// Which.
     pub paths: Vec<usize>,
     /// The caller that tells them from the others of the line, by its place among the callers.
     pub caller: Option<usize>,

@@ -47,7 +47,6 @@ const WORK: u64 = 1 << 31;
 /// The same of each round of learning.
 const LEARNING: u64 = WORK / 8;
 
-/// What was found.
 pub(super) struct Pairing {
     /// Stacks that are one.
     pub matches: Vec<Match>,
@@ -183,7 +182,6 @@ pub(super) fn pair(
     Pairing { matches, learnt, weights, inlining }
 }
 
-/// What is searched.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     /// So many stacks of the first side, the largest.

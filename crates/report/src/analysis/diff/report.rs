@@ -11,7 +11,6 @@ use crate::analysis::sampled::Estimate;
 /// The two sides are serialised by whoever knows which quantities each of them has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
-    /// Compared by this.
     pub by: Measure,
     /// The first profile.
     #[serde(skip)]
@@ -21,7 +20,6 @@ pub struct Diff {
     pub after: DiffSide,
     /// How much more the second has, in all.
     pub change: i64,
-    /// The answer.
     pub verdict: Verdict,
     /// Each measure that both profiles have, with the largest places.
     pub totals: Vec<DiffTotal>,
@@ -81,7 +79,6 @@ impl Verdict {
 /// What changed by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiffTotal {
-    /// The measure.
     pub by: Measure,
     /// The first profile's total.
     pub before: u64,
@@ -135,7 +132,6 @@ pub struct DiffPlace {
 /// A function of the first profile that requested what another one requests in the second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FormerFunction {
-    /// Its name.
     pub function: String,
     /// What it requested, by the measure.
     pub before: u64,
@@ -235,7 +231,6 @@ pub struct DiffRow {
     pub change: i64,
     /// How sure it is that these are the same, from 0 to 1; 1 where they are equal by the rules.
     pub confidence: f64,
-    /// Why they are.
     pub why: Vec<Why>,
     /// One stack, or one for each of those that it became or was made of.
     pub stacks: Vec<DiffStack>,
@@ -247,33 +242,18 @@ pub struct DiffRow {
 pub enum Why {
     /// A function has another name.
     Renamed {
-        /// Its old name.
         from: String,
-        /// Its new one.
         to: String,
         /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new one. Otherwise
         /// both may be in both.
         certain: bool,
     },
     /// A function is in another file.
-    Moved {
-        /// Which.
-        function: String,
-        /// Where it was.
-        from: String,
-        /// Where it is.
-        to: String,
-    },
+    Moved { function: String, from: String, to: String },
     /// A function is no longer on the path: it was put into its caller, or is not called any more.
-    Gone {
-        /// Which.
-        function: String,
-    },
+    Gone { function: String },
     /// A function has come in between.
-    New {
-        /// Which.
-        function: String,
-    },
+    New { function: String },
     /// One stack became several.
     Split,
     /// Several stacks became one.
@@ -298,7 +278,6 @@ pub struct DiffStack {
 /// A function of a stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiffFrame {
-    /// Its stack.
     pub of: Mark,
     /// As it is after, or was before where it is there no more.
     #[serde(flatten)]

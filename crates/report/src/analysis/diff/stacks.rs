@@ -43,7 +43,6 @@ pub(super) struct Group {
     pub stacks: [Option<StackId>; 2],
 }
 
-/// Both profiles' stacks.
 pub(crate) struct Joint<'a> {
     sides: [Side<'a>; 2],
     texts: Vec<String>,

@@ -95,7 +95,6 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Of this tree.
     pub fn new(functions: &'a Functions<'a>, groups: &'a Groups, tree: &'a [Node], flame: &'a mut Flame) -> Self {
         Self { functions, groups, tree, known: FxHashMap::default(), flame }
     }

@@ -2,7 +2,6 @@
 
 use crate::analysis::numbers::{Ending, Least, Measure, Totals};
 
-/// What to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct FlameOptions {
     /// Boxes are as wide as this says.
@@ -23,7 +22,6 @@ pub struct FlameOptions {
 pub struct Flame {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// The measure.
     pub by: Measure,
     /// It begins at the functions that allocate.
     pub callers: bool,
@@ -71,7 +69,6 @@ pub struct FlameFunction {
     pub label: Label,
     /// Demangled name, or `module+0xoffset`; empty for what is no function.
     pub name: String,
-    /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file; None for generated code, and for what is no function.
     pub module: Option<String>,
@@ -94,7 +91,6 @@ pub enum Label {
     NoStack,
 }
 
-/// A box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlameBox {
     /// The one that it stands on: its caller, or with `callers` its callee. The whole has none.

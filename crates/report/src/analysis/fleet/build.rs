@@ -17,7 +17,6 @@ const PIDS: usize = 10;
 /// How much of a fleet is shown. The rest is summed up.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetLimits {
-    /// Programs.
     pub programs: usize,
     /// Processes of a program.
     pub processes: usize,

@@ -16,7 +16,6 @@ use super::sampled::{Estimate, Sum, Verdict};
 use super::watched::{WatchLosses, WatchedPlace};
 pub use build::{FleetLimits, FleetOptions, fleet};
 
-/// A report.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetReport {
     /// Why it was made, in a word: `every`, `hup`, `end`.
@@ -67,10 +66,8 @@ pub struct FleetSums {
     pub(crate) blocks: Sum,
 }
 
-/// A program.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetProgram {
-    /// Its name.
     pub program: String,
     /// Sums over its processes.
     #[serde(flatten)]
@@ -121,14 +118,11 @@ pub struct FleetPlace {
     pub id: u64,
 }
 
-/// A process.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetProcess {
     /// Process id.
     pub pid: u32,
-    /// Its program's name.
     pub program: String,
-    /// The command line.
     pub command: Vec<String>,
     /// Where it runs, as far as that is known: namespace, pod and container, by the name of a label.
     pub labels: BTreeMap<&'static str, String>,
@@ -173,9 +167,7 @@ pub struct FleetProcess {
 /// Processes that match and are not watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unwatched {
-    /// Why: a clause.
     pub reason: String,
-    /// How many.
     pub processes: u64,
 }
 

@@ -69,7 +69,6 @@ impl FleetProcess {
     }
 }
 
-/// Losses of several.
 pub(super) fn add_losses(all: &mut WatchLosses, one: &WatchLosses) {
     let WatchLosses { events, picks, stacks, damaged, left, filtered, foreign, unsampled } = *one;
     for (sum, number) in [

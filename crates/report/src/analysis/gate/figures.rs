@@ -7,7 +7,6 @@ use crate::analysis::stat::{RegionKind, RegionRow};
 /// What one run counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// Allocations.
     pub total_allocations: u64,
     /// Their requested bytes.
     pub total_allocated_bytes: u64,
@@ -84,7 +83,6 @@ impl Metric {
 pub struct Figures {
     /// Allocations minus frees.
     pub remaining_allocations: i64,
-    /// Allocations.
     pub total_allocations: i64,
     /// Their requested bytes.
     pub total_allocated_bytes: i64,
@@ -97,7 +95,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// One of them.
     pub fn get(&self, metric: Metric) -> Option<i64> {
         match metric {
             Metric::RemainingAllocations => Some(self.remaining_allocations),

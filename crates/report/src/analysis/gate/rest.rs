@@ -10,7 +10,6 @@ use super::stacks::{Change, Difference, SiteCount, difference};
 pub struct Rest {
     /// How many they are.
     pub stacks: u64,
-    /// Their allocations.
     pub allocations: u64,
     /// Their requested bytes.
     pub allocated_bytes: u64,
@@ -21,7 +20,6 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Adds a stack.
     pub fn add(&mut self, site: &SiteCount) {
         self.stacks += 1;
         self.allocations = self.allocations.saturating_add(site.allocations);

@@ -24,7 +24,6 @@ pub struct SiteCount {
     /// Functions, the innermost first, with a place where one is known: `parse (parser.c:12)`. Of the C library and its
     /// like it is the file that they are in, which says more: `fopen [libc.so.6]`.
     pub stack: Vec<String>,
-    /// Allocations.
     pub allocations: u64,
     /// Their requested bytes.
     pub allocated_bytes: u64,
@@ -172,7 +171,6 @@ pub enum Change {
 /// A stack whose numbers are not what they were.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// How.
     pub change: Change,
     /// As it is now, or was where it is gone.
     pub stack: Vec<String>,

@@ -101,10 +101,8 @@ pub enum Verdict {
     Broken,
 }
 
-/// One metric, judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// Which.
     pub metric: Metric,
     /// What was measured; null where it is not known.
     pub figure: Option<i64>,

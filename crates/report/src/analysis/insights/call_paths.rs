@@ -22,7 +22,6 @@ const SHARE: u64 = 200;
 /// A call path, by its outermost function.
 #[derive(Clone, Debug)]
 pub(crate) struct CallPath {
-    /// That function.
     pub step: Step,
     /// The path further in; None for a root.
     pub inner: Option<usize>,
@@ -36,18 +35,15 @@ pub(crate) struct CallPath {
     pub call: LibraryCall,
     /// Sums over its sites.
     pub counts: Counts,
-    /// What they do.
     pub patterns: Patterns,
     /// Their large blocks, by where the peak was.
     pub large: LargeBlocks,
-    /// How many stacks.
     pub sites: u64,
     /// The stack with the most allocations.
     pub largest: StackId,
     most: u64,
 }
 
-/// All call paths.
 pub(crate) struct CallPaths {
     paths: Vec<CallPath>,
 }

@@ -107,9 +107,7 @@ pub enum Evidence {
     },
     /// A container grows from small to large again and again, the last one being gone by then.
     RebuiltContainer {
-        /// How often.
         times: u64,
-        /// Allocations of all.
         allocations: u64,
         /// Steps in all.
         growth_steps: u64,
@@ -122,7 +120,6 @@ pub enum Evidence {
     },
     /// Blocks that are freed before the next one is allocated at their site.
     TemporaryBlock {
-        /// Allocations.
         allocations: u64,
         /// Those that were freed before the next one there, or the thread's next one anywhere.
         freed_before_next: u64,
@@ -137,7 +134,6 @@ pub enum Evidence {
     },
     /// Small blocks, allocated one by one, that are freed together.
     OneLifetime {
-        /// Allocations.
         allocations: u64,
         /// Their requested bytes.
         allocated_bytes: u64,
@@ -152,7 +148,6 @@ pub enum Evidence {
     },
     /// Blocks that another thread frees than allocated them.
     FreedByOthers {
-        /// Allocations.
         allocations: u64,
         /// Those that another thread freed.
         freed_by_others: u64,
@@ -161,7 +156,6 @@ pub enum Evidence {
     },
     /// Large blocks that had just grown when they were complete, and were then kept.
     KeptSlack {
-        /// How many.
         kept: u64,
         /// Their requested bytes.
         kept_bytes: u64,
@@ -170,7 +164,6 @@ pub enum Evidence {
     },
     /// Large blocks whose last growth was at the peak, and that were then kept.
     GrowingAtPeak {
-        /// How many.
         growing: u64,
         /// Their requested bytes.
         growing_bytes: u64,
@@ -183,7 +176,6 @@ pub enum Evidence {
     AfterMain(Outside),
     /// A container of the language's library that stands for a good part of all allocations.
     PopularContainer {
-        /// Which.
         container: &'static str,
         /// Allocations for it in this function.
         allocations: u64,
@@ -205,7 +197,6 @@ impl Evidence {
 /// What is allocated outside of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outside {
-    /// How much.
     pub allocations: u64,
     /// Requested bytes.
     pub allocated_bytes: u64,
@@ -218,9 +209,7 @@ pub struct Outside {
 /// A file whose functions allocate outside of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideModule {
-    /// Its path.
     pub module: String,
-    /// How much.
     pub allocations: u64,
 }
 

@@ -10,7 +10,6 @@ use super::growth::begin_here;
 
 /// Calls of one function whose containers go from one to the other.
 pub(super) struct Joined {
-    /// Their roots.
     pub roots: Vec<usize>,
     /// The root with the most allocations.
     pub largest: usize,

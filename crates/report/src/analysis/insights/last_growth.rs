@@ -19,7 +19,6 @@ pub(crate) struct LargeBlocks {
 /// Kept blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// How many.
     pub number: u64,
     /// Their requested bytes.
     pub bytes: u64,

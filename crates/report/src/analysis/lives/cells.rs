@@ -30,7 +30,6 @@ impl AddAssign for Sums {
     }
 }
 
-/// How blocks ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     /// They were freed, or moved by realloc.

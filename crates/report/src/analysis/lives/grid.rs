@@ -40,7 +40,6 @@ pub struct LifeSeries {
     /// their processes. Between those boundaries where a range may begin, by the order of the events: times of threads may go back
     /// a little.
     pub live_at: Vec<u64>,
-    /// Allocations.
     pub allocations: Vec<u64>,
     /// Their requested bytes.
     pub allocated_bytes: Vec<u64>,

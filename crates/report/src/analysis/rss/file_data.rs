@@ -9,7 +9,6 @@ use super::ledger::Ledger;
 /// What a file has of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfFile {
-    /// Its path.
     pub name: String,
     /// All that it has.
     pub bytes: u64,

@@ -85,7 +85,6 @@ impl Allocator {
 pub struct Chunk {
     /// The allocator's own bytes begin here.
     pub start: u64,
-    /// The block's address.
     pub block: u64,
     /// The end of what was requested.
     pub requested_end: u64,

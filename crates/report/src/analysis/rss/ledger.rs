@@ -61,7 +61,6 @@ pub struct PlaceSums {
 pub struct PlaceEntry {
     /// What its sites are named by.
     pub named: Option<Named>,
-    /// What it has.
     pub sums: PlaceSums,
     /// Of its sites with live blocks, how many there are, and the one with most live bytes.
     pub sites: u64,
@@ -72,7 +71,6 @@ pub struct PlaceEntry {
 /// Blocks of one usable size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSums {
-    /// How many.
     pub live: u64,
     /// Requested bytes.
     pub live_bytes: u64,
@@ -92,7 +90,6 @@ pub struct OwnerSums {
 /// What an arena of glibc has, or all mappings of another allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaSums {
-    /// What it is.
     pub kind: TerritoryKind,
     /// Whose, among [`Owners::all`].
     pub owner: usize,
@@ -118,11 +115,8 @@ pub struct ArenaSums {
     pub trim_top: u64,
 }
 
-/// All of it.
 pub struct Ledger<'a> {
-    /// Names of functions.
     pub functions: Functions<'a>,
-    /// The process's allocators.
     pub owners: Owners,
     /// Of each of them, what it has.
     pub by_owner: Vec<OwnerSums>,

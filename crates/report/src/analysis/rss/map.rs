@@ -24,7 +24,6 @@ pub struct PageMap {
 /// Addresses that belong together.
 #[derive(Clone, Debug)]
 pub struct HeapRow {
-    /// What they are.
     pub kind: TerritoryKind,
     /// The first one, at the beginning of a page.
     pub start: u64,

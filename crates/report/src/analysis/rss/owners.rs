@@ -23,7 +23,6 @@ pub enum Reach {
 /// An allocator of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Which.
     pub allocator: Allocator,
     /// The file that it is in; None: the C library's, or not known.
     pub module: Option<String>,
@@ -36,7 +35,6 @@ pub struct Owner {
     pub options: String,
 }
 
-/// All of them.
 #[derive(Clone, Debug)]
 pub struct Owners {
     /// The C library's is the first one.

@@ -64,7 +64,6 @@ pub enum PartKind {
 /// A part of RSS.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// Which.
     pub part: PartKind,
     /// Bytes; below 0 where it is missing from RSS.
     pub bytes: i64,
@@ -90,7 +89,6 @@ pub struct Part {
 /// A place, and what it has of a part.
 #[derive(Clone, Debug, Serialize)]
 pub struct CausePlace {
-    /// The function.
     #[serde(flatten)]
     pub frame: Frame,
     /// What it has of the part.
@@ -100,7 +98,6 @@ pub struct CausePlace {
 /// Why RSS is what it is: its largest part.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cause {
-    /// Which.
     pub part: PartKind,
     /// Its bytes.
     pub bytes: u64,

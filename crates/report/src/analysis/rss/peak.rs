@@ -56,7 +56,6 @@ impl FreedBefore {
 pub struct KeptMoment {
     /// In milliseconds since the recording began.
     pub ms: u64,
-    /// RSS then.
     pub rss: u64,
     /// Requested bytes of live blocks then.
     pub live_bytes: u64,

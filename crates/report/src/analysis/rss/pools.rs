@@ -29,7 +29,6 @@ pub struct Pinning {
 /// Places that may get memory pools, those that pin most first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pools {
-    /// The places.
     pub places: Vec<u32>,
     /// By number of the first places: the free bytes in pages that nobody else pins.
     pub together: Vec<u64>,

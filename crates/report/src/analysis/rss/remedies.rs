@@ -51,10 +51,8 @@ pub enum Certainty {
     AtMost,
 }
 
-/// What would help.
 #[derive(Clone, Debug, Serialize)]
 pub struct Remedy {
-    /// What.
     pub remedy: RemedyKind,
     /// What to call, or to set in the environment; None where the program has to change.
     pub setting: Option<String>,

@@ -36,7 +36,6 @@ pub struct Rss {
     pub command: Vec<String>,
     /// How long the recording went on.
     pub duration_ms: u64,
-    /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
     /// Processes whose memory was read, those with the highest RSS first.
@@ -183,7 +182,6 @@ pub struct RssPlace {
     pub frame: Option<Frame>,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
-    /// What it has.
     #[serde(flatten)]
     pub totals: PlaceTotals,
     /// The free bytes in pages that its blocks alone pin: they would be released with these blocks elsewhere.
@@ -218,12 +216,10 @@ pub struct AllocatorRow {
     pub module: Option<String>,
     /// The variable of the environment that this copy reads for giving free pages back; null where it reads none that Mallow knows.
     pub environment: Option<String>,
-    /// What it has.
     #[serde(flatten)]
     pub sums: HeapSums,
 }
 
-/// Free pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FreeRow {
     /// Whose; null where its name is not known.
@@ -244,7 +240,6 @@ pub struct FreeRow {
     pub beside_cached_bytes: u64,
 }
 
-/// A mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MappingRow {
     /// A file's path, a name in brackets, or nothing.

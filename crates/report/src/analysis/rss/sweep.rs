@@ -31,7 +31,6 @@ pub struct BlockBytes {
     pub rounding: u64,
     /// What of it is in memory.
     pub rounding_resident: u64,
-    /// The allocator's own.
     pub own: u64,
     /// What of it is in memory.
     pub own_resident: u64,
@@ -78,7 +77,6 @@ pub enum Found<'a> {
         end: u64,
         /// Resident bytes.
         resident: u64,
-        /// Where they lie.
         at: FreeAt,
     },
     /// Free bytes from the end of a chunk to the beginning of the next one, or to the end of the territory.
@@ -96,13 +94,11 @@ pub enum Found<'a> {
 pub struct Sweep<'a> {
     /// Which addresses are in memory.
     pub residency: &'a Residency<'a>,
-    /// The blocks.
     pub heap: &'a HeapMap,
     /// Usable sizes that the process reported.
     pub classes: Option<&'a SizeClasses>,
     /// Of each site, its place.
     pub places: &'a [u32],
-    /// Whose territories are.
     pub owners: &'a Owners,
 }
 

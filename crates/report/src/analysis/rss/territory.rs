@@ -23,7 +23,6 @@ pub enum TerritoryKind {
 /// Addresses that an allocator manages. Precondition of all that uses it: territories are by address and do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Territory {
-    /// What it is.
     pub kind: TerritoryKind,
     /// Whose, among [`Owners::all`].
     pub owner: usize,

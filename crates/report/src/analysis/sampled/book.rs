@@ -15,7 +15,6 @@ use super::standing::Evidence;
 /// A sample that was freed or reallocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which.
     pub key: SampleKey,
     /// What is known of it.
     pub sample: Sample,
@@ -51,16 +50,13 @@ pub struct SiteFigures {
     pub evidence: Evidence,
     /// CLOCK_MONOTONIC at which the oldest live sample was allocated; 0 without one.
     pub oldest_ns: u64,
-    /// And the youngest.
     pub youngest_ns: u64,
 }
 
 /// A site whose live memory grows and grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Where.
     pub stack: StackId,
-    /// How.
     pub growth: Growth,
 }
 
@@ -108,7 +104,6 @@ pub struct Peak {
     pub at_ns: u64,
     /// Estimated.
     pub live_bytes: u64,
-    /// The samples.
     pub live: Vec<(SampleKey, Sample)>,
 }
 

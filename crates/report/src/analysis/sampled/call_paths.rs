@@ -21,7 +21,6 @@ const UNSEEN: f64 = 3.69;
 /// A call path of a line: stacks that read the same.
 #[derive(Clone, Debug, Default)]
 pub struct CallPath {
-    /// The stacks.
     pub stacks: Vec<StackId>,
     /// The callers of the line, the nearest one first, each by a number that names its function and line.
     pub callers: Vec<u64>,

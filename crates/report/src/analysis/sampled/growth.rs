@@ -232,7 +232,6 @@ fn below(deviations: f64) -> f64 {
 pub struct Asked {
     /// When the process began to be watched.
     pub since_ns: u64,
-    /// Now.
     pub now_ns: u64,
     /// How many such questions are asked.
     pub tests: f64,

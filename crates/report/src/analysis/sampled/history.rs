@@ -12,7 +12,6 @@ pub struct History {
 }
 
 impl History {
-    /// The number now.
     pub fn add(&mut self, now_ns: u64, number: u64) {
         self.highest = self.highest.max(number);
         let due = self.points.last().is_none_or(|(last, _)| now_ns.saturating_sub(*last) >= self.stride_ns.max(1));

@@ -92,7 +92,6 @@ pub struct Deaths {
 }
 
 impl Deaths {
-    /// One block more.
     pub fn add(&mut self, born: u32, died: u32, block: Moments) {
         if died >= born + 2 {
             *self.cells.entry((born, died)).or_default() += block;
@@ -129,7 +128,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// One sample more.
     pub fn add(&mut self, bucket: u32) {
         self.samples[bucket.min(BUCKETS) as usize] += 1;
     }

@@ -22,7 +22,6 @@ pub struct Site {
 /// What is summed up of all samples that a site ever had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Number of allocations.
     pub allocations: Sum,
     /// Their bytes.
     pub allocated_bytes: Sum,

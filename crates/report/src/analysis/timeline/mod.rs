@@ -39,7 +39,6 @@ impl Over {
     }
 }
 
-/// What to show.
 #[derive(Clone, Copy, Debug)]
 pub struct TimelineOptions {
     /// What the values are.
@@ -71,7 +70,6 @@ pub struct Timeline {
     pub by: Over,
     /// How long the recording went on.
     pub duration_ms: u64,
-    /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
     /// The first millisecond that is shown.
@@ -126,14 +124,12 @@ impl Timeline {
     }
 }
 
-/// One point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
     /// Its first millisecond since the recording began.
     pub ms: u64,
     /// Which part of this millisecond it is; 0 where it is all of it.
     pub part: u32,
-    /// Of how many.
     pub parts: u32,
     /// See [`Timeline`].
     pub value: u64,
@@ -144,7 +140,6 @@ pub struct Point {
 pub struct Band {
     /// Demangled name, or `module+0xoffset`; null for allocations without a stack.
     pub function: Option<String>,
-    /// Source file.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
@@ -255,7 +250,6 @@ impl<'a> TimelineBuilder<'a> {
         self.clock = 0;
     }
 
-    /// An event.
     #[inline]
     pub fn event(&mut self, at: Moment, event: &Event) {
         self.clock = self.clock.max(at.ms);

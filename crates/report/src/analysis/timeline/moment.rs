@@ -18,7 +18,6 @@ pub struct HeapAt {
     pub command: Vec<String>,
     /// How long the recording went on.
     pub duration_ms: u64,
-    /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
     /// The moment: within this millisecond, the one at which most was live.
@@ -69,12 +68,10 @@ pub struct LiveSite {
     pub live: u64,
     /// Their requested bytes.
     pub live_bytes: u64,
-    /// Its stack.
     #[serde(flatten)]
     pub stack: Stack,
 }
 
-/// Which moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeapMoment {
     /// Within this millisecond, the one at which most was live.
@@ -109,7 +106,6 @@ impl<'a> HeapAtBuilder<'a> {
         Self { profile, moment, levels, sites_of, clock: 0, ms: 0, begun: false, over: false, ending: false }
     }
 
-    /// An event.
     #[inline]
     pub fn event(&mut self, at: Moment, event: &Event) {
         self.clock = self.clock.max(at.ms);

@@ -31,10 +31,8 @@ pub enum MemoryPart {
     Mallow,
 }
 
-/// One part.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MemoryPartRow {
-    /// Which.
     pub part: MemoryPart,
     /// Its bytes.
     pub bytes: u64,

@@ -29,7 +29,6 @@ pub enum Which {
     Peak,
 }
 
-/// A report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Watched {
     /// Why it was made, in a word: `every`, `hup`, `usr1`, `end`, ….
@@ -42,7 +41,6 @@ pub struct Watched {
     pub at_unix_ms: u64,
     /// How long the program has been watched, by this mallow.
     pub watched_ms: u64,
-    /// The command line.
     pub command: Vec<String>,
     /// How many milliseconds it had run when mallow attached to it: blocks allocated before are not included. null: it was started
     /// under mallow.
@@ -59,7 +57,6 @@ pub struct Watched {
     pub samples: u64,
     /// Bytes of what is reported.
     pub reported_bytes: Estimate,
-    /// Its samples.
     pub reported_samples: u64,
     /// Sites that grow significantly, shown or not.
     pub growing: u64,
@@ -111,16 +108,13 @@ impl Watched {
 pub struct WatchedProcess {
     /// Process id.
     pub pid: u32,
-    /// Its program.
     pub executable: String,
-    /// It runs.
     pub running: bool,
 }
 
 /// Samples, as rows that are left out add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Samples {
-    /// How many.
     pub samples: u64,
 }
 
@@ -178,12 +172,10 @@ pub struct WatchedSite {
     /// The place that it belongs to.
     #[serde(skip)]
     pub place: u64,
-    /// Where.
     #[serde(flatten)]
     pub stack: Stack,
 }
 
-/// Sites by place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WatchedPlaces {
     /// Places that grow significantly, shown or not.
@@ -232,7 +224,6 @@ pub struct WatchedPlace {
     pub freed_by_others: Option<f64>,
     /// Process ids.
     pub pids: Vec<u32>,
-    /// How many sites.
     pub sites: u64,
     /// Names this place in this watch, from report to report.
     #[serde(skip)]
@@ -247,7 +238,6 @@ pub struct WatchedPlace {
 /// A free or realloc of a sampled block, as it is reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recent {
-    /// Of this process.
     pub pid: u32,
     /// `free`, or `realloc`.
     pub how: &'static str,

@@ -4,7 +4,6 @@
 use mallow_profile::{Block, Event, Moment, Profile, StackId};
 use rustc_hash::FxHashMap;
 
-/// Of one stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Life {
     /// Milliseconds that its blocks lived, added up.

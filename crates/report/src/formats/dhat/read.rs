@@ -33,7 +33,6 @@ struct File {
     frames: Vec<String>,
 }
 
-/// Reads a profile.
 pub fn read(input: Input) -> Result<Foreign, FormatError> {
     let mut file = File::default();
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, input));

@@ -62,7 +62,6 @@ pub fn comment(text: &[u8], go: bool) -> Option<(Option<u64>, Named)> {
 #[derive(Default)]
 pub struct SymbolTable {
     names: FxHashMap<u64, String>,
-    /// The program.
     pub binary: Option<String>,
 }
 

@@ -93,7 +93,6 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     reader.finish(&lines)
 }
 
-/// What is wrong.
 enum Fault {
     Line(&'static str),
     Whole(String),

@@ -21,7 +21,6 @@ fn process_key(profile: &Profile, process: ProcessId) -> u32 {
 }
 
 impl Earlier {
-    /// Of this profile.
     pub fn of(profile: &Profile) -> Self {
         let mut counts: FxHashMap<(u32, u32), Counts> = FxHashMap::default();
         for site in &profile.sites {

@@ -30,7 +30,6 @@ pub const WRITTEN: [(&str, &str, Kind); 10] = [
 pub mod label {
     /// Process id.
     pub const PID: &str = "pid";
-    /// Its program.
     pub const PROCESS: &str = "process";
     /// The file that it was read from, where several were merged.
     pub const SOURCE: &str = "source";

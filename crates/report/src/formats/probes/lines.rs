@@ -7,7 +7,6 @@ use regex::Regex;
 use crate::formats::input::hexadecimal;
 use crate::names::without_offset;
 
-/// Whose probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// Mallow's own, and libpoireau's.
@@ -20,17 +19,13 @@ pub enum Provider {
 pub struct Header<'a> {
     /// None where the text has none.
     pub pid: Option<u32>,
-    /// Of the thread.
     pub tid: u32,
     /// Name of the thread.
     pub comm: &'a str,
     /// By the text's clock.
     pub at_ns: u64,
-    /// Whose probe.
     pub provider: Provider,
-    /// Its name.
     pub event: &'a str,
-    /// What follows.
     pub arguments: &'a str,
 }
 
@@ -142,7 +137,6 @@ pub struct Named<'a> {
     pub address: u64,
     /// None where no name is known.
     pub function: Option<&'a str>,
-    /// The file's path.
     pub module: &'a str,
 }
 

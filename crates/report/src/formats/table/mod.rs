@@ -29,9 +29,7 @@ pub enum Kind {
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// What it holds.
     pub kind: Kind,
 }
 

@@ -17,7 +17,6 @@ const GROUP: usize = 1 << 16;
 /// And texts of lists: rows with deep stacks are written sooner.
 const TEXTS: usize = 1 << 20;
 
-/// Writes rows.
 pub struct Parquet<W: Write + Send> {
     columns: Vec<Column>,
     writer: SerializedFileWriter<W>,

@@ -12,7 +12,6 @@ use crate::output::text::{Look, amount, change, clean, measured, signed};
 /// At most this many functions are named whose calls are gone.
 const GONE: usize = 4;
 
-/// The command line.
 pub fn title(flame: &Flame) -> String {
     let command = flame.command.join(" ");
     if command.is_empty() { "(command unknown)".to_owned() } else { clean(&command).into_owned() }

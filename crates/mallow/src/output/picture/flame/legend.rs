@@ -31,7 +31,6 @@ struct Entry {
 }
 
 impl Legend {
-    /// Of this graph.
     pub fn of(flame: &Flame) -> Self {
         let mut it = Self { classes: classes(flame), rows: Vec::new() };
         if flame.base.is_some() {

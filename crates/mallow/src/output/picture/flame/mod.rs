@@ -15,7 +15,6 @@ pub use self::scale::PARTS;
 use self::scale::{BOX, CHARACTER, CONTROLS, EDGE, LINE, ROW, SLIVER, WIDTH, coloured, largest};
 use super::{Picture, palette, values};
 
-/// The picture.
 pub fn draw(flame: &Flame, filters: Option<&str>) -> String {
     let legend = Legend::of(flame);
     let notes = notes(flame, filters);

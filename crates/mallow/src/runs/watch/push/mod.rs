@@ -61,7 +61,6 @@ pub struct PushFigures {
     pub stores: Vec<StoreFigures>,
 }
 
-/// The watch's side.
 pub struct Push {
     offers: SyncSender<Offer>,
     busy: Arc<AtomicBool>,

@@ -15,7 +15,6 @@ const MOST_BYTES: usize = 16 << 20;
 pub struct StoreFigures {
     /// `otlp`, `pyroscope` or `parca`.
     pub store: &'static str,
-    /// Its address.
     pub url: String,
     /// Profiles that the store has.
     pub sent: u64,
