@@ -92,7 +92,7 @@ LEAKS = [
     r"Lost or reachable is not known of {bytes:unscanned_bytes} in {count:unscanned_blocks} blocks?: process(?:es)? .+",
     r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end"
     r"; --only reachable shows them",
-    r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)",
+    r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)" + LARGEST % "lost_causes",
 ]
 LEAK_LINE = r"^\S+ [kMG]?B(?:, [^:]+)?: one (?:leak|cause)"
 POOL = (

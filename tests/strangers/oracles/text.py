@@ -306,6 +306,7 @@ def leaks_sentences(recording):
                 "rest": len(rest),
                 "rest_bytes": sum(cause["live_bytes"] for cause in rest),
                 "rest_blocks": sum(cause["live"] for cause in rest),
+                "lost_causes": len((recording.lost_json or {}).get("leak_causes") or []),
                 "shown": row or len(re.findall(rules.LEAK_LINE, recording.leaks, re.MULTILINE)),
             }
             yield line, check_sentence(line, [*rules.LEAKS, rules.POOL, rules.KEPT, rules.EXEC], {**all_facts, **known})
