@@ -1,5 +1,5 @@
-/* A process of a fleet: it allocates a little and frees it, and keeps what it has. With the argument `leak` it keeps a little more
- * each time. */
+/* A process of a fleet: it allocates a little and frees it, and keeps what it has. With the argument `leak` it keeps
+ * a little more each time. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /*
- * pauses THREADS: how long a program stands still, and what its allocations cost. One thread makes rounds of a malloc and a free
- * of 128 bytes without end; the others allocate and sleep in turn. Each line of input is answered with the longest time between
- * two rounds, the longest one without the time in which the thread waited for a processor, and the processor time of a round, all since
- * the line before and in nanoseconds.
+ * pauses THREADS: how long a program stands still, and what its allocations cost. One thread makes rounds of a malloc
+ * and a free of 128 bytes without end; the others allocate and sleep in turn. Each line of input is answered with the
+ * longest time between two rounds, the longest one without the time in which the thread waited for a processor, and the
+ * processor time of a round, all since the line before and in nanoseconds.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,7 +25,10 @@ static long read_clock(clockid_t clock) {
     return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-/* How long the calling thread has waited for a processor: the second number of proc_pid_schedstat. 0 where the kernel does not count. */
+/*
+ * How long the calling thread has waited for a processor: the second number of proc_pid_schedstat. 0 where the kernel
+ * does not count.
+ */
 static long read_waited(int schedstat) {
     char text[128];
     ssize_t length = pread(schedstat, text, sizeof text - 1, 0);

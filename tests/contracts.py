@@ -1,4 +1,4 @@
-"""Doc comments state a contract, or are not there: those that only say the name again are counted here."""
+"""Doc comments state a contract, or are not there: those that only say the name again are found here, and lines that are too wide."""
 
 import re
 
@@ -11,7 +11,27 @@ ECHOES = re.compile(
 """Grows with each reading of the tree."""
 
 
+COLUMNS = 120
+"""Of a comment; rows of tables, and pictures, may be wider."""
+
+
 def faults(root):
+    """All that is wrong with comments."""
+    yield from echoes(root)
+    yield from wide_lines(root)
+
+
+def wide_lines(root):
+    """Comments that an editor of 120 columns cuts."""
+    for pattern in ("crates/*/src/**/*.rs", "preload/**/*.[ch]"):
+        for path in sorted(root.glob(pattern)):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                comment = re.match(r"\s*(//|/?\*)", line) or path.suffix != ".rs"
+                if comment and len(line) > COLUMNS and not re.search("[|│]", line):
+                    yield f"{path.relative_to(root)}:{number}: {len(line)} columns, more than {COLUMNS}"
+
+
+def echoes(root):
     """Those that stand alone. Comments of flags are what `--help` prints."""
     for path in sorted(root.glob("crates/*/src/**/*.rs")):
         text = path.read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
-/* Writes the RSS of its process at the end to the file that RESIDENT_AT_EXIT names; with RESIDENT_TRIM, once more after malloc_trim(0). Nothing here
-   allocates. */
+/* Writes the RSS of its process at the end to the file that RESIDENT_AT_EXIT names; with RESIDENT_TRIM, once more after
+   malloc_trim(0). Nothing here allocates. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

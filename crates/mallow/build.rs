@@ -1,5 +1,6 @@
-//! Makes the table of the page's files: each file of `src/page/assets/` is part of the command. And the same page in one file, for
-//! `mallow export --format html`: its modules are one script, its style is inside, and a policy lets nothing else run.
+//! Makes the table of the page's files: each file of `src/page/assets/` is part of the command. And the same page in
+//! one file, for `mallow export --format html`: its modules are one script, its style is inside, and a policy lets
+//! nothing else run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -23,8 +23,8 @@ static int is_directory(int fd) {
     return SYS_CALL2(SYS_fstat, fd, &now) == 0 && now.st_dev == identity.st_dev && now.st_ino == identity.st_ino;
 }
 
-/* The program may have closed the descriptor, as daemons do, and another file may have its number: what is compared is opened
- * anew, and nobody else knows that number. */
+/* The program may have closed the descriptor, as daemons do, and another file may have its number: what is compared
+ * is opened anew, and nobody else knows that number. */
 static long open_in_directory(const char *path, int flags, unsigned mode) {
     long at = SYS_CALL4(SYS_openat, directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (at < 0)

@@ -1,6 +1,7 @@
 /*
- * A run directory to which no path of the process leads: it has another mount namespace or root directory, or another user. A
- * descriptor of it comes by a socket, and stays open, for forked children and unwind tables, until the process leaves the run.
+ * A run directory to which no path of the process leads: it has another mount namespace or root directory, or another
+ * user. A descriptor of it comes by a socket, and stays open, for forked children and unwind tables, until the process
+ * leaves the run.
  */
 #ifndef MALLOW_ARRIVAL_H
 #define MALLOW_ARRIVAL_H

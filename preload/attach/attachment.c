@@ -21,8 +21,9 @@ static uint64_t leave(void);
 static struct allocator trampolines;
 
 /*
- * An allocator calls functions of its own, and these entries are patched too. Such a call comes from the allocator's code; or
- * from ours, where a function that was called below jumps to another one. Policies see the program's call alone.
+ * An allocator calls functions of its own, and these entries are patched too. Such a call comes from the allocator's
+ * code; or from ours, where a function that was called below jumps to another one. Policies see the program's call
+ * alone.
  */
 ALWAYS_INLINE static inline int is_nested(const void *return_address) {
     uintptr_t at = (uintptr_t)return_address;
@@ -41,8 +42,8 @@ MALLOW_HOT(X)
 MALLOW_OTHER(X)
 #undef X
 
-/* Called, and not jumped to: the return address shows that what such a function goes on in is a nested call. malloc, calloc
- * and free go on in none. */
+/* Called, and not jumped to: the return address shows that what such a function goes on in is a nested call. malloc,
+ * calloc and free go on in none. */
 #define X(name, result, parameters, arguments)                                                                         \
     static result beneath_##name parameters {                                                                          \
         result value = trampolines.name arguments;                                                                     \
@@ -55,7 +56,10 @@ MALLOW_OTHER(X)
 /* musl has no such function, and the library is to be loaded with it, too. */
 #pragma weak dladdr1
 
-/* Whether a program only calls it: one at a fixed address then has a jump of its own at what counts as the function's address. */
+/*
+ * Whether a program only calls it: one at a fixed address then has a jump of its own at what counts as the function's
+ * address.
+ */
 static int is_stub(void *symbol, const struct link_map **program) {
     Dl_info info;
     const ElfW(Sym) *entry = NULL;
@@ -205,8 +209,9 @@ static uint64_t join(void) {
 }
 
 /*
- * As if the process had never joined a run. No entry is patched, no thread is in the library, and all threads' variables are 0
- * after this. System calls alone: any thread may be held anywhere. Called again, while the others run, it unmaps the files.
+ * As if the process had never joined a run. No entry is patched, no thread is in the library, and all threads'
+ * variables are 0 after this. System calls alone: any thread may be held anywhere. Called again, while the others run,
+ * it unmaps the files.
  */
 static uint64_t leave(void) {
     if (mallow_attachment.state == MALLOW_ATTACHMENT_LEFT) {

@@ -1,6 +1,6 @@
 /*
- * A process that mallow attached to: docs/design/attach.md. The library was loaded by dlopen with RTLD_LOCAL, so nobody calls
- * its exported functions by their names: patched entries lead to the replacements of attach/attachment.c.
+ * A process that mallow attached to: docs/design/attach.md. The library was loaded by dlopen with RTLD_LOCAL, so nobody
+ * calls its exported functions by their names: patched entries lead to the replacements of attach/attachment.c.
  */
 #ifndef MALLOW_ATTACHMENT_H
 #define MALLOW_ATTACHMENT_H

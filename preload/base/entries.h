@@ -88,11 +88,11 @@ struct hooked_policy {
 };
 
 /*
- * What a recording does, and what of the process's life it wants to know. One for each mode; policies.c lists them, and base
- * knows none by name.
+ * What a recording does, and what of the process's life it wants to know. One for each mode; policies.c lists them, and
+ * base knows none by name.
  *
- * Each entry function runs in the frame of an exported one, by a jump: its return address is the caller's, and its frame
- * address where the stack begins.
+ * Each entry function runs in the frame of an exported one, by a jump: its return address is the caller's, and its
+ * frame address where the stack begins.
  */
 struct policy {
     /* After malloc and calloc returned a block; return the block. */
@@ -114,13 +114,18 @@ struct policy {
 
     /* 1: it records also while no mallow reads. */
     int reads_later;
-    /* This policy was chosen: before anything is recorded. Returns the one whose entry functions serve: itself, or a variant. */
+    /*
+     * This policy was chosen: before anything is recorded. Returns the one whose entry functions serve: itself, or a
+     * variant.
+     */
     const struct policy *(*setup)(void);
     /* From the library's constructor. */
     void (*loaded)(void);
     /* Nothing more is to be recorded in this image. */
     void (*over)(enum mallow_over why);
-    /* The program has installed a filter of system calls that forbids what samples need: no system call from here on. */
+    /*
+     * The program has installed a filter of system calls that forbids what samples need: no system call from here on.
+     */
     void (*filtered)(void);
     /* From here on events can be counted as lost alone. NULL: the recording goes on as it can. */
     void (*lose)(void);
@@ -132,16 +137,25 @@ struct policy {
     void (*fork_begins)(void);
     void (*fork_ended)(void);
     void (*forked)(void);
-    /* The process file: lays out the policy's part, from layout->bytes on, and moves that to its end; UINT64_MAX: it does not
-     * fit. */
+    /* The process file: lays out the policy's part, from layout->bytes on, and moves that to its end; UINT64_MAX: it
+     * does not fit. */
     void (*file_layout)(struct file_layout *layout);
-    /* Its part of the new file, which is mapped: makes what it needs exist. 0: there is no memory. With target_lock held. */
+    /*
+     * Its part of the new file, which is mapped: makes what it needs exist. 0: there is no memory. With target_lock
+     * held.
+     */
     int (*file_mapped)(struct mallow_process *process, const struct file_layout *layout);
     /* target.process is the new file. With target_lock held. */
     void (*file_opened)(void);
-    /* A thread block gets what it needs, if it has not got it from an earlier owner. 0: there is no memory. For its owner. */
+    /*
+     * A thread block gets what it needs, if it has not got it from an earlier owner. 0: there is no memory. For its
+     * owner.
+     */
     int (*thread_start)(struct mallow_thread *block);
-    /* The calling thread ends: its block is given back after this. Only where thread_enter or thread_watch_end was called. */
+    /*
+     * The calling thread ends: its block is given back after this. Only where thread_enter or thread_watch_end was
+     * called.
+     */
     void (*thread_end)(void);
     /* A run of a measured region begins or ends. */
     void (*region)(uint32_t number, int end, int this_thread);
@@ -158,19 +172,22 @@ extern const struct policy *const policies[MALLOW_MODE_DORMANT + 1] HIDDEN;
 
 extern const struct policy no_policy HIDDEN; /* nothing: the allocator beneath alone */
 
-/* Puts a policy's entry functions in place. Each pointer is replaced by itself: all policies can serve at any moment. */
+/*
+ * Puts a policy's entry functions in place. Each pointer is replaced by itself: all policies can serve at any moment.
+ */
 void policy_install(const struct policy *from);
 /*
- * The executable defines malloc itself, and its functions are patched: what still comes through ours is the C library's alone,
- * and must reach it unchanged.
+ * The executable defines malloc itself, and its functions are patched: what still comes through ours is the C library's
+ * alone, and must reach it unchanged.
  */
 void policy_pass_through(void);
 /* The `over` of policies that have nothing else to do: the allocator beneath is called directly from then on. */
 void policy_remove(enum mallow_over why);
 
 /*
- * Bytes that the thread may allocate before the policy is to see an allocation: entries.c counts down in place. 0 in a thread
- * that did not allocate yet, and always where the policy gives none: then malloc_done and calloc_done see each one.
+ * Bytes that the thread may allocate before the policy is to see an allocation: entries.c counts down in place. 0 in a
+ * thread that did not allocate yet, and always where the policy gives none: then malloc_done and calloc_done see each
+ * one.
  */
 extern _Thread_local uint64_t allowance __attribute__((tls_model("initial-exec"))) HIDDEN;
 
@@ -183,8 +200,8 @@ static inline int allowance_covers(size_t size) {
     return 1;
 }
 
-/* The addresses of blocks that are the policy's own. bytes 0: there are none. Written once, before the first such block is
- * given away. */
+/* The addresses of blocks that are the policy's own. bytes 0: there are none. Written once, before the first such
+ * block is given away. */
 extern struct owned_range { uintptr_t start, bytes; } owned_range HIDDEN;
 
 static inline int is_owned(const void *block) {

@@ -1,11 +1,12 @@
 /*
- * The exec family. Each function leads to the C library's own; before that two files are opened and closed again, as the
- * new image will do: the control file and the library. Where one cannot be, or the environment leads to neither, the program
- * is noted in the control page, which this image has mapped. Where the library cannot be opened, the new image gets an
- * environment that does not name it: its dynamic linker would complain in the program's own standard error.
+ * The exec family. Each function leads to the C library's own; before that two files are opened and closed again, as
+ * the new image will do: the control file and the library. Where one cannot be, or the environment leads to neither,
+ * the program is noted in the control page, which this image has mapped. Where the library cannot be opened, the new
+ * image gets an environment that does not name it: its dynamic linker would complain in the program's own standard
+ * error.
  *
- * It runs between fork and exec, and after vfork in the parent's memory: it takes no lock and writes nothing but its stack and
- * the control page.
+ * It runs between fork and exec, and after vfork in the parent's memory: it takes no lock and writes nothing but its
+ * stack and the control page.
  */
 #include "base/exec.h"
 #include "arch.h"
@@ -25,7 +26,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The C library's, by name, parameters, arguments and environment, and the one that does the same with another environment. */
+/*
+ * The C library's, by name, parameters, arguments and environment, and the one that does the same with another
+ * environment.
+ */
 #define FAMILY(X)                                                                                                      \
     X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execve)            \
     X(execv, (const char *path, char *const argv[]), (path, argv), environ, execve)                                    \
@@ -156,8 +160,8 @@ static int leads_to_a_run(char *const envp[]) {
     return has_directory && has_library;
 }
 
-/* Whether the new image can open the control file, which it writes to: a mount may be read-only. Capabilities by which another
- * user than its owner may open it do not outlive the exec, but for ambient ones. */
+/* Whether the new image can open the control file, which it writes to: a mount may be read-only. Capabilities by
+ * which another user than its owner may open it do not outlive the exec, but for ambient ones. */
 static int reaches_control(void) {
     char directory[MALLOW_DIRECTORY];
     long fd = target_open_control(directory, O_RDWR);
@@ -208,8 +212,8 @@ COLD static void take_back(uint32_t *noted) {
         __atomic_store_n(noted, MALLOW_UNREACHED_FREE, __ATOMIC_RELEASE);
 }
 
-/* The image is about to end by exec: what it has live is given back, and no leak. After vfork the memory is the parent's, and so is
- * the file. Under a filter nothing is asked for. */
+/* The image is about to end by exec: what it has live is given back, and no leak. After vfork the memory is the
+ * parent's, and so is the file. Under a filter nothing is asked for. */
 static uint32_t *exec_begins(void) {
     struct mallow_process *process = target.process;
     uint32_t none = MALLOW_EXIT_NOT;
@@ -225,8 +229,8 @@ COLD static void exec_failed(uint32_t *state) {
         __atomic_store_n(state, MALLOW_EXIT_NOT, __ATOMIC_RELEASE);
 }
 
-/* Notes the program, and sets `result` to that of `call`; of `other`, with the environment `given`, where the library is to be
- * left out. */
+/* Notes the program, and sets `result` to that of `call`; of `other`, with the environment `given`, where the
+ * library is to be left out. */
 #define EXECUTE(program, envp, call, other)                                                                            \
     char *const *given = (envp);                                                                                       \
     int lacks = lacks_library(), result;                                                                               \

@@ -24,8 +24,8 @@ typedef int process_control(int option, long a, long b, long c, long d);
 static system_call *next_syscall;
 static process_control *next_prctl;
 
-/* What samples need, and what their threads do: with the arguments that filters look at. The first ones are what waiting
- * for mallow needs, the last ones what tables of all modes do that grow. */
+/* What samples need, and what their threads do: with the arguments that filters look at. The first ones are what
+ * waiting for mallow needs, the last ones what tables of all modes do that grow. */
 #define WAITS  2
 #define GROWTH 4
 #define NEEDED(call, ...)                                                                                              \
@@ -74,7 +74,10 @@ static int allows(const struct sock_fprog *filter, const struct seccomp_data *ca
     return 1;
 }
 
-/* What an installed filter forbids; `filter` is NULL for the strict mode. Makes no system call: the filter holds already. */
+/*
+ * What an installed filter forbids; `filter` is NULL for the strict mode. Makes no system call: the filter holds
+ * already.
+ */
 COLD static uint32_t forbidden_by(const struct sock_fprog *filter) {
     uint32_t state = FILTER_SEEN;
     if (filter == NULL || !allows(filter, files, sizeof files / sizeof *files, 1))
@@ -92,10 +95,11 @@ COLD static uint32_t forbidden_by(const struct sock_fprog *filter) {
 }
 
 /*
- * Around a system call that may install a filter. Programs probe with calls that fail (libseccomp does at its start), and
- * whether one succeeds is the kernel's to say: the caller may lack no_new_privs, and the filter may be no memory at all. Until
- * then all is forbidden, to other threads too (a filter may be for all of them); afterwards the filter is read, which the kernel has
- * copied and found sound. A child that another thread forks in between keeps the trial, and is recorded no more.
+ * Around a system call that may install a filter. Programs probe with calls that fail (libseccomp does at its start),
+ * and whether one succeeds is the kernel's to say: the caller may lack no_new_privs, and the filter may be no memory at
+ * all. Until then all is forbidden, to other threads too (a filter may be for all of them); afterwards the filter is
+ * read, which the kernel has copied and found sound. A child that another thread forks in between keeps the trial, and
+ * is recorded no more.
  */
 COLD static void filter_tried(void) {
     __atomic_fetch_add(&filter_state, FILTER_TRIAL, __ATOMIC_RELAXED);
@@ -136,8 +140,8 @@ static long call_next(long number, long a, long b, long c, long d, long e, long 
     return with_errno(arch_syscall(number, a, b, c, d, e, f));
 }
 
-/* seccomp(2): a filter for all threads that one of them cannot take is answered by that thread's number, unless its descriptor was
- * asked for. */
+/* seccomp(2): a filter for all threads that one of them cannot take is answered by that thread's number, unless its
+ * descriptor was asked for. */
 COLD static long call_seccomp(long mode, long flags, long filter, long d, long e, long f) {
     filter_tried();
     long result = call_next(SYS_seccomp, mode, flags, filter, d, e, f);

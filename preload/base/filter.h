@@ -1,10 +1,10 @@
 /*
- * Programs that sandbox themselves with a filter of system calls (seccomp). A call that it forbids may kill the process, and
- * there is no way to ask the kernel. So filters are looked at when they have been installed: what Mallow calls at a sample is
- * tried on the filter itself. A call that fails installs none, and changes nothing.
+ * Programs that sandbox themselves with a filter of system calls (seccomp). A call that it forbids may kill the
+ * process, and there is no way to ask the kernel. So filters are looked at when they have been installed: what Mallow
+ * calls at a sample is tried on the filter itself. A call that fails installs none, and changes nothing.
  *
- * Seen are filters that come by prctl() and syscall() of the C library, which are patched where mallow attached. One that stood before exec is the business of
- * who set it: the program starts under it, and so does Mallow.
+ * Seen are filters that come by prctl() and syscall() of the C library, which are patched where mallow attached. One
+ * that stood before exec is the business of who set it: the program starts under it, and so does Mallow.
  */
 #ifndef MALLOW_FILTER_H
 #define MALLOW_FILTER_H

@@ -33,8 +33,9 @@ static int is_one_of(const char *value, const char *one, const char *other) {
     return value != NULL && (strcmp(value, one) == 0 || strcmp(value, other) == 0);
 }
 
-/* The run directory, and what the environment says of allocators above malloc. A call can come before the C library has an
- * environment: the kernel's copy serves then; and in an attached process, where another thread may change the C library's. */
+/* The run directory, and what the environment says of allocators above malloc. A call can come before the C library
+ * has an environment: the kernel's copy serves then; and in an attached process, where another thread may change the
+ * C library's. */
 static int find_directory(void) {
     int late = attachment_is_late();
     const char *value = late ? NULL : getenv(MALLOW_DIR_VARIABLE), *python = late ? NULL : getenv("PYTHONMALLOC");

@@ -2,8 +2,8 @@
  * A lock for what happens seldom: images, threads, modules. All threads of a process may want it, none may hold it when
  * the target's own code runs.
  *
- * 0: free, 1: held, 2: held, and others may wait, as in the second mutex of Drepper's "Futexes Are Tricky". A forked child
- * sets it to 0: the holder may not exist there.
+ * 0: free, 1: held, 2: held, and others may wait, as in the second mutex of Drepper's "Futexes Are Tricky". A forked
+ * child sets it to 0: the holder may not exist there.
  */
 #ifndef MALLOW_LOCK_H
 #define MALLOW_LOCK_H

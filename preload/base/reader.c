@@ -6,7 +6,10 @@
 
 /* Mallow's clock stands still: for so long before it is asked for a sign of life, … */
 #define DOUBT_NS (15ull * 1000000)
-/* … so long after that until a thread of it that sleeps on counts as stopped: woken, it would run or wait for a processor; */
+/*
+ * … so long after that until a thread of it that sleeps on counts as stopped: woken, it would run or wait for a
+ * processor;
+ */
 #define SLEEP_NS (30ull * 1000000)
 /* … and so long before one that cannot be looked at, or waits for a processor or a disk, is given up. */
 #define PATIENCE_NS (2000ull * 1000000)
@@ -25,7 +28,9 @@ static char reader_state(const struct mallow_control *control) {
     return sys_thread_stat(path, &state, &began) && began == start ? state : 0;
 }
 
-/* Its clock stands still. Asks that thread of mallow for a sign of life which has nothing else to do, and looks at it. */
+/*
+ * Its clock stands still. Asks that thread of mallow for a sign of life which has nothing else to do, and looks at it.
+ */
 static int is_silent(struct mallow_control *control, struct patience *p, uint64_t now) {
     if (now - p->since_ns >= PATIENCE_NS)
         return 1;

@@ -28,7 +28,8 @@ static inline int reader_is_gone(const struct mallow_control *control) {
 
 /*
  * Sleeps while *word is expected, `ms` milliseconds at the most. 0: it is not worth while to wait for mallow, now and
- * until its clock moves; then it costs two loads. The word may change, or mallow go, at any moment: look at both after it.
+ * until its clock moves; then it costs two loads. The word may change, or mallow go, at any moment: look at both after
+ * it.
  */
 COLD int reader_wait(struct patience *patience, uint32_t *word, uint32_t expected, unsigned ms);
 

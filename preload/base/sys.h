@@ -29,15 +29,15 @@ long sys_open(const char *path, int flags, unsigned mode);
 long sys_close(int fd);
 long sys_read(int fd, void *out, size_t bytes);
 long sys_write(int fd, const void *from, size_t bytes);
-/* Entries of a directory, without . and .., up to the first one for which `stop` returns 1; NULL: all. Below 0 where they cannot
- * be read. */
+/* Entries of a directory, without . and .., up to the first one for which `stop` returns 1; NULL: all. Below 0 where
+ * they cannot be read. */
 int sys_entries(const char *path, int (*stop)(void *context, const char *name), void *context);
 long sys_size(int fd, uint64_t *bytes);
 /* The user that owns an open file, and the one that this process acts as. */
 long sys_owner(int fd, uint32_t *user);
 uint32_t sys_geteuid(void);
-/* Of a thread, from its stat file in /proc: its state, as 'R' or 'S', and when it began, in hundredths of a second since the
- * system did. 0: that cannot be known. */
+/* Of a thread, from its stat file in /proc: its state, as 'R' or 'S', and when it began, in hundredths of a second
+ * since the system did. 0: that cannot be known. */
 int sys_thread_stat(const char *path, char *state, uint64_t *start);
 long sys_readlink(const char *path, char *out, size_t bytes);
 long sys_truncate(int fd, uint64_t bytes);
@@ -48,16 +48,16 @@ long sys_getppid(void);
 long sys_gettid(void);
 /* 1: a filter of system calls may punish those by which memory is taken and signals are blocked. Memory is then out. */
 extern uint32_t sys_forbidden HIDDEN;
-/* Keeps all signals from this thread, so that no handler can leave by longjmp what must be finished; and back. Neither does
- * anything where that is forbidden. */
+/* Keeps all signals from this thread, so that no handler can leave by longjmp what must be finished; and back.
+ * Neither does anything where that is forbidden. */
 uint64_t sys_block_signals(void);
 void sys_restore_signals(uint64_t mask);
 /* Soft limit of an RLIMIT_*; UINT64_MAX where there is none or it cannot be known. */
 uint64_t sys_limit(int resource);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t sys_now_ns(void);
-/* The same, as of the last tick of the kernel: 1 to 10 ms ago, and 5 ns to ask for. No system call where the kernel has a
- * vdso. */
+/* The same, as of the last tick of the kernel: 1 to 10 ms ago, and 5 ns to ask for. No system call where the kernel
+ * has a vdso. */
 static inline uint64_t sys_tick_ns(void) {
     struct timespec now;
     if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0)
@@ -65,8 +65,8 @@ static inline uint64_t sys_tick_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether the process has one thread, as far as the C library was asked for others; 0 where it does not say. glibc's since
- * 2.32; weak, because a library that asked for it could not be loaded with another C library. */
+/* Whether the process has one thread, as far as the C library was asked for others; 0 where it does not say. glibc's
+ * since 2.32; weak, because a library that asked for it could not be loaded with another C library. */
 extern char __libc_single_threaded __attribute__((weak));
 static inline int sys_single_threaded(void) {
     return &__libc_single_threaded != NULL && __libc_single_threaded;
@@ -77,7 +77,10 @@ uint64_t sys_data_limit(void);
 /* Private zeroed memory, or NULL: also where all of it together would be more than an eighth of sys_data_limit(). */
 void *sys_memory(size_t bytes);
 void sys_memory_free(void *start, size_t bytes);
-/* Lists memory that was not made by sys_memory as the library's own. `flags`: MALLOW_OWN_SLOTS, or 0. Any thread, any handler. */
+/*
+ * Lists memory that was not made by sys_memory as the library's own. `flags`: MALLOW_OWN_SLOTS, or 0. Any thread, any
+ * handler.
+ */
 void sys_own(const void *start, size_t bytes, uint32_t flags);
 /* struct mallow_own: what is listed. */
 extern struct mallow_own sys_own_list HIDDEN;

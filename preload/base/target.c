@@ -52,8 +52,8 @@ static long control_in(const char *directory, int flags) {
     return target_open(path, flags | O_NOFOLLOW, 0);
 }
 
-/* A mount namespace may have a /dev/shm of its own, or have it read-only. Where it has mallow's process in its /proc, and that
- * may be looked into, the directory is below that process's root: its name has the pid. */
+/* A mount namespace may have a /dev/shm of its own, or have it read-only. Where it has mallow's process in its
+ * /proc, and that may be looked into, the directory is below that process's root: its name has the pid. */
 long target_open_control(char directory[MALLOW_DIRECTORY], int flags) {
     text_copy(directory, target.named, MALLOW_DIRECTORY);
     long fd = control_in(directory, flags);

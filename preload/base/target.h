@@ -19,7 +19,9 @@ struct target {
     uint32_t pid;
     uint32_t settings; /* enum mallow_setting, or-ed */
     int losing, over;  /* events are counted as lost, and no more; or not even that */
-    /* NULL: sys_open. Otherwise it opens files of a run directory to which no path leads: target.directory is `.` then. */
+    /*
+     * NULL: sys_open. Otherwise it opens files of a run directory to which no path leads: target.directory is `.` then.
+     */
     long (*open)(const char *path, int flags, unsigned mode);
     char directory[MALLOW_DIRECTORY]; /* the run directory as this process reaches it, without a slash at the end */
     char named[MALLOW_DIRECTORY];     /* as the environment names it */

@@ -65,8 +65,8 @@ enum mallow_unreached_state {
     MALLOW_UNREACHED_WITHOUT = 3, /* the same, with an environment that names no run directory, or not the library */
 };
 
-/* A program that is executed in a mount namespace, below a root directory or with rights from where the run directory or the
- * library cannot be opened; or without the variables that lead there. */
+/* A program that is executed in a mount namespace, below a root directory or with rights from where the run
+ * directory or the library cannot be opened; or without the variables that lead there. */
 struct mallow_unreached {
     uint32_t state; /* enum mallow_unreached_state; release order; taken by compare-and-swap */
     uint32_t pid;   /* in its own namespace */
@@ -183,9 +183,9 @@ enum mallow_exit {
 
 /*
  * The lock of a process file (F_OFD_SETLK, for writing) belongs to the open file, and that to the image's mapping: the
- * descriptor is closed. The kernel drops it when the image ends or execs, in whatever namespace. A forked child holds it
- * as well, with the mapping that it inherits: a lock that is gone says that the image is, a lock that is there does not
- * say that it lives.
+ * descriptor is closed. The kernel drops it when the image ends or execs, in whatever namespace. A forked child holds
+ * it as well, with the mapping that it inherits: a lock that is gone says that the image is, a lock that is there does
+ * not say that it lives.
  */
 struct mallow_process {
     uint32_t magic;   /* MALLOW_PROCESS_MAGIC */
@@ -226,8 +226,9 @@ struct mallow_process {
 };
 
 /*
- * Memory of no file that the library has mapped for itself. The kernel joins it with its neighbours, so nothing else says whose it is.
- * A list lies in the image's private memory, where mallow reads it from outside: a forked child has its own copy.
+ * Memory of no file that the library has mapped for itself. The kernel joins it with its neighbours, so nothing else
+ * says whose it is. A list lies in the image's private memory, where mallow reads it from outside: a forked child has
+ * its own copy.
  */
 #define MALLOW_OWN_RANGES 255u
 #define MALLOW_OWN_SLOTS  1u /* or-ed to bytes: slots of samples, in which blocks of the program lie */
@@ -321,10 +322,11 @@ struct mallow_thread {
  *   rings_offset        slots                ends                 stacks
  *   | mallow_sampling   | mallow_slot[]      | mallow_end[]       | mallow_stack, one behind the other |
  *
- * Each requested byte is picked with the same chance: an allocation of `size` bytes is a sample with the probability
- * 1 - exp(-size / period), whatever came before it. A sample lives in a slot of a reserved range of addresses; slots and
- * entries of slots[] belong together for ever. slots[] holds the live samples at any moment: also for a mallow that comes
- * later, or after a crash. A sample that ends is written to ends[], as a whole, so that nothing of it is needed but this.
+ * Each requested byte is picked with the same chance: an allocation of `size` bytes is a sample with the probability 1
+ * - exp(-size / period), whatever came before it. A sample lives in a slot of a reserved range of addresses; slots and
+ * entries of slots[] belong together for ever. slots[] holds the live samples at any moment: also for a mallow that
+ * comes later, or after a crash. A sample that ends is written to ends[], as a whole, so that nothing of it is needed
+ * but this.
  *
  * A sample that began and ended between two looks at slots[] is known from ends[] alone. Where ends[] ran full in
  * between, `number` shows how many are lost; live samples cannot be lost.
@@ -416,8 +418,8 @@ struct mallow_end {
     uint64_t pad[3];
 };
 
-/* A stack is named by its offset in the store, in units of 8 bytes; 0 names none, and the store's first 8 bytes are unused.
- * Stacks are never changed once they are counted in stacks_used, and equal ones are stored once. */
+/* A stack is named by its offset in the store, in units of 8 bytes; 0 names none, and the store's first 8 bytes are
+ * unused. Stacks are never changed once they are counted in stacks_used, and equal ones are stored once. */
 struct mallow_stack {
     uint64_t hash;
     uint32_t depth;      /* return addresses: 1 … max_depth of the control page */
@@ -497,17 +499,17 @@ struct mallow_result {
  *                    interrupted function is exact, and so is one that an await resumes: it has EXACT_PC (bit 63) set.
  * TIME               argument: milliseconds since the recording began; written when the epoch has changed
  * ORDER              argument: the next number of the process. The next event of the ring happened when the number was
- *                    taken, and those after it until the ring's next ORDER happened later: after all events before a lower
- *                    number, and before each event that has a higher number than the ring's next one. A thread that
- *                    finds its own number to be the last one takes no new one, and may write it again: then what it did
- *                    since the number was taken, and the ring's next event, happened before the next number. flags: so
- *                    many words before this record it looked last and found that; 0: not known. None in a process with
- *                    one thread
+ *                    taken, and those after it until the ring's next ORDER happened later: after all events before a
+ *                    lower number, and before each event that has a higher number than the ring's next one. A thread
+ *                    that finds its own number to be the last one takes no new one, and may write it again: then what
+ *                    it did since the number was taken, and the ring's next event, happened before the next number.
+ *                    flags: so many words before this record it looked last and found that; 0: not known. None in a
+ *                    process with one thread
  * THREAD             argument: tid of the thread that owns the ring from here on. flag AGAIN: it has given a ring back
  *                    already, since that is done before the C library is through with a thread that ends
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
- *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0).
- *                    No record after it has SAME before one has brought size and stack
+ *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep =
+ *                    0). No record after it has SAME before one has brought size and stack
  * REGION             argument: number of a measured region's run << 1, plus 1 at its end. It begins or ends here: for
  *                    all rings, or with flag THIS_THREAD for this one alone. For all rings, what was written before was
  *                    read before this record was written, and what follows is written after this was read

@@ -1,7 +1,7 @@
 /*
  * The wire of a process that mallow attached to. Its library was loaded by dlopen, and has this in its memory as
- * `mallow_attachment`: patched entries lead to it. Mallow reads and writes it while the process runs, and leaves in it what
- * a later mallow needs. See base/wire.h.
+ * `mallow_attachment`: patched entries lead to it. Mallow reads and writes it while the process runs, and leaves in it
+ * what a later mallow needs. See base/wire.h.
  */
 #ifndef MALLOW_WIRE_ATTACHMENT_H
 #define MALLOW_WIRE_ATTACHMENT_H

@@ -1,12 +1,12 @@
 /*
  * Guarded slots, in a process file of sampling mode.
  *
- * One range of addresses, registered with a userfaultfd that mallow's keeper holds. Pages that the keeper has not filled are
- * missing: an access stops its thread in the kernel, and the keeper hears of it. The range has MALLOW_GUARD_SIZES areas of the
- * same size; slots of area k have 2^k pages, and the block has fewer.
+ * One range of addresses, registered with a userfaultfd that mallow's keeper holds. Pages that the keeper has not
+ * filled are missing: an access stops its thread in the kernel, and the keeper hears of it. The range has
+ * MALLOW_GUARD_SIZES areas of the same size; slots of area k have 2^k pages, and the block has fewer.
  *
- * A slot is of use once it is *ready*: its block's pages are filled. The target asks for that through a ring for each number of
- * pages (supply), takes what is done, and waits for nobody but at the limits that docs/design/guard.md has.
+ * A slot is of use once it is *ready*: its block's pages are filled. The target asks for that through a ring for each
+ * number of pages (supply), takes what is done, and waits for nobody but at the limits that docs/design/guard.md has.
  */
 #ifndef MALLOW_WIRE_GUARD_H
 #define MALLOW_WIRE_GUARD_H
@@ -38,7 +38,10 @@ enum mallow_guard_state {
     MALLOW_GUARD_HANDLED = 8,  /* written by the keeper: it answers the handler */
 };
 
-/* Pages of a slot that is ready that hold MALLOW_GUARD_PATTERN. The others hold zeros. A slot of one page has a first one only. */
+/*
+ * Pages of a slot that is ready that hold MALLOW_GUARD_PATTERN. The others hold zeros. A slot of one page has a first
+ * one only.
+ */
 enum mallow_patterned {
     MALLOW_PATTERNED_FIRST = 1,
     MALLOW_PATTERNED_LAST = 2,
@@ -110,9 +113,10 @@ struct mallow_guard_finding {
     uint32_t stack;    /* of the call; 0: none */
     uint32_t slot;     /* index in slots[]; UINT32_MAX: none */
     uint8_t bytes[16]; /* that were found there; of MALLOW_ERROR_FOREIGN the stack pointer of the call, 8 bytes, and
-                           enum mallow_foreign, 1 byte; of MALLOW_ERROR_MISMATCH the size of a sized operator delete, 8 bytes,
-                           then a byte each: 1 if there is such a size, enum mallow_operation, enum mallow_freeing, and the
-                           alignments that operator new and operator delete were called with: log2 + 1, 0: none */
+                           enum mallow_foreign, 1 byte; of MALLOW_ERROR_MISMATCH the size of a sized operator delete,
+                           8 bytes, then a byte each: 1 if there is such a size, enum mallow_operation, enum
+                           mallow_freeing, and the alignments that operator new and operator delete were called with:
+                           log2 + 1, 0: none */
 };
 
 /* The low bits of mallow_guard_fault.state; those above number who asks. */
@@ -187,9 +191,8 @@ struct mallow_guard {
     struct mallow_guard_finding finding[MALLOW_GUARD_FINDINGS];
     struct mallow_guard_fault fault[MALLOW_GUARD_FAULTS];
     struct mallow_guard_crash crash;
-    uint32_t operators; /* enum mallow_operators */
-    uint32_t
-        uncompared; /* frees by another operation than the block's, where a module may have operators that are no symbols */
+    uint32_t operators;  /* enum mallow_operators */
+    uint32_t uncompared; /* frees by another operation than the block's, where operators may be no symbols */
 };
 
 _Static_assert(sizeof(struct mallow_guard_fault) == 32, "fault layout");

@@ -1,7 +1,7 @@
 /*
- * What the program asks of the actions of signals, and sets, passes through here: it does not see the handlers of guarding. A handler of
- * its own replaces ours, and where it sets the default action, the handler that takes its place comes back. A program that calls the
- * kernel itself sees ours.
+ * What the program asks of the actions of signals, and sets, passes through here: it does not see the handlers of
+ * guarding. A handler of its own replaces ours, and where it sets the default action, the handler that takes its place
+ * comes back. A program that calls the kernel itself sees ours.
  */
 #include "guard/actions.h"
 #include "base/sys.h"

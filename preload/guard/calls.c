@@ -1,7 +1,8 @@
 /*
- * What the kernel reads and writes for the program. A page that is missing makes a system call fail with EFAULT, as the userfaultfd is for user
- * mode alone, and nobody hears of it. So these calls access what of their buffers is no live block before the kernel does: that is
- * the program's error, found like any other, with this function on the stack. The page is there afterwards, and the call goes on.
+ * What the kernel reads and writes for the program. A page that is missing makes a system call fail with EFAULT, as the
+ * userfaultfd is for user mode alone, and nobody hears of it. So these calls access what of their buffers is no live
+ * block before the kernel does: that is the program's error, found like any other, with this function on the stack. The
+ * page is there afterwards, and the call goes on.
  *
  * What the program gives back of its own blocks is made to exist again at once, for the same reason.
  */
@@ -34,8 +35,9 @@ static void touch(uint64_t byte, int writes) {
         (void)*(const volatile uint8_t *)byte;
 }
 
-/* The call has bytes behind the live block of this slot: its first missing page is accessed, also where the bytes end before it. The
- * error begins with the first byte that is not the block's. What the kernel then writes up to that page is no other error. */
+/* The call has bytes behind the live block of this slot: its first missing page is accessed, also where the bytes
+ * end before it. The error begins with the first byte that is not the block's. What the kernel then writes up to
+ * that page is no other error. */
 static void access_behind(struct slot *slot, uint64_t own, uint64_t at, uint64_t end, int writes) {
     uint64_t block_end = slot->seen.address + slot->usable;
     uint32_t tid = !filter_is(FILTER_SEEN)     ? (uint32_t)sys_gettid()
@@ -47,7 +49,9 @@ static void access_behind(struct slot *slot, uint64_t own, uint64_t at, uint64_t
         guard_more(slot)->reported = (uint16_t)((end < own ? end : own) - block_end);
 }
 
-/* The kernel reads or writes these bytes: those of the first slot are accessed, live or not, that are no live block's. */
+/*
+ * The kernel reads or writes these bytes: those of the first slot are accessed, live or not, that are no live block's.
+ */
 NOINLINE static void access_guarded(const void *buffer, uint64_t bytes, int writes) {
     uint64_t at = (uint64_t)buffer, end = at + bytes < at ? UINT64_MAX : at + bytes;
     struct slot *first = guard_slot_of(buffer);
@@ -168,7 +172,10 @@ static const struct calls checked = {
 CALLS(X)
 #undef X
 
-/* What each name leads to: the C library's where nothing is guarded, so that a call costs a load and a jump more than without Mallow. */
+/*
+ * What each name leads to: the C library's where nothing is guarded, so that a call costs a load and a jump more than
+ * without Mallow.
+ */
 static struct calls current = {
 #define X(name, result, parameters, arguments, check) .name = early_##name,
     CALLS(X)

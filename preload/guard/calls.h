@@ -4,7 +4,9 @@
 
 #include "base/sys.h"
 
-/* Something is guarded from here on: buffers are checked. At any time, again and again; with sample_lock held or not. */
+/*
+ * Something is guarded from here on: buffers are checked. At any time, again and again; with sample_lock held or not.
+ */
 void calls_check(void) HIDDEN;
 
 #endif

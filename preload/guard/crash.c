@@ -1,10 +1,11 @@
 /*
  * A crash: a signal whose action is the default one, which ends the program.
  *
- * Nobody outside sees the registers and the stack of a process that a signal ends, unless it traces it. So a handler takes the place of
- * the default action. It comes once: the kernel gives the signal its default action back as the handler begins (SA_RESETHAND). The
- * handler takes no lock, allocates nothing, and waits for nobody but the keeper. It then sends the signal once more, with all that the
- * kernel said of it, and returns: the program ends by that signal, at the same instruction, with the same core file.
+ * Nobody outside sees the registers and the stack of a process that a signal ends, unless it traces it. So a handler
+ * takes the place of the default action. It comes once: the kernel gives the signal its default action back as the
+ * handler begins (SA_RESETHAND). The handler takes no lock, allocates nothing, and waits for nobody but the keeper. It
+ * then sends the signal once more, with all that the kernel said of it, and returns: the program ends by that signal,
+ * at the same instruction, with the same core file.
  */
 #include "guard/crash.h"
 #include "arch.h"
@@ -18,7 +19,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* The first one is handler.c's where pages are protected. --fail-fast ends the program by the last one: that is no crash of its own. */
+/*
+ * The first one is handler.c's where pages are protected. --fail-fast ends the program by the last one: that is no
+ * crash of its own.
+ */
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
 #define SIGNALS (sizeof crash_signals / sizeof *crash_signals)
 

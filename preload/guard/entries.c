@@ -1,6 +1,6 @@
 /*
- * The entry functions of guarding. Of a block that was to be guarded and could not be, the sampler's slots take a sample, and the
- * allocator beneath takes what is no sample: an allocation never fails because of this.
+ * The entry functions of guarding. Of a block that was to be guarded and could not be, the sampler's slots take a
+ * sample, and the allocator beneath takes what is no sample: an allocation never fails because of this.
  */
 #include "arch.h"
 #include "base/real.h"
@@ -35,7 +35,10 @@ static void count(uint64_t *counter) {
 
 /* ---- a guarded block's beginning and end ---- */
 
-/* With the lock held, which it gives back while it waits: *locked is 0 where it could not be had again. NULL: there is no slot. */
+/*
+ * With the lock held, which it gives back while it waits: *locked is 0 where it could not be had again. NULL: there is
+ * no slot.
+ */
 static struct slot *take(uint32_t pages, struct sample_thread *s, int *locked) {
     uint64_t until_ns = 0;
     if (guard_protects && !guard_handle())
@@ -122,8 +125,8 @@ static struct slot *live(const void *block) {
     return slot != NULL && slot->used == 1 && slot->seen.address == (uint64_t)block ? slot : NULL;
 }
 
-/* The block is given back: its memory is missing from here on. One that a handler frees which interrupted our own work stays
- * live, and is counted. */
+/* The block is given back: its memory is missing from here on. One that a handler frees which interrupted our own
+ * work stays live, and is counted. */
 static NOINLINE void release(void *block, uint32_t kind, const void *moved_to, struct freeing how,
                              struct caller caller) {
     struct sample_thread *s = sample_thread_begin(caller);
@@ -317,8 +320,8 @@ static size_t guard_usable_size(const void *block) {
 /* clang-format on */
 
 static const struct policy every_policy = {.free = guard_free, ENTRIES};
-/* A block that is no sample goes to the allocator beneath without a look: that look, at each free, costs more than all else that
- * guarding adds. */
+/* A block that is no sample goes to the allocator beneath without a look: that look, at each free, costs more than
+ * all else that guarding adds. */
 static const struct policy samples_policy = {ENTRIES};
 
 static const struct policy *guard_policy(void) {

@@ -1,8 +1,10 @@
 /*
- * The end of an image: what lies beside blocks that are never freed, and the wait in which the keeper searches for leaks.
+ * The end of an image: what lies beside blocks that are never freed, and the wait in which the keeper searches for
+ * leaks.
  *
- * As in scan/exit.c this runs after the program's atexit handlers and static destructors. The wait is for the keeper, and not for
- * mallow. It ends when the keeper answers; when it is gone, stopped or silent, as guard_wait and its beat show; and after LONGEST_NS.
+ * As in scan/exit.c this runs after the program's atexit handlers and static destructors. The wait is for the keeper,
+ * and not for mallow. It ends when the keeper answers; when it is gone, stopped or silent, as guard_wait and its beat
+ * show; and after LONGEST_NS.
  */
 #include "arch.h"
 #include "base/exit_point.h"

@@ -1,7 +1,7 @@
 /*
- * What glibc's malloc cannot have returned: the main thread's stack, memory of modules, addresses where nothing can be read, and those
- * before which no header of a block is. The last test is glibc's own, by which it would end the program (malloc/malloc.c: _int_free,
- * munmap_chunk): so nothing that it would free is reported.
+ * What glibc's malloc cannot have returned: the main thread's stack, memory of modules, addresses where nothing can be
+ * read, and those before which no header of a block is. The last test is glibc's own, by which it would end the program
+ * (malloc/malloc.c: _int_free, munmap_chunk): so nothing that it would free is reported.
  */
 #include "guard/foreign.h"
 #include "arch.h"
@@ -17,8 +17,9 @@
 #define LOWEST      (1ull << 16) /* vm.mmap_min_addr */
 #define HIGHEST     (1ull << 47) /* addresses of programs */
 
-/* Regions of addresses in which neither the main thread's stack nor a known module lies, and of which a page could be read, each with
- * modules_linker.changes of then: to look through all modules at each free would cost more than the free does. */
+/* Regions of addresses in which neither the main thread's stack nor a known module lies, and of which a page could
+ * be read, each with modules_linker.changes of then: to look through all modules at each free would cost more than
+ * the free does. */
 #define REGION_BITS 18
 static uint64_t plain[512];
 

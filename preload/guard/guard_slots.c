@@ -14,11 +14,12 @@
 #define STEP        (4ull << 20)
 #define ASK_FIRST   8u
 #define RINGS_FIRST 4u
-/* Open slots where pages are protected: each has two mappings of those that a process may have (vm.max_map_count, 65,530 as a rule), and
- * the program is to find some, too. */
+/* Open slots where pages are protected: each has two mappings of those that a process may have (vm.max_map_count,
+ * 65,530 as a rule), and the program is to find some, too. */
 #define OPEN_MOST 24000u
-/* Freed slots of two pages that wait, at least, until one is used again; of slots of twice the size there are half as many. Each costs some
- * 250 bytes of tables and page tables, 32 MB in all, and what comes later is found less: see docs/design/guard.md. */
+/* Freed slots of two pages that wait, at least, until one is used again; of slots of twice the size there are half
+ * as many. Each costs some 250 bytes of tables and page tables, 32 MB in all, and what comes later is found less:
+ * see docs/design/guard.md. */
 #define QUARANTINE (1u << 17)
 
 _Static_assert(sizeof(struct guard_more) <= sizeof((struct slot){0}.more), "it fits");
@@ -55,8 +56,8 @@ uint32_t guard_pages(size_t bytes) {
     return bytes < 1ull << 40 && pages < 1ull << (MALLOW_GUARD_SIZES - 1) ? (uint32_t)pages : 0;
 }
 
-/* The last region of the slot pool, whose only slot is as large as half of all addresses that programs have: nobody asks for it
- * as a rule, and nobody gets it from here on. */
+/* The last region of the slot pool, whose only slot is as large as half of all addresses that programs have: nobody
+ * asks for it as a rule, and nobody gets it from here on. */
 int guard_reserve(void) {
     struct slot_region *region = &slot_regions[slot_region_bits - SLOT_SMALLEST];
     if (slot_region_bits < RANGE_LEAST || region->places != 0 || (region->index = sys_memory(ARCH_PAGE)) == NULL)
@@ -204,8 +205,8 @@ static struct slot *fresh(struct area *area, uint32_t k) {
     return slot;
 }
 
-/* The slot that was freed first, once as many wait as live blocks have one, and QUARANTINE; a fresh one before. Where there are no fresh
- * ones any more, the one that was freed first, too. */
+/* The slot that was freed first, once as many wait as live blocks have one, and QUARANTINE; a fresh one before.
+ * Where there are no fresh ones any more, the one that was freed first, too. */
 static struct slot *next_slot(uint32_t k) {
     struct area *area = &areas[k];
     uint32_t others = area->places - area->freed, least = QUARANTINE >> (k - 1);

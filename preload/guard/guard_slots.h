@@ -58,7 +58,10 @@ uint32_t guard_pages(size_t bytes);
 
 /* Chooses the range. 0: there are no addresses. Once in an image and its children. */
 int guard_reserve(void);
-/* The process file, or the keeper, is new: the table gets all slots, and what had been asked of the old one is given up. */
+/*
+ * The process file, or the keeper, is new: the table gets all slots, and what had been asked of the old one is given
+ * up.
+ */
 void guard_begin(void);
 
 /* Pages are protected, and not missing; in an image and its children from then on. */
@@ -73,8 +76,8 @@ int guard_was_used(void);
 /* Asks for a few small slots. */
 void guard_ask_first(void);
 
-/* A slot that is ready for a block of so many pages, which is the caller's until guard_put. NULL: there is none now. `waits`: the
- * ring that the caller may wait for; NULL: waiting is of no use. */
+/* A slot that is ready for a block of so many pages, which is the caller's until guard_put. NULL: there is none now.
+ * `waits`: the ring that the caller may wait for; NULL: waiting is of no use. */
 struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *seen);
 /* The memory of the slot was given back: it may be used again, once all others were. */
 void guard_put(struct slot *slot);
@@ -90,16 +93,17 @@ struct slot *guard_slot_of(const void *block);
 void *guard_fill(struct slot *slot, size_t size, size_t alignment);
 /* By what it was allocated, into the file. */
 void guard_allocated(struct slot *slot, enum mallow_operation operation, size_t alignment);
-/* The thread's system call was given bytes behind a live block, the first one so far from the block's end: what the next access of that
- * thread to the missing page is reported as, until guard_not_given. 0: the page was filled before, or there is no table. Lock or not. */
+/* The thread's system call was given bytes behind a live block, the first one so far from the block's end: what the
+ * next access of that thread to the missing page is reported as, until guard_not_given. 0: the page was filled
+ * before, or there is no table. Lock or not. */
 int guard_given(const struct slot *slot, uint32_t tid, uint64_t first);
 /* Whether the keeper answered in between. Lock or not. */
 int guard_not_given(const struct slot *slot);
 /* The first byte beside a live block that something wrote to, and that is not reported; NULL: there is none. */
 const uint8_t *guard_damage(struct slot *slot);
 
-/* wait.c: sleeps for a moment while *word is expected, which the keeper changes. 0: it is gone or stopped, or until_ns has come.
- * Without the lock. */
+/* wait.c: sleeps for a moment while *word is expected, which the keeper changes. 0: it is gone or stopped, or
+ * until_ns has come. Without the lock. */
 int guard_wait(uint32_t *word, uint32_t expected, uint64_t until_ns);
 /* A wait for the keeper takes no longer. */
 #define GUARD_LONGEST_NS (2000ull * 1000000)

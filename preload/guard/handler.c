@@ -1,6 +1,6 @@
 /*
- * Guarding without userfaultfd: pages of freed blocks, and those beside blocks, are protected, and a handler for SIGSEGV answers. Only
- * where the user allows it.
+ * Guarding without userfaultfd: pages of freed blocks, and those beside blocks, are protected, and a handler for
+ * SIGSEGV answers. Only where the user allows it.
  *
  *     thread                         keeper
  *     access ──▶ handler: fault[n]
@@ -9,8 +9,8 @@
  *                opens the page
  *     goes on ◀──
  *
- * The handler takes no lock and waits for nobody but the keeper, as guard_wait bounds it. What is no access to the range goes to the
- * handler that was there before. It runs on the thread's alternate stack where it has one.
+ * The handler takes no lock and waits for nobody but the keeper, as guard_wait bounds it. What is no access to the
+ * range goes to the handler that was there before. It runs on the thread's alternate stack where it has one.
  */
 #include "arch.h"
 #include "arch_signal.h"
@@ -56,8 +56,8 @@ static void pass_on(int number, siginfo_t *info, void *context) {
         other.sa_handler(number);
 }
 
-/* An entry that is this thread's until it gives it back. Its number is another one each time, so that an answer that comes late is
- * none to the next one who asks. NULL: all are taken. */
+/* An entry that is this thread's until it gives it back. Its number is another one each time, so that an answer that
+ * comes late is none to the next one who asks. NULL: all are taken. */
 static struct mallow_guard_fault *claim(uint32_t *number) {
     for (uint32_t i = 0; i < MALLOW_GUARD_FAULTS; i++) {
         struct mallow_guard_fault *fault = &guard_shared->fault[i];

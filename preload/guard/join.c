@@ -99,8 +99,8 @@ static void offer(struct mallow_guard *shared, uint32_t keeper) {
 }
 
 /*
- * The keeper takes the descriptor out of this process, registers the range, and fills what is live of a parent's; then this process
- * closes its own. It waits for that, but not for a keeper that is gone.
+ * The keeper takes the descriptor out of this process, registers the range, and fills what is live of a parent's; then
+ * this process closes its own. It waits for that, but not for a keeper that is gone.
  */
 void guard_join(void) {
     uint32_t keeper = target.control->guard_keeper;

@@ -1,10 +1,11 @@
 /*
  * Which operations belong together, and which modules may have operators that nobody sees.
  *
- * operator new and operator delete of libstdc++ are seen (operators.c). Others call malloc and free, often by a jump, and then nothing
- * distinguishes them from the program's own calls. A module that is linked statically with a C++ runtime has such operators, perhaps
- * without symbols. One that imports an operator and defines none has no other: the linker would have taken that one. So malloc and free
- * are certain where such a module calls them, and where the C library does.
+ * operator new and operator delete of libstdc++ are seen (operators.c). Others call malloc and free, often by a jump,
+ * and then nothing distinguishes them from the program's own calls. A module that is linked statically with a C++
+ * runtime has such operators, perhaps without symbols. One that imports an operator and defines none has no other: the
+ * linker would have taken that one. So malloc and free are certain where such a module calls them, and where the C
+ * library does.
  */
 #include "guard/mismatch.h"
 #include "base/real.h"
@@ -51,7 +52,10 @@ static uint64_t dynamic_of(const struct module *module, uint64_t *base) {
     return dynamic != 0 && is_within(module, *base + dynamic, sizeof(ElfW(Dyn))) ? *base + dynamic : 0;
 }
 
-/* Symbols of the table: the highest number in a chain of the GNU hash table, and one more. 0: it is not as it should be. */
+/*
+ * Symbols of the table: the highest number in a chain of the GNU hash table, and one more. 0: it is not as it should
+ * be.
+ */
 static uint64_t symbols_of(const struct module *module, uint64_t hash) {
     const uint32_t *head = (const uint32_t *)hash;
     if (!is_within(module, hash, 16))

@@ -17,8 +17,8 @@ extern uint32_t mismatch_operators HIDDEN;
 
 /* What a call of malloc or its like from this return address is. With sample_lock held. */
 enum mallow_operation mismatch_operation(uint64_t return_address);
-/* Whether the block of a slot is not to be freed so, from this return address. Where that is not certain, it is counted. With sample_lock
- * held. */
+/* Whether the block of a slot is not to be freed so, from this return address. Where that is not certain, it is
+ * counted. With sample_lock held. */
 int mismatch_is(const struct slot *slot, struct freeing how, uint64_t return_address);
 /* What a report has of that. */
 void mismatch_describe(const struct slot *slot, struct freeing how, uint8_t bytes[16]);

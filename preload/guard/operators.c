@@ -1,9 +1,10 @@
 /*
- * operator new and operator delete of libstdc++, replaced at the start of an image: malloc and free do not see whether they called them.
- * Those of libstdc++ often end with jumps to each other and to free, so no stack shows it either.
+ * operator new and operator delete of libstdc++, replaced at the start of an image: malloc and free do not see whether
+ * they called them. Those of libstdc++ often end with jumps to each other and to free, so no stack shows it either.
  *
- * These do what those of libstdc++ do (libstdc++-v3/libsupc++/new_op.cc, new_opa.cc, del_op.cc). A program may replace some of them, and
- * libstdc++'s own call that one then: where any is replaced, all stay as they are. The four that do not throw call the others, and stay.
+ * These do what those of libstdc++ do (libstdc++-v3/libsupc++/new_op.cc, new_opa.cc, del_op.cc). A program may replace
+ * some of them, and libstdc++'s own call that one then: where any is replaced, all stay as they are. The four that do
+ * not throw call the others, and stay.
  */
 #include "guard/operators.h"
 #include "hook/stubs.h"

@@ -1,16 +1,16 @@
 /*
  * Allocators inside: the part of the wire that images write at their start. base/wire.h has the rules of all layouts.
  *
- * An image that starts asks which functions of its modules are to be patched, and waits. Mallow plans the patches; the image,
- * which has one thread then, maps areas near the modules, fills them, and writes the jumps. It asks again for libraries that it
- * loads, before their code runs.
+ * An image that starts asks which functions of its modules are to be patched, and waits. Mallow plans the patches; the
+ * image, which has one thread then, maps areas near the modules, fills them, and writes the jumps. It asks again for
+ * libraries that it loads, before their code runs.
  *
  *   DIR/inside/a-PID-SERIAL   | mallow_ask | text of /proc/self/maps |
  *   DIR/inside/r-PID-SERIAL   | mallow_patches | mallow_area[] | mallow_write[] | bytes of the areas |
  *   DIR/inside/n-KEY          empty: an image of these modules has no allocator inside, and need not ask
  *
- * A jump leads to code in an area, which loads the address of a struct mallow_hook into the sixth argument's register and
- * jumps to a stub of the library.
+ * A jump leads to code in an area, which loads the address of a struct mallow_hook into the sixth argument's register
+ * and jumps to a stub of the library.
  */
 #ifndef MALLOW_ASK_H
 #define MALLOW_ASK_H
@@ -67,7 +67,10 @@ struct mallow_ask {
     uint32_t maps_bytes; /* of the text that follows */
     uint32_t error;
     uint64_t stub[MALLOW_STUB_COUNT]; /* addresses, by enum mallow_stub */
-    /* The libraries that have come, each by an address in it; the rest is 0. All 0: the image starts, all modules are meant. */
+    /*
+     * The libraries that have come, each by an address in it; the rest is 0. All 0: the image starts, all modules are
+     * meant.
+     */
     uint64_t library[MALLOW_ASK_LIBRARIES];
 };
 

@@ -1,8 +1,8 @@
 /*
- * operator new and operator delete of an allocator that is a library. Its malloc comes after ours in the search order; its
- * operators have no definition of ours before them, and reach it past us. Patched, they lead to malloc and free, as those of
- * libstdc++ do: each policy serves them without knowing them. Where there is no memory left the allocator's own operator
- * decides, which calls the new-handler or throws.
+ * operator new and operator delete of an allocator that is a library. Its malloc comes after ours in the search order;
+ * its operators have no definition of ours before them, and reach it past us. Patched, they lead to malloc and free, as
+ * those of libstdc++ do: each policy serves them without knowing them. Where there is no memory left the allocator's
+ * own operator decides, which calls the new-handler or throws.
  *
  * Calls of the library itself stay there.
  */
@@ -12,8 +12,8 @@
 
 #define RETURN_ADDRESS ((uint64_t)__builtin_return_address(0))
 
-/* As malloc in entries.c, but for the end of memory, and with one byte for none, as libstdc++ does. No block is the policy's own
- * here: sampling in slots patches nothing. Sampling in place takes an allowance off in malloc_done. */
+/* As malloc in entries.c, but for the end of memory, and with one byte for none, as libstdc++ does. No block is the
+ * policy's own here: sampling in slots patches nothing. Sampling in place takes an allowance off in malloc_done. */
 word operator_new(PARAMETERS) {
     if (UNLIKELY(is_called_within(RETURN_ADDRESS, hook)))
         return CALL;
@@ -28,8 +28,8 @@ word operator_new(PARAMETERS) {
     return (word)block;
 }
 
-/* libstdc++ asks aligned_alloc for a multiple of the alignment, and for that of a pointer at least. Whether there is memory has
- * to be known before the jump, so that stacks begin at the caller. */
+/* libstdc++ asks aligned_alloc for a multiple of the alignment, and for that of a pointer at least. Whether there is
+ * memory has to be known before the jump, so that stacks begin at the caller. */
 word operator_new_aligned(PARAMETERS) {
     size_t alignment = b < sizeof(void *) ? sizeof(void *) : b, bytes = (a + alignment - 1) & ~(alignment - 1);
     void *block;

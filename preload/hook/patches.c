@@ -1,7 +1,7 @@
 /*
- * Allocators inside of an image: which functions are to be patched is asked at its start, as mallow alone can read symbol
- * tables and decode instructions. The image writes the patches itself: that needs no privilege, and while it has one thread
- * nobody can be within the bytes that change.
+ * Allocators inside of an image: which functions are to be patched is asked at its start, as mallow alone can read
+ * symbol tables and decode instructions. The image writes the patches itself: that needs no privilege, and while it has
+ * one thread nobody can be within the bytes that change.
  *
  * An image whose modules mallow knows to have no allocator inside asks nothing: it finds a file of their name.
  *
@@ -46,7 +46,10 @@ static int is_loaded(const struct dl_phdr_info *info, uint64_t address, uint64_t
     return 0;
 }
 
-/* A look at modules: at all, or at those after the first `known`, which is not 0 then. New ones are the last of the list. */
+/*
+ * A look at modules: at all, or at those after the first `known`, which is not 0 then. New ones are the last of the
+ * list.
+ */
 struct look {
     uint64_t key;
     unsigned known, all;
@@ -103,7 +106,9 @@ static long write_maps(int to) {
     return done == 0 ? total : -1;
 }
 
-/* Where the answer is read to: it is mapped before mallow is shown what is mapped, and so lies in no place for patches. */
+/*
+ * Where the answer is read to: it is mapped before mallow is shown what is mapped, and so lies in no place for patches.
+ */
 #define ANSWER_MOST (1ul << 20)
 static void *answer;
 
@@ -169,7 +174,9 @@ static uint32_t ask_wait(struct mallow_ask *ask) {
 
 enum { JUMP_BYTES = 5 };
 
-/* By the file that writes into read-only mappings; where the kernel does not allow that, by making the page writable. */
+/*
+ * By the file that writes into read-only mappings; where the kernel does not allow that, by making the page writable.
+ */
 static long write_code(int memory, uint64_t at, const uint8_t *bytes) {
     if (memory >= 0 && SYS_CALL4(SYS_pwrite64, memory, bytes, JUMP_BYTES, at) == JUMP_BYTES)
         return 0;
@@ -243,8 +250,9 @@ static uint32_t patches_apply(const char *name, int is_start) {
     return patches_write(patches, is_start);
 }
 
-/* An executable at a fixed address that takes malloc's address has a call of its own there, and the symbol, which stays undefined, has the
- * address of that call: it goes on to whoever comes first. False where the C library cannot say. */
+/* An executable at a fixed address that takes malloc's address has a call of its own there, and the symbol, which
+ * stays undefined, has the address of that call: it goes on to whoever comes first. False where the C library cannot
+ * say. */
 static int is_call_stub(void *function) {
     int (*symbol_at)(const void *, Dl_info *, void **, int);
     *(void **)&symbol_at = dlsym(RTLD_DEFAULT, "dladdr1");
@@ -283,8 +291,8 @@ static int may_ask(void) {
 
 #pragma weak _r_debug /* musl has another name for it */
 
-/* At the start, and in place of the dynamic linker's empty function for debuggers, which it calls with its lock held: before and
- * after it maps or unmaps libraries. */
+/* At the start, and in place of the dynamic linker's empty function for debuggers, which it calls with its lock
+ * held: before and after it maps or unmaps libraries. */
 static void look_for_allocators(void) {
     static unsigned known;
     struct look look;
@@ -301,7 +309,10 @@ static void look_for_allocators(void) {
     errno = saved_errno;
 }
 
-/* That function is a `ret`, and padding up to the next one. Any other is left alone: a debugger's breakpoint may be there. */
+/*
+ * That function is a `ret`, and padding up to the next one. Any other is left alone: a debugger's breakpoint may be
+ * there.
+ */
 static void watch_linker(void) {
     static const char padding[] =
         "\x66\x66\x2e\x0f.\x66\x2e\x0f\x1f.\x0f\x1f\x84\x00.\x0f\x1f\x80\x00.\x90\x90\x90\x90.\xcc\xcc\xcc\xcc";

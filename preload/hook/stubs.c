@@ -1,12 +1,13 @@
 /*
- * Stubs: where a patched function of an allocator leads. Each calls the function by its trampoline and reports to the policy
- * what it did. It runs in the place of the function: its return address is the caller's, so stacks begin at the caller.
+ * Stubs: where a patched function of an allocator leads. Each calls the function by its trampoline and reports to the
+ * policy what it did. It runs in the place of the function: its return address is the caller's, so stacks begin at the
+ * caller.
  *
- * One stub serves all functions that have their arguments in the same places. What differs is in struct mallow_hook, whose
- * address comes as the sixth argument: none of these functions has more than five, all of them words.
+ * One stub serves all functions that have their arguments in the same places. What differs is in struct mallow_hook,
+ * whose address comes as the sixth argument: none of these functions has more than five, all of them words.
  *
- * Allocators call their own functions: only the outermost call is reported. A stub notes its frame while the allocator runs;
- * a call of the same module from deeper on the same stack is part of it.
+ * Allocators call their own functions: only the outermost call is reported. A stub notes its frame while the allocator
+ * runs; a call of the same module from deeper on the same stack is part of it.
  */
 #include "hook/stubs.h"
 #include "arch.h"
@@ -18,7 +19,9 @@
 /* The frame of the stub whose allocator runs; 0: none. */
 static _Thread_local uint64_t outermost __attribute__((tls_model("initial-exec")));
 
-/* An allocator needs less stack than this. A call from further away is on another stack: a coroutine's, or a handler's. */
+/*
+ * An allocator needs less stack than this. A call from further away is on another stack: a coroutine's, or a handler's.
+ */
 #define DEEPEST (1ul << 20)
 
 /* Whether the stub at `frame` was called from deeper on the stack of the one at `outer`. */
@@ -26,8 +29,8 @@ static inline int is_within(uint64_t outer, const struct arch_frame *frame) {
     return outer - (uint64_t)frame - 1 < DEEPEST; /* neither 0, nor further out */
 }
 
-/* Whether the call comes from the allocator itself, while one of its functions runs. What the C library or the C++ runtime
- * allocates meanwhile, as an exception, is a block of its own: it is freed by a call that counts. */
+/* Whether the call comes from the allocator itself, while one of its functions runs. What the C library or the C++
+ * runtime allocates meanwhile, as an exception, is a block of its own: it is freed by a call that counts. */
 static inline int is_inner(uint64_t outer, const struct arch_frame *frame, const struct mallow_hook *hook) {
     return (is_within(outer, frame) || hook->library) && is_called_within(frame->return_address, hook);
 }
@@ -38,8 +41,8 @@ static inline void leave(uint64_t before) {
 }
 
 /*
- * An exception leaves a stub: operator new throws. The unwinder calls this for the stub's frame (Itanium C++ ABI, level 1); it
- * goes on at once, so that nothing of a C++ runtime is needed.
+ * An exception leaves a stub: operator new throws. The unwinder calls this for the stub's frame (Itanium C++ ABI, level
+ * 1); it goes on at once, so that nothing of a C++ runtime is needed.
  */
 enum { CLEANUP_PHASE = 2, CONTINUE_UNWIND = 8 };
 
@@ -56,8 +59,8 @@ __attribute__((used)) HIDDEN int stub_unwinds(int version, int actions, uint64_t
 /* In each stub: the unwinder finds stub_unwinds by a relative address of 32 bits. */
 #define UNWINDS __asm__ volatile(".cfi_personality 0x1b, stub_unwinds")
 
-/* At the begin of each stub. `before` is what leave() restores: not 0 only where the call of another module comes while the
- * allocator runs. Nearly all calls find 0. */
+/* At the begin of each stub. `before` is what leave() restores: not 0 only where the call of another module comes
+ * while the allocator runs. Nearly all calls find 0. */
 #define ENTER                                                                                                          \
     UNWINDS;                                                                                                           \
     uint64_t before = outermost;                                                                                       \

@@ -1,7 +1,7 @@
 /*
- * Sampling in place: the policy of a process that mallow attached to. A sampled block stays the allocator's own, so that its
- * free may come from anywhere, also when mallow has gone. The allocator is asked first; what was picked is then remembered by
- * its address, until a free or realloc of that address.
+ * Sampling in place: the policy of a process that mallow attached to. A sampled block stays the allocator's own, so
+ * that its free may come from anywhere, also when mallow has gone. The allocator is asked first; what was picked is
+ * then remembered by its address, until a free or realloc of that address.
  */
 #include "arch.h"
 #include "base/real.h"

@@ -1,5 +1,6 @@
 /*
- * Slots of samples in place: a record of each, without memory for a block. Call with sample_lock held, unless stated otherwise.
+ * Slots of samples in place: a record of each, without memory for a block. Call with sample_lock held, unless stated
+ * otherwise.
  */
 #ifndef MALLOW_INPLACE_SLOTS_H
 #define MALLOW_INPLACE_SLOTS_H
@@ -7,8 +8,8 @@
 #include "inplace/slot_table.h"
 #include "sample/slot_pool.h"
 
-/* Makes slots and their table, for `most` samples at the most. 0: there is no memory. Once in an image and its children, until
- * the process leaves its run. */
+/* Makes slots and their table, for `most` samples at the most. 0: there is no memory. Once in an image and its
+ * children, until the process leaves its run. */
 int inplace_slots_make(uint32_t most);
 
 /* A slot for a block that the allocator has just returned. NULL: there is none, or no room in the log or the table. */

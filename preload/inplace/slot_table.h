@@ -1,11 +1,13 @@
 /*
- * The table of samples in place: which live sample a block of the allocator's own is. Used in a process that mallow attached to.
+ * The table of samples in place: which live sample a block of the allocator's own is. Used in a process that mallow
+ * attached to.
  *
- * Open addressing over words that hold a block's address and its sample's number. Adding and tidying need sample_lock; finding
- * and removing need no lock. Only who owns a block looks for it, so its entry stays where it is while it is looked for.
+ * Open addressing over words that hold a block's address and its sample's number. Adding and tidying need sample_lock;
+ * finding and removing need no lock. Only who owns a block looks for it, so its entry stays where it is while it is
+ * looked for.
  *
- * A filter comes first: so many samples have their home in each part of the table. Nearly every free of a block that is no
- * sample reads one byte of it and goes on.
+ * A filter comes first: so many samples have their home in each part of the table. Nearly every free of a block that is
+ * no sample reads one byte of it and goes on.
  */
 #ifndef MALLOW_SLOT_TABLE_H
 #define MALLOW_SLOT_TABLE_H
@@ -15,8 +17,8 @@
 #define SLOT_TABLE_FILTER_BITS 15u
 /* Samples at the most: their numbers have so many bits. */
 #define SLOT_TABLE_BITS 18u
-/* An entry lies less than this far from its home, so a search ends, whatever is in the table. It also bounds what a byte of the
- * filter counts. */
+/* An entry lies less than this far from its home, so a search ends, whatever is in the table. It also bounds what a
+ * byte of the filter counts. */
 #define SLOT_TABLE_FAR 64u
 
 extern uint8_t slot_table_filter[1u << SLOT_TABLE_FILTER_BITS] HIDDEN;

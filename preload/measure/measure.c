@@ -261,7 +261,9 @@ static void region_begin(struct mallow_region *region, const char *name, uint32_
     errno = saved_errno;
 }
 
-/* Nobody would read what a region counted, or a filter of system calls would end the program: it is as without Mallow. */
+/*
+ * Nobody would read what a region counted, or a filter of system calls would end the program: it is as without Mallow.
+ */
 static int is_unread(void) {
     return target.control == NULL || filter_is(FILTER_FORBIDS_REGIONS) || reader_is_gone(target.control);
 }
@@ -359,8 +361,8 @@ static void check_write(uint32_t kind, const struct called *call, unsigned more)
     result_write(&result, "");
 }
 
-/* Makes known calls and writes what was counted, where the control page asks for it, in counting mode. The calls are taken out
- * of the counters again. */
+/* Makes known calls and writes what was counted, where the control page asks for it, in counting mode. The calls are
+ * taken out of the counters again. */
 __attribute__((constructor)) static void measure_check(void) {
     if (is_unread() || !(target.control->flags & MALLOW_SELF_CHECK) || target.control->mode != MALLOW_MODE_COUNT)
         return;

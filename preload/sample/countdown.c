@@ -17,8 +17,8 @@ static uint32_t period_now(void) {
     return period < MALLOW_PERIOD_MOST ? (uint32_t)period : MALLOW_PERIOD_MOST;
 }
 
-/* Redraws with the current period. The exponential distribution has no memory: a redraw is unbiased at any moment that does
- * not depend on the next allocation. */
+/* Redraws with the current period. The exponential distribution has no memory: a redraw is unbiased at any moment
+ * that does not depend on the next allocation. */
 COLD static void countdown_restart(struct countdown *c, uint32_t period) {
     c->period = period;
     count_down_from(c, period != 0 ? next_distance(c, period) : MALLOW_SAMPLE_LOOK);
@@ -28,8 +28,8 @@ COLD static void countdown_restart(struct countdown *c, uint32_t period) {
     }
 }
 
-/* A thread's first allocation, or a child's: it is picked with the chance that all have. Programs install their seccomp filters
- * later. A child that has patches is found, and freed from them, by its file. */
+/* A thread's first allocation, or a child's: it is picked with the chance that all have. Programs install their
+ * seccomp filters later. A child that has patches is found, and freed from them, by its file. */
 COLD static void thread_begins(struct countdown *c) {
     if (target.pid == 0 || attachment_is_late())
         sample_image_open();

@@ -11,8 +11,8 @@
 #include "sample/sample_log.h"
 
 /*
- * A thread's countdown to its next picked byte. allowance + rest is what was drawn: rest is kept apart so that a thread looks
- * at the control page now and then.
+ * A thread's countdown to its next picked byte. allowance + rest is what was drawn: rest is kept apart so that a thread
+ * looks at the control page now and then.
  */
 struct countdown {
     uint64_t rest;
@@ -49,7 +49,10 @@ static inline uint64_t next_distance(struct countdown *c, uint32_t period) {
 /* should_sample, for a thread that begins, looks at the control page, or meets another period. */
 uint32_t should_sample_slow(size_t size);
 
-/* Precondition: the allowance does not cover the size. Returns the period that the allocation is picked with; 0: it is not. */
+/*
+ * Precondition: the allowance does not cover the size. Returns the period that the allocation is picked with; 0: it is
+ * not.
+ */
 static inline uint32_t should_sample(size_t size) {
     struct countdown *c = &countdown;
     uint32_t drawn = c->period;

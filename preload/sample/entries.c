@@ -125,8 +125,8 @@ static int realloc_in_place(void *block, size_t size, uint32_t period, enum mall
 }
 
 /*
- * To no bytes. Whether that frees the block or gives another one is the allocator's to say: glibc's frees it. Another one is
- * asked with a block of its own.
+ * To no bytes. Whether that frees the block or gives another one is the allocator's to say: glibc's frees it. Another
+ * one is asked with a block of its own.
  */
 COLD static void *realloc_to_zero(void *old, struct probe_block was, struct caller caller) {
     void *block = NULL;
@@ -205,13 +205,13 @@ static const struct policy *sample_setup(void) {
     return guarding_is_wanted() ? guarding->policy() : &sample_policy;
 }
 
-/* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has that lock
- * for good: so it is read now, when there are none yet, and not at a first sample. */
+/* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has
+ * that lock for good: so it is read now, when there are none yet, and not at a first sample. */
 static void sample_loaded(void) {
     modules_learn();
     image_end_watch();
-    /* Its file says that mallow is attached, also before its first allocation. Under guarding the first free of what is no block may
-     * come before an allocation, and so may a crash. */
+    /* Its file says that mallow is attached, also before its first allocation. Under guarding the first free of what
+     * is no block may come before an allocation, and so may a crash. */
     if (attachment_is_late() || (guarding_is_wanted() && guarding->is_due()))
         sample_image_open();
 }

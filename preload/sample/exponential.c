@@ -5,8 +5,9 @@
 #include <sys/auxv.h>
 
 /*
- * ln(1 + i / PARTS), in units of 2^-64; the last one is ln 2. bits = 2^-(k + 1) * (1 + i / PARTS) * (1 + d) with d below
- * 1 / PARTS, so its logarithm is that of three factors, and four terms of the series for ln(1 + d) are off by 2 * 10^-10.
+ * ln(1 + i / PARTS), in units of 2^-64; the last one is ln 2. bits = 2^-(k + 1) * (1 + i / PARTS) * (1 + d) with d
+ * below 1 / PARTS, so its logarithm is that of three factors, and four terms of the series for ln(1 + d) are off by 2 *
+ * 10^-10.
  */
 #define PARTS_BITS 6
 #define PARTS      (1u << PARTS_BITS)

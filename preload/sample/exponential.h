@@ -23,7 +23,9 @@ void generator_forked(void);
 /* The next 64 random bits. */
 uint64_t generator_next(struct generator *generator);
 
-/* -ln(bits / 2^64) in units of 2^-56; bits 0 counts as 1. Its error is below 10^-9, and it never falls as bits falls. */
+/*
+ * -ln(bits / 2^64) in units of 2^-56; bits 0 counts as 1. Its error is below 10^-9, and it never falls as bits falls.
+ */
 uint64_t exponential_from_bits(uint64_t bits);
 
 /* From an exponent: the number of the first byte that is picked, from 1 on. P(draw > n) = exp(-n / period). */

@@ -100,8 +100,8 @@ COLD static void mark_replaced(long fd) {
 }
 
 /*
- * Images of one process are numbered: 0, 1, … A mallow that watches takes the first ones away, so that one may be missing. Two
- * that are is the usual case, and costs two system calls an image.
+ * Images of one process are numbered: 0, 1, … A mallow that watches takes the first ones away, so that one may be
+ * missing. Two that are is the usual case, and costs two system calls an image.
  */
 COLD static void find_replaced(void) {
     char path[sizeof target.directory + 32];

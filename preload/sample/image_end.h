@@ -5,8 +5,8 @@
 #include "base/sys.h"
 #include "base/wire.h"
 
-/* Once, where allocations are sampled. Marks the image that this one replaced: that one could not know that its exec would
- * succeed, and a program may exec by a system call, past the wrapped functions. */
+/* Once, where allocations are sampled. Marks the image that this one replaced: that one could not know that its exec
+ * would succeed, and a program may exec by a system call, past the wrapped functions. */
 void image_end_watch(void);
 /* The image ends by _exit or exit_group, as far as the caller knows: a child of vfork has its parent's memory. */
 void image_end_now(void);

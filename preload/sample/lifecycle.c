@@ -44,8 +44,8 @@ COLD uint32_t sample_stack_new(struct stack_memory *stack_memory) {
 }
 
 /*
- * A free of what is no live sample, though it lies among the slots. A second free ends as glibc ends it. Where a slot was
- * unmapped behind our back, other memory may lie there now, and glibc knows it.
+ * A free of what is no live sample, though it lies among the slots. A second free ends as glibc ends it. Where a slot
+ * was unmapped behind our back, other memory may lie there now, and glibc knows it.
  */
 COLD void sample_free_other(void *block) {
     static const char text[] = "free(): double free detected in tcache 2\n";

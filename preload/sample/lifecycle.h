@@ -1,7 +1,7 @@
 /*
- * A sample's beginning and end, inlined into the entry functions: calls between small functions were a tenth of a sample's
- * instructions. One that cannot be served, for want of a slot or because it comes in the middle of our own work, is counted and
- * goes to the allocator beneath: whether an allocation is sampled does not depend on it.
+ * A sample's beginning and end, inlined into the entry functions: calls between small functions were a tenth of a
+ * sample's instructions. One that cannot be served, for want of a slot or because it comes in the middle of our own
+ * work, is counted and goes to the allocator beneath: whether an allocation is sampled does not depend on it.
  */
 #ifndef MALLOW_LIFECYCLE_H
 #define MALLOW_LIFECYCLE_H
@@ -21,8 +21,8 @@ struct request {
     enum mallow_family family;
 };
 
-/* Without the lock: gives back the memory of slots, of one that slot_put did not take or of those that nobody has needed for
- * long. */
+/* Without the lock: gives back the memory of slots, of one that slot_put did not take or of those that nobody has
+ * needed for long. */
 void sample_discard_slot(struct slot *slot, struct sample_thread *s);
 COLD void sample_discard_idle(struct slot *list, struct sample_thread *s);
 /* No slot was to be had; or this comes in the middle of our own work. NULL. */
@@ -31,7 +31,9 @@ COLD void *sample_missed(void);
 COLD uint32_t sample_stack_new(struct stack_memory *stack_memory);
 /* A free of what is no live sample, though it lies among the slots. */
 COLD void sample_free_other(void *block);
-/* Ends what was put aside; and what comes in a handler that interrupted our work, or where no sample_thread can be had. */
+/*
+ * Ends what was put aside; and what comes in a handler that interrupted our work, or where no sample_thread can be had.
+ */
 COLD void sample_end_asides(void);
 COLD void sample_end_pending(void *block, uint32_t kind, const void *moved_to);
 
@@ -145,8 +147,9 @@ static inline ALWAYS_INLINE void sample_release(void *block, uint32_t kind, cons
 }
 
 /*
- * The entry functions that take an alignment, of a policy with slots: `begin` serves a request, or returns NULL, and `pick` is
- * sample_pick or its like. An alignment that is none is the business of the allocator beneath. (Samples in place ask that first.)
+ * The entry functions that take an alignment, of a policy with slots: `begin` serves a request, or returns NULL, and
+ * `pick` is sample_pick or its like. An alignment that is none is the business of the allocator beneath. (Samples in
+ * place ask that first.)
  */
 #define SAMPLE_ALIGNED(policy, begin, pick)                                                                            \
     static inline void *policy##_aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,       \

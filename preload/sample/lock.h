@@ -4,8 +4,9 @@
 
 #include "sample/quick_lock.h"
 
-/* For a moment: 0 where it cannot be had. Nobody holds it while the target's code can run, but a thread that a handler
- * interrupts, or left by longjmp: so `holds`, if it is not NULL, is set from before it is taken until after it is given back. */
+/* For a moment: 0 where it cannot be had. Nobody holds it while the target's code can run, but a thread that a
+ * handler interrupts, or left by longjmp: so `holds`, if it is not NULL, is set from before it is taken until after
+ * it is given back. */
 extern uint32_t sample_lock_word HIDDEN;
 COLD int lock_samples_slow(uint32_t *holds);
 

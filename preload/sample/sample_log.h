@@ -1,8 +1,8 @@
 /*
  * The sample log: the live samples, ends of samples and stacks in the process file. preload/base/wire.h draws them.
  *
- * Call with sample_lock held, but for log_layout. Where there is no file, or no room in it, all of this does nothing but
- * count.
+ * Call with sample_lock held, but for log_layout. Where there is no file, or no room in it, all of this does nothing
+ * but count.
  */
 #ifndef MALLOW_SAMPLE_LOG_H
 #define MALLOW_SAMPLE_LOG_H
@@ -49,8 +49,8 @@ static inline int log_has_room(const struct slot *slot) {
 }
 
 int log_make_end_room(uint64_t place);
-/* Another quarter of the ends was written: mallow, which looks seldom at what is quiet, is to look before they are overwritten.
- * Nobody waits for that, so nobody is woken. */
+/* Another quarter of the ends was written: mallow, which looks seldom at what is quiet, is to look before they are
+ * overwritten. Nobody waits for that, so nobody is woken. */
 COLD void log_ring_quarter(void);
 
 /* ---- what each sample needs: inlined where it begins and ends ---- */

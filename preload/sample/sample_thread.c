@@ -10,7 +10,9 @@
 
 _Thread_local struct sample_thread *own_sample_thread __attribute__((tls_model("initial-exec")));
 
-/* Set while this thread is inside sample_thread_enter: what the C library allocates for us there is not the target's. */
+/*
+ * Set while this thread is inside sample_thread_enter: what the C library allocates for us there is not the target's.
+ */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
 
 static struct sample_thread *sample_threads; /* all that there are; they live as long as the image */

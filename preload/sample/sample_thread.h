@@ -1,5 +1,6 @@
 /*
- * What a thread needs to record samples: an unwinder, and the guard that keeps a signal handler out of what it interrupted.
+ * What a thread needs to record samples: an unwinder, and the guard that keeps a signal handler out of what it
+ * interrupted.
  */
 #ifndef MALLOW_SAMPLE_THREAD_H
 #define MALLOW_SAMPLE_THREAD_H
@@ -74,7 +75,10 @@ static inline void sample_thread_end(struct sample_thread *s) {
     }
 }
 
-/* Walks the caller's stack and remembers it in stack_memory; the first time a thread meets a module, it may wait for its table. */
+/*
+ * Walks the caller's stack and remembers it in stack_memory; the first time a thread meets a module, it may wait for
+ * its table.
+ */
 void sample_thread_walk_anew(struct sample_thread *sample_thread, struct stack_memory *stack_memory,
                              struct caller caller);
 

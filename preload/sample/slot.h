@@ -16,15 +16,17 @@
 #define SLOT_HEADER 16u
 #define IS_MMAPPED  2u
 
-/* A block of so many bytes is asked for as glibc asks: the system may refuse it, and would not refuse to open a slot. */
+/*
+ * A block of so many bytes is asked for as glibc asks: the system may refuse it, and would not refuse to open a slot.
+ */
 #define SLOT_LARGE (64ull << 20)
 
 static inline uint64_t slot_in_pages(uint64_t bytes) {
     return (bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
 }
 
-/* The slot that a block lies in, live or not; NULL for an address that no slot has had. Lock or not: of a block that the
- * caller owns. */
+/* The slot that a block lies in, live or not; NULL for an address that no slot has had. Lock or not: of a block that
+ * the caller owns. */
 static inline struct slot *slot_of(const void *block) {
     uint64_t offset = (uint64_t)block - owned_range.start;
     uint32_t which = (uint32_t)(offset >> slot_region_bits);

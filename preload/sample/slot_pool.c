@@ -16,8 +16,9 @@
 /* MADV_DONTNEED_LOCKED of Linux 5.18: not every C library names it. */
 #define DONTNEED_LOCKED 24
 
-/* A region is opened in steps of this, and not at once: mlockall would fill all that can be written to, and a system that
- * promises no more memory than it has would refuse it. Smaller ones where RLIMIT_DATA is low, which counts them. */
+/* A region is opened in steps of this, and not at once: mlockall would fill all that can be written to, and a system
+ * that promises no more memory than it has would refuse it. Smaller ones where RLIMIT_DATA is low, which counts
+ * them. */
 #define STEP (1ull << 20)
 
 static uint64_t step_bytes(void) {

@@ -6,11 +6,11 @@
  *     2^region_bits    2^region_bits  …
  *
  * Slots of one size are a region. A block lies in its slot behind a header as glibc gives it to blocks that have a
- * mapping of their own: code that reaches glibc's free behind our back, as in a library opened with RTLD_DEEPBIND, frees
- * it as such, and its slot is not used again, and nothing else happens.
+ * mapping of their own: code that reaches glibc's free behind our back, as in a library opened with RTLD_DEEPBIND,
+ * frees it as such, and its slot is not used again, and nothing else happens.
  *
- * Slots are never given back, their memory is: at once, but for a few of each size that are likely to be used again soon.
- * So a sample costs no system call where samples come and go, and unused memory stays below SLOTS_CACHED_BYTES.
+ * Slots are never given back, their memory is: at once, but for a few of each size that are likely to be used again
+ * soon. So a sample costs no system call where samples come and go, and unused memory stays below SLOTS_CACHED_BYTES.
  */
 #ifndef MALLOW_SLOT_POOL_H
 #define MALLOW_SLOT_POOL_H
@@ -38,8 +38,8 @@ struct slot {
 #define SLOT_REGION_MOST 38u
 #define SLOT_SIZES       (SLOT_REGION_MOST - SLOT_SMALLEST + 1)
 
-/* All slots of one size. They have 2^SLOT_SMALLEST bytes at least; a region has 2^SLOT_REGION_MOST, where there is room for
- * them: 256 GiB each, 7 TiB in all, where only addresses are used. */
+/* All slots of one size. They have 2^SLOT_SMALLEST bytes at least; a region has 2^SLOT_REGION_MOST, where there is
+ * room for them: 256 GiB each, 7 TiB in all, where only addresses are used. */
 struct slot_region {
     uint32_t *index; /* of slots, by their place; those below `places` are set */
     uint32_t places;
@@ -57,7 +57,10 @@ extern struct slot *slots HIDDEN;
 /* Reserves addresses, of at most `most` slots. 0: there are none. Lock or not: once in an image and its children. */
 int slots_reserve(uint32_t most);
 
-/* For samples in place: an array of at most `most` slots without addresses. How many; 0: there is no memory. And gives it back. */
+/*
+ * For samples in place: an array of at most `most` slots without addresses. How many; 0: there is no memory. And gives
+ * it back.
+ */
 uint32_t slots_make(uint32_t most);
 void slots_unmake(void);
 /* One of it that was never used. NULL: there is none. */
@@ -83,7 +86,10 @@ int slot_memory_allowed(size_t bytes);
 /* Gives memory of slots back; it reads as zeros again. 0 or -errno. Lock or not. */
 long slot_memory_discard(uint64_t start, size_t bytes);
 
-/* Releases the memory of a slot that slot_put did not cache, without the lock; then puts the slot in its list, with the lock. */
+/*
+ * Releases the memory of a slot that slot_put did not cache, without the lock; then puts the slot in its list, with the
+ * lock.
+ */
 void slot_discard(struct slot *slot);
 void slot_put_discarded(struct slot *slot);
 

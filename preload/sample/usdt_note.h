@@ -1,10 +1,10 @@
 /*
- * Static probes for perf, bpftrace and others: notes that say where a probe is and where its arguments are, as SystemTap
- * defined them ("UserSpaceProbeImplementation"). A probe is one `nop` behind a test of its semaphore, which the kernel
- * counts up while somebody listens; nothing is computed for it before.
+ * Static probes for perf, bpftrace and others: notes that say where a probe is and where its arguments are, as
+ * SystemTap defined them ("UserSpaceProbeImplementation"). A probe is one `nop` behind a test of its semaphore, which
+ * the kernel counts up while somebody listens; nothing is computed for it before.
  *
- * PROBE_DEFINE(provider, name) once, outside of functions; PROBE_IS_ON(provider, name); PROBEn(provider, name, …) with n
- * arguments of 64 bits, where it is on.
+ * PROBE_DEFINE(provider, name) once, outside of functions; PROBE_IS_ON(provider, name); PROBEn(provider, name, …) with
+ * n arguments of 64 bits, where it is on.
  */
 #ifndef MALLOW_USDT_NOTE_H
 #define MALLOW_USDT_NOTE_H

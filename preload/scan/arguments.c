@@ -1,6 +1,7 @@
 /*
- * A program may wipe a password from its command line, or write a title there. What it shows at its end is to be recorded, and not what
- * it has wiped. It lies in the process's own memory: /proc/self/cmdline has the same, but a filter may forbid to open files by then.
+ * A program may wipe a password from its command line, or write a title there. What it shows at its end is to be
+ * recorded, and not what it has wiped. It lies in the process's own memory: /proc/self/cmdline has the same, but a
+ * filter may forbid to open files by then.
  */
 #include "scan/arguments.h"
 
@@ -22,8 +23,8 @@ static const char *stack_text_end(void) {
     return (const char *)getauxval(AT_EXECFN);
 }
 
-/* A pointer so near below the executable's path is on that stack, all of which is mapped between the two; any other one is not
- * followed. The kernel takes 6 MiB of arguments and environment at the most. */
+/* A pointer so near below the executable's path is on that stack, all of which is mapped between the two; any other
+ * one is not followed. The kernel takes 6 MiB of arguments and environment at the most. */
 __attribute__((constructor)) static void find_first(void) {
     const char *end = stack_text_end(), *name = &program_invocation_name == NULL ? NULL : program_invocation_name;
     if (name != NULL && name < end && (size_t)(end - name) <= (size_t)8 << 20)

@@ -1,9 +1,9 @@
 /*
- * The end of a traced image: it waits while mallow reads its memory, to see which live blocks nothing points to any more, and which
- * pages it has.
+ * The end of a traced image: it waits while mallow reads its memory, to see which live blocks nothing points to any
+ * more, and which pages it has.
  *
- * This destructor runs after the program's atexit handlers, its static destructors and those of all libraries. What a library
- * frees in a DT_FINI function that the loader calls later is still live here.
+ * This destructor runs after the program's atexit handlers, its static destructors and those of all libraries. What a
+ * library frees in a DT_FINI function that the loader calls later is still live here.
  */
 #include "arch.h"
 #include "base/exit_point.h"
@@ -38,8 +38,8 @@ NOINLINE static void wait_for_scan(struct mallow_process *process) {
 /* Requests up to this are tried, of an allocator whose sizes no formula has. */
 #define TRIED_MOST ((size_t)1 << 16)
 
-/* What the allocator gives for requests: a request that is 1 above the usable size of a block is of the next size class. After the
- * wait, so that mallow has read what memory the program has without these blocks. */
+/* What the allocator gives for requests: a request that is 1 above the usable size of a block is of the next size
+ * class. After the wait, so that mallow has read what memory the program has without these blocks. */
 static void find_size_classes(struct mallow_process *process) {
     uint32_t classes = 0;
     size_t usable = 0;

@@ -1,4 +1,6 @@
-/* A library that is built twice, so that one can take the place of the other: with the same code, and another build-id. */
+/*
+ * A library that is built twice, so that one can take the place of the other: with the same code, and another build-id.
+ */
 #include <stdlib.h>
 
 __attribute__((visibility("default"))) const char *const name = PLUGIN;

@@ -231,7 +231,9 @@ TEST(a_full_ring_is_waited_for) {
     CHECK(image_sums(reading_only(&reading)).lost == 0);
 }
 
-/* The target goes on without it; what was written before can be read, and what was not is counted, to the last event. */
+/*
+ * The target goes on without it; what was written before can be read, and what was not is counted, to the last event.
+ */
 static void check_goes_on(uint64_t lost, size_t read_before) {
     reading.deaf = 1;
     reading_finish(&reading);

@@ -333,8 +333,8 @@ static uint64_t start_of(pid_t pid) {
     return strtoull(at, NULL, 10);
 }
 
-/* Waits of 20 ms: more than it takes to know a silent reader, and in sum a tenth of the patience with one that is not known, so
- * that a slow machine reaches the one and not the other. */
+/* Waits of 20 ms: more than it takes to know a silent reader, and in sum a tenth of the patience with one that is
+ * not known, so that a slow machine reaches the one and not the other. */
 #define WAITS 10
 
 /* How often a wait for a reader that is this process was begun until it was known to be silent. */

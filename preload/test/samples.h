@@ -19,7 +19,9 @@ const struct mallow_end *sample_end(const struct image *image, uint64_t number);
 /* Return addresses of a stack; fails the test where there are none, or it is not in the store. */
 const struct mallow_stack *sample_stack(const struct image *image, uint32_t stack);
 
-/* "malloc 100; free; calloc 30; realloc": ends in their order, each with its beginning; then what lives, "[malloc 10]". */
+/*
+ * "malloc 100; free; calloc 30; realloc": ends in their order, each with its beginning; then what lives, "[malloc 10]".
+ */
 const char *samples_text(const struct image *image);
 
 /* Fails the test where a sample was lost without being counted. */

@@ -87,7 +87,10 @@ TEST(slot_table_without_room) {
 enum { THREADS = 4, TURNS = 200000, EACH = 64 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Adds under the lock, removes without it, tidies under it, as samples do. Each thread has numbers and blocks of its own. */
+/*
+ * Adds under the lock, removes without it, tidies under it, as samples do. Each thread has numbers and blocks of its
+ * own.
+ */
 static void *churn(void *argument) {
     uint64_t mine = (uint64_t)(uintptr_t)argument, at[EACH] = {0};
     for (uint64_t turn = 0; turn < TURNS; turn++) {

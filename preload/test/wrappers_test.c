@@ -1,5 +1,5 @@
-/* Functions of the C library that libmallow.so wraps lead to the next definition, in every mode: another preloaded library
- * may wrap them too. */
+/* Functions of the C library that libmallow.so wraps lead to the next definition, in every mode: another preloaded
+ * library may wrap them too. */
 #include "reader.h"
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /*
- * A traced process that can be recorded no more, because mallow is stopped or there is no memory: its events are counted,
- * so that the report says how many are missing. Each costs an addition, and no stack is walked.
+ * A traced process that can be recorded no more, because mallow is stopped or there is no memory: its events are
+ * counted, so that the report says how many are missing. Each costs an addition, and no stack is walked.
  */
 #include "base/target.h"
 #include "trace/trace.h"

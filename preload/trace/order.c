@@ -44,9 +44,10 @@ static int stamp(struct order *order, struct ring *ring, int64_t change, int is_
     order->settled = order->balance;
     if (live > __atomic_load_n(&shared.peak, __ATOMIC_RELAXED))
         __atomic_store_n(&shared.peak, live, __ATOMIC_RELAXED);
-    /* Where nobody stamped since this thread did, its last number serves: whoever stamps next does it after this event. That has to
-     * be written as well. Without it the event could be anywhere before the thread's next number, and another block that came to the
-     * same address later, within the window of a third thread, could be taken for its block. */
+    /* Where nobody stamped since this thread did, its last number serves: whoever stamps next does it after this
+     * event. That has to be written as well. Without it the event could be anywhere before the thread's next number,
+     * and another block that came to the same address later, within the window of a third thread, could be taken for
+     * its block. */
     int is_new = order->number == 0 || __atomic_load_n(&shared.number, __ATOMIC_SEQ_CST) != order->number;
     if (is_new || is_out) {
         uint64_t since = is_new && order->number != 0 ? ring->head - order->looked : 0;

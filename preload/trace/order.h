@@ -1,14 +1,16 @@
 /*
  * The order between threads: which events take the next number of the process (ORDER records).
  *
- * A thread keeps its balance, the bytes that it allocated minus those that it freed, and a window around it. An event that leaves
- * the window is stamped, and the window is laid around it anew. So between two stamps a thread's part of what is live
- * varies by no more than the window's width, and whatever order the replay gives to events between stamps, the sum over
- * all threads is wrong by no more than the sum of the widths: 1/256 of the peak so far for all threads together, or one
- * block of at most ORDER_BLOCK_MOST bytes for a thread, where that is more (docs/design/trace.md#the-peak has the proof). A pair of malloc
- * and free of a small block stays inside; blocks that are handed over leave it each time.
+ * A thread keeps its balance, the bytes that it allocated minus those that it freed, and a window around it. An event
+ * that leaves the window is stamped, and the window is laid around it anew. So between two stamps a thread's part of
+ * what is live varies by no more than the window's width, and whatever order the replay gives to events between stamps,
+ * the sum over all threads is wrong by no more than the sum of the widths: 1/256 of the peak so far for all threads
+ * together, or one block of at most ORDER_BLOCK_MOST bytes for a thread, where that is more
+ * (docs/design/trace.md#the-peak has the proof). A pair of malloc and free of a small block stays inside; blocks that
+ * are handed over leave it each time.
  *
- * A process with one thread stamps nothing. Its balance is kept all the same: it is what is live when a second thread comes.
+ * A process with one thread stamps nothing. Its balance is kept all the same: it is what is live when a second thread
+ * comes.
  *
  * Bytes are those of malloc_usable_size: that is what can be known of a block that is freed.
  */
@@ -20,11 +22,12 @@
 
 /* A thread's share of the peak within which it need not stamp: 1/256, divided by the number of threads. */
 #define ORDER_PEAK_BITS 8u
-/* A block up to this size may be allocated and freed, again and again, without a stamp; a larger one takes long enough to
- * write to. */
+/* A block up to this size may be allocated and freed, again and again, without a stamp; a larger one takes long
+ * enough to write to. */
 #define ORDER_BLOCK_MOST 4096u
-/* A stamp that is only due by the clock or by MALLOW_ORDER_WORDS waits for an allocation, but not longer than so many words:
- * the replay lets a thread rest before its next stamp, and a thread is to rest when its temporary blocks are freed. */
+/* A stamp that is only due by the clock or by MALLOW_ORDER_WORDS waits for an allocation, but not longer than so
+ * many words: the replay lets a thread rest before its next stamp, and a thread is to rest when its temporary blocks
+ * are freed. */
 #define ORDER_PATIENCE 16u
 
 /* A thread's. */

@@ -11,13 +11,15 @@
 
 #define WAIT_MS 20
 
-/* A ring begins with so many words, and grows while its thread fills it for the first time: most threads write little, and a
- * page takes longer to make than to write. */
+/* A ring begins with so many words, and grows while its thread fills it for the first time: most threads write
+ * little, and a page takes longer to make than to write. */
 #define FIRST_WORDS 2048u
 
 /* A ring takes this share of what is left in the file system at the most, … */
 #define RING_SHARE 256u
-/* … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself. */
+/*
+ * … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself.
+ */
 #define LEFT_SHARE 32u
 #define LEFT_MOST  (16u << 20)
 
@@ -41,7 +43,9 @@ static uint64_t *ring_start(uint32_t index) {
     return (uint64_t *)target.part + words_before(index, process->large_ring_words, process->small_ring_words);
 }
 
-/* What is left in the file system of the run directory, in bytes, and what of that a process with many threads leaves. */
+/*
+ * What is left in the file system of the run directory, in bytes, and what of that a process with many threads leaves.
+ */
 struct room {
     uint64_t left;
     uint64_t reserve;
@@ -95,8 +99,8 @@ int ring_create(struct mallow_thread *block) {
     return 1;
 }
 
-/* Doubles a ring in its first lap: no word that was written changes its place. 0: it stays as it is, for want of room, or because a
- * filter may punish this. */
+/* Doubles a ring in its first lap: no word that was written changes its place. 0: it stays as it is, for want of
+ * room, or because a filter may punish this. */
 static int ring_grow(struct ring *ring) {
     uint32_t index = thread_index(ring->block);
     uint64_t words = ring->mask + 1;
@@ -144,8 +148,8 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
             continue;
         }
         if (ring->head + count <= lap_end && ring->head + count <= free_end) {
-            /* Comes back here four times a lap at least, to wake mallow long before the ring is full; and before the end of the
-             * first one. */
+            /* Comes back here four times a lap at least, to wake mallow long before the ring is full; and before the
+             * end of the first one. */
             uint64_t limit = lap_end == words ? words - 1 : lap_end, quarter = ring->head + words / 4;
             limit = limit < free_end ? limit : free_end;
             ring->limit = limit < quarter ? limit : quarter;

@@ -27,8 +27,8 @@ struct ring {
     struct mallow_thread *block;
 };
 
-/* Makes the beginning of the ring of a thread block, if it has none, and notes its size in the block. 0: there is no room. For
- * the block's owner. */
+/* Makes the beginning of the ring of a thread block, if it has none, and notes its size in the block. 0: there is no
+ * room. For the block's owner. */
 int ring_create(struct mallow_thread *block);
 
 /* What the rings of so many threads take in a process file. */

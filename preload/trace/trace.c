@@ -56,8 +56,8 @@ NOINLINE static void freed(void *block, struct caller caller) {
 
 /*
  * The same where nothing but the record has to be written, as it mostly is. What is unusual is left to the above: so
- * these call nothing but to end with it, and the compiler need not save registers. Over an allocator whose blocks have no
- * heads they call malloc_usable_size, where threads share the process.
+ * these call nothing but to end with it, and the compiler need not save registers. Over an allocator whose blocks have
+ * no heads they call malloc_usable_size, where threads share the process.
  */
 
 enum { BY_HEAD, BY_CALL };

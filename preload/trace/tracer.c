@@ -63,8 +63,9 @@ int tracer_stack(struct tracer *t) {
 /* ---- entering and leaving an event ---- */
 
 /*
- * Memory for a tracer, half a page off the block's place in its page. A processor looks at the lowest 12 bits of an address
- * first: where they are equal, a load waits for a store that is not its own, and each event writes and reads both.
+ * Memory for a tracer, half a page off the block's place in its page. A processor looks at the lowest 12 bits of an
+ * address first: where they are equal, a load waits for a store that is not its own, and each event writes and reads
+ * both.
  */
 static struct tracer *tracer_memory(const struct mallow_thread *block, uint64_t bytes) {
     char *page = sys_memory(bytes + ARCH_PAGE);

@@ -1,7 +1,8 @@
 /*
  * A thread's tracer: what it keeps between events, and what frames each event.
  *
- * A stack that the ring has seen before is one number; one that is new is sent as what differs from the stack before it.
+ * A stack that the ring has seen before is one number; one that is new is sent as what differs from the stack before
+ * it.
  */
 #ifndef MALLOW_TRACER_H
 #define MALLOW_TRACER_H

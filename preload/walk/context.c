@@ -5,9 +5,10 @@
  *   | 0: its caller's  ---------> | 0: its caller's  ---------> | 0: NULL
  *   | 8: handle, resumed          | 8: main, resumed            | 8: what ends the task
  *
- * They lie in memory that the program allocates for its tasks. What is taken for a context may be anything: each word is
- * read after the kernel said that it can be, and a chain counts only if each function in it begins where it says, and if
- * it ends at the first context of a task. The contexts of a task that runs are its own: no other thread frees them.
+ * They lie in memory that the program allocates for its tasks. What is taken for a context may be anything: each word
+ * is read after the kernel said that it can be, and a chain counts only if each function in it begins where it says,
+ * and if it ends at the first context of a task. The contexts of a task that runs are its own: no other thread frees
+ * them.
  */
 #include "arch.h"
 #include "base/sys.h"

@@ -1,7 +1,7 @@
 /*
- * cgo: C code that Go calls runs on the stack of its thread, and the Go functions that called it are on the stack of their
- * goroutine. Go's runtime.asmcgocall leaves on the former which goroutine that is, and how deep in its stack it was. Not
- * where: a callback into Go may move the goroutine's stack, and rbp then leads to where that was.
+ * cgo: C code that Go calls runs on the stack of its thread, and the Go functions that called it are on the stack of
+ * their goroutine. Go's runtime.asmcgocall leaves on the former which goroutine that is, and how deep in its stack it
+ * was. Not where: a callback into Go may move the goroutine's stack, and rbp then leads to where that was.
  */
 #include "arch.h"
 #include "base/sys.h"

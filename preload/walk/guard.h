@@ -6,8 +6,8 @@
 #include "walk/unwind.h"
 
 /*
- * A thread's, and of one kind of work. `inside` is the frame address of the work under way, 0 between; a handler that comes
- * while it is not 0 adds to a list of the policy's, and counts in `pendings`.
+ * A thread's, and of one kind of work. `inside` is the frame address of the work under way, 0 between; a handler that
+ * comes while it is not 0 adds to a list of the policy's, and counts in `pendings`.
  */
 struct guard {
     uint64_t inside;
@@ -27,8 +27,8 @@ static inline int guard_leave(struct guard *guard) {
     return LIKELY(*(volatile uint32_t *)&guard->pendings == 0);
 }
 
-/* The work `inside` was left by longjmp out of a handler: nobody will finish it. That is certain only when the new work is
- * further out on the same stack. */
+/* The work `inside` was left by longjmp out of a handler: nobody will finish it. That is certain only when the new
+ * work is further out on the same stack. */
 static inline int guard_is_abandoned(const struct guard *guard, struct unwinder *unwinder, uint64_t sp) {
     return unwind_owns(unwinder, sp) && unwind_owns(unwinder, guard->inside) && sp > guard->inside;
 }

@@ -128,9 +128,9 @@ void modules_setup(void) {
 }
 
 /*
- * Where frees are not looked at one by one, unloading is noticed here. Between the unloading and this another module may
- * come to lie in the same place: a stack that is walked meanwhile may be wrong, as memory that it reads is still the
- * stack's own.
+ * Where frees are not looked at one by one, unloading is noticed here. Between the unloading and this another module
+ * may come to lie in the same place: a stack that is walked meanwhile may be wrong, as memory that it reads is still
+ * the stack's own.
  */
 __attribute__((visibility("default"))) int dlclose(void *handle) {
     static int (*next)(void *);

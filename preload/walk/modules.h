@@ -53,8 +53,8 @@ void modules_announce_all(void);
 
 /*
  * Unloading is noticed by what the dynamic linker frees at its end, while it still holds its lock: no other module can
- * have taken the addresses yet. Call modules_linker_freed for each of its calls of free; modules_unsettled() is then true
- * until modules_settle() has looked through the modules.
+ * have taken the addresses yet. Call modules_linker_freed for each of its calls of free; modules_unsettled() is then
+ * true until modules_settle() has looked through the modules.
  */
 extern struct modules_linker {
     uint64_t start, bytes; /* where the dynamic linker's code lies */

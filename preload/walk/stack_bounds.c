@@ -17,7 +17,10 @@ void unwind_adopt(struct unwinder *u) {
         u->floor = u->low;
         return;
     }
-    /* How far the stack reaches down is learned as it is used: to ask the library takes a lock that this thread may hold. */
+    /*
+     * How far the stack reaches down is learned as it is used: to ask the library takes a lock that this thread may
+     * hold.
+     */
     u->low = u->high = arch_thread_stack_top();
 }
 

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Bytes that the guesses of all threads may take together, beside those that lie with the numbers. The table that finds
- * runs of frames is not counted: it has at most 32 bytes a run (4 entries, just after it grew), and a run has 16 or more (a stack
+ * runs of frames is not counted: it has at most 32 bytes a run (4 entries, just after it grew), and a run has 16 or
+ * more (a stack
  * that follows itself is one word behind the head). */
 #ifndef BYTES_MOST
 #define BYTES_MOST (8u << 20)

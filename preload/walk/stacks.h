@@ -22,8 +22,8 @@
  * reads fp follows from the pcs up to it, which are those of the stack before; rules change only when modules do, and
  * then all guesses are dropped.
  *
- * What a guess costs is mostly the memory that it is read from. So it is 16 bytes, beside the one that is likely to come
- * next, and the frames (few different ones) lie elsewhere.
+ * What a guess costs is mostly the memory that it is read from. So it is 16 bytes, beside the one that is likely to
+ * come next, and the frames (few different ones) lie elsewhere.
  */
 #ifndef MALLOW_STACKS_H
 #define MALLOW_STACKS_H
@@ -145,8 +145,8 @@ static inline void guess_take(struct stacks *s, const struct guess *guess, uint6
 }
 
 /*
- * Whether the stack that begins with these registers is one that followed the last one before. Then it is the unwinder's,
- * and its number is in use. 0: it has to be walked.
+ * Whether the stack that begins with these registers is one that followed the last one before. Then it is the
+ * unwinder's, and its number is in use. 0: it has to be walked.
  */
 static inline int stacks_guess(struct stacks *s, uint64_t pc, uint64_t sp, uint64_t fp) {
     const struct unwinder *u = &s->unwinder;

@@ -13,7 +13,10 @@ struct table {
     uint32_t used;
 };
 
-/* The entry of the number for which `same` is true, or a free one; `same` NULL: a free one. Precondition: table_has_room. */
+/*
+ * The entry of the number for which `same` is true, or a free one; `same` NULL: a free one. Precondition:
+ * table_has_room.
+ */
 static inline ALWAYS_INLINE uint64_t *table_find(const struct table *table, uint64_t hash,
                                                  int (*same)(const void *context, uint32_t number),
                                                  const void *context) {

@@ -16,8 +16,8 @@ static uint64_t *rule_cache;
 static uint8_t rule_cache_guessed;
 static uint32_t rule_cache_changes;
 
-/* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. V8 puts a copy of
- * its builtins at the end of the range of its code, which has 512 MB. */
+/* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. V8
+ * puts a copy of its builtins at the end of the range of its code, which has 512 MB. */
 #define JIT_REACH (512ull << 20)
 
 /* In the place of fp where that was lost: no rule that reads it finds a frame there. */
@@ -114,7 +114,7 @@ uint32_t unwind_rule(uint64_t pc) {
 /* The result of a step out of a frame. */
 enum step {
     STEP_CALLER,          /* pc, sp and fp are the caller's */
-    STEP_CALLER_UNCACHED, /* the same, but the return address is not just below the caller's sp: do not remember the frame */
+    STEP_CALLER_UNCACHED, /* the same; the return address is not just below the caller's sp: do not keep the frame */
     STEP_RETRY,           /* more of the stack is known to be readable: try again */
     STEP_END,             /* there is no caller */
     STEP_UNKNOWN,         /* the caller cannot be found */

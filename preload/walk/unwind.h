@@ -77,8 +77,8 @@ struct unwinder {
 
 /* Bytes of the three arrays for a limit. */
 uint64_t unwind_bytes(uint32_t limit);
-/* Lays the arrays out in memory, of unwind_bytes(limit), and finds where the calling thread's stack begins. 0: there is no
- * memory for what all unwinders share. */
+/* Lays the arrays out in memory, of unwind_bytes(limit), and finds where the calling thread's stack begins. 0: there
+ * is no memory for what all unwinders share. */
 int unwind_setup(struct unwinder *unwinder, void *memory, uint32_t limit);
 /* Finds the calling thread's stack anew: the unwinder has another owner. */
 void unwind_adopt(struct unwinder *unwinder);
@@ -91,11 +91,14 @@ int unwind_owns(struct unwinder *unwinder, uint64_t address);
  */
 void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t fp);
 
-/* Whether a walk from this state would find the last one's stack, whole and unchanged. Then that is as if it was walked. */
+/*
+ * Whether a walk from this state would find the last one's stack, whole and unchanged. Then that is as if it was
+ * walked.
+ */
 int unwind_same(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t fp);
 
-/* The rule, in the quick form where it has one, of a frame with this pc. One that no table describes is stepped as if it
- * kept a frame pointer, and that is its rule. */
+/* The rule, in the quick form where it has one, of a frame with this pc. One that no table describes is stepped as
+ * if it kept a frame pointer, and that is its rule. */
 uint32_t unwind_rule(uint64_t pc);
 
 /* 0 where this frame is still the caller of the next one further in. */
@@ -127,12 +130,13 @@ void unwind_flush(void);
  * other than fp. Fills fresh_places from the frame whose sp is `sp` on; returns their number. */
 uint32_t unwind_full(struct unwinder *unwinder, uint64_t sp, uint8_t *cut);
 
-/* context.c: the callers of an async function of Swift with this context, innermost first, each where it is resumed: fills
- * at most `most` places, and sets *cut where there are more. Returns their number; -1: this is no context of a task. */
+/* context.c: the callers of an async function of Swift with this context, innermost first, each where it is resumed:
+ * fills at most `most` places, and sets *cut where there are more. Returns their number; -1: this is no context of a
+ * task. */
 int64_t context_callers(uint64_t context, struct place *places, uint32_t most, uint8_t *cut);
 
-/* goroutine.c: the CFA of runtime.asmcgocall, which called C code from this goroutine, so deep in its stack. Memory up to *high
- * can be read there. 0: that is no goroutine, or its stack cannot be read. */
+/* goroutine.c: the CFA of runtime.asmcgocall, which called C code from this goroutine, so deep in its stack. Memory
+ * up to *high can be read there. 0: that is no goroutine, or its stack cannot be read. */
 uint64_t goroutine_cfa(uint64_t goroutine, uint64_t depth, uint64_t *high);
 
 /* Makes [from, to) readable in the eyes of a walk on a stack that is not the thread's own: moves *high up page by page,

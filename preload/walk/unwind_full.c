@@ -1,7 +1,7 @@
 /*
- * The rare walk: some rule needs another callee-saved register than the frame pointer (the dynamic linker's resolver trampolines; functions that realign
- * their stack). It begins here, inside this library, with the registers as they are, and follows all of them by the
- * whole rules of every frame.
+ * The rare walk: some rule needs another callee-saved register than the frame pointer (the dynamic linker's resolver
+ * trampolines; functions that realign their stack). It begins here, inside this library, with the registers as they
+ * are, and follows all of them by the whole rules of every frame.
  */
 #include "arch.h"
 #include "base/sys.h"

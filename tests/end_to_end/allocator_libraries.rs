@@ -1,4 +1,5 @@
-//! Allocators that are libraries: what a program calls there past the functions of the C library's names is counted, too.
+//! Allocators that are libraries: what a program calls there past the functions of the C library's names is counted,
+//! too.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -86,8 +87,8 @@ fn functions_of_the_allocators_own_are_counted() {
     assert_eq!(three.record.losses(), (0, 0));
 }
 
-/// An executable at a fixed address that takes malloc's address has a symbol of that name with an address of its own, and defines no malloc:
-/// its calls come to Mallow as any other's, whatever allocator is behind.
+/// An executable at a fixed address that takes malloc's address has a symbol of that name with an address of its own,
+/// and defines no malloc: its calls come to Mallow as any other's, whatever allocator is behind.
 #[test]
 fn an_executable_that_takes_mallocs_address_defines_none() {
     for (library, maker) in LIBRARIES {
@@ -103,8 +104,8 @@ fn an_executable_that_takes_mallocs_address_defines_none() {
     }
 }
 
-/// A linker keeps what a program calls: of mimalloc in a Rust program `mi_malloc_aligned`, and no `mi_malloc`. A program's own `mi_new` is
-/// no allocator.
+/// A linker keeps what a program calls: of mimalloc in a Rust program `mi_malloc_aligned`, and no `mi_malloc`. A
+/// program's own `mi_new` is no allocator.
 #[test]
 fn a_part_of_an_allocator_inside_is_named() {
     let place = directory();

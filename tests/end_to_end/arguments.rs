@@ -1,4 +1,5 @@
-//! Arguments of command lines, which may be passwords: what a process has wiped is in no recording, and nothing is with `--no-arguments`.
+//! Arguments of command lines, which may be passwords: what a process has wiped is in no recording, and nothing is with
+//! `--no-arguments`.
 
 use std::fs;
 use std::path::Path;

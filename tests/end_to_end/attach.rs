@@ -42,7 +42,8 @@ fn calls_of_are_counted_exactly(program: &Path, allocator: Option<&str>) {
     assert_eq!(target.condition(), condition);
 }
 
-/// A process that waits for a table at its first call waits with all of its threads. So all that it has loaded have theirs before.
+/// A process that waits for a table at its first call waits with all of its threads. So all that it has loaded have
+/// theirs before.
 #[test]
 fn tables_are_made_before_the_first_call() {
     for program in programs() {
@@ -64,7 +65,8 @@ fn tables_are_made_before_the_first_call() {
     }
 }
 
-/// Starts to record with nothing in the cache of tables, and sends Ctrl-C when the first table is there. What mallow ends with, and says.
+/// Starts to record with nothing in the cache of tables, and sends Ctrl-C when the first table is there. What mallow
+/// ends with, and says.
 fn interrupted_at_the_first_table(pid: u32, place: &Path) -> (Option<i32>, String) {
     let cache = tempfile::tempdir_in(place).expect("a cache");
     let mut command = Command::new(mallow());
@@ -131,7 +133,8 @@ fn rings_are_read_before_others_work() {
     finished(mallow);
 }
 
-/// A server has many names, and writes a title over its arguments: what it was executed as is its name, and no padding is shown.
+/// A server has many names, and writes a title over its arguments: what it was executed as is its name, and no padding
+/// is shown.
 #[test]
 fn a_recording_is_named_as_the_process_was_executed() {
     let place = directory();
@@ -199,8 +202,8 @@ fn events_of_are_recorded_exactly(program: &Path) {
     assert!(target.child.wait().unwrap().success());
 }
 
-/// Threads that allocate, threads that come and go, and threads in system calls that a stop could end: 200 times. All of 64 threads
-/// that never sleep reach their stop when they get a processor, which takes a second or more.
+/// Threads that allocate, threads that come and go, and threads in system calls that a stop could end: 200 times. All
+/// of 64 threads that never sleep reach their stop when they get a processor, which takes a second or more.
 #[test]
 fn a_storm_is_attached_to_again_and_again() {
     let place = directory();
@@ -224,7 +227,8 @@ fn a_storm_is_attached_to_again_and_again() {
             while numbers::<2>(&target.ask())[0] == before {
                 assert!(Instant::now() < deadline, "{at}: it allocates no more");
             }
-            // Each thread that allocates may take an arena at any time: the first rounds bring the library and its memory.
+            // Each thread that allocates may take an arena at any time: the first rounds bring the library and its
+            // memory.
             match round {
                 0..4 => mappings = mappings.max(target.mappings()),
                 _ => assert!(target.mappings() <= mappings + 70, "{at}: mappings are left"),
@@ -234,8 +238,9 @@ fn a_storm_is_attached_to_again_and_again() {
     }
 }
 
-/// Mallow is killed after each seventh of its requests to the process, and each time by another mode: the program goes on, and the
-/// next mallow leaves it as it was. Most of the programs are fresh, the others were left by a killed mallow.
+/// Mallow is killed after each seventh of its requests to the process, and each time by another mode: the program goes
+/// on, and the next mallow leaves it as it was. Most of the programs are fresh, the others were left by a killed
+/// mallow.
 #[test]
 fn a_mallow_killed_at_any_request_leaves_a_program_that_goes_on() {
     let place = directory();
@@ -367,7 +372,8 @@ fn shared_allocators_are_seen() {
     }
 }
 
-/// Programs as they are: one at a fixed address, whose own table of jumps stands for malloc; one with a shared jemalloc.
+/// Programs as they are: one at a fixed address, whose own table of jumps stands for malloc; one with a shared
+/// jemalloc.
 #[test]
 fn programs_of_the_system_are_attached_to() {
     let place = directory();

@@ -17,7 +17,8 @@ fn files_of(pid: u32, mallow: u32) -> Vec<PathBuf> {
     files.filter(|file| file.file_name().to_string_lossy().starts_with(&own)).map(|file| file.path()).collect()
 }
 
-/// A sampled child makes its file at its first allocation, however small that is; a recorded and a counted one do so, too.
+/// A sampled child makes its file at its first allocation, however small that is; a recorded and a counted one do so,
+/// too.
 #[test]
 fn a_forked_child_makes_its_file_at_its_first_allocation() {
     for mode in ["watch", "record", "stat"] {

@@ -1,4 +1,5 @@
-//! `-p` from outside of a container: a process with another mount namespace, root directory or user is attached to as any other.
+//! `-p` from outside of a container: a process with another mount namespace, root directory or user is attached to as
+//! any other.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -114,7 +115,8 @@ fn a_process_in_a_container_is_watched() {
     }
 }
 
-/// A daemon closes the descriptors that it does not know: then a forked child is out of sight, and no file of it lies anywhere else.
+/// A daemon closes the descriptors that it does not know: then a forked child is out of sight, and no file of it lies
+/// anywhere else.
 #[test]
 fn a_descriptor_that_the_program_closes_harms_nobody() {
     const TEST: &str = "a_descriptor_that_the_program_closes_harms_nobody";

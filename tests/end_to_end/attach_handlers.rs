@@ -1,4 +1,5 @@
-//! A thread that a signal interrupted below a call of mallow's library, and that stays in the handler while mallow detaches.
+//! A thread that a signal interrupted below a call of mallow's library, and that stays in the handler while mallow
+//! detaches.
 
 use std::fs;
 use std::process::Command;

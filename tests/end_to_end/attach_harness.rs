@@ -246,7 +246,8 @@ pub fn numbers<const N: usize>(line: &str) -> [u64; N] {
     all.try_into().expect(line)
 }
 
-/// What `mallow stat --json -o counts.json`, or a report of x.mallow, says in a directory; which one, the first word of `mode` says.
+/// What `mallow stat --json -o counts.json`, or a report of x.mallow, says in a directory; which one, the first word of
+/// `mode` says.
 pub fn counted(mode: &[&str], place: &Path) -> Value {
     let json = match mode[0] {
         "stat" => fs::read(place.join("counts.json")).expect("what stat wrote"),

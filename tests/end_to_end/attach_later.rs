@@ -117,7 +117,8 @@ fn the_patches_of_a_killed_mallow_in_a_later_library_are_restored() {
     assert!(target.text() == text, "the code is as it was");
 }
 
-/// A debugger keeps mallow from stopping the process: mallow reports that once, and patches the library when the debugger is gone.
+/// A debugger keeps mallow from stopping the process: mallow reports that once, and patches the library when the
+/// debugger is gone.
 #[test]
 fn a_later_library_that_cannot_be_patched_is_reported_once() {
     let pic = ["-shared", "-fPIC", "-l:libjemalloc_pic.a", "-lm", "-Wl,--exclude-libs,ALL", "-DINSIDE"];

@@ -1,4 +1,5 @@
-//! What stands in the way of attaching: one line that names it and says what to do, from the commands that attach and from doctor.
+//! What stands in the way of attaching: one line that names it and says what to do, from the commands that attach and
+//! from doctor.
 
 use std::fs;
 use std::io::{BufRead, Read, Write};
@@ -303,7 +304,8 @@ fn the_mallow_that_is_attached_is_named() {
     assert!(doctor(target.pid()).status == 0 && target.text() == clean, "the code is as it was");
 }
 
-/// Attaches to a process that has the patches of a killed mallow: there is no moment at which its code says that it is done.
+/// Attaches to a process that has the patches of a killed mallow: there is no moment at which its code says that it is
+/// done.
 fn attaching_again(target: &Target, place: &Path) -> std::process::Child {
     let mut command = Command::new(mallow());
     command.args(["stat", "-p", &target.pid().to_string()]).current_dir(place);

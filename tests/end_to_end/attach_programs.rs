@@ -84,8 +84,8 @@ func main() {\n\tC.free(C.malloc(777))\n\tfmt.Println(\"ready\")\n\tfor in := bu
     assert_eq!(target.ask(), "alive");
 }
 
-/// An upgrade replaces the program's file: the process has the old one still. Its name looks like a function's arguments. Once it has
-/// ended, each function is an address of its own.
+/// An upgrade replaces the program's file: the process has the old one still. Its name looks like a function's
+/// arguments. Once it has ended, each function is an address of its own.
 #[test]
 fn a_program_whose_file_was_replaced_has_its_names_while_it_lives() {
     let place = directory();

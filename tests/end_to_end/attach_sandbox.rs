@@ -1,4 +1,5 @@
-//! Attaching to processes whose system calls a seccomp filter restricts: where it allows what is needed, and never with harm.
+//! Attaching to processes whose system calls a seccomp filter restricts: where it allows what is needed, and never with
+//! harm.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Attaching to servers of many processes while they answer: PostgreSQL's backends and postmaster, nginx's workers and master.
+//! Attaching to servers of many processes while they answer: PostgreSQL's backends and postmaster, nginx's workers and
+//! master.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -15,8 +15,8 @@ fn start(arguments: &[&str], pid: u32, place: &Path) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow")
 }
 
-/// Each of them attaches, or names the one that is attached: whichever comes first, and in a process that has the library and in one
-/// that has not. What the program does and its code are as they were.
+/// Each of them attaches, or names the one that is attached: whichever comes first, and in a process that has the
+/// library and in one that has not. What the program does and its code are as they were.
 #[test]
 fn two_mallows_may_attach_at_once() {
     let place = directory();

@@ -89,8 +89,8 @@ fn a_leak_is_found_and_churn_is_none() {
     assert!(String::from_utf8_lossy(&top.stdout).contains("keep_request"), "{top:?}");
 }
 
-/// Where every block of some bytes is picked, what is live is known exactly: malloc, calloc, realloc of blocks from before and of
-/// sampled ones, one that fails, aligned blocks. Also with an allocator inside of the program.
+/// Where every block of some bytes is picked, what is live is known exactly: malloc, calloc, realloc of blocks from
+/// before and of sampled ones, one that fails, aligned blocks. Also with an allocator inside of the program.
 #[test]
 fn each_function_begins_and_ends_samples() {
     for program in programs() {
@@ -133,7 +133,8 @@ fn goes_on(target: &mut Target, at: &str) {
     }
 }
 
-/// Threads that allocate, reallocate and free without end, with most of their blocks sampled: what is live is what they hold.
+/// Threads that allocate, reallocate and free without end, with most of their blocks sampled: what is live is what they
+/// hold.
 #[test]
 fn a_storm_is_attached_to_and_left_again_and_again() {
     // So many threads hold 64 blocks of 900 bytes at the most.
@@ -159,7 +160,8 @@ fn a_storm_is_attached_to_and_left_again_and_again() {
     }
 }
 
-/// A mallow that is killed while it attaches, or while it watches: the program goes on, and the next mallow begins anew.
+/// A mallow that is killed while it attaches, or while it watches: the program goes on, and the next mallow begins
+/// anew.
 #[test]
 fn a_killed_mallow_leaves_a_program_that_goes_on() {
     let [plain, with_jemalloc, _] = programs();
@@ -215,7 +217,8 @@ fn a_killed_mallow_leaves_a_program_that_goes_on() {
     }
 }
 
-/// Handlers that allocate interrupt the work on a sample, on its stack and on another one. The program checks its blocks.
+/// Handlers that allocate interrupt the work on a sample, on its stack and on another one. The program checks its
+/// blocks.
 #[test]
 fn signal_handlers_may_interrupt_the_work_on_a_sample() {
     let flags = ["-O2", "-shared", "-fPIC", "-fno-stack-protector"];
@@ -244,8 +247,8 @@ fn signal_handlers_may_interrupt_the_work_on_a_sample() {
     }
 }
 
-/// A forked child has its parent's samples and its patches: what it frees is live in the parent still, and both are left as they
-/// were.
+/// A forked child has its parent's samples and its patches: what it frees is live in the parent still, and both are
+/// left as they were.
 #[test]
 fn forked_children_are_watched_and_left_as_they_were() {
     let place = directory();
@@ -275,7 +278,8 @@ fn forked_children_are_watched_and_left_as_they_were() {
     unsafe { libc::kill(child as i32, libc::SIGKILL) };
 }
 
-/// Programs as they are: Python at a fixed address, and Debian's redis with its shared jemalloc, whose keys come and go.
+/// Programs as they are: Python at a fixed address, and Debian's redis with its shared jemalloc, whose keys come and
+/// go.
 #[test]
 fn programs_of_the_system_are_watched() {
     let Some((redis, client)) = tool_if_there("redis-server").zip(tool_if_there("redis-cli")) else {

@@ -308,7 +308,8 @@ fn with_blocks(whole: &[u8], blocks: &[u8]) -> Vec<u8> {
     [begin, blocks, end, &index.to_le_bytes(), &trailer[8..]].concat()
 }
 
-/// 20 kB with right checksums took 3.7 GB: twenty blocks of a kind that comes once, each a column of 8 MiB that packs to less than 1 kB.
+/// 20 kB with right checksums took 3.7 GB: twenty blocks of a kind that comes once, each a column of 8 MiB that packs
+/// to less than 1 kB.
 #[test]
 fn a_small_recording_takes_little_memory() {
     let (place, file) = recording();

@@ -37,7 +37,8 @@ fn a_python_program_is_incomplete_without_its_setting() {
     }
 }
 
-/// A shared libpython: of the interpreter it is certain; a program that is linked with it starts it if a stack leads through it.
+/// A shared libpython: of the interpreter it is certain; a program that is linked with it starts it if a stack leads
+/// through it.
 #[test]
 fn an_interpreter_with_a_shared_library_is_python() {
     let place = directory();

@@ -118,7 +118,8 @@ fn a_verdict_says_what_changed_and_what_did_not() {
         first(&many(0), &many(1), &[]),
         "Nearly no change: +820 allocations (<0.1 %) in 40 places; the largest, f39 +40, is 4 % of the change"
     );
-    // Blocks that stay where they were freed: as many allocations, and the leak is the answer, unless it is not asked for.
+    // Blocks that stay where they were freed: as many allocations, and the leak is the answer, unless it is not asked
+    // for.
     let heap = |kept: u64| {
         let block = format!(
             "heap_v2/1\n  t*: {kept}: {bytes} [50: 5000]\n@ 0x1000 0x2000\n  t*: {kept}: {bytes} [50: 5000]\n",

@@ -1,4 +1,5 @@
-//! What `mallow diff` takes for one piece of code in two builds, and what it does not: programs of which the truth is known.
+//! What `mallow diff` takes for one piece of code in two builds, and what it does not: programs of which the truth is
+//! known.
 
 use std::fs;
 use std::path::Path;

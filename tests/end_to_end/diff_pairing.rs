@@ -1,5 +1,5 @@
-//! How well `mallow diff` pairs stacks that are not equal: on profiles of real programs, changed in ways that are known, and
-//! beside pairing by least edit distance, the nearest first.
+//! How well `mallow diff` pairs stacks that are not equal: on profiles of real programs, changed in ways that are
+//! known, and beside pairing by least edit distance, the nearest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

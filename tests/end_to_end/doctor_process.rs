@@ -1,4 +1,5 @@
-//! `mallow doctor -p`: what stands in the way of attaching to a process, and the allocators in it. Nothing of it changes.
+//! `mallow doctor -p`: what stands in the way of attaching to a process, and the allocators in it. Nothing of it
+//! changes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -74,8 +74,8 @@ for i in range(4):
     assert_eq!(list_of(&[&set[..], &[forks]].concat(), 0), None, "children");
 }
 
-/// What a signal ended stays. Which one it was nobody knows once the process is gone: it may be a crash, and SIGTERM is how services
-/// are stopped. So no mallow is said to have left it behind.
+/// What a signal ended stays. Which one it was nobody knows once the process is gone: it may be a crash, and SIGTERM is
+/// how services are stopped. So no mallow is said to have left it behind.
 #[test]
 fn who_was_killed_left_its_samples() {
     for (how, status) in [("kill", 137), ("segv", 139), ("abort", 134), ("term", 143)] {
@@ -106,9 +106,10 @@ fn who_goes_on_is_not_listed() {
     let _ = fs::remove_dir_all(left);
 }
 
-/// SIGTERM to mallow at any moment of its start: either it has no run directory any more, or the command was started. It is never
-/// lost: mallow ends by it, or the command does. `mallow run` becomes the command: a signal that finds it at exec, or the command
-/// before its first line, ends what cannot remove the directory any more. The next run removes it.
+/// SIGTERM to mallow at any moment of its start: either it has no run directory any more, or the command was started.
+/// It is never lost: mallow ends by it, or the command does. `mallow run` becomes the command: a signal that finds it
+/// at exec, or the command before its first line, ends what cannot remove the directory any more. The next run removes
+/// it.
 #[test]
 fn nothing_is_left_where_mallow_was_ended_before_the_command() {
     let place = directory();
@@ -146,8 +147,8 @@ fn nothing_is_left_where_mallow_was_ended_before_the_command() {
     }
 }
 
-/// Starts a shell under mallow, and sends mallow SIGTERM so long after it has made its run directory. Mallow's pid, whether it ended in
-/// good order and not by the signal itself, and its run directories.
+/// Starts a shell under mallow, and sends mallow SIGTERM so long after it has made its run directory. Mallow's pid,
+/// whether it ended in good order and not by the signal itself, and its run directories.
 fn ended_early(way: &[&str], pause_us: u64, place: &Path) -> (u32, bool, Vec<PathBuf>) {
     let before = RunDirectories::now();
     let mut command = std::process::Command::new(mallow());
@@ -176,8 +177,8 @@ fn age(path: &Path) {
     fs::File::open(path).expect("it").set_modified(an_hour_ago).expect("its time");
 }
 
-/// A mallow that was killed while it made its run directory leaves one that nobody lists, at any of these moments. The next run removes
-/// it, and nothing else.
+/// A mallow that was killed while it made its run directory leaves one that nobody lists, at any of these moments. The
+/// next run removes it, and nothing else.
 #[test]
 fn what_was_killed_at_its_start_is_swept() {
     let place = directory();
@@ -280,7 +281,8 @@ fn killed_at_work(place: &Path) -> PathBuf {
     left.clone()
 }
 
-/// Of two recordings of one name that were killed, the second one took over the file in the making: only that one's command removes it.
+/// Of two recordings of one name that were killed, the second one took over the file in the making: only that one's
+/// command removes it.
 #[test]
 fn what_to_remove_is_the_runs_own() {
     let place = directory();
@@ -350,7 +352,8 @@ fn what_somebody_else_left_is_not_recovered() {
     fs::remove_file(&spool).expect("it is there");
 }
 
-/// 61 kills left 55 directories in memory. Those of a killed `mallow stat`, and of a recording whose spool is gone, are of no use.
+/// 61 kills left 55 directories in memory. Those of a killed `mallow stat`, and of a recording whose spool is gone, are
+/// of no use.
 #[test]
 fn what_nothing_can_be_made_of_is_swept() {
     let place = directory();

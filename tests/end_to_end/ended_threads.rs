@@ -1,4 +1,5 @@
-//! Blocks behind the stacks and the thread-local storage of threads that have ended, beside valgrind, and behind what only looks so.
+//! Blocks behind the stacks and the thread-local storage of threads that have ended, beside valgrind, and behind what
+//! only looks so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,7 +67,8 @@ fn expected(rows: &[(&str, u64)]) -> Found {
     rows.iter().map(|&(name, blocks)| ((name.to_owned(), name.starts_with("lost_")), blocks)).collect()
 }
 
-/// The stacks of joined and of detached threads, which glibc keeps for the next ones; among them, those of threads that it unmaps.
+/// The stacks of joined and of detached threads, which glibc keeps for the next ones; among them, those of threads that
+/// it unmaps.
 #[test]
 fn blocks_behind_ended_threads_are_lost() {
     let cases: [(&str, &[(&str, u64)]); 5] = [
@@ -83,7 +85,8 @@ fn blocks_behind_ended_threads_are_lost() {
     }
 }
 
-/// The loader's table of a thread's storage and the storage itself wait for the next thread; what the storage has is lost.
+/// The loader's table of a thread's storage and the storage itself wait for the next thread; what the storage has is
+/// lost.
 #[test]
 fn blocks_behind_the_storage_of_a_library_are_lost_with_the_thread() {
     let plugin = program_as("ended_plugin", "ended_plugin.so", "cc", &["-shared", "-fPIC"]);
@@ -93,7 +96,8 @@ fn blocks_behind_the_storage_of_a_library_are_lost_with_the_thread() {
     assert_eq!(recorded(&[], &["plugin", plugin]), expected);
 }
 
-/// Threads that live, in the C library's eyes or the kernel's; a result that can still be had; memory that was a stack once.
+/// Threads that live, in the C library's eyes or the kernel's; a result that can still be had; memory that was a stack
+/// once.
 #[test]
 fn blocks_are_reachable_where_a_stack_may_be_in_use() {
     let cases: [(&str, &[(&str, u64)]); 6] = [

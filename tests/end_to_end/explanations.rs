@@ -1,4 +1,5 @@
-//! Counts against valgrind's, where the C library allocates by itself: equal, but for what `docs/DEFINITIONS.md` explains, to the byte.
+//! Counts against valgrind's, where the C library allocates by itself: equal, but for what `docs/DEFINITIONS.md`
+//! explains, to the byte.
 
 use harness::{Case, Counts, Run, directory, program, program_as, tool};
 

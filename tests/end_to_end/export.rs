@@ -441,8 +441,8 @@ fn busy(pid: u32) -> bool {
     threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).any(state)
 }
 
-/// As SwiftNIO's stackdiff reads it: indented lines are frames, or a number below them where they hold nothing but digits of
-/// hexadecimal numbers.
+/// As SwiftNIO's stackdiff reads it: indented lines are frames, or a number below them where they hold nothing but
+/// digits of hexadecimal numbers.
 fn dtrace_stacks(text: &str) -> BTreeMap<String, u64> {
     let (mut stacks, mut frames) = (BTreeMap::new(), Vec::new());
     for line in text.lines().filter(|line| !line.is_empty()) {

@@ -99,7 +99,8 @@ fn a_wrapper_is_no_place_and_a_leak_is_one_leak() {
     assert!(text.contains(": one leak, 2,858 times;") && text.contains("    open_session server.c:7"), "{text}");
 }
 
-/// A program that allocates little, for three seconds: what the line says while it runs is what it has done, but for a moment.
+/// A program that allocates little, for three seconds: what the line says while it runs is what it has done, but for a
+/// moment.
 #[test]
 fn the_line_of_a_run_counts_what_a_slow_program_allocates() {
     const SLOW: &str = r#"
@@ -253,8 +254,8 @@ fn a_copy_in_a_loop_is_one_insight_and_stored_strings_are_not_to_be_kept() {
     }
 }
 
-/// Leaks with long call paths: as many of them as leave the first line in sight.
-/// The program says how long it ran. What it waited at its exit, while mallow read what it had done, is no part of that.
+/// Leaks with long call paths: as many of them as leave the first line in sight. The program says how long it ran. What
+/// it waited at its exit, while mallow read what it had done, is no part of that.
 #[test]
 fn the_wait_at_the_exit_is_no_part_of_the_run() {
     let place = directory();
@@ -332,8 +333,8 @@ fn what_the_program_waits_for_unwind_tables_is_said_and_happens_once() {
     assert_eq!(cold.shown(&["report"]).contains(" waiting for Mallow's unwind tables"), is_long, "{}", cold.json);
 }
 
-/// The screen begins with that no block was lost: a gate that fails all the same has a reason. What glibc keeps for stdout is
-/// none.
+/// The screen begins with that no block was lost: a gate that fails all the same has a reason. What glibc keeps for
+/// stdout is none.
 #[test]
 fn a_gate_that_fails_for_reachable_blocks_says_so() {
     let place = directory();

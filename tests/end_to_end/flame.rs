@@ -92,7 +92,8 @@ fn nothing_to_draw_is_said() {
     assert!(!record.directory.path().join("run-allocations.svg").exists());
 }
 
-/// Numbers come first and are in the boxes, the head is one group that stays in sight, and dark windows have dark colours.
+/// Numbers come first and are in the boxes, the head is one group that stays in sight, and dark windows have dark
+/// colours.
 #[test]
 fn pictures_are_made_for_windows() {
     let record = Case::sqlite(2000).record();

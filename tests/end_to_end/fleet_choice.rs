@@ -1,4 +1,5 @@
-//! `mallow watch --match` among processes of one program: chosen by control group and environment, and labelled by them.
+//! `mallow watch --match` among processes of one program: chosen by control group and environment, and labelled by
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

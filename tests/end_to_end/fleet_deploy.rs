@@ -1,5 +1,5 @@
-//! The files of `examples/deploy/`, as those who read them judge: systemd, Prometheus, the schemas of Compose and Kubernetes, and
-//! mallow's own flags.
+//! The files of `examples/deploy/`, as those who read them judge: systemd, Prometheus, the schemas of Compose and
+//! Kubernetes, and mallow's own flags.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,8 @@ fn systemd_accepts_the_unit() {
     assert!(analyze(&["verify", "--man=no"]).1.contains("mallow-watch.service"), "a fault is reported");
 }
 
-/// By the shipped configuration, with the unit's own way to reload: only the paths are a test's, and systemctl is a script.
+/// By the shipped configuration, with the unit's own way to reload: only the paths are a test's, and systemctl is a
+/// script.
 #[test]
 fn logrotate_rotates_the_reports_of_the_unit() {
     let fleet = Fleet::new();
@@ -184,7 +185,8 @@ fn mallow_serves_each_series_of_the_alerts() {
     }
 }
 
-/// This mallow starts with the flags of each file, answers, and ends in order. Only the address is a free one, and files are elsewhere.
+/// This mallow starts with the flags of each file, answers, and ends in order. Only the address is a free one, and
+/// files are elsewhere.
 #[test]
 fn mallow_accepts_the_flags() {
     let place = directory();

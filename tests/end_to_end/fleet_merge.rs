@@ -1,5 +1,5 @@
-//! Profiles of several watched processes, added up and compared: their intervals have the truth, and other readers do not notice what
-//! Mallow reads them from.
+//! Profiles of several watched processes, added up and compared: their intervals have the truth, and other readers do
+//! not notice what Mallow reads them from.
 
 use std::fs;
 use std::path::Path;
@@ -45,8 +45,8 @@ fn limits(estimate: &Value) -> [f64; 3] {
     ["low", "value", "high"].map(|key| estimate[key].as_f64().unwrap_or_else(|| panic!("no {key} in {estimate}")))
 }
 
-/// Whether the truth is at most 2.5 times as far away as the interval reaches, which it is in all but one run of a million. How
-/// often it is within is measured elsewhere, in thousands of runs.
+/// Whether the truth is at most 2.5 times as far away as the interval reaches, which it is in all but one run of a
+/// million. How often it is within is measured elsewhere, in thousands of runs.
 fn near(estimate: &Value, truth: f64) {
     let [low, value, high] = limits(estimate);
     assert!(low < value && value < high, "{estimate}");

@@ -1,4 +1,5 @@
-//! Prometheus scrapes a watched program, answers PromQL and each query of the dashboard, and fires the alert of `examples/deploy/`.
+//! Prometheus scrapes a watched program, answers PromQL and each query of the dashboard, and fires the alert of
+//! `examples/deploy/`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -32,8 +33,8 @@ fn the_shipped_alerts_fire_on_growth_and_their_tests_find_rules_that_cannot() {
     };
     let (passed, said) = passes(&rules);
     assert!(passed, "{said}");
-    // A verdict or a series that is never served, a threshold that nothing reaches, a wait that is never over, a condition that no
-    // longer asks for significance.
+    // A verdict or a series that is never served, a threshold that nothing reaches, a wait that is never over, a
+    // condition that no longer asks for significance.
     for (right, wrong) in [
         ("{verdict=\"growing\"}", "{verdict=\"grows\"}"),
         ("mallow_place_growth_bytes_per_hour_low", "mallow_growing_places"),

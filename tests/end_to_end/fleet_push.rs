@@ -1,4 +1,5 @@
-//! `mallow watch --push`: what stores get. They are strict ones, in Go, with the codecs of the real ones: `tests/stores`.
+//! `mallow watch --push`: what stores get. They are strict ones, in Go, with the codecs of the real ones:
+//! `tests/stores`.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -222,7 +222,8 @@ fn heap_maps(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// A changed byte is noticed by one of the views, which read different blocks, and by the other reader at the same place.
+/// A changed byte is noticed by one of the views, which read different blocks, and by the other reader at the same
+/// place.
 #[test]
 fn both_readers_notice_a_changed_byte() {
     let record = Case::target("calls").record();

@@ -1,4 +1,5 @@
-//! `mallow test` for a package of SwiftNIO's shape: one program for each test, thresholds in JSON, and SwiftNIO's gates.
+//! `mallow test` for a package of SwiftNIO's shape: one program for each test, thresholds in JSON, and SwiftNIO's
+//! gates.
 
 use std::fs;
 use std::os::unix::fs::symlink;

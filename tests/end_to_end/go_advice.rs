@@ -1,5 +1,5 @@
-//! Each suggestion of `mallow go`, tried: a program that has the allocation gets the suggestion, and the same program with what
-//! is suggested allocates less, by Go's own count.
+//! Each suggestion of `mallow go`, tried: a program that has the allocation gets the suggestion, and the same program
+//! with what is suggested allocates less, by Go's own count.
 
 use std::fs;
 
@@ -267,7 +267,8 @@ fn what_cannot_be_followed_is_not_suggested() {
             assert_eq!(line["remedy"], Value::Null, "{line}");
         }
     }
-    // What stays where it is stored is nobody's to pass in, a text in an error is a string, and a map of the package is made once.
+    // What stays where it is stored is nobody's to pass in, a text in an error is a string, and a map of the package is
+    // made once.
     for (text, what, expected) in [
         (
             "open[n] = make",

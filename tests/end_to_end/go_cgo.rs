@@ -106,8 +106,8 @@ func main() {
 }
 "#;
 
-/// The Go functions of a stack that the program and its runtime agree on. Between a callback and the C code that led to it Go
-/// has functions of its runtime, which differ between its versions.
+/// The Go functions of a stack that the program and its runtime agree on. Between a callback and the C code that led to
+/// it Go has functions of its runtime, which differ between its versions.
 fn own(stack: &str) -> String {
     let is_own = |name: &&str| name.starts_with("main.") && !name.starts_with("main._Cfunc_");
     let mut runs: Vec<(&str, u32)> = Vec::new();
@@ -204,7 +204,8 @@ fn a_goroutine_that_is_none_is_not_followed() {
     assert!(calls > 0, "{}", shown.out());
 }
 
-/// Its Go heap and what the kernel has in memory of the arenas of 64 MiB that its blocks lie in. C's exit waits for mallow.
+/// Its Go heap and what the kernel has in memory of the arenas of 64 MiB that its blocks lie in. C's exit waits for
+/// mallow.
 const GO_HEAP: &str = r#"package main
 
 /*
@@ -260,7 +261,8 @@ func main() {
 }
 "#;
 
-/// Go's heap is a part of its own wherever it lies. Up to Go 1.25 it begins at one address, from Go 1.26 on at a random one.
+/// Go's heap is a part of its own wherever it lies. Up to Go 1.25 it begins at one address, from Go 1.26 on at a random
+/// one.
 #[test]
 fn the_heap_of_go_is_a_part_of_its_own_at_any_address() {
     let module = Module::new(&[("go.mod", "module example.com/heap\n\ngo 1.22\n"), ("main.go", GO_HEAP)]);

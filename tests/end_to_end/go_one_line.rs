@@ -190,8 +190,8 @@ func BenchmarkLarge(b *testing.B) {
 }
 "#;
 
-/// A number below 256 in an interface needs no block, and its call stands in the code all the same: the rows of the others
-/// do not move up to its expression, and a variable that is moved to the heap has the block of its type.
+/// A number below 256 in an interface needs no block, and its call stands in the code all the same: the rows of the
+/// others do not move up to its expression, and a variable that is moved to the heap has the block of its type.
 #[test]
 fn a_row_is_not_of_the_expression_beside_it() {
     let go = MODULE.replace("lines", "liners");

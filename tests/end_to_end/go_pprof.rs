@@ -8,8 +8,8 @@ use harness::{Run, tool, workspace};
 
 use crate::other_tools::ran;
 
-/// `go`, with a cache that does not depend on a home: since Go 1.25 even `go tool pprof` is built when it is first called,
-/// which may take minutes.
+/// `go`, with a cache that does not depend on a home: since Go 1.25 even `go tool pprof` is built when it is first
+/// called, which may take minutes.
 pub fn go(place: &Path) -> Run {
     let cache = workspace().canonicalize().expect("its path").join("build/go-cache");
     Run::new(tool("go"), place).env("GOCACHE", Some(cache)).limit(Duration::from_secs(600))

@@ -1,4 +1,5 @@
-//! `mallow go profile` and `mallow go why --profile`: heap profiles that are there already, of programs, tests and servers.
+//! `mallow go profile` and `mallow go why --profile`: heap profiles that are there already, of programs, tests and
+//! servers.
 
 use std::fs;
 use std::io::{Read, Write};

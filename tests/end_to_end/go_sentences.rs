@@ -1,5 +1,5 @@
-//! What `mallow go` says of statements, generic functions and variables that the compiler names itself: each sentence is true
-//! of the program, and the bytes are Go's own.
+//! What `mallow go` says of statements, generic functions and variables that the compiler names itself: each sentence
+//! is true of the program, and the bytes are Go's own.
 
 use harness::json;
 use serde_json::Value;
@@ -366,7 +366,8 @@ fn only_what_shares_a_block_has_less_than_a_block() {
         let is = |one: &&Value| one["what"] == what && one["chain"][0]["line"] == line;
         lines.iter().find(is).and_then(|line| line["bytes"].as_f64()).unwrap_or_else(|| panic!("no {what}: {lines:#?}"))
     };
-    // Three closures of a function and a number: the sizes are Go's. Two numbers share a block, in each other operation.
+    // Three closures of a function and a number: the sizes are Go's. Two numbers share a block, in each other
+    // operation.
     assert!((bytes("closure", at(BLOCKS, "group.Go(")) - 48.0).abs() < 1e-6, "{lines:#?}");
     assert!((bytes("new([2]int)", at(BLOCKS, "new([2]int)")) - 16.0).abs() < 1e-6, "{lines:#?}");
     assert!((bytes("new(int)", at(BLOCKS, "new(int)")) - 8.0).abs() < 0.2, "{lines:#?}");

@@ -1,5 +1,5 @@
-//! `mallow guard`: a corpus of wrong programs and of right ones that look alike, third-party programs, and all that may happen to mallow,
-//! its keeper and the target meanwhile.
+//! `mallow guard`: a corpus of wrong programs and of right ones that look alike, third-party programs, and all that may
+//! happen to mallow, its keeper and the target meanwhile.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -294,7 +294,8 @@ fn served() -> (Alive, Watchdog, impl FnMut(&str)) {
     (server, dog, ask)
 }
 
-/// Again and again: each watch has a keeper of its own. What goes wrong between two of them harms nobody and is not reported.
+/// Again and again: each watch has a keeper of its own. What goes wrong between two of them harms nobody and is not
+/// reported.
 #[test]
 fn a_watch_guards_a_program_that_runs() {
     let (server, _dog, mut ask) = served();

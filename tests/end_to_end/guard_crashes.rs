@@ -116,8 +116,8 @@ fn the_first_line_says_that_the_command_did_not_end_well() {
     }
 }
 
-/// "Check the pointer for NULL before it is used" was said of a pointer that is never NULL: guard answers a read of freed memory with
-/// zeros, and so made the NULL itself.
+/// "Check the pointer for NULL before it is used" was said of a pointer that is never NULL: guard answers a read of
+/// freed memory with zeros, and so made the NULL itself.
 #[test]
 fn a_crash_by_what_guard_answered_names_the_wrong_access_before() {
     let program =

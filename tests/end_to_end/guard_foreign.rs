@@ -1,4 +1,5 @@
-//! Known memory errors in crates of others, and how many errors are found of a program where one allocation in many is guarded.
+//! Known memory errors in crates of others, and how many errors are found of a program where one allocation in many is
+//! guarded.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -87,8 +88,8 @@ fn blocks_that_are_not_guarded_are_no_errors() {
     }
 }
 
-/// A block of SIZE bytes is guarded with the probability 1 - exp(-SIZE / period), and then its error is found. Five standard
-/// deviations are exceeded once in 1.7 million runs.
+/// A block of SIZE bytes is guarded with the probability 1 - exp(-SIZE / period), and then its error is found. Five
+/// standard deviations are exceeded once in 1.7 million runs.
 #[test]
 fn errors_are_found_as_often_as_blocks_are_sampled() {
     const COUNT: f64 = 1000.0;

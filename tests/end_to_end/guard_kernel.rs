@@ -49,8 +49,9 @@ fn buffers_of_system_calls_are_errors_of_the_program() {
     assert!(screen.err().contains("  written by the kernel for read, by thread"), "{}", screen.err());
 }
 
-/// A read of 35 bytes into 30 was two errors: one "2 bytes behind the end", as the missing page begins there, and at the free one of bytes that
-/// "somebody" had written. A call that ended in these two bytes was the second one alone, and none where it only read.
+/// A read of 35 bytes into 30 was two errors: one "2 bytes behind the end", as the missing page begins there, and at
+/// the free one of bytes that "somebody" had written. A call that ended in these two bytes was the second one alone,
+/// and none where it only read.
 #[test]
 fn a_buffer_that_is_too_small_is_one_error_from_its_first_byte_on() {
     let program = program_as("guard/kernel", "guard-kernel", "cc", &["-w", "-g", "-O0", "-fno-builtin"]);

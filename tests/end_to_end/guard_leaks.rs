@@ -69,8 +69,8 @@ fn lost(arguments: &[&str], flags: &[&str]) -> (Value, i32, String) {
     (report, status, err)
 }
 
-/// As `mallow leaks` has it of a recording: the heap, globals, a thread's storage, the stack, an inner pointer, a page of a mapping
-/// of 1 TB hold a block; what only a lost block holds counts with that.
+/// As `mallow leaks` has it of a recording: the heap, globals, a thread's storage, the stack, an inner pointer, a page
+/// of a mapping of 1 TB hold a block; what only a lost block holds counts with that.
 #[test]
 fn blocks_leak_where_nothing_points_to_them() {
     let (report, status, err) = lost(&["lose", "keep"], &[]);

@@ -18,7 +18,8 @@ fn numbers(wrong: &Path) -> Vec<String> {
 /// What allocated, what freed, the size of operator delete, and the alignments of both.
 type Operations = (&'static str, &'static str, Option<u64>, [Option<u64>; 2]);
 
-/// In the order of the corpus. A build may call the operator delete that takes a size: it is checked where it is what is wrong.
+/// In the order of the corpus. A build may call the operator delete that takes a size: it is checked where it is what
+/// is wrong.
 const OPERATIONS: [Operations; 21] = [
     ("malloc", "operator delete", None, [None; 2]),
     ("malloc", "operator delete[]", None, [None; 2]),

@@ -1,6 +1,7 @@
-//! The examples of docs/GUIDE.md and docs/guide/*.md: each line of a code block that begins with `mallow` runs, in order, in a
-//! directory of the chapter's own that has the files which the guide speaks of. It must succeed, write the files that its comment
-//! names, and print what the block shows. A block that cannot be run has a mark above it, and this file lists these marks.
+//! The examples of docs/GUIDE.md and docs/guide/*.md: each line of a code block that begins with `mallow` runs, in
+//! order, in a directory of the chapter's own that has the files which the guide speaks of. It must succeed, write the
+//! files that its comment names, and print what the block shows. A block that cannot be run has a mark above it, and
+//! this file lists these marks.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -73,7 +74,8 @@ fn blocks(text: &str) -> Vec<Block> {
 }
 
 impl Block {
-    /// The commands that begin with `mallow`, each with the lines that it is said to print; None: the block shows no output.
+    /// The commands that begin with `mallow`, each with the lines that it is said to print; None: the block shows no
+    /// output.
     fn commands(&self) -> Vec<(String, Option<Vec<String>>)> {
         let prompts = self.lines.iter().any(|line| line.starts_with("$ "));
         let mut all: Vec<(String, Option<Vec<String>>)> = Vec::new();

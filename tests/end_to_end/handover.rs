@@ -16,9 +16,9 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
             let mut words = out.split_whitespace().skip_while(|word| *word != name);
             words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name}: {out}"))
         };
-        // Between stamps a thread's part may be off by a block of at most 4 KiB (docs/design/trace.md#the-peak). Where threads run
-        // at the same time, the program's own count lags behind, too: by a block that a thread has and did not count yet, or
-        // counts no more and did not free.
+        // Between stamps a thread's part may be off by a block of at most 4 KiB (docs/design/trace.md#the-peak). Where
+        // threads run at the same time, the program's own count lags behind, too: by a block that a thread has and did
+        // not count yet, or counts no more and did not free.
         let in_turns = !matches!(*how, "pool" | "batches" | "stealing" | "swap" | "capped" | "lists" | "pairs");
         let (truth, block) = (figure("peak"), figure("largest"));
         let (window, lag) = (block.min(4096), if in_turns { 0 } else { block });
@@ -31,8 +31,8 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
     }
 }
 
-/// Timelines go through the events of all threads by themselves, at every resolution, and so does what was live at a moment: the order
-/// is the same, so `peak` is the peak to the byte, and no point of a timeline is above it.
+/// Timelines go through the events of all threads by themselves, at every resolution, and so does what was live at a
+/// moment: the order is the same, so `peak` is the peak to the byte, and no point of a timeline is above it.
 fn over_time(record: &Recorded, peak: u64, named: &str) {
     for count in ["1", "7", "300"] {
         let timeline = record.view_json(&["timeline", "--points", count]);

@@ -1,5 +1,5 @@
-//! Allocators inside of executables and libraries: their calls are counted as those of any other, against what the program and
-//! the allocator itself count.
+//! Allocators inside of executables and libraries: their calls are counted as those of any other, against what the
+//! program and the allocator itself count.
 
 use std::collections::HashMap;
 use std::fs;

@@ -13,7 +13,8 @@ use harness::{Run, RunDirectories, directory, mallow, nothing_left, number, prog
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A command under mallow that writes `begun`, goes on until there is a file `go` (or for more than a minute), and then writes `ended`.
+/// A command under mallow that writes `begun`, goes on until there is a file `go` (or for more than a minute), and then
+/// writes `ended`.
 const SCRIPT: &str = "\"$0\" 2 300; echo > begun; i=0; \
     while [ ! -e go ] && [ $i -lt 600 ]; do sleep 0.1; \"$0\" 1 20; i=$((i+1)); done; \"$0\" 1 20; echo > ended; exit 9";
 

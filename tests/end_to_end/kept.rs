@@ -107,8 +107,8 @@ fn what_a_script_loses_by_ctypes_fails_the_gate() {
     assert!(through.contains("strdup") && through.contains("libffi"), "{through}");
 }
 
-/// Strings that CPython 3.12 and later frees at no time are its own, whatever is on their stacks: here libffi, and what was computed and then
-/// interned. Objects that are forgotten beside them are lost.
+/// Strings that CPython 3.12 and later frees at no time are its own, whatever is on their stacks: here libffi, and what
+/// was computed and then interned. Objects that are forgotten beside them are lost.
 #[test]
 fn immortal_strings_of_imports_below_foreign_code_are_kept() {
     let Some(python) = crate::scripts::naming("immortal strings") else { return };

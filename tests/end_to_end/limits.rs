@@ -67,8 +67,8 @@ fn full_tmpfs() {
     }
 }
 
-/// A small /dev/shm and many threads: rings shrink before threads go without one, and each event is recorded or counted as
-/// lost.
+/// A small /dev/shm and many threads: rings shrink before threads go without one, and each event is recorded or counted
+/// as lost.
 #[test]
 fn many_threads_on_a_small_tmpfs() {
     let Some(unshare) = mount_namespace("many_threads_on_a_small_tmpfs") else { return };
@@ -97,8 +97,8 @@ fn many_threads_on_a_small_tmpfs() {
     assert_eq!(events + lost, all, "{lost} lost");
 }
 
-/// A limit of the target's data: Mallow takes little of it, so that a program that runs without it runs with it, too. What
-/// it has no room to record is counted.
+/// A limit of the target's data: Mallow takes little of it, so that a program that runs without it runs with it, too.
+/// What it has no room to record is counted.
 #[test]
 fn little_data() {
     let busy = text(&program("busy"));
@@ -128,8 +128,8 @@ fn little_data() {
     }
 }
 
-/// No room for the recording at all: the fault is reported, and changes the status of a command that ran only where that is
-/// asked for.
+/// No room for the recording at all: the fault is reported, and changes the status of a command that ran only where
+/// that is asked for.
 #[test]
 fn full_disk() {
     let busy = text(&program("busy"));

@@ -69,8 +69,8 @@ fn alone() -> Duration {
     begin.elapsed()
 }
 
-/// The time from a signal to mallow at a random moment until the command's end, and what it takes alone at that time: the
-/// machine may have other things to do.
+/// The time from a signal to mallow at a random moment until the command's end, and what it takes alone at that time:
+/// the machine may have other things to do.
 fn after_the_signal(role: &[&str], name: &str, moment: Duration) -> (Duration, Duration) {
     let place = directory();
     let mut child = start(place.path(), role, &script());

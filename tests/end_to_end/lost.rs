@@ -1,4 +1,5 @@
-//! Lost blocks are told apart from those that something still points to, by a scan of each process's memory at its exit.
+//! Lost blocks are told apart from those that something still points to, by a scan of each process's memory at its
+//! exit.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -45,7 +46,8 @@ fn expected(rows: &[(&str, u64)]) -> BTreeMap<String, u64> {
     rows.iter().map(|&(name, blocks)| (name.to_owned(), blocks)).collect()
 }
 
-/// The heap, globals, a thread's storage, the stack, an inner pointer, a page of a mapping of 1 TB: all that may hold one.
+/// The heap, globals, a thread's storage, the stack, an inner pointer, a page of a mapping of 1 TB: all that may hold
+/// one.
 #[test]
 fn blocks_are_lost_where_nothing_points_to_them() {
     let place = directory();
@@ -76,7 +78,8 @@ fn blocks_are_lost_where_nothing_points_to_them() {
     );
 }
 
-/// The frame of a main that has returned lies below those of exit, where it shows through. Expected: what valgrind says.
+/// The frame of a main that has returned lies below those of exit, where it shows through. Expected: what valgrind
+/// says.
 #[test]
 fn what_a_frame_held_that_is_gone_is_lost() {
     let place = directory();
@@ -184,7 +187,8 @@ fn stacks_of_threads_hold_blocks() {
     assert!(!found(place.path(), "lost").contains_key("kept_thread_stack"));
 }
 
-/// With --scan-all. What a child adds to blocks of its parent is reachable, although nobody knows these blocks in the child.
+/// With --scan-all. What a child adds to blocks of its parent is reachable, although nobody knows these blocks in the
+/// child.
 #[test]
 fn a_forked_child_is_scanned_by_itself() {
     let place = directory();
@@ -234,7 +238,8 @@ fn met_and_ended(place: &Path) {
     assert_eq!(until("the end of the target", read), "met, ended\n");
 }
 
-/// A target waits at its exit while mallow is stopped, or killed, or is killed itself: nothing stays, and nothing is made up.
+/// A target waits at its exit while mallow is stopped, or killed, or is killed itself: nothing stays, and nothing is
+/// made up.
 #[test]
 fn a_wait_at_exit_ends_whatever_happens() {
     let place = directory();
@@ -323,11 +328,11 @@ fn reachable_blocks_are_leaks_unless_lost_ones_are_asked_for() {
     assert!(text.contains(": one cause, ") && !text.contains("one leak"), "{text}");
 }
 
-/// Processes that wait at their exit have a second and a tenth of the run in sum. Where the scan does not come, all go on, also those
-/// that come after it.
+/// Processes that wait at their exit have a second and a tenth of the run in sum. Where the scan does not come, all go
+/// on, also those that come after it.
 ///
-/// The recording is written to a pipe that nobody reads until the command has ended: until then nothing is replayed, so nothing is
-/// scanned.
+/// The recording is written to a pipe that nobody reads until the command has ended: until then nothing is replayed, so
+/// nothing is scanned.
 #[test]
 fn a_spent_budget_of_waits_lets_all_processes_go_on() {
     let place = directory();

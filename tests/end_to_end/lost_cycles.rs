@@ -3,7 +3,8 @@
 use harness::{Run, directory, mallow, program};
 use serde_json::Value;
 
-/// Three of a hundred cycles have an address of another in memory that the program does not use. Where each has, they are a list.
+/// Three of a hundred cycles have an address of another in memory that the program does not use. Where each has, they
+/// are a list.
 #[test]
 fn a_stray_pointer_merges_no_cycles() {
     for (what, times, counted) in
@@ -23,8 +24,8 @@ fn a_stray_pointer_merges_no_cycles() {
     }
 }
 
-/// One pointer was dropped of each, and `delete` frees them whole: as valgrind has it, three blocks are lost, and what these hold. Cycles
-/// of counted references come before all else.
+/// One pointer was dropped of each, and `delete` frees them whole: as valgrind has it, three blocks are lost, and what
+/// these hold. Cycles of counted references come before all else.
 #[test]
 fn a_lost_container_is_no_cycle() {
     let place = directory();
@@ -36,7 +37,8 @@ fn a_lost_container_is_no_cycle() {
     let all: Value = serde_json::from_str(&all.out()).expect("JSON");
     let cycles = all["lost_cycles"].as_array().expect("cycles");
     assert_eq!(cycles.iter().map(|cycle| cycle["count"].as_u64()).collect::<Vec<_>>(), [Some(100)], "{text}");
-    // Slots, nodes, keys and values; nodes and values of the tree; those of a list that is a member, and of one that is a block.
+    // Slots, nodes, keys and values; nodes and values of the tree; those of a list that is a member, and of one that is
+    // a block.
     for held in ["3,001", "2,000", "1,000"].map(|held| format!("once, with {held} blocks that only it holds")) {
         assert!(text.contains(&held), "{held} is not in\n{text}");
     }

@@ -1,5 +1,5 @@
-//! Whatever a filter leaves of a recording is judged by its own process images: lost, reachable, not scanned and given back by exec add up
-//! over the parts of a recording.
+//! Whatever a filter leaves of a recording is judged by its own process images: lost, reachable, not scanned and given
+//! back by exec add up over the parts of a recording.
 
 use std::path::Path;
 

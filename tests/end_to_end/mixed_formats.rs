@@ -1,5 +1,5 @@
-//! Files of any format are compared with Mallow's own, and with one another: with totals that add up, or with one line that
-//! says why not.
+//! Files of any format are compared with Mallow's own, and with one another: with totals that add up, or with one line
+//! that says why not.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,8 @@ fn digits(text: &str) -> Option<i64> {
     text.chars().filter(|c| *c == '-' || c.is_ascii_digit()).collect::<String>().parse().ok()
 }
 
-/// The change of all, after what is shown, hidden and elsewhere was found to be that. What one compares is what it says.
+/// The change of all, after what is shown, hidden and elsewhere was found to be that. What one compares is what it
+/// says.
 fn change(outcome: &Outcome, what: &str) -> (i64, Value) {
     assert_eq!(outcome.status, 0, "{what}: {}", outcome.err());
     let report: Value = serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -76,7 +77,8 @@ fn refused(outcome: &Outcome, status: i32, names: &[&str], what: &str) {
     assert!(names.iter().all(|name| own[0].contains(name)), "{what}: {err}");
 }
 
-/// One way round through diff, the other way round through a view with --base. `more`: with measures that are asked for.
+/// One way round through diff, the other way round through a view with --base. `more`: with measures that are asked
+/// for.
 fn two_files(place: &Path, one: File, other: File, top: bool, more: bool) {
     let ((before, before_is, before_has), (after, after_is, after_has)) = (one, other);
     let what = format!("{before} {after}");

@@ -1,4 +1,5 @@
-//! Functions of a user's program that are called as those of other people's libraries are: they are places all the same.
+//! Functions of a user's program that are called as those of other people's libraries are: they are places all the
+//! same.
 
 use std::fs;
 use std::path::Path;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, not_run, number, program, root};
 use serde_json::Value;
 
-/// The options of `unshare` for a pid namespace in which the command is process 1. None, and said so, where nobody but root
-/// may have one.
+/// The options of `unshare` for a pid namespace in which the command is process 1. None, and said so, where nobody but
+/// root may have one.
 fn pid_namespace(test: &str) -> Option<&'static [&'static str]> {
     if root() {
         return Some(&["unshare", "-p", "--fork"]);
@@ -144,8 +144,8 @@ fn an_exec_that_fails_is_not_named() {
     assert!(run.err().contains("perl") && !run.err().contains("/no/such/program"), "{}", run.err());
 }
 
-/// Where the library is out of reach, the dynamic linker says nothing of it in the program's standard error, and the program finds
-/// its own LD_PRELOAD. Mallow names it.
+/// Where the library is out of reach, the dynamic linker says nothing of it in the program's standard error, and the
+/// program finds its own LD_PRELOAD. Mallow names it.
 #[test]
 fn a_program_without_the_library_has_its_own_environment() {
     const TEST: &str = "a_program_without_the_library_has_its_own_environment";
@@ -182,7 +182,8 @@ fn a_program_without_the_library_has_its_own_environment() {
     }
 }
 
-/// `system()` and `popen()` start a shell inside of the C library, where nobody notes it. One that lives for a while is found.
+/// `system()` and `popen()` start a shell inside of the C library, where nobody notes it. One that lives for a while is
+/// found.
 #[test]
 fn shells_of_the_c_library_are_found() {
     const TEST: &str = "shells_of_the_c_library_are_found";

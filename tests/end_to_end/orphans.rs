@@ -1,4 +1,5 @@
-//! Recordings whose mallow was killed while it finished them: the command has ended, and the run directory and the spool are gone.
+//! Recordings whose mallow was killed while it finished them: the command has ended, and the run directory and the
+//! spool are gone.
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -1,5 +1,6 @@
 //! The probes of `otel_memory` beside the contract of OpenTelemetry's memory profiling (opentelemetry-ebpf-profiler,
-//! design-docs/00003-memory-profiling): `alloc(user, size, w)` of a sampled allocation, `free(ptr)` of a block that was sampled.
+//! design-docs/00003-memory-profiling): `alloc(user, size, w)` of a sampled allocation, `free(ptr)` of a block that was
+//! sampled.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -49,7 +50,8 @@ fn writable(library: &str) -> Vec<std::ops::Range<u64>> {
     segments.map(range).collect()
 }
 
-/// What a profiler needs that discovers probes by `.note.stapsdt`: each at one place, its arguments of 8 bytes, and a semaphore to count up.
+/// What a profiler needs that discovers probes by `.note.stapsdt`: each at one place, its arguments of 8 bytes, and a
+/// semaphore to count up.
 #[test]
 fn notes_describe_the_probes_of_the_contract() {
     let place = directory();

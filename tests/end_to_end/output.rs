@@ -213,7 +213,8 @@ fn what_a_recording_is_written_to_stays_what_it_is() {
     assert!(run.err().contains("no recording (*.mallow) is here"), "{}", run.err());
 }
 
-/// Recordings and what is made of them hold command lines, paths and sources. With a umask of 000 anybody could write them.
+/// Recordings and what is made of them hold command lines, paths and sources. With a umask of 000 anybody could write
+/// them.
 #[test]
 fn new_files_are_their_owners_alone() {
     let place = directory();

@@ -23,8 +23,8 @@ fn views(file: &Path, around: &[&str], place: &Path) -> Vec<String> {
     views.iter().map(run).collect()
 }
 
-/// A mount namespace in which neither programs, libraries nor debug files are where they were: as on another machine, where
-/// mallow itself is all that there is. It is one that the tests can write to, and so a copy.
+/// A mount namespace in which neither programs, libraries nor debug files are where they were: as on another machine,
+/// where mallow itself is all that there is. It is one that the tests can write to, and so a copy.
 fn elsewhere(place: &Path) -> Vec<String> {
     let away = place.join("away");
     fs::create_dir_all(&away).expect("a directory");
@@ -87,8 +87,8 @@ fn a_full_disk_leaves_the_old_recording_whole() {
     assert!(err.starts_with("mallow: cannot write small/x.mallow: No space left") && err.lines().count() == 1, "{err}");
 }
 
-/// A program that was moved has its names by its build-id: from a file, from a directory, below the root of another system. What was packed
-/// so needs no file.
+/// A program that was moved has its names by its build-id: from a file, from a directory, below the root of another
+/// system. What was packed so needs no file.
 #[test]
 fn names_come_from_files_that_the_user_names() {
     let place = directory();

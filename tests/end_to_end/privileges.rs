@@ -86,8 +86,8 @@ fn changed_root() {
     assert!(three.stat.counts().allocations > 15_000 && three.record.counts().allocations > 15_000);
 }
 
-/// They have the library, and no right to the run directory. What the one that executes them may do is no matter: `setpriv` has
-/// all capabilities of root until then.
+/// They have the library, and no right to the run directory. What the one that executes them may do is no matter:
+/// `setpriv` has all capabilities of root until then.
 #[test]
 fn children_of_another_user_are_named() {
     const TEST: &str = "children_of_another_user_are_named";

@@ -1,5 +1,5 @@
-//! Every view has the same totals, of the whole and under every filter; and what a filter leaves, and what it leaves out, add
-//! up to the whole.
+//! Every view has the same totals, of the whole and under every filter; and what a filter leaves, and what it leaves
+//! out, add up to the whole.
 
 use harness::{Case, Outcome, Recorded, Run, mallow, number};
 use roxmltree::Document;
@@ -62,7 +62,8 @@ impl Views<'_> {
         let report = self.json(&["report"]);
         let stacks_only = self.filter.iter().any(|f| ["--focus", "--ignore", "--hide"].contains(f));
         for key in KEYS {
-            // Calls of free in a process that did not allocate the block are of no site, and no view's but the processes'.
+            // Calls of free in a process that did not allocate the block are of no site, and no view's but the
+            // processes'.
             assert_eq!(sum(&report["processes"], |p| number(p, key)), number(&report, key), "{key} {:?}", self.filter);
         }
         for (family, whole) in [("allocations", "allocations"), ("allocated_bytes", "allocated_bytes")] {
@@ -137,7 +138,8 @@ impl Views<'_> {
     }
 
     fn timeline(&self, report: &Value) {
-        // Of stacks that are chosen, the peak of the report is their share of the whole's; that of the chart is their own.
+        // Of stacks that are chosen, the peak of the report is their share of the whole's; that of the chart is their
+        // own.
         let own_peak = self.filter.iter().any(|f| ["--focus", "--ignore"].contains(f));
         for (by, peak, end) in [("live-bytes", "peak_bytes", "live_bytes"), ("live", "", "live")] {
             let chart = self.json(&["timeline", "--by", by]);
@@ -166,7 +168,8 @@ impl Views<'_> {
         }
     }
 
-    /// A report counts what was live when its process ended; what a process that ended before held is not live any more.
+    /// A report counts what was live when its process ended; what a process that ended before held is not live any
+    /// more.
     fn at_the_end(&self, live: u64, of_processes: u64, report: &Value) {
         let one = report["processes"].as_array().is_some_and(|all| all.len() == 1);
         assert!(

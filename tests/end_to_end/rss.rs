@@ -1,5 +1,5 @@
-//! `mallow rss` on programs whose answer is known by other means: malloc_usable_size and mincore of each block, glibc's mallinfo2,
-//! jemalloc's statistics, and the kernel's smaps_rollup. `rss_truth.h` asks them just before the end.
+//! `mallow rss` on programs whose answer is known by other means: malloc_usable_size and mincore of each block, glibc's
+//! mallinfo2, jemalloc's statistics, and the kernel's smaps_rollup. `rss_truth.h` asks them just before the end.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -148,7 +148,8 @@ fn arenas_of_threads_keep_free_pages() {
     assert!(remedies(&json).iter().any(|(remedy, _)| *remedy == "arena_max"), "{json:#}");
 }
 
-/// Three caches, all full, two of them in one arena: what they hold is neither a hole nor a free page, and nothing more can be given back.
+/// Three caches, all full, two of them in one arena: what they hold is neither a hole nor a free page, and nothing more
+/// can be given back.
 #[test]
 fn what_threads_keep_is_a_part_of_its_own() {
     let record = Case::target("rss_caches").prints_addresses().record();
@@ -238,8 +239,8 @@ fn what_the_program_maps_is_not_by_malloc() {
     assert_eq!(cause(&json).0, "mappings");
 }
 
-/// `.bss` is anonymous memory behind a file's data, and named after nobody in smaps: the program headers say whose it is. The heap of this
-/// program has no live block, and there is no thread.
+/// `.bss` is anonymous memory behind a file's data, and named after nobody in smaps: the program headers say whose it
+/// is. The heap of this program has no live block, and there is no thread.
 #[test]
 fn a_static_array_is_its_programs_data() {
     const TOUCHED: u64 = 30 << 20;
@@ -260,7 +261,8 @@ fn a_static_array_is_its_programs_data() {
     assert!(text.contains(" in the heap, which has no live block") && !text.contains("thread arena"), "{text}");
 }
 
-/// Allocators with slabs, beneath the same programs: what they say of themselves, and what mincore says of their blocks.
+/// Allocators with slabs, beneath the same programs: what they say of themselves, and what mincore says of their
+/// blocks.
 #[test]
 fn other_allocators_have_the_same_account() {
     for (library, name) in

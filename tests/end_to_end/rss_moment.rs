@@ -1,5 +1,5 @@
-//! Which moment an account of RSS is of, and how far that is from the kernel's own maximum: of programs that are highest for an instant,
-//! that free everything at their end, that are killed, and that copy what they share.
+//! Which moment an account of RSS is of, and how far that is from the kernel's own maximum: of programs that are
+//! highest for an instant, that free everything at their end, that are killed, and that copy what they share.
 
 use std::process::Command;
 
@@ -37,7 +37,8 @@ fn size_after<'a>(text: &'a str, mark: &str) -> &'a str {
     rest.split([',', ';']).next().unwrap_or(rest).split(" at ").next().unwrap_or(rest)
 }
 
-/// No reading has it, and it is the first figure nonetheless; what was read has its own time, and says how far below it is.
+/// No reading has it, and it is the first figure nonetheless; what was read has its own time, and says how far below it
+/// is.
 #[test]
 fn an_instant_is_the_kernels_maximum() {
     let record = record("spike");
@@ -63,7 +64,8 @@ fn an_instant_is_the_kernels_maximum() {
     }
 }
 
-/// A high that stands for long after its blocks were freed: what was live at it, and that the memory is kept without them.
+/// A high that stands for long after its blocks were freed: what was live at it, and that the memory is kept without
+/// them.
 #[test]
 fn memory_that_is_kept_is_said_beside_who_needed_it() {
     let record = record("kept");
@@ -107,7 +109,8 @@ fn what_is_freed_at_the_end_was_live() {
     );
 }
 
-/// Blocks and pages are of one moment: a block that was unmapped after its pages were read, or mapped before, is no mapping of the program's.
+/// Blocks and pages are of one moment: a block that was unmapped after its pages were read, or mapped before, is no
+/// mapping of the program's.
 #[test]
 fn a_program_that_maps_nothing_has_no_mappings() {
     let record = record("doubling");

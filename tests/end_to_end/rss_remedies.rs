@@ -1,5 +1,5 @@
-//! Remedies that `mallow rss` offers, carried out without Mallow: what they release is what was said, and where they release nothing they
-//! are not offered.
+//! Remedies that `mallow rss` offers, carried out without Mallow: what they release is what was said, and where they
+//! release nothing they are not offered.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,13 +60,15 @@ fn no_block_of_its_own_helps(case: &str, free: u64) {
     assert!(before.abs_diff(after) < 2 * MIB, "{before} {after}");
 }
 
-/// A large block has a mapping of its own until one as large was freed: the only one of a program left nothing in the heap.
+/// A large block has a mapping of its own until one as large was freed: the only one of a program left nothing in the
+/// heap.
 #[test]
 fn the_only_large_block_left_nothing_in_the_heap() {
     no_block_of_its_own_helps("array", 16 * MIB);
 }
 
-/// What a buffer had that grew by realloc, and a block beside it, had mappings of their own, whichever moment is divided: no call gives it back.
+/// What a buffer had that grew by realloc, and a block beside it, had mappings of their own, whichever moment is
+/// divided: no call gives it back.
 #[test]
 fn what_realloc_grew_left_nothing_in_the_heap() {
     for _ in 0..3 {
@@ -81,7 +83,8 @@ fn what_realloc_grew_left_nothing_in_the_heap() {
     }
 }
 
-/// glibc begins with the thresholds that the setting fixes. They have not risen where no block with a mapping of its own was freed.
+/// glibc begins with the thresholds that the setting fixes. They have not risen where no block with a mapping of its
+/// own was freed.
 #[test]
 fn thresholds_that_have_not_risen_are_not_advised() {
     let target = program("rss_remedies");
@@ -152,7 +155,8 @@ fn a_background_thread_gives_back_what_an_idle_program_freed() {
     assert!(before.saturating_sub(at_once) <= decay + MIB, "{before} {at_once}: {json:#}");
 }
 
-/// Stacks are counted, with what they have and reserve. Smaller ones are a remedy where they are locked in memory, and nowhere else.
+/// Stacks are counted, with what they have and reserve. Smaller ones are a remedy where they are locked in memory, and
+/// nowhere else.
 #[test]
 fn smaller_stacks_help_where_they_are_locked() {
     let (record, json) = account(program("rss_remedies"), &["stacks"]);

@@ -85,8 +85,8 @@ fn redis_is_watched() {
     harness::nothing_left("mallow watch redis", &watched);
 }
 
-/// A page for each live sample, and a hundredth of the heap, by what the kernel says of a program that holds 1 GiB in small
-/// blocks, with and without sampling. What the period's draws bring is known, so that no chance is in the first.
+/// A page for each live sample, and a hundredth of the heap, by what the kernel says of a program that holds 1 GiB in
+/// small blocks, with and without sampling. What the period's draws bring is known, so that no chance is in the first.
 #[test]
 fn sampling_takes_a_page_for_a_live_sample_and_a_hundredth_of_the_heap() {
     const TEST: &str = "sampling_takes_a_page_for_a_live_sample_and_a_hundredth_of_the_heap";

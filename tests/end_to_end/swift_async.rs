@@ -6,7 +6,8 @@ use harness::{Run, directory, mallow, tool, workspace};
 
 use crate::other_tools::ran;
 
-/// Functions of `targets/swift/async_functions.S`, under the names and with the symbols that swiftc gives async functions.
+/// Functions of `targets/swift/async_functions.S`, under the names and with the symbols that swiftc gives async
+/// functions.
 const ASYNC: [&str; 8] = ["plain", "moved", "spilled", "framed", "passing", "marked", "lone", "lone_marked"];
 const RESUMED: [(&str, &str); 2] =
     [("handle_resumed", "$s3app6handleyySiYaFTQ0_"), ("body_resumed", "$s3app4bodyyySiYaFTQ1_")];
@@ -37,8 +38,8 @@ fn build(place: &Path) {
     ran(Run::new(tool("cc"), place).args(program));
 }
 
-/// Stacks of a recording with their allocations, those of `decode` alone: the innermost function first. Addresses without a
-/// name are those of the library.
+/// Stacks of a recording with their allocations, those of `decode` alone: the innermost function first. Addresses
+/// without a name are those of the library.
 fn stacks(place: &Path, recording: &str) -> Vec<(String, u64)> {
     ran(Run::new(mallow(), place).args(["export", "--format", "folded", "-o", "folded", recording]));
     let text = std::fs::read_to_string(place.join("folded")).expect("folded stacks");

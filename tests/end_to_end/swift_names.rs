@@ -1,4 +1,5 @@
-//! Swift's functions in every view: under names that people know, and without what Swift's library and compiler put in between.
+//! Swift's functions in every view: under names that people know, and without what Swift's library and compiler put in
+//! between.
 
 use std::path::Path;
 

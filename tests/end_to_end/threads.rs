@@ -35,8 +35,8 @@ fn more_than_a_thousand_alive() {
     threads("alive", "1500");
 }
 
-/// A thread is one, however late it frees: the C library frees a thread's own message of `strerror` when its last destructor has run,
-/// and by then its ring may have another owner.
+/// A thread is one, however late it frees: the C library frees a thread's own message of `strerror` when its last
+/// destructor has run, and by then its ring may have another owner.
 #[test]
 fn a_thread_that_frees_at_its_very_end_is_one_thread() {
     let record = Case::target("threads").args(["late", "40"]).record();

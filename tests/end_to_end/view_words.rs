@@ -1,5 +1,5 @@
-//! The page of `mallow view`, the exported page and the terminal say the same: each sentence of `mallow report` is on the page, for
-//! every kind of file.
+//! The page of `mallow view`, the exported page and the terminal say the same: each sentence of `mallow report` is on
+//! the page, for every kind of file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,8 @@ fn said(browser: &mut Browser) -> String {
     words(&all)
 }
 
-/// Fails where a sentence of the report is not on the page of `mallow view`, or not on the exported one. Returns the sentences.
+/// Fails where a sentence of the report is not on the page of `mallow view`, or not on the exported one. Returns the
+/// sentences.
 fn agrees(place: &Path, file: &str) -> Vec<String> {
     let report = ran(Run::new(mallow(), place).args(["report", "--limit", "20", file])).out();
     let sentences = sentences(&report);

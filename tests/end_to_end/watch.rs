@@ -112,8 +112,8 @@ fn who_leaves_and_joins_again_sees_the_samples_of_before() {
     assert_eq!(live("third", &[])["period_bytes"], 65_536);
 }
 
-/// What a killed process left, when its pid was given to another one: to the server itself, and to one that has nothing to do
-/// with mallow.
+/// What a killed process left, when its pid was given to another one: to the server itself, and to one that has nothing
+/// to do with mallow.
 #[test]
 fn files_of_earlier_processes_with_the_same_pids_are_not_taken_for_living_ones() {
     let server = dormant("leak");
@@ -380,8 +380,8 @@ fn the_end_of_sampling_is_reported() {
     }
 }
 
-/// A program may give blocks of malloc to functions of its allocator that Mallow does not see. Then nothing is sampled, as these
-/// functions know nothing of samples, and that is said.
+/// A program may give blocks of malloc to functions of its allocator that Mallow does not see. Then nothing is sampled,
+/// as these functions know nothing of samples, and that is said.
 #[test]
 fn a_program_that_frees_by_functions_of_its_allocator_is_left_alone() {
     let program = program_as("foreign", "foreign", "cc", &["-ljemalloc"]);

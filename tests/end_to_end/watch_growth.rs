@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::fleet::Watched;
 use crate::watch_harness::{Alive, quiet, reports, until, until_or, wait_for};
 
-/// Looks at a server that leaves so many bytes behind with each request, until the latest reports are as they should be.
+/// Looks at a server that leaves so many bytes behind with each request, until the latest reports are as they should
+/// be.
 fn watch(arguments: &[&str], settled: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let place = directory();
     let file = place.path().join("reports");

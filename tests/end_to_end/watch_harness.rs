@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use harness::{RunDirectories, mallow};
 use serde_json::Value;
 
-/// A process that is killed when the test is over, however it ends, with the program that it watches; its run directory goes
-/// as well.
+/// A process that is killed when the test is over, however it ends, with the program that it watches; its run directory
+/// goes as well.
 pub struct Alive {
     pub child: Child,
     before: RunDirectories,

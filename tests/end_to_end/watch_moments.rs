@@ -45,8 +45,8 @@ fn a_report_is_of_what_was_live_at_its_time_stamp() {
     let began = steps[0].before;
     let mut looked_at = 0;
     for report in reports(&file) {
-        // Milliseconds are whole. The kernel may be late with a tick, by less than the next one: what happens meanwhile has
-        // the stamp of the tick before, and is in the report.
+        // Milliseconds are whole. The kernel may be late with a tick, by less than the next one: what happens meanwhile
+        // has the stamp of the tick before, and is in the report.
         let at = report["at_unix_ms"].as_u64().expect("a time") * 1_000_000;
         let (surely, perhaps) = (at - 1_000_000, at + 1_000_000 + tick_ns());
         if !regular(&report) || surely < began {

@@ -120,7 +120,8 @@ fn a_fleet_opens_its_file_anew_too() {
     assert_eq!((count(&all, "hup"), count(&all, "end")), (1, 1));
 }
 
-/// Its place is taken by a directory, then by a pipe that nobody reads: the old file goes on, and mallow neither ends nor waits.
+/// Its place is taken by a directory, then by a pipe that nobody reads: the old file goes on, and mallow neither ends
+/// nor waits.
 #[test]
 fn a_file_that_cannot_be_opened_anew_leaves_the_old_one() {
     let mut reporter = Reporter::start();

@@ -221,8 +221,8 @@ impl Browser {
         (left + width / 2.0, top + height / 2.0)
     }
 
-    /// Left, top, width and height of the first element that a selector names, after scrolling there, once it stays where it is
-    /// and nothing lies above its middle.
+    /// Left, top, width and height of the first element that a selector names, after scrolling there, once it stays
+    /// where it is and nothing lies above its middle.
     pub fn bounds(&mut self, selector: &str) -> [f64; 4] {
         let quoted = json!(selector);
         let settled = format!(
@@ -316,7 +316,8 @@ impl Browser {
         std::fs::write(path, bytes.expect("base64")).expect("a file");
     }
 
-    /// What the page complained about: exceptions, errors on the console, dialogs, what the Content-Security-Policy forbade.
+    /// What the page complained about: exceptions, errors on the console, dialogs, what the Content-Security-Policy
+    /// forbade.
     pub fn complaints(&mut self) -> Vec<String> {
         // An answer comes after the events before it.
         self.value("0");

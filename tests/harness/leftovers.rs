@@ -26,7 +26,8 @@ pub fn nothing_left(what: &str, run: &Outcome) {
     assert!(dirs.is_empty(), "{what} left {dirs:?} behind");
 }
 
-/// The run directories that there are at a moment. One with the pid of a later mallow may be among them: pids come again.
+/// The run directories that there are at a moment. One with the pid of a later mallow may be among them: pids come
+/// again.
 #[derive(Clone, Debug)]
 pub struct RunDirectories(Vec<PathBuf>);
 

@@ -32,8 +32,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Whoever starts the tests in the background may have them ignore the terminal's signals, and what they start would
-/// inherit that: programs that test what Ctrl-C does would fail alone, too. Also marks all that they start, for [`overdue`].
-/// Runs before main, so before any thread.
+/// inherit that: programs that test what Ctrl-C does would fail alone, too. Also marks all that they start, for
+/// [`overdue`]. Runs before main, so before any thread.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static HEED_SIGNALS: extern "C" fn() = {
@@ -70,15 +70,15 @@ pub fn root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Says that a test, or a part of one, does not run, and why. Past the test's own output, which nobody sees of a test that
-/// does not fail.
+/// Says that a test, or a part of one, does not run, and why. Past the test's own output, which nobody sees of a test
+/// that does not fail.
 pub fn not_run(test: &str, why: &str) {
     // Where standard error is closed nobody can read it.
     let _ = writeln!(std::io::stderr(), "not run: {test}: {why}");
 }
 
-/// `unshare` with the options for a mount namespace of the test's own. None, and said so, where the system lets nobody but
-/// root have one.
+/// `unshare` with the options for a mount namespace of the test's own. None, and said so, where the system lets nobody
+/// but root have one.
 pub fn mount_namespace(test: &str) -> Option<&'static [&'static str]> {
     if root() {
         return Some(&["unshare", "-m"]);

@@ -1,5 +1,5 @@
-//! Ends what hangs. Most tests wait for programs without a limit of their own; one that never ended would hold up the whole run, and
-//! nobody would learn which one it was.
+//! Ends what hangs. Most tests wait for programs without a limit of their own; one that never ended would hold up the
+//! whole run, and nobody would learn which one it was.
 
 use std::fs;
 use std::io::Write;
@@ -14,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// In the environment of all that this process starts: its own id.
 pub const MARK: &str = "HARNESS_TESTS";
 
-/// From now on each program that was started by this process, or by one that it started, is killed after [`LIMIT`]. Who waits for it
-/// sees it end by SIGKILL, and fails.
+/// From now on each program that was started by this process, or by one that it started, is killed after [`LIMIT`]. Who
+/// waits for it sees it end by SIGKILL, and fails.
 pub fn watch() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {

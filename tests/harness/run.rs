@@ -42,8 +42,8 @@ pub struct Outcome {
     _keeper: Option<Arc<Keeper>>,
 }
 
-/// A process that has a run directory in its environment, as those of the run have: the mallow of another test, which removes
-/// directories of ended runs when it starts, leaves this one alone.
+/// A process that has a run directory in its environment, as those of the run have: the mallow of another test, which
+/// removes directories of ended runs when it starts, leaves this one alone.
 #[derive(Debug)]
 struct Keeper(Child);
 

@@ -326,7 +326,8 @@ impl Case {
     }
 }
 
-/// Whether a line says how far `mallow record` is in reading what is left: it says so where that takes longer than 10 s, as on a busy machine.
+/// Whether a line says how far `mallow record` is in reading what is left: it says so where that takes longer than 10
+/// s, as on a busy machine.
 fn is_progress(line: &str) -> bool {
     line.starts_with("mallow: reading what was recorded, ")
 }

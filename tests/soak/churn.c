@@ -1,5 +1,5 @@
-/* Threads that come and go, children, and a sum that depends on every block: `churn SECONDS`. What it holds stays the same; what
- * it prints does not depend on how long it takes. */
+/* Threads that come and go, children, and a sum that depends on every block: `churn SECONDS`. What it holds stays
+ * the same; what it prints does not depend on how long it takes. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,8 @@
 /*
  * The naive counter: a wrapper for each allocating function, one lock, a table of live blocks by address. Each process
  * image has a mapped file COUNTER_TO/PID.N with the layout below, so its numbers survive any end. It shares no code
- * with Mallow. It has no thread-local storage: another module with some would change the sizes of the C library's tables.
+ * with Mallow. It has no thread-local storage: another module with some would change the sizes of the C library's
+ * tables.
  */
 #define _GNU_SOURCE
 #include "../targets/entry_points.h"

@@ -41,6 +41,8 @@ class Recording:
     page: str | None = None
     lost_json: dict | None = None
     """What `leaks --only lost` says."""
+    reachable_json: dict | None = None
+    """What `leaks --only reachable` says, which leaves out what is suppressed."""
     by_process: dict = field(default_factory=dict)
     """What `leaks --process PID` says, of each process id."""
     gates: dict = field(default_factory=dict)
@@ -209,6 +211,7 @@ def record(evidence, condition, place, limit):
         document(evidence, name, "--json", file) for name in ("report", "leaks", "rss")
     )
     recording.lost_json = document(evidence, "leaks", "--json", "--only", "lost", file)
+    recording.reachable_json = document(evidence, "leaks", "--json", "--only", "reachable", file)
     if condition == QUIET:
         recording.page = page.text(file)
         pids = sorted({process["pid"] for process in (recording.report_json or {}).get("processes", [])})

@@ -202,8 +202,8 @@ def of_cause(cause, whole):
     }
 
 
-def of_leaks(document, of_lost):
-    """Of `mallow leaks --json`; `of_lost` is the same with `--only lost`, or None."""
+def of_leaks(document, of_lost, of_reachable):
+    """Of `mallow leaks --json`; the others are the same with `--only lost` and `--only reachable`, or None."""
     facts = {
         key: value for key, value in document.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
@@ -214,21 +214,13 @@ def of_leaks(document, of_lost):
     facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
     facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
     facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("live")
-    # Suppressed blocks are in neither list of the text; JSON's sums of states have them.
+    # Suppressed blocks are in no list of the text; JSON's sums of states have them.
     if document.get("lost_blocks"):
-        listed = ("live", "reachable_blocks", "lost_blocks"), ("live_bytes", "reachable_bytes", "lost_bytes")
-        for key, reachable, lost in listed:
+        for key, lost in (("live", "lost_blocks"), ("live_bytes", "lost_bytes")):
             facts[lost] = sum(cause[key] for cause in (of_lost or {}).get("leak_causes", []))
-            reported = document["reported" if key == "live" else "reported_bytes"] - facts[lost]
-            # Of what was not scanned, some may be suppressed.
-            unscanned = sum(part[key] for part in document["unscanned"])
-            facts[reachable] = [document[reachable], reported, reported - unscanned]
-    elif document.get("reachable_blocks") is not None:
-        facts["reachable_blocks"] = [document["reachable_blocks"], document["reachable_blocks"] - document["suppressed"]]
-        facts["reachable_bytes"] = [
-            document["reachable_bytes"],
-            document["reachable_bytes"] - document["suppressed_bytes"],
-        ]
+    if of_reachable and document.get("reachable_blocks") is not None:
+        facts["reachable_blocks"] = [document["reachable_blocks"], of_reachable["reported"]]
+        facts["reachable_bytes"] = [document["reachable_bytes"], of_reachable["reported_bytes"]]
     return facts
 
 

@@ -1,6 +1,6 @@
 /*
- * waiter RESULT COMMAND [ARGUMENT]…: runs the command and writes the kernel's ru_maxrss of it, in KiB, and its status to
- * the file RESULT. Static: no preloaded library reaches it.
+ * waiter RESULT COMMAND [ARGUMENT]…: runs the command and writes the kernel's ru_maxrss of it, in KiB, and its status
+ * to the file RESULT. Static: no preloaded library reaches it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

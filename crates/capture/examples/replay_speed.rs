@@ -1,7 +1,7 @@
 //! How fast rings are replayed and written: CPU time per event, and bytes of the file per event.
 //!
-//! `replay_speed [FILE…]`: each FILE holds the words of one ring (`preload/base/wire.h`), little-endian. Without files, a
-//! made-up program: loops over a few hundred stacks, most blocks short-lived, a million live at the end.
+//! `replay_speed [FILE…]`: each FILE holds the words of one ring (`preload/base/wire.h`), little-endian. Without files,
+//! a made-up program: loops over a few hundred stacks, most blocks short-lived, a million live at the end.
 
 use mallow_capture::accounts::{EventSink, Options};
 use mallow_capture::chunk::{Chunk, ProcessStart};

@@ -10,7 +10,8 @@ pub enum Chunk<'a> {
     Process(ProcessStart),
     /// A module became known: it comes before the first words that refer to it.
     Module(ModuleStart),
-    /// Words of one ring, whole records, in the ring's order, without PAD records. `preload/base/wire.h` describes them.
+    /// Words of one ring, whole records, in the ring's order, without PAD records. `preload/base/wire.h` describes
+    /// them.
     Words {
         /// Number of the process, as in [`ProcessStart::process`].
         process: u32,
@@ -47,8 +48,8 @@ pub enum Chunk<'a> {
         tid: u32,
         name: String,
     },
-    /// A reading of a process's memory begins, or has ended. The begin comes before what the process did after it is replayed; another
-    /// begin of the same reading takes its place.
+    /// A reading of a process's memory begins, or has ended. The begin comes before what the process did after it is
+    /// replayed; another begin of the same reading takes its place.
     Reading {
         /// Number of the process.
         process: u32,
@@ -58,8 +59,8 @@ pub enum Chunk<'a> {
         /// How far each ring was written then, by the number of the ring.
         heads: &'a [u64],
     },
-    /// A part of a reading of a process's memory, as [`crate::footprint::Reading::to_words`] has it. All that the process did
-    /// before the reading is in earlier rounds, or in the last one or two.
+    /// A part of a reading of a process's memory, as [`crate::footprint::Reading::to_words`] has it. All that the
+    /// process did before the reading is in earlier rounds, or in the last one or two.
     Memory {
         /// Number of the process.
         process: u32,

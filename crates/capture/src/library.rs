@@ -33,25 +33,26 @@ pub enum LibraryError {
 #[derive(Clone, Debug)]
 pub struct Library {
     pub file: PathBuf,
-    /// What LD_PRELOAD names: the dynamic linker replaces a part of it by the processor, so that each loads a library of its own
-    /// kind. See [`PLATFORMS`].
+    /// What LD_PRELOAD names: the dynamic linker replaces a part of it by the processor, so that each loads a library
+    /// of its own kind. See [`PLATFORMS`].
     pub preload: PathBuf,
-    /// Every user can load it: a program that gives up root's rights and then executes another loads it as somebody else.
+    /// Every user can load it: a program that gives up root's rights and then executes another loads it as somebody
+    /// else.
     pub for_all: bool,
 }
 
 /// glibc's word for the processor in paths; musl takes it as it is.
 const TOKEN: &str = "$PLATFORM";
 
-/// What 64-bit programs load: what glibc knows of x86-64 processors, what the kernel calls them, and the word itself where a
-/// dynamic linker does not replace it.
+/// What 64-bit programs load: what glibc knows of x86-64 processors, what the kernel calls them, and the word itself
+/// where a dynamic linker does not replace it.
 const PLATFORMS: [&str; 4] = ["x86_64", "haswell", "xeon_phi", TOKEN];
 
 /// What 32-bit ones load. libmallow.so is none of theirs: glibc would complain into the program's own standard error.
 const PLATFORMS_32: [&str; 4] = ["i386", "i486", "i586", "i686"];
 
-/// A verified copy: in the user's cache directory, or, where that cannot hold it, in `fallback`, a private directory, or in one
-/// in the directory for temporary files. A directory that others can write to is refused.
+/// A verified copy: in the user's cache directory, or, where that cannot hold it, in `fallback`, a private directory,
+/// or in one in the directory for temporary files. A directory that others can write to is refused.
 ///
 /// Root's copy lies where others can read it, if there is such a place: `/var/cache` first.
 pub fn unpack(fallback: &Path) -> Result<Library, LibraryError> {
@@ -82,16 +83,16 @@ pub fn unpack(fallback: &Path) -> Result<Library, LibraryError> {
     if fits_ld_preload(&library.file) { Ok(library) } else { Err(LibraryError::Unfit(temporary)) }
 }
 
-/// The dynamic linker splits LD_PRELOAD at spaces and colons, replaces what begins with a dollar, and loads nothing from a file
-/// system mounted noexec.
+/// The dynamic linker splits LD_PRELOAD at spaces and colons, replaces what begins with a dollar, and loads nothing
+/// from a file system mounted noexec.
 fn fits_ld_preload(path: &Path) -> bool {
     let plain = !path.as_os_str().as_encoded_bytes().iter().any(|b| matches!(b, b' ' | b':' | b'\t' | b'\n' | b'$'));
     let noexec = rustix::fs::statvfs(path).is_ok_and(|fs| fs.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC));
     plain && !noexec
 }
 
-/// Where every user can read it, whatever the umask is or was. Nothing is made where that cannot be: the directory itself alone may
-/// be missing, or be closed to others, as a run under `umask 077` leaves it.
+/// Where every user can read it, whatever the umask is or was. Nothing is made where that cannot be: the directory
+/// itself alone may be missing, or be closed to others, as a run under `umask 077` leaves it.
 fn unpack_for_all(directory: &Path) -> Result<Library, LibraryError> {
     let io = |error| LibraryError::Io(directory.to_owned(), error);
     let parent = directory.parent().unwrap_or(directory).canonicalize().map_err(io)?;
@@ -136,7 +137,8 @@ fn exists(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
-/// A directory of this user's own that others cannot write to, and, where `all` says so, can read: if need be, from now on.
+/// A directory of this user's own that others cannot write to, and, where `all` says so, can read: if need be, from now
+/// on.
 fn opened(directory: &Path, all: bool) -> Result<(), LibraryError> {
     const FOR_ALL: u32 = 0o055;
     let io = |error| LibraryError::Io(directory.to_owned(), error);

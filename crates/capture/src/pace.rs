@@ -1,4 +1,5 @@
-//! How often mallow looks at what it can only poll: a look costs the target's machine processor time, and may hold locks of the target.
+//! How often mallow looks at what it can only poll: a look costs the target's machine processor time, and may hold
+//! locks of the target.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -37,8 +38,8 @@ impl Pace {
         is_due.then(|| Look { began: cpu_time() })
     }
 
-    /// The look is over: the processor time that it took says when the next one is due. `has_found`: it came to something, so the
-    /// next one may soon as well.
+    /// The look is over: the processor time that it took says when the next one is due. `has_found`: it came to
+    /// something, so the next one may soon as well.
     pub fn end(&mut self, look: Look, has_found: bool) {
         let cost = cpu_time().saturating_sub(look.began);
         self.next = Some(Instant::now() + self.pause(cost, has_found));

@@ -1,4 +1,5 @@
-//! Fetching memory before it is needed. It changes nothing but time: where a processor has no such hint here, nothing is done.
+//! Fetching memory before it is needed. It changes nothing but time: where a processor has no such hint here, nothing
+//! is done.
 
 /// Asks for the line of a processor's cache in which `table[at]` lies, if there is such a place.
 #[inline]

@@ -1,5 +1,5 @@
-//! `preload/base/wire.h`, `base/wire_attachment.h` and `hook/ask.h` as seen from this side. `crates/capture/tests/wire.rs`
-//! compares every size, offset and number with the headers.
+//! `preload/base/wire.h`, `base/wire_attachment.h` and `hook/ask.h` as seen from this side.
+//! `crates/capture/tests/wire.rs` compares every size, offset and number with the headers.
 //!
 //! Nothing that a target wrote is trusted: files are read through [`Shared`], which checks bounds and reads each value
 //! once.

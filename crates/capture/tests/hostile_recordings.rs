@@ -1,5 +1,5 @@
-//! Recordings with right checksums that claim much: a reader takes no more memory than what the file has really brought allows, and says in
-//! one line what is wrong with it.
+//! Recordings with right checksums that claim much: a reader takes no more memory than what the file has really brought
+//! allows, and says in one line what is wrong with it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
@@ -36,7 +36,8 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const MB: usize = 1 << 20;
-/// What a file of some kilobytes may cost: its budget of 64 MB, lists that double while they grow, and one block unpacked.
+/// What a file of some kilobytes may cost: its budget of 64 MB, lists that double while they grow, and one block
+/// unpacked.
 const LIMIT: usize = 256 * MB;
 /// What each byte of a file may cost beside that.
 const EACH_BYTE: usize = 256;
@@ -170,7 +171,8 @@ fn an_honest_file_is_read() {
     assert_eq!(read(&recording(&blocks)).0, Ok(()));
 }
 
-/// Twenty blocks of each kind, as large as blocks are: refused, within the memory that a small file may take. Cut short, too.
+/// Twenty blocks of each kind, as large as blocks are: refused, within the memory that a small file may take. Cut
+/// short, too.
 #[test]
 fn a_small_file_takes_little_memory() {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());

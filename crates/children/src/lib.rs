@@ -1,5 +1,5 @@
-//! Commands that mallow runs and waits for. Each has a process group of its own, and nothing of it is left behind: not when it
-//! takes too long, and not when a signal ends mallow.
+//! Commands that mallow runs and waits for. Each has a process group of its own, and nothing of it is left behind: not
+//! when it takes too long, and not when a signal ends mallow.
 
 // A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![cfg_attr(
@@ -35,14 +35,15 @@ const LOOK: Duration = Duration::from_millis(50);
 /// So long a group has after each request to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs a command to its end, with the standard streams that it was given. None: it took longer than `limit`, and was ended with
-/// all that it started. A signal that ends mallow ends the command first, and this does not return.
+/// Runs a command to its end, with the standard streams that it was given. None: it took longer than `limit`, and was
+/// ended with all that it started. A signal that ends mallow ends the command first, and this does not return.
 pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<ExitStatus>> {
     run_observed(command, limit, &mut || true, || {})
 }
 
-/// The same, of a command whose work is looked at meanwhile: several times a second `observe` answers whether it may go on, else it
-/// is ended as one that took too long. `clean_up` removes what it leaves behind, before a signal ends mallow.
+/// The same, of a command whose work is looked at meanwhile: several times a second `observe` answers whether it may go
+/// on, else it is ended as one that took too long. `clean_up` removes what it leaves behind, before a signal ends
+/// mallow.
 pub fn run_observed(
     command: &mut Command,
     limit: Option<Duration>,
@@ -112,8 +113,8 @@ fn ends_within(child: &mut Child, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// Ends a command and its group: in good order, so that a mallow among them leaves nothing behind, also where its own command
-/// heeds nothing.
+/// Ends a command and its group: in good order, so that a mallow among them leaves nothing behind, also where its own
+/// command heeds nothing.
 fn end(child: &mut Child) -> io::Result<()> {
     let Some(pid) = pid(child) else { return Ok(()) };
     let _ = kill_process_group(pid, Signal::TERM);

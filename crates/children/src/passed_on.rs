@@ -1,7 +1,8 @@
-//! Signals that mean something to programs alone, as SIGUSR1 does. Mallow passes them on to its command, and never ends by them:
-//! `docker kill -s USR1` is for the command.
+//! Signals that mean something to programs alone, as SIGUSR1 does. Mallow passes them on to its command, and never ends
+//! by them: `docker kill -s USR1` is for the command.
 
-/// A terminal sends SIGWINCH to the command, too; somebody who sends it to mallow alone means the command (httpd stops by it).
+/// A terminal sends SIGWINCH to the command, too; somebody who sends it to mallow alone means the command (httpd stops
+/// by it).
 const PASSED: [libc::c_int; 9] = [
     libc::SIGUSR1,
     libc::SIGUSR2,

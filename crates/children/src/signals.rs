@@ -16,8 +16,8 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// The signal that ends mallow as soon as its commands have ended; 0: none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// For each command, the signals that came for it, as bits; [`IN_USE`] for a place that is taken. A handler may not know whether a
-/// command was waited for already, so the one that waits sends them.
+/// For each command, the signals that came for it, as bits; [`IN_USE`] for a place that is taken. A handler may not
+/// know whether a command was waited for already, so the one that waits sends them.
 static CAME: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// The bit of SIGHUP, which ends mallow.
 const IN_USE: u64 = 1;

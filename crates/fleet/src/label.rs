@@ -1,6 +1,7 @@
 //! Values of labels: names of any program, cut and escaped.
 
-/// Characters of a label's value. Names of templates have thousands; a store keeps each for as long as it keeps the series.
+/// Characters of a label's value. Names of templates have thousands; a store keeps each for as long as it keeps the
+/// series.
 const LONGEST: usize = 120;
 
 /// A value as Prometheus' text has it between quotes.

@@ -1,5 +1,5 @@
-//! Numbers of many processes in Prometheus' text format: by program, and by process where one grows or holds much. The number of
-//! series is bounded, whatever runs.
+//! Numbers of many processes in Prometheus' text format: by program, and by process where one grows or holds much. The
+//! number of series is bounded, whatever runs.
 
 use std::collections::HashSet;
 

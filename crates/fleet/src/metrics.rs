@@ -123,7 +123,8 @@ impl Page {
         }
     }
 
-    /// Places that grow, those that surely grow most first. All samples of a metric stand together, as the format wants it.
+    /// Places that grow, those that surely grow most first. All samples of a metric stand together, as the format wants
+    /// it.
     fn places(&mut self, places: &[WatchedPlace]) {
         let grows = |place: &&WatchedPlace| place.growth.verdict >= Verdict::SoFar && place.frame.is_some();
         let mut seen = HashSet::new();

@@ -5,8 +5,8 @@ use std::io;
 use mallow_profile::Profile;
 use mallow_report::formats::{pprof, write_heap_text};
 
-/// A gzipped profile. `names`: with names of functions; otherwise with addresses and build ids alone. `since`: what changed since
-/// that earlier profile of the same program.
+/// A gzipped profile. `names`: with names of functions; otherwise with addresses and build ids alone. `since`: what
+/// changed since that earlier profile of the same program.
 pub fn heap(profile: &Profile, shown_first: &str, names: bool, since: Option<&Profile>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     pprof::write_as(profile, &pprof::Options { shown_first, names, since }, &mut bytes)?;

@@ -212,7 +212,8 @@ impl Advice {
             (Kind::Make | Kind::SliceLiteral, Reason::InMap | Reason::Appended | Reason::PartOf { .. }) => {
                 return Some(Self::OneArray);
             }
-            // What a map or a slice has is one of many; what a field or a variable has stays there, for all that is known.
+            // What a map or a slice has is one of many; what a field or a variable has stays there, for all that is
+            // known.
             (Kind::Make | Kind::SliceLiteral, Reason::Stored { place }) => {
                 return place.ends_with(']').then_some(Self::OneArray);
             }

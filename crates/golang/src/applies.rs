@@ -5,7 +5,8 @@ use crate::join::Type;
 use crate::model::{Kind, Reason, Surroundings};
 use crate::source::{Source, Target};
 
-/// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody says.
+/// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody
+/// says.
 const SHAPED: &str = " DYNAMICTYPE>";
 /// Bytes of the largest key or value that a map holds itself; it has a pointer to a larger one, in a block of its own.
 const IN_MAP: u64 = 128;

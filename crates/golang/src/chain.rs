@@ -197,8 +197,8 @@ pub fn callee(call: &str) -> &str {
     &call[..arguments]
 }
 
-/// The value that is passed is the one whose method is called: an interface. What a package's function gets is never the
-/// package.
+/// The value that is passed is the one whose method is called: an interface. What a package's function gets is never
+/// the package.
 pub fn calls_through(callee: &str, from: &str) -> bool {
     let value = from.trim_start_matches(['*', '&']);
     callee.rsplit_once('.').is_some_and(|(receiver, _)| receiver == value)

@@ -140,8 +140,8 @@ impl Reason {
 }
 
 impl Diagnostic {
-    /// False of what the compiler calls escaping though nothing is allocated when it runs: a constant that is put into an
-    /// interface is in read-only data, and what cgo adds to inform the compiler never runs.
+    /// False of what the compiler calls escaping though nothing is allocated when it runs: a constant that is put into
+    /// an interface is in read-only data, and what cgo adds to inform the compiler never runs.
     pub fn allocates(&self) -> bool {
         let constant = |what: &str| {
             let number = what.strip_prefix('-').unwrap_or(what).starts_with(|c: char| c.is_ascii_digit());

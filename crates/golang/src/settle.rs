@@ -1,5 +1,5 @@
-//! What only the source decides: the compiler says the same of `go` and of a `defer` in a loop, and names variables of its
-//! own.
+//! What only the source decides: the compiler says the same of `go` and of a `defer` in a loop, and names variables of
+//! its own.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -8,7 +8,8 @@ use crate::chain::{self, outermost};
 use crate::model::{Diagnostic, Kind, Position, Reason, Scope, Step, Surroundings, Verdict};
 use crate::source::{Source, Statement};
 
-/// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays so.
+/// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays
+/// so.
 pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) {
     surround(list, source);
     for one in list.iter_mut().filter(|one| one.verdict != Verdict::DoesNotEscape) {

@@ -168,8 +168,8 @@ fn choose(n: usize, k: usize) -> f64 {
     (0..k.min(n - k.min(n))).fold(1.0, |product, at| product * (n - at) as f64 / (at + 1) as f64)
 }
 
-/// The standard normal distribution's cumulative function: of the complementary error function by its continued fraction
-/// and its series.
+/// The standard normal distribution's cumulative function: of the complementary error function by its continued
+/// fraction and its series.
 fn normal(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let tail = if x < 3.0 {

@@ -1,5 +1,5 @@
-//! The programs of `advice/`, which have each allocation that Mallow advises on before and after the advice: none is missing,
-//! and the list of suggestions is the one that is printed. The end-to-end test `go_advice` runs them.
+//! The programs of `advice/`, which have each allocation that Mallow advises on before and after the advice: none is
+//! missing, and the list of suggestions is the one that is printed. The end-to-end test `go_advice` runs them.
 
 use mallow_golang::Advice;
 

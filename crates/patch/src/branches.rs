@@ -13,8 +13,9 @@ pub struct Branches {
 }
 
 impl Branches {
-    /// Decodes `code`, which is at `address`, from its beginning to its end. Decoding starts anew at each of `starts`, the
-    /// sorted addresses where functions begin, so that data between functions does not confuse it. About 10 ns a byte.
+    /// Decodes `code`, which is at `address`, from its beginning to its end. Decoding starts anew at each of `starts`,
+    /// the sorted addresses where functions begin, so that data between functions does not confuse it. About 10 ns a
+    /// byte.
     pub fn of(code: &[u8], address: u64, starts: &[u64]) -> Self {
         let mut all = Vec::new();
         let end = address.saturating_add(code.len() as u64);

@@ -1,10 +1,10 @@
 //! A function of the process that one of its threads calls for us, while the others run.
 //!
-//! The thread goes back to where it was by itself: what is called returns to code that says so, waits about half a second for its
-//! tracer, and ends with rt_sigreturn, by the frame on the thread's own stack ([`crate::recovery`]). So a tracer that is killed at
-//! any moment of a call leaves a thread that finishes it and goes on. A tracer that lives gives it its registers back, which also
-//! restarts the system call in which it was interrupted. It is not stopped at each system call meanwhile: on a busy machine it would
-//! wait for a processor each time.
+//! The thread goes back to where it was by itself: what is called returns to code that says so, waits about half a
+//! second for its tracer, and ends with rt_sigreturn, by the frame on the thread's own stack ([`crate::recovery`]). So
+//! a tracer that is killed at any moment of a call leaves a thread that finishes it and goes on. A tracer that lives
+//! gives it its registers back, which also restarts the system call in which it was interrupted. It is not stopped at
+//! each system call meanwhile: on a busy machine it would wait for a processor each time.
 //!
 //! ```text
 //!  room:   code (read, execute) │ stack of the call ◄── │ values, name

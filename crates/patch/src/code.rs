@@ -28,8 +28,8 @@ pub struct Code {
 }
 
 impl Code {
-    /// Reads and decodes the code of `module`. `starts` are the addresses at which its functions begin, in the process. About
-    /// 10 ns a byte.
+    /// Reads and decodes the code of `module`. `starts` are the addresses at which its functions begin, in the process.
+    /// About 10 ns a byte.
     pub fn read(module: &Module, memory: &Memory, starts: Vec<u64>) -> Self {
         Self::of(module, module.texts(memory), starts)
     }

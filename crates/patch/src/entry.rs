@@ -10,8 +10,8 @@
 //!  f+15: …                           f+15: …  ◄────────────────── t+11: jmp  f+15
 //! ```
 //!
-//! Five bytes are written. Each displaced instruction begins in them, so nothing but the jump can be executed there; the
-//! tail of the last one stays as it was and is never executed.
+//! Five bytes are written. Each displaced instruction begins in them, so nothing but the jump can be executed there;
+//! the tail of the last one stays as it was and is never executed.
 
 use std::ops::Range;
 

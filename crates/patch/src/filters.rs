@@ -29,7 +29,8 @@ pub(crate) fn mode(pid: u32, tid: u32) -> Mode {
     }
 }
 
-/// Whether a stopped thread may go on with a call that has a timeout as the kernel has it go on. False where that is not known.
+/// Whether a stopped thread may go on with a call that has a timeout as the kernel has it go on. False where that is
+/// not known.
 pub(crate) fn may_restart(tid: u32) -> bool {
     match filters(tid) {
         Ok(filters) => filters.iter().all(|filter| filter.answers(&RESTART).1 == Answer::Allowed),

@@ -5,17 +5,17 @@
 //! - [`Maps`] and [`Memory`]: its mappings and its bytes, read and written through `/proc/PID/mem`.
 //! - [`Module`]: an ELF file that is mapped into it, compared with what is in memory.
 //! - [`LoadList`]: the dynamic linker's list, for noticing new modules cheaply.
-//! - [`stop`] and [`Stopped`]: all of its threads held by ptrace, system calls run in one of them, and let go so that no
-//!   system call fails because of it.
+//! - [`stop`] and [`Stopped`]: all of its threads held by ptrace, system calls run in one of them, and let go so that
+//!   no system call fails because of it.
 //! - [`plan`] and [`Patch`]: a jump at a function's entry and the trampoline that runs what it displaces; [`Refusal`]
 //!   names an entry that cannot be patched safely.
-//! - [`stop_thread`], [`Unwinder`] and [`Thread::call`]: one thread held, its stack, and a function that it calls while the
-//!   others run.
+//! - [`stop_thread`], [`Unwinder`] and [`Thread::call`]: one thread held, its stack, and a function that it calls while
+//!   the others run.
 //! - [`Sandbox`]: which system calls a process may make.
 //! - [`Draft`] and [`Placed`]: the patches of a module's functions, laid out near it, written and restored.
 //!
-//! x86-64 alone. This crate knows no allocator and no recording. It writes into no process unless its caller asks for it.
-//! What a process or a file says is treated as hostile: it may be wrong, and causes no panic.
+//! x86-64 alone. This crate knows no allocator and no recording. It writes into no process unless its caller asks for
+//! it. What a process or a file says is treated as hostile: it may be wrong, and causes no panic.
 
 // A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![cfg_attr(

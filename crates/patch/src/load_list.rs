@@ -1,7 +1,8 @@
-//! The dynamic linker's list of what it has loaded (`_r_debug` and `struct link_map` of `<link.h>`), in another process.
+//! The dynamic linker's list of what it has loaded (`_r_debug` and `struct link_map` of `<link.h>`), in another
+//! process.
 //!
-//! Reading the mappings of a process takes the lock that its page faults and calls of `mmap` need, for as long as they are many.
-//! Whether this list is as it was, one system call says, without that lock in the common case.
+//! Reading the mappings of a process takes the lock that its page faults and calls of `mmap` need, for as long as they
+//! are many. Whether this list is as it was, one system call says, without that lock in the common case.
 
 use std::collections::HashSet;
 
@@ -20,8 +21,8 @@ const VERSION_WITH_NEXT: u64 = 2;
 /// The fields of `struct link_map` before `l_prev`.
 const ENTRY_BYTES: usize = 32;
 
-/// The list as it was when it was read. Entries are recognised by what the linker keeps in them; another library in the place of
-/// one, with a list entry of the same contents, is not noticed.
+/// The list as it was when it was read. Entries are recognised by what the linker keeps in them; another library in the
+/// place of one, with a list entry of the same contents, is not noticed.
 #[derive(Debug)]
 pub struct LoadList {
     pid: u32,
@@ -76,7 +77,8 @@ impl LoadList {
         };
         let there: Vec<libc::iovec> = pieces.iter().map(there).collect();
         let (pid, count) = (self.pid as libc::pid_t, there.len() as libc::c_ulong);
-        // SAFETY: the vectors and the buffer live until the call returns; the other addresses are those of another process.
+        // SAFETY: the vectors and the buffer live until the call returns; the other addresses are those of another
+        // process.
         let read = unsafe { libc::process_vm_readv(pid, &here, 1, there.as_ptr(), count, 0) };
         usize::try_from(read) == Ok(before.len()) && now == before
     }

@@ -117,9 +117,9 @@ impl Maps {
         self.0.is_empty()
     }
 
-    /// The address of `bytes` free bytes, a multiple of a page, where each byte reaches all of `module` by a 32-bit displacement:
-    /// the nearest ones below it, else above. The heap (brk) grows upwards from the executable, so nothing is placed
-    /// directly behind a module. None where there is no room.
+    /// The address of `bytes` free bytes, a multiple of a page, where each byte reaches all of `module` by a 32-bit
+    /// displacement: the nearest ones below it, else above. The heap (brk) grows upwards from the executable, so
+    /// nothing is placed directly behind a module. None where there is no room.
     pub fn free_area_near(&self, module: Range<u64>, bytes: u64) -> Option<u64> {
         let lowest = module.end.saturating_sub(REACH).max(LOWEST).next_multiple_of(PAGE);
         let highest = module.start.saturating_add(REACH).min(HIGHEST).checked_sub(bytes)? / PAGE * PAGE;

@@ -10,12 +10,14 @@ use std::os::unix::fs::FileExt;
 pub struct Memory(File);
 
 impl Memory {
-    /// For reading. Opening asks the kernel what attaching asks it: whether ptrace would be allowed. It changes nothing.
+    /// For reading. Opening asks the kernel what attaching asks it: whether ptrace would be allowed. It changes
+    /// nothing.
     pub fn open(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(Self)
     }
 
-    /// For reading and writing. Writes reach read-only mappings, too; a private mapping of a file gets a copy of the page.
+    /// For reading and writing. Writes reach read-only mappings, too; a private mapping of a file gets a copy of the
+    /// page.
     pub fn open_writable(pid: u32) -> io::Result<Self> {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem")).map(Self)
     }
@@ -50,7 +52,8 @@ impl Memory {
 /// Bytes that are read at once: frames of a stack lie close together, and each request takes the process's memory lock.
 const WINDOW: usize = 2 << 10;
 
-/// So many of them lie before the address that was asked for: registers of one frame are not saved in the order of their numbers.
+/// So many of them lie before the address that was asked for: registers of one frame are not saved in the order of
+/// their numbers.
 const BEFORE: u64 = 128;
 
 /// Memory of a process in which nothing changes meanwhile, read in large pieces.

@@ -123,8 +123,8 @@ impl Module {
             true => process.path(Path::new(&code.path)),
             false => file,
         };
-        // SAFETY: the map is private and read-only. A file that is written to meanwhile changes bytes which are treated as
-        // hostile anyway.
+        // SAFETY: the map is private and read-only. A file that is written to meanwhile changes bytes which are treated
+        // as hostile anyway.
         let bytes = unsafe { memmap2::Mmap::map(&opened) }.map_err(fail)?;
         let layout = Layout::of(&bytes).map_err(ModuleError::Format)?;
         let first = layout.code.iter().find(|segment| page(segment.offset as u64) == code.offset);

@@ -12,14 +12,14 @@
 //!
 //! How patches are written into a process:
 //!
-//! 1. [`Code::read`] decodes a module, [`Draft::of`] plans the patches of its functions and names those that are refused.
-//!    Functions at one address are patched once. Nothing is stopped for it.
+//! 1. [`Code::read`] decodes a module, [`Draft::of`] plans the patches of its functions and names those that are
+//!    refused. Functions at one address are patched once. Nothing is stopped for it.
 //! 2. [`crate::Maps::free_area_near`] finds room for [`Draft::bytes`], and [`Draft::place`] lays the patches out there.
 //! 3. In [`crate::stop`]: [`crate::Stopped::map`] maps the area, readable and executable, and
 //!    [`crate::Stopped::write_patches`] fills it and writes the jumps: all of them, or none.
 //! 4. [`Placed::trampoline`] is what the replacement calls in place of the function.
-//! 5. [`crate::Stopped::restore_patches`] puts the entries back. The area stays mapped while a thread may be in it or in a
-//!    replacement: see [`crate::Stopped::refers_to`].
+//! 5. [`crate::Stopped::restore_patches`] puts the entries back. The area stays mapped while a thread may be in it or
+//!    in a replacement: see [`crate::Stopped::refers_to`].
 //!
 //! A process in which nothing else runs may write all of it itself: [`Placed::code`] to [`Placed::area`], then each
 //! [`Write`] if [`Write::before`] is what it finds there.
@@ -39,8 +39,8 @@ pub struct Detour {
     pub function: Function,
     /// The one that replaces it: it has its arguments and its return address.
     pub to: u64,
-    /// Constants for the replacement, which finds their address in `r9`: only for functions of at most five arguments, none of
-    /// which is on the stack. The address of the trampoline is put before them, as 8 bytes.
+    /// Constants for the replacement, which finds their address in `r9`: only for functions of at most five arguments,
+    /// none of which is on the stack. The address of the trampoline is put before them, as 8 bytes.
     pub data: Option<Vec<u8>>,
 }
 
@@ -93,8 +93,8 @@ const LEA: &[u8] = b"\x4c\x8d\x0d";
 const JUMP_TO_NEXT: &[u8] = b"\xff\x25\0\0\0\0";
 
 impl Draft {
-    /// Plans the patches of functions of one module. Those that cannot be patched are returned with the reason. Of functions
-    /// at one address the first one counts.
+    /// Plans the patches of functions of one module. Those that cannot be patched are returned with the reason. Of
+    /// functions at one address the first one counts.
     pub fn of(code: &Code, detours: Vec<Detour>) -> (Self, Vec<(Function, Refusal)>) {
         let mut planned: BTreeMap<u64, (Patch, u64, Option<Vec<u8>>)> = BTreeMap::new();
         let mut refused: BTreeMap<u64, (Function, Refusal)> = BTreeMap::new();

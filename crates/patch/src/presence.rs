@@ -2,8 +2,9 @@
 //!
 //! Frames decide as far as they are known. Two kinds of code hide what lies beyond them:
 //!
-//! - code that a runtime wrote at run time, in memory without a file: no unwind information exists. Its callers are compiled
-//!   code of the runtime; code that it interrupted is found by the frame of the signal handler, which has all registers;
+//! - code that a runtime wrote at run time, in memory without a file: no unwind information exists. Its callers are
+//!   compiled code of the runtime; code that it interrupted is found by the frame of the signal handler, which has all
+//!   registers;
 //! - functions of a file without unwind information: anything may have called them, so the words of the stack decide.
 
 use std::collections::HashSet;
@@ -20,21 +21,22 @@ use crate::unwind::{UnwindError, Unwinder, Walk};
 /// So much of a stack is searched, from its stack pointer on, in bytes.
 const SEARCHED: u64 = 256 << 10;
 
-/// A word below the stack pointer is searched, too: code may take its return address off the stack and jump by it. What lies
-/// deeper is left from calls that are over, and would have each waiting thread unwound.
+/// A word below the stack pointer is searched, too: code may take its return address off the stack and jump by it. What
+/// lies deeper is left from calls that are over, and would have each waiting thread unwound.
 const BELOW: u64 = 8;
 
 /// Frames of signal handlers that are followed. A thread with more of them counts as one that returns there.
 const HANDLERS_MOST: usize = 64;
 
 impl Stopped {
-    /// Threads that are within one of these addresses, or that may return there, but for those in `outside`. None: no thread is, and
-    /// nothing there is executed any more if no function leads to it. Threads that are not go into `outside`.
+    /// Threads that are within one of these addresses, or that may return there, but for those in `outside`. None: no
+    /// thread is, and nothing there is executed any more if no function leads to it. Threads that are not go into
+    /// `outside`.
     ///
-    /// Of a thread, its stack is searched first, 256 KiB deep: without such an address it returns nowhere there. One may be left from
-    /// a call that is over: then the frames decide. So they do on a stack that is not the thread's own: that holds its control block in
-    /// glibc, too, but for the first thread. The code at these addresses calls functions of files alone, so code without a file is
-    /// below it only where a signal interrupted it.
+    /// Of a thread, its stack is searched first, 256 KiB deep: without such an address it returns nowhere there. One
+    /// may be left from a call that is over: then the frames decide. So they do on a stack that is not the thread's
+    /// own: that holds its control block in glibc, too, but for the first thread. The code at these addresses calls
+    /// functions of files alone, so code without a file is below it only where a signal interrupted it.
     pub fn refers_to(
         &self,
         memory: &Memory,
@@ -116,7 +118,8 @@ impl Looked<'_> {
         self.maps.find(address).is_some_and(|one| one.executable && one.inode == 0 && is_anonymous(&one.path))
     }
 
-    /// What signal handlers on a stack interrupted, from `sp` on, and where their frames are. `own`: registers of the thread.
+    /// What signal handlers on a stack interrupted, from `sp` on, and where their frames are. `own`: registers of the
+    /// thread.
     fn interrupted(&self, sp: u64, own: &Registers) -> Vec<(u64, Registers)> {
         let Some((at, words)) = words_of(self.maps, self.memory, (sp, sp)) else { return Vec::new() };
         let found = words.iter().enumerate().filter_map(|(index, &word)| {

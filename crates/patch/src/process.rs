@@ -61,8 +61,8 @@ impl Process {
         for (user, word) in users.iter_mut().zip(field("Uid").split_whitespace()) {
             *user = word.parse().unwrap_or(0);
         }
-        // One that ends has no memory before it is a zombie. Kernels before 6.8 do not say what is theirs: their threads are
-        // children of their first one.
+        // One that ends has no memory before it is a zombie. Kernels before 6.8 do not say what is theirs: their
+        // threads are children of their first one.
         let without_memory = field("VmSize").is_empty();
         let of_kernel = match field("Kthread") {
             "" => matches!(number("PPid"), 0 | 2),
@@ -104,8 +104,8 @@ impl Process {
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Where a file that it names, or that its mappings name, is found from here: it may be in another mount namespace or another
-    /// root directory.
+    /// Where a file that it names, or that its mappings name, is found from here: it may be in another mount namespace
+    /// or another root directory.
     pub fn path(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.pid));
         let elsewhere = root.join(path.strip_prefix("/").unwrap_or(path));
@@ -114,7 +114,8 @@ impl Process {
             (Ok(here), Ok(there)) if same(&here, &there) => path.to_owned(),
             (_, Ok(_)) => elsewhere,
             (Ok(_), _) => path.to_owned(),
-            // The kernel names what is mapped from the root of its mount namespace on, and not from that of the process.
+            // The kernel names what is mapped from the root of its mount namespace on, and not from that of the
+            // process.
             _ => {
                 let named = fs::read_link(&root).ok();
                 let below = named.and_then(|named| path.strip_prefix(named).ok().map(Path::to_owned));

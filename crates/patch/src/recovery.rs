@@ -1,10 +1,11 @@
 //! What a thread that works for us needs to go back to its own work without us.
 //!
-//! A tracer may be killed between any two of its requests, and a thread that it held goes on with the registers that it has by
-//! then. So the frame of a signal handler with the thread's own registers is written below its stack before they are changed, and
-//! whatever the thread is made to execute ends there: with the frame's address on the stack, a `ret` leads to the C library's
-//! `rt_sigreturn`. At each moment, a thread has either its own registers or some that lead to that frame; its signal mask is
-//! its own, or the frame has it. The frame's system call is the one in which the thread was interrupted, made anew.
+//! A tracer may be killed between any two of its requests, and a thread that it held goes on with the registers that it
+//! has by then. So the frame of a signal handler with the thread's own registers is written below its stack before they
+//! are changed, and whatever the thread is made to execute ends there: with the frame's address on the stack, a `ret`
+//! leads to the C library's `rt_sigreturn`. At each moment, a thread has either its own registers or some that lead to
+//! that frame; its signal mask is its own, or the frame has it. The frame's system call is the one in which the thread
+//! was interrupted, made anew.
 //!
 //! ```text
 //!  own stack:   address of rt_sigreturn │ signal frame │ registers of the processor's units │ red zone │ ◄ stack pointer
@@ -34,8 +35,8 @@ const FRAME: u64 = 512;
 /// What is left free below all that: for signal handlers that run before the thread is back.
 const FREE: u64 = 8 << 10;
 
-/// Instructions of a process by which its threads make system calls and go back. Nothing is written for them: each C library
-/// has them.
+/// Instructions of a process by which its threads make system calls and go back. Nothing is written for them: each C
+/// library has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gateway {
     /// Of [`CALL`].
@@ -99,9 +100,9 @@ impl Recovery {
     }
 }
 
-/// Whether all between `lowest` and the stack pointer belongs to the thread's stack: the process's first one, or that which has
-/// the thread's control block above it, as the C library lays it out. A coroutine's stack, or one for signal handlers, may have
-/// anything below it.
+/// Whether all between `lowest` and the stack pointer belongs to the thread's stack: the process's first one, or that
+/// which has the thread's control block above it, as the C library lays it out. A coroutine's stack, or one for signal
+/// handlers, may have anything below it.
 fn is_own_stack(maps: &Maps, registers: &Registers, lowest: u64) -> bool {
     maps.iter().any(|mapping| {
         let range = mapping.start..mapping.end;
@@ -116,11 +117,12 @@ fn is_own_stack(maps: &Maps, registers: &Registers, lowest: u64) -> bool {
 /// -EINTR, as a system call returns it.
 pub(crate) const INTERRUPTED: u64 = -(libc::EINTR as i64) as u64;
 
-/// -ERESTART_RESTARTBLOCK, as a tracer sees it: the call has a timeout, and restart_syscall goes on with the rest of it.
+/// What a tracer sees of -ERESTART_RESTARTBLOCK: the call has a timeout, and restart_syscall goes on with the rest
+/// of it.
 pub(crate) const TO_RESTART: u64 = -516_i64 as u64;
 
-/// A system call that must not be made again after EINTR: its descriptor is closed already, and another one may have its
-/// number.
+/// A system call that must not be made again after EINTR: its descriptor is closed already, and another one may have
+/// its number.
 const CLOSE: u64 = libc::SYS_close as u64;
 
 /// Bytes of `syscall`.
@@ -140,8 +142,8 @@ pub(crate) fn interrupted_call(registers: &Registers) -> Option<Registers> {
     })
 }
 
-/// `struct ucontext` of the kernel, by which a thread goes back to these registers. The system call in which it was interrupted is
-/// made again.
+/// `struct ucontext` of the kernel, by which a thread goes back to these registers. The system call in which it was
+/// interrupted is made again.
 fn signal_frame(interrupted: &Registers, mask: u64, units: u64) -> Vec<u8> {
     /// UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
     const FLAGS: u64 = 1 | 2 | 4;
@@ -158,8 +160,8 @@ fn signal_frame(interrupted: &Registers, mask: u64, units: u64) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Registers of the code that a signal handler interrupted: `words` follow the address that the handler returns to. None: they are no
-/// `struct ucontext`. `own`: what the frame does not have, of the same thread.
+/// Registers of the code that a signal handler interrupted: `words` follow the address that the handler returns to.
+/// None: they are no `struct ucontext`. `own`: what the frame does not have, of the same thread.
 pub(crate) fn registers_of_frame(words: &[u64], own: &Registers) -> Option<Registers> {
     /// Segment registers of 64-bit code: `cs` is the lowest part.
     const SEGMENTS: usize = 23;
@@ -192,7 +194,8 @@ const UNITS_MOST: usize = 16 << 10;
 
 /// The registers of floating point and vectors, as a signal frame has them: the kernel's regset with what says so.
 fn signal_extended(regset: &[u8]) -> io::Result<Vec<u8>> {
-    /// Where the kernel keeps its own words, in the first part; and where the second one says which features are in use.
+    /// Where the kernel keeps its own words, in the first part; and where the second one says which features are in
+    /// use.
     const WORDS: usize = 464;
     const IN_USE: usize = 512;
     const MAGIC_1: u32 = 0x4650_5853;
@@ -204,8 +207,8 @@ fn signal_extended(regset: &[u8]) -> io::Result<Vec<u8>> {
     }
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| regset[at + i]));
     let mut features = word(WORDS);
-    // A thread that has no tiles must not have room for them in a frame: the kernel would take the frame for an old one, without
-    // what came after SSE.
+    // A thread that has no tiles must not have room for them in a frame: the kernel would take the frame for an old
+    // one, without what came after SSE.
     let mut size = regset.len();
     if word(IN_USE) & 1 << TILES == 0 && features & 1 << TILES != 0 {
         let begin = std::arch::x86_64::__cpuid_count(0xd, TILES).ebx as usize;

@@ -11,11 +11,11 @@ use crate::trace::{self, Event, Registers};
 const REACH: Duration = Duration::from_secs(10);
 
 impl Stopped {
-    /// Has one of the threads make a system call. Registers, signal mask and the system call in which the thread was interrupted
-    /// are as before, even if the caller is killed meanwhile. Only for calls that do not block.
+    /// Has one of the threads make a system call. Registers, signal mask and the system call in which the thread was
+    /// interrupted are as before, even if the caller is killed meanwhile. Only for calls that do not block.
     ///
-    /// Fails with [`io::ErrorKind::ResourceBusy`] where each thread is about to take a signal, or stopped by one. A seccomp filter applies to the
-    /// call as to one of the program's own: [`crate::Sandbox`].
+    /// Fails with [`io::ErrorKind::ResourceBusy`] where each thread is about to take a signal, or stopped by one. A
+    /// seccomp filter applies to the call as to one of the program's own: [`crate::Sandbox`].
     pub fn system_call(&mut self, gateway: Gateway, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         let thread = self.threads_mut().find(|thread| thread.signal == 0 && !thread.grouped);
         let thread = thread.ok_or_else(|| io::Error::from(io::ErrorKind::ResourceBusy))?;
@@ -83,8 +83,8 @@ impl Thread {
         trace::set_blocked(self.tid, u64::MAX)
     }
 
-    /// Gives it its own registers and signals back. The kernel restarts an interrupted call only on its path out of a stop for
-    /// a signal or an interruption: the thread is brought there first.
+    /// Gives it its own registers and signals back. The kernel restarts an interrupted call only on its path out of a
+    /// stop for a signal or an interruption: the thread is brought there first.
     pub(crate) fn restore(&mut self, recovery: &Recovery) -> io::Result<()> {
         trace::interrupt(self.tid)?;
         trace::resume(self.tid)?;
@@ -102,8 +102,8 @@ impl Thread {
         Ok(())
     }
 
-    /// Waits for `event`. A stop of the whole process that comes in between is passed over: it takes effect when the thread
-    /// is let go.
+    /// Waits for `event`. A stop of the whole process that comes in between is passed over: it takes effect when the
+    /// thread is let go.
     pub(crate) fn reach(&mut self, event: Event) -> io::Result<()> {
         let deadline = Instant::now() + REACH;
         loop {

@@ -44,8 +44,8 @@ pub enum SandboxError {
 }
 
 impl Sandbox {
-    /// Of process `pid`. Each thread with a filter is stopped for a moment; without the right to read filters, nothing is. One that is
-    /// installed meanwhile is not seen.
+    /// Of process `pid`. Each thread with a filter is stopped for a moment; without the right to read filters, nothing
+    /// is. One that is installed meanwhile is not seen.
     pub fn read(pid: u32) -> Result<Self, SandboxError> {
         let (mut seen, mut filters) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -73,7 +73,8 @@ impl Sandbox {
         Ok(if filters.is_empty() { Self::Open } else { Self::Filters(filters) })
     }
 
-    /// Those of these calls that it refuses or punishes, each name once, and whether it does so whatever the unknown arguments are.
+    /// Those of these calls that it refuses or punishes, each name once, and whether it does so whatever the unknown
+    /// arguments are.
     pub fn forbidden(&self, calls: &[SystemCall]) -> Vec<(&'static str, bool)> {
         let Self::Filters(filters) = self else { return Vec::new() };
         let mut all: Vec<(&str, bool)> = Vec::new();

@@ -1,8 +1,8 @@
 //! What a seccomp filter answers to a system call of which not all is known.
 //!
-//! Filters are programs of classic BPF over `struct seccomp_data` (linux/seccomp.h): the call's number, the processor, the address of the
-//! instruction and six arguments. A word that is not known here makes both branches of a test possible, and the worst answer counts. So
-//! does a program that is not understood.
+//! Filters are programs of classic BPF over `struct seccomp_data` (linux/seccomp.h): the call's number, the processor,
+//! the address of the instruction and six arguments. A word that is not known here makes both branches of a test
+//! possible, and the worst answer counts. So does a program that is not understood.
 
 use libc::{
     BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_DIV, BPF_IMM, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_JSET, BPF_K,

@@ -1,9 +1,9 @@
 //! All threads of a process, held by ptrace and let go again.
 //!
-//! No signal is sent, so that nothing of it is seen by the program or by its parent. A stop interrupts the system call that
-//! a thread waits in. The kernel restarts most of them by itself. Some it ends with EINTR instead (signal(7) lists them:
-//! epoll_wait, sigtimedwait, semop, io_getevents, sockets with a timeout): a thread that is about to see that is sent
-//! back to its `syscall` instruction, see [`Thread::release`].
+//! No signal is sent, so that nothing of it is seen by the program or by its parent. A stop interrupts the system call
+//! that a thread waits in. The kernel restarts most of them by itself. Some it ends with EINTR instead (signal(7) lists
+//! them: epoll_wait, sigtimedwait, semop, io_getevents, sockets with a timeout): a thread that is about to see that is
+//! sent back to its `syscall` instruction, see [`Thread::release`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,26 +36,27 @@ pub enum StopError {
     Request(#[from] io::Error),
 }
 
-/// A thread that does not stop for so long, because what it waits for cannot be interrupted, is not waited for: all others stand still
-/// meanwhile.
+/// A thread that does not stop for so long, because what it waits for cannot be interrupted, is not waited for: all
+/// others stand still meanwhile.
 const UNINTERRUPTIBLE: Duration = Duration::from_millis(50);
 
 /// How long a thread may take from one instruction to its system call. It goes on by itself if it comes later.
 const INTO_CALL: Duration = Duration::from_secs(10);
 
-/// Threads that wait get so much of a start to stop before those that run are asked to: then all of them want a processor no more.
+/// Threads that wait get so much of a start to stop before those that run are asked to: then all of them want a
+/// processor no more.
 const START: Duration = Duration::from_millis(2);
 
-/// How much longer than that a thread is waited for that was asked to stop, and could: on a busy machine it waits for a processor. One that
-/// is let go before it has stopped would see EINTR.
+/// How much longer than that a thread is waited for that was asked to stop, and could: on a busy machine it waits for a
+/// processor. One that is let go before it has stopped would see EINTR.
 const STARVED: Duration = Duration::from_secs(10);
 
-/// Stops all threads of process `pid`, calls `act`, and lets them go. `patience` is how long the threads may take to stop, and for how
-/// long another tracer is waited for.
+/// Stops all threads of process `pid`, calls `act`, and lets them go. `patience` is how long the threads may take to
+/// stop, and for how long another tracer is waited for.
 ///
-/// Runs in a thread of its own, whose end releases whatever else would be left: ptrace belongs to the thread that uses it. A
-/// caller that is killed meanwhile leaves the process running as well; a call that was interrupted may fail with EINTR if that
-/// happens within microseconds of the interruption.
+/// Runs in a thread of its own, whose end releases whatever else would be left: ptrace belongs to the thread that uses
+/// it. A caller that is killed meanwhile leaves the process running as well; a call that was interrupted may fail with
+/// EINTR if that happens within microseconds of the interruption.
 pub fn stop<T: Send>(pid: u32, patience: Duration, act: impl FnOnce(&mut Stopped) -> T + Send) -> Result<T, StopError> {
     hold(pid, None, patience, act)
 }
@@ -118,8 +119,8 @@ fn hold_once<T: Send>(
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The calling thread gets a processor before others, as far as that is allowed: threads of a process stand still for as long as it
-/// waits for one. For threads that work for some milliseconds at a time.
+/// The calling thread gets a processor before others, as far as that is allowed: threads of a process stand still for
+/// as long as it waits for one. For threads that work for some milliseconds at a time.
 pub fn hurry() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: requests for the calling thread alone; the parameter lives.
@@ -147,8 +148,8 @@ pub struct Thread {
     pub(crate) tid: u32,
     /// A signal that it is about to take.
     pub(crate) signal: i32,
-    /// Whether a stop signal holds its whole process: then nothing of it may run, and calls that return EINTR after that would
-    /// have done so anyway.
+    /// Whether a stop signal holds its whole process: then nothing of it may run, and calls that return EINTR after
+    /// that would have done so anyway.
     pub(crate) grouped: bool,
     /// Whether it stands still.
     pub(crate) stopped: bool,
@@ -180,8 +181,9 @@ impl Stopped {
         release_all(held.collect());
     }
 
-    /// Lets these threads run for some time, while all others stand still: one that is about to leave some code gets a processor at once.
-    /// It may wait for a lock that another one holds. All are stopped afterwards, and new threads, too.
+    /// Lets these threads run for some time, while all others stand still: one that is about to leave some code gets a
+    /// processor at once. It may wait for a lock that another one holds. All are stopped afterwards, and new threads,
+    /// too.
     pub fn run_alone(&mut self, tids: &[u32], time: Duration) -> Result<(), StopError> {
         let is_able = |thread: &&mut Thread| {
             tids.contains(&thread.tid) && thread.stopped && thread.signal == 0 && !thread.grouped
@@ -284,8 +286,8 @@ impl Stopped {
     }
 }
 
-/// Whether a thread that cannot be seized is one that has ended: the first thread of a process stays as a zombie until the
-/// last one ends.
+/// Whether a thread that cannot be seized is one that has ended: the first thread of a process stays as a zombie until
+/// the last one ends.
 fn ended(pid: u32, tid: u32) -> bool {
     matches!(process::thread_state(pid, tid), None | Some(State::Zombie))
 }
@@ -351,8 +353,9 @@ impl Thread {
         }
     }
 
-    /// If the stop alone has ended its system call with EINTR, it makes the call again when it is let go: at once, so that it does
-    /// so if its tracer is killed. So does one whose filter may punish restart_syscall, by which the kernel has it go on.
+    /// If the stop alone has ended its system call with EINTR, it makes the call again when it is let go: at once, so
+    /// that it does so if its tracer is killed. So does one whose filter may punish restart_syscall, by which the
+    /// kernel has it go on.
     pub(crate) fn repeat_call(&mut self) -> io::Result<()> {
         let registers = trace::registers(self.tid)?;
         self.cut = None;
@@ -366,11 +369,12 @@ impl Thread {
 
     /// Lets it run as if it had never been stopped.
     ///
-    /// A thread whose system call was cut off with EINTR by the stop alone is at its `syscall` instruction again. It is followed into
-    /// the call: a signal that comes before it is there is delivered with EINTR in its place, as it would have
-    /// been, and one that comes later interrupts the call. So no program that waits for a signal to end its call waits for
-    /// ever. PTRACE_DETACH would interrupt the call once more, as it wakes the thread to make it look for signals; the end
-    /// of the tracing thread does not wake one that runs or sleeps. So such a thread stays traced until then.
+    /// A thread whose system call was cut off with EINTR by the stop alone is at its `syscall` instruction again. It is
+    /// followed into the call: a signal that comes before it is there is delivered with EINTR in its place, as it would
+    /// have been, and one that comes later interrupts the call. So no program that waits for a signal to end its call
+    /// waits for ever. PTRACE_DETACH would interrupt the call once more, as it wakes the thread to make it look for
+    /// signals; the end of the tracing thread does not wake one that runs or sleeps. So such a thread stays traced
+    /// until then.
     ///
     /// A timeout of the call begins anew.
     pub(crate) fn release(&mut self) -> io::Result<()> {

@@ -108,8 +108,8 @@ pub(crate) fn set_blocked(tid: u32, mask: u64) -> io::Result<()> {
     request(PTRACE_SETSIGMASK, tid, MASK, ptr::from_ref(&mask) as usize).map(drop)
 }
 
-/// Reads one of the seccomp filters of a thread that is held, 0 the oldest. ENOENT: there are no more. EINVAL: it has none, or the kernel
-/// was built without CONFIG_CHECKPOINT_RESTORE.
+/// Reads one of the seccomp filters of a thread that is held, 0 the oldest. ENOENT: there are no more. EINVAL: it has
+/// none, or the kernel was built without CONFIG_CHECKPOINT_RESTORE.
 pub(crate) fn seccomp_filter(tid: u32, index: usize) -> io::Result<Vec<Instruction>> {
     // The kernel does not ask how much room there is.
     let mut filter = vec![Instruction::default(); libc::BPF_MAXINSNS as usize];
@@ -136,8 +136,8 @@ pub(crate) fn wait(tid: u32) -> io::Result<Option<Event>> {
     }
 }
 
-/// The same, waited for until `deadline`. A wait without an end is never safe: a thread may freeze with its cgroup, and the first
-/// one of a process says nothing of its end while others live.
+/// The same, waited for until `deadline`. A wait without an end is never safe: a thread may freeze with its cgroup, and
+/// the first one of a process says nothing of its end while others live.
 pub(crate) fn wait_until(tid: u32, deadline: Instant) -> io::Result<Option<Event>> {
     let mut pauses = Pauses::default();
     loop {
@@ -155,8 +155,8 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// The next one: they become longer, up to 0.2 ms, as other threads may stand still meanwhile. A thread that yields instead would
-    /// wait for all that want its processor, which may be many.
+    /// The next one: they become longer, up to 0.2 ms, as other threads may stand still meanwhile. A thread that yields
+    /// instead would wait for all that want its processor, which may be many.
     pub(crate) fn next(&mut self) {
         const LONGEST: Duration = Duration::from_micros(200);
         std::thread::sleep((Duration::from_micros(5) * (1 << self.taken.min(10))).min(LONGEST));

@@ -1,10 +1,11 @@
-//! Frames of code that has no unwind information and is known by its bytes: CPython's trampolines for perf (`python -X perf`,
-//! PYTHONPERFSUPPORT), one for each function of a script, in memory of no file. Each calls the interpreter and returns
-//! (`Python/asm_trampoline.S`).
+//! Frames of code that has no unwind information and is known by its bytes: CPython's trampolines for perf (`python -X
+//! perf`, PYTHONPERFSUPPORT), one for each function of a script, in memory of no file. Each calls the interpreter and
+//! returns (`Python/asm_trampoline.S`).
 
 use crate::memory::Window;
 
-/// A trampoline up to the address that its call returns to, what follows, and how much of the stack it has below its return address.
+/// A trampoline up to the address that its call returns to, what follows, and how much of the stack it has below its
+/// return address.
 struct Code {
     before: &'static [u8],
     after: &'static [u8],
@@ -34,7 +35,8 @@ pub(crate) struct Caller {
     pub frame_pointer: Option<u64>,
 }
 
-/// The caller of such code: `address` is where its call returns to, and `sp` the stack pointer then. None: it is other code.
+/// The caller of such code: `address` is where its call returns to, and `sp` the stack pointer then. None: it is other
+/// code.
 pub(crate) fn caller(address: u64, sp: u64, memory: &Window) -> Option<Caller> {
     let code = CODES.iter().find(|code| is_at(code, address, memory))?;
     let pushed = memory.word(sp)?;

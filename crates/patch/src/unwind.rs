@@ -1,7 +1,7 @@
 //! The stack of a stopped thread, unwound from outside by the rules of its modules' `.eh_frame`.
 //!
-//! Nothing is guessed: but for code whose bytes say what it does ([`trampoline`]), no frame pointer is followed where there is no rule, and a stack counts as known only if its last
-//! frame says that it is the last.
+//! Nothing is guessed: but for code whose bytes say what it does ([`trampoline`]), no frame pointer is followed where
+//! there is no rule, and a stack counts as known only if its last frame says that it is the last.
 
 use std::io;
 use std::ops::Range;
@@ -67,7 +67,8 @@ struct Rules<'a> {
     index: gimli::ParsedEhFrameHdr<Slice<'a>>,
 }
 
-/// Values of the sixteen general registers and the return address, by their numbers in DWARF. None: the frame has lost it.
+/// Values of the sixteen general registers and the return address, by their numbers in DWARF. None: the frame has lost
+/// it.
 type Values = [Option<u64>; 17];
 
 impl<'a> Unwinder<'a> {
@@ -76,8 +77,9 @@ impl<'a> Unwinder<'a> {
         Self { modules: modules.iter().filter_map(Rules::of).collect() }
     }
 
-    /// The frames of a thread that a signal interrupted, the innermost first, and whether they are all: it waits in the signal's handler.
-    /// `registers`: where in its memory the kernel saved them (`gregs` of `mcontext_t`, in glibc's `sys/ucontext.h`).
+    /// The frames of a thread that a signal interrupted, the innermost first, and whether they are all: it waits in the
+    /// signal's handler. `registers`: where in its memory the kernel saved them (`gregs` of `mcontext_t`, in glibc's
+    /// `sys/ucontext.h`).
     pub fn walk_interrupted(&self, registers: u64, memory: &Memory) -> io::Result<(Vec<Frame>, bool)> {
         let mut saved = [0; 17 * 8];
         memory.read(registers, &mut saved)?;
@@ -142,7 +144,8 @@ impl<'a> Unwinder<'a> {
     }
 }
 
-/// The caller of a frame of code that is known by its bytes; `values` are its registers afterwards. None: the frame is of no such code.
+/// The caller of a frame of code that is known by its bytes; `values` are its registers afterwards. None: the frame is
+/// of no such code.
 fn return_of_trampoline(frame: &Frame, values: &mut Values, memory: &Window) -> Option<Frame> {
     // Between its other instructions, it has another stack.
     let sp = values[usize::from(X86_64::RSP.0)].filter(|_| !frame.interrupted)?;
@@ -158,7 +161,8 @@ fn return_of_trampoline(frame: &Frame, values: &mut Values, memory: &Window) -> 
 pub(crate) struct Walk {
     /// The innermost first.
     pub frames: Vec<Frame>,
-    /// Why the caller of the last frame is not known, and the stack pointer in that frame, if that is known. None: it has no caller.
+    /// Why the caller of the last frame is not known, and the stack pointer in that frame, if that is known. None: it
+    /// has no caller.
     pub unknown: Option<(UnwindError, Option<u64>)>,
 }
 

@@ -1,8 +1,8 @@
 //! Patches written into a stopped process, and restored.
 //!
-//! A thread that stands within displaced bytes continues at the same instruction of the trampoline. A signal handler that
-//! interrupted a thread there would return into the middle of the jump: the return address of its frame is on the stack,
-//! which is searched for it. Then nothing is written, and the caller tries again later.
+//! A thread that stands within displaced bytes continues at the same instruction of the trampoline. A signal handler
+//! that interrupted a thread there would return into the middle of the jump: the return address of its frame is on the
+//! stack, which is searched for it. Then nothing is written, and the caller tries again later.
 
 use std::io;
 use std::ops::Range;
@@ -29,8 +29,8 @@ pub enum WriteError {
 }
 
 impl Stopped {
-    /// Fills the areas, which are mapped, and writes the jumps: all of them, or none. Areas stay mapped where it fails: a
-    /// thread may be in one.
+    /// Fills the areas, which are mapped, and writes the jumps: all of them, or none. Areas stay mapped where it fails:
+    /// a thread may be in one.
     pub fn write_patches(&mut self, memory: &Memory, placed: &[Placed]) -> Result<(), WriteError> {
         for one in placed {
             memory.write(one.area, &one.code)?;
@@ -59,9 +59,9 @@ impl Stopped {
         Ok(())
     }
 
-    /// Puts the entries back, byte for byte. Nothing is to do for those that are as they were: their module was loaded again.
-    /// Those that are neither that nor what [`Self::write_patches`] wrote are left alone, and the first of them is the error:
-    /// somebody else changed them.
+    /// Puts the entries back, byte for byte. Nothing is to do for those that are as they were: their module was loaded
+    /// again. Those that are neither that nor what [`Self::write_patches`] wrote are left alone, and the first of them
+    /// is the error: somebody else changed them.
     pub fn restore_patches(&mut self, memory: &Memory, placed: &[Placed]) -> Result<(), WriteError> {
         let mut result = Ok(());
         for write in placed.iter().flat_map(|one| &one.writes) {
@@ -76,7 +76,8 @@ impl Stopped {
         result
     }
 
-    /// Brings threads that are past the first displaced instruction of an entry to where the same instruction is afterwards.
+    /// Brings threads that are past the first displaced instruction of an entry to where the same instruction is
+    /// afterwards.
     fn move_threads(&mut self, writes: &[&Write]) -> Result<(), WriteError> {
         for thread in self.threads() {
             let registers = trace::registers(thread.id())?;

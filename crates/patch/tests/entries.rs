@@ -319,8 +319,8 @@ fn trampolines_of_pure_functions_give_equal_results() {
     }
 }
 
-/// Patches of a whole allocator, written into a library that this process has loaded: each call comes through its stub, and
-/// the text is as before at the end.
+/// Patches of a whole allocator, written into a library that this process has loaded: each call comes through its stub,
+/// and the text is as before at the end.
 #[test]
 fn a_patched_allocator_works_and_is_restored_byte_for_byte() {
     let Some(loaded) = Loaded::open("libmimalloc.so.2") else { return };

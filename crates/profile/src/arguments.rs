@@ -1,11 +1,12 @@
-//! What a command line calls its program, and command lines without their arguments, which may hold passwords, tokens and names of
-//! customers.
+//! What a command line calls its program, and command lines without their arguments, which may hold passwords, tokens
+//! and names of customers.
 
 use crate::process::Process;
 use crate::profile::Profile;
 
-/// What a command line calls its program: its first word. A process that has written a title over its arguments has one word, such as
-/// `nginx: master process nginx -c …`, of which this is the part before the first white space; unless it is the name of one of `executables`.
+/// What a command line calls its program: its first word. A process that has written a title over its arguments has one
+/// word, such as `nginx: master process nginx -c …`, of which this is the part before the first white space; unless it
+/// is the name of one of `executables`.
 pub fn command_word<'a, 'b>(word: &'a str, executables: impl IntoIterator<Item = &'b str>) -> &'a str {
     let end = word.find(char::is_whitespace).unwrap_or(word.len());
     let is_whole =
@@ -13,8 +14,8 @@ pub fn command_word<'a, 'b>(word: &'a str, executables: impl IntoIterator<Item =
     if is_whole { word } else { &word[..end] }
 }
 
-/// The name of a program as it was called, without its directory, and without the colon of a title. Called by nothing, it has its
-/// executable's.
+/// The name of a program as it was called, without its directory, and without the colon of a title. Called by nothing,
+/// it has its executable's.
 pub fn program_name<'a>(called: &'a str, executable: &'a str) -> &'a str {
     if called.is_empty() {
         return file_name(executable);

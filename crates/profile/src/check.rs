@@ -93,8 +93,8 @@ impl Profile {
     /// they call, a process and a stack are one site, sums are those of their parts, and counts of quantities that the
     /// profile does not have are 0.
     ///
-    /// Analyses stand anything; a reader that brings something else has misread its file. Takes some 10 ns for each site,
-    /// frame and stack.
+    /// Analyses stand anything; a reader that brings something else has misread its file. Takes some 10 ns for each
+    /// site, frame and stack.
     pub fn check(&self) -> Result<(), Defect> {
         self.check_code()?;
         self.check_processes()?;

@@ -1,5 +1,5 @@
-//! The one list of what is counted. A count that is added here is in [`crate::Counts`], in [`crate::Quantity`], in every
-//! JSON object and table of reports, in sums and in merged profiles. The recording has a column for each
+//! The one list of what is counted. A count that is added here is in [`crate::Counts`], in [`crate::Quantity`], in
+//! every JSON object and table of reports, in sums and in merged profiles. The recording has a column for each
 //! (`docs/FORMAT.md`), the ledger counts them, and `docs/DEFINITIONS.md` defines each quantity.
 
 /// Calls a macro with the quantities, their names as people read them, and under each quantity its counts.

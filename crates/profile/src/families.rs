@@ -36,8 +36,8 @@ impl FamilyCounts {
         self.calls.iter().fold(0, |sum, c| sum.saturating_add(c.1))
     }
 
-    /// Lowers what no process can have made: more calls of a kind than `most`, or more bytes than as many calls can request of addresses of
-    /// 47 bits. False: there was nothing of the kind.
+    /// Lowers what no process can have made: more calls of a kind than `most`, or more bytes than as many calls can
+    /// request of addresses of 47 bits. False: there was nothing of the kind.
     pub fn clamp(&mut self, most: u64) -> bool {
         /// Calls and bytes are read one after the other while threads go on: bytes may be those of so many calls more.
         const MORE: u64 = 1 << 16;

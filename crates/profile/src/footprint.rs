@@ -1,7 +1,8 @@
-//! The memory of a process at one moment, as the kernel accounts for it: totals, mappings, pages, and where live blocks lay.
+//! The memory of a process at one moment, as the kernel accounts for it: totals, mappings, pages, and where live blocks
+//! lay.
 //!
-//! Totals and mappings are part of a [`crate::Profile`]. Pages and blocks are a [`HeapMap`], which may have millions of rows: it is
-//! read only where somebody asks for it.
+//! Totals and mappings are part of a [`crate::Profile`]. Pages and blocks are a [`HeapMap`], which may have millions of
+//! rows: it is read only where somebody asks for it.
 
 use crate::known_heap::KnownHeap;
 use crate::process::ProcessId;
@@ -128,7 +129,8 @@ pub struct Mapping {
     pub name: String,
     /// Its share of the totals.
     pub sizes: MemorySizes,
-    /// The heap map has its pages. They are those of this mapping; a page that it does not list is neither in memory nor in swap.
+    /// The heap map has its pages. They are those of this mapping; a page that it does not list is neither in memory
+    /// nor in swap.
     pub has_pages: bool,
 }
 
@@ -139,15 +141,16 @@ pub struct Footprint {
     pub process: ProcessId,
     /// When, in milliseconds since the recording began.
     pub ms: u64,
-    /// It stands for the highest RSS of the process: the highest that was read, or of those up to a fiftieth below it the
-    /// first one, or one with markedly more live bytes. Where the
-    /// process freed most of its blocks just before its exit, it is the highest one before that.
+    /// It stands for the highest RSS of the process: the highest that was read, or of those up to a fiftieth below it
+    /// the first one, or one with markedly more live bytes. Where the process freed most of its blocks just before its
+    /// exit, it is the highest one before that.
     pub is_highest: bool,
     /// It is the last one that was read of the process.
     pub is_last: bool,
     /// The process waited at its exit meanwhile, so the blocks are those of this very moment.
     pub is_at_exit: bool,
-    /// The highest RSS that the kernel had noted by then (`VmHWM`): at the highest footprint, it may be more than `totals.rss`.
+    /// The highest RSS that the kernel had noted by then (`VmHWM`): at the highest footprint, it may be more than
+    /// `totals.rss`.
     pub peak_rss: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
@@ -163,14 +166,16 @@ pub struct Footprint {
     pub live_bytes: u64,
     /// What of these is in memory; None: pages were not read, or the recording does not say.
     pub live_resident: Option<u64>,
-    /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording does not say.
+    /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording
+    /// does not say.
     pub recent_live: Option<RecentLive>,
-    /// What live blocks have in memory in mappings of Mallow's: samples of a watched program lie in slots of its library. 0 in recordings,
-    /// whose blocks are all the allocator's.
+    /// What live blocks have in memory in mappings of Mallow's: samples of a watched program lie in slots of its
+    /// library. 0 in recordings, whose blocks are all the allocator's.
     pub sampled_bytes: u64,
     /// The process's environment fixes glibc's thresholds: they do not rise with what it frees.
     pub fixes_thresholds: bool,
-    /// Variables of its environment, each as NAME=VALUE, that other allocators than glibc's read. Empty where the recording does not say.
+    /// Variables of its environment, each as NAME=VALUE, that other allocators than glibc's read. Empty where the
+    /// recording does not say.
     pub settings: Vec<String>,
     /// A thread runs that gives back free pages of a jemalloc.
     pub has_background_thread: bool,
@@ -271,7 +276,8 @@ pub struct HeapMap {
     pub tables: Vec<AddressRange>,
     /// Heaps that their contents name, by address, without overlaps. None: nobody looked for them.
     pub heaps: Option<Vec<KnownHeap>>,
-    /// An estimate of the bytes of zeros in huge pages that the process asked for by `madvise`; 0 where the kernel makes such pages unasked.
+    /// An estimate of the bytes of zeros in huge pages that the process asked for by `madvise`; 0 where the kernel
+    /// makes such pages unasked.
     pub huge_zeros: u64,
     /// Live blocks, by address, each address once.
     pub blocks: Vec<PlacedBlock>,
@@ -288,12 +294,14 @@ pub struct RssSeries {
     pub peak: Option<PeakRss>,
 }
 
-/// The highest RSS of a process image as the kernel notes it (`VmHWM`): of each moment, not only of those at which mallow looked.
+/// The highest RSS of a process image as the kernel notes it (`VmHWM`): of each moment, not only of those at which
+/// mallow looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeakRss {
     /// In bytes.
     pub bytes: u64,
-    /// It was reached after this time and by that, in milliseconds since the recording began: two looks, of which the second one found it.
+    /// It was reached after this time and by that, in milliseconds since the recording began: two looks, of which the
+    /// second one found it.
     pub after_ms: u64,
     /// See `after_ms`.
     pub by_ms: u64,
@@ -321,7 +329,8 @@ pub struct RssPoint {
 pub struct SizeClasses {
     /// Whose allocator has them.
     pub process: ProcessId,
-    /// Usable sizes, ascending: a request gets the first one that is not smaller. Nothing is known of requests above the last one.
+    /// Usable sizes, ascending: a request gets the first one that is not smaller. Nothing is known of requests above
+    /// the last one.
     pub usable: Vec<u64>,
 }
 
@@ -404,8 +413,8 @@ impl PeakRss {
         self.read_ms = self.read_ms.max(ms);
     }
 
-    /// At the end of the process the highest is this: nothing comes after it. The last pages that an exit touches are no moment of
-    /// their own: up to a hundredth more leaves the time as it was.
+    /// At the end of the process the highest is this: nothing comes after it. The last pages that an exit touches are
+    /// no moment of their own: up to a hundredth more leaves the time as it was.
     pub fn end(&mut self, ms: u64, bytes: u64) {
         if bytes > self.bytes.saturating_add(self.bytes / 100) {
             self.look(ms, bytes);
@@ -415,8 +424,8 @@ impl PeakRss {
 }
 
 impl Footprint {
-    /// Whether most of what was live shortly before had been freed by then: what is free now was in use a moment ago, as at an exit
-    /// that frees all. A part of less than a tenth of RSS does not count.
+    /// Whether most of what was live shortly before had been freed by then: what is free now was in use a moment ago,
+    /// as at an exit that frees all. A part of less than a tenth of RSS does not count.
     pub fn fell_from(&self) -> Option<RecentLive> {
         let freed = |recent: &RecentLive| recent.bytes.saturating_sub(self.live_bytes);
         self.recent_live.filter(|recent| self.live_bytes < recent.bytes / 2 && freed(recent) > self.totals.rss / 10)
@@ -449,8 +458,8 @@ impl Footprint {
 }
 
 impl HeapMap {
-    /// Whether pages lie within mappings of the footprint that have pages, in their order and apart; and blocks are in their
-    /// order, and of sites of the footprint's process.
+    /// Whether pages lie within mappings of the footprint that have pages, in their order and apart; and blocks are in
+    /// their order, and of sites of the footprint's process.
     pub fn check(&self, of: &Footprint, sites: &[crate::Site]) -> Result<(), &'static str> {
         let page = u64::from(of.page_bytes);
         let mut end = 0;

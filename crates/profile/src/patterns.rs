@@ -31,11 +31,13 @@ pub struct Patterns {
     pub kept_bytes: u64,
     /// What they had grown by in that last step: as much may be unused.
     pub kept_slack: u64,
-    /// What headers and padding take beside the requested bytes of all blocks, if glibc allocates them: see [`overhead`].
+    /// What headers and padding take beside the requested bytes of all blocks, if glibc allocates them: see
+    /// [`overhead`].
     pub overhead_bytes: u64,
 }
 
-/// The patterns of a site. Profiles of other tools have none, and may have millions of sites: nothing is kept for those.
+/// The patterns of a site. Profiles of other tools have none, and may have millions of sites: nothing is kept for
+/// those.
 #[derive(Clone, Debug, Default)]
 pub struct Habits(Option<Box<Patterns>>);
 
@@ -55,8 +57,8 @@ static NONE: Patterns = Patterns {
     overhead_bytes: 0,
 };
 
-/// What a block of this size takes beside it in glibc's heap (malloc.c, `request2size`): a header of 8 bytes, a multiple of 16, 32
-/// at the least. At most 32.
+/// What a block of this size takes beside it in glibc's heap (malloc.c, `request2size`): a header of 8 bytes, a
+/// multiple of 16, 32 at the least. At most 32.
 pub const fn overhead(size: u64) -> u64 {
     if size <= 24 { 32 - size } else { 8 + (size.wrapping_add(8).wrapping_neg() & 15) }
 }

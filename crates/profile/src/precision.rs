@@ -1,4 +1,5 @@
-//! How precise sums over samples are: what an interval needs to know of them. It adds up over sites, processes and hosts.
+//! How precise sums over samples are: what an interval needs to know of them. It adds up over sites, processes and
+//! hosts.
 
 use std::ops::AddAssign;
 
@@ -32,8 +33,8 @@ impl Precision {
         Self { value: number as f64, seen: number as f64, ..Self::default() }
     }
 
-    /// Whether this is known of that number. One that was read from a file of another tool's, scaled by one, or added up with numbers
-    /// of which nothing is known, is another.
+    /// Whether this is known of that number. One that was read from a file of another tool's, scaled by one, or added
+    /// up with numbers of which nothing is known, is another.
     pub fn is_of(&self, number: u64) -> bool {
         (self.value - number as f64).abs() < 0.5 + 1e-12 * self.value
     }

@@ -60,14 +60,16 @@ impl Process {
         self.end_ms.saturating_sub(self.exit_wait_ms)
     }
 
-    /// Whether it may hold, and free, blocks that were allocated before it was recorded, or by the process that it was forked from.
+    /// Whether it may hold, and free, blocks that were allocated before it was recorded, or by the process that it was
+    /// forked from.
     pub fn has_older_blocks(&self) -> bool {
         self.forked || self.attached || self.foreign_frees > 0
     }
 }
 
-/// For each process image the earlier one that it replaced by exec, as an index: together they are one process. `images` are whose
-/// each is (its pid, and whatever tells equal pids apart), which image of that pid, and whether it began otherwise, with fork.
+/// For each process image the earlier one that it replaced by exec, as an index: together they are one process.
+/// `images` are whose each is (its pid, and whatever tells equal pids apart), which image of that pid, and whether it
+/// began otherwise, with fork.
 pub fn replaced_by_exec<K: Eq + Hash>(images: impl IntoIterator<Item = (K, u32, bool)>) -> Vec<Option<usize>> {
     let mut latest: HashMap<K, (usize, u32)> = HashMap::new();
     let replaced = images.into_iter().enumerate().map(|(index, (whose, serial, forked))| {
@@ -94,7 +96,8 @@ pub struct AllocatorInside {
     pub problem: String,
     /// What to do about that; may be empty.
     pub remedy: String,
-    /// The variable of the environment that this copy reads for how it gives free pages back; empty: none that is known.
+    /// The variable of the environment that this copy reads for how it gives free pages back; empty: none that is
+    /// known.
     pub environment: String,
     /// Options that are compiled into this copy, as that variable would have them; empty: none that is known.
     pub options: String,

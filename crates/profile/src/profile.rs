@@ -52,11 +52,11 @@ pub struct Profile {
     pub started_unix_ms: u64,
     /// How long the recording went on.
     pub duration_ms: u64,
-    /// From when to when the command ran, with its processes, in milliseconds since the recording began; None: for all of its time. Mallow
-    /// begins before the command, and on a busy machine notices late that it has ended.
+    /// From when to when the command ran, with its processes, in milliseconds since the recording began; None: for all
+    /// of its time. Mallow begins before the command, and on a busy machine notices late that it has ended.
     pub run_ms: Option<Range<u64>>,
-    /// CPU time of the command and of the processes that it waited for, in microseconds; of an attached process, while mallow was
-    /// attached. Of the whole run, also in a selection. None: it is not known.
+    /// CPU time of the command and of the processes that it waited for, in microseconds; of an attached process, while
+    /// mallow was attached. Of the whole run, also in a selection. None: it is not known.
     pub cpu_us: Option<u64>,
     /// How it ended.
     pub ending: Ending,
@@ -64,7 +64,8 @@ pub struct Profile {
     pub totals: Counts,
     /// When the peak was, milliseconds since the recording began.
     pub peak_ms: u64,
-    /// The time within which all of it was allocated, in milliseconds since the recording began, where a filter says so.
+    /// The time within which all of it was allocated, in milliseconds since the recording began, where a filter says
+    /// so.
     pub window_ms: Option<Range<u64>>,
     /// Function and file names.
     pub strings: Strings,
@@ -78,7 +79,8 @@ pub struct Profile {
     pub processes: Vec<Process>,
     /// Threads of all processes, in the order in which they were first seen.
     pub threads: Vec<Thread>,
-    /// Their names, as far as they are known: empty where none is, and fewer than threads in recordings of earlier versions.
+    /// Their names, as far as they are known: empty where none is, and fewer than threads in recordings of earlier
+    /// versions.
     pub thread_names: Vec<String>,
     /// Sites, one for each (process, stack).
     pub sites: Vec<Site>,
@@ -88,18 +90,18 @@ pub struct Profile {
     pub custom_allocators: Vec<CustomAllocator>,
     /// Allocators inside of executables and libraries, each once; recordings of earlier versions have none.
     pub allocators_inside: Vec<AllocatorInside>,
-    /// What scans of processes at their exit found, each process once: of those that had live blocks then. None in a merged profile
-    /// and in one of another tool; recordings that were cut short have none.
+    /// What scans of processes at their exit found, each process once: of those that had live blocks then. None in a
+    /// merged profile and in one of another tool; recordings that were cut short have none.
     pub scans: Vec<Scan>,
-    /// The memory of processes as the kernel accounts for it, by process and time: of each the highest that was read and the last
-    /// one. None in a selection, in a merged profile, and where `--no-rss` was given.
+    /// The memory of processes as the kernel accounts for it, by process and time: of each the highest that was read
+    /// and the last one. None in a selection, in a merged profile, and where `--no-rss` was given.
     pub footprints: Vec<Footprint>,
     /// RSS over time, each process once; none where there are no footprints.
     pub rss: Vec<RssSeries>,
     /// Usable sizes of allocators whose size classes no formula has, each process at most once.
     pub size_classes: Vec<SizeClasses>,
-    /// What the command executed that was not recorded, each a sentence without a full stop; recordings of earlier versions
-    /// have none.
+    /// What the command executed that was not recorded, each a sentence without a full stop; recordings of earlier
+    /// versions have none.
     pub unrecorded: Vec<String>,
     /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
     /// there is: files of this machine may be other ones. None: names are to be looked up.

@@ -1,7 +1,8 @@
-//! Allocations that a sampler picked: what passes between the reader of a watched program, the analyses and the command.
+//! Allocations that a sampler picked: what passes between the reader of a watched program, the analyses and the
+//! command.
 //!
-//! Each byte that a thread asks for is as likely as any other to be picked, so an allocation of `size` bytes is a sample with
-//! probability `1 - exp(-size / period)`, on its own. What follows from that is the analyses' work.
+//! Each byte that a thread asks for is as likely as any other to be picked, so an allocation of `size` bytes is a
+//! sample with probability `1 - exp(-size / period)`, on its own. What follows from that is the analyses' work.
 
 use crate::families::Family;
 use crate::process::ProcessId;
@@ -74,8 +75,8 @@ pub enum SampleEvent {
         /// The thread, the moment and the stack.
         release: Release,
     },
-    /// A sampled block was reallocated, in place or not: it is gone. The new block is drawn for as any other is, and comes as
-    /// an `Allocated` of its own if it was picked again.
+    /// A sampled block was reallocated, in place or not: it is gone. The new block is drawn for as any other is, and
+    /// comes as an `Allocated` of its own if it was picked again.
     Reallocated {
         /// That of a live sample, which ends.
         key: SampleKey,
@@ -124,7 +125,8 @@ pub struct Lost {
     pub left: u64,
     /// Processes that sample nothing more, because they installed a filter of system calls that forbids it.
     pub filtered: u64,
-    /// Processes without any sample: they give blocks of `malloc` to functions of their allocator that Mallow does not see.
+    /// Processes without any sample: they give blocks of `malloc` to functions of their allocator that Mallow does not
+    /// see.
     pub foreign: u64,
     /// Processes without any sample: there was no room for their file, or for samples.
     pub unsampled: u64,

@@ -1,4 +1,5 @@
-//! What a scan of a process's memory at its exit found: which of the blocks that were live then something still points to.
+//! What a scan of a process's memory at its exit found: which of the blocks that were live then something still points
+//! to.
 
 use crate::process::ProcessId;
 use crate::stacks::StackId;
@@ -33,8 +34,8 @@ pub enum ScanOutcome {
 pub struct LostBlocks {
     /// The stack of the site.
     pub stack: StackId,
-    /// The stack of the lost block that holds them, directly or through others, and that no other lost block holds. None: no
-    /// other lost block holds them, so that each is a leak.
+    /// The stack of the lost block that holds them, directly or through others, and that no other lost block holds.
+    /// None: no other lost block holds them, so that each is a leak.
     pub head: Option<StackId>,
     /// What the block is that no other lost block holds.
     pub kind: LostKind,
@@ -50,8 +51,8 @@ pub enum LostKind {
     /// Anything.
     #[default]
     Other,
-    /// A string of CPython, 3.12 or later, that is immortal: the interpreter interned it, or made it of a name in code, and frees it at no
-    /// time. Nothing points to it once the interpreter has given up its table of them.
+    /// A string of CPython, 3.12 or later, that is immortal: the interpreter interned it, or made it of a name in code,
+    /// and frees it at no time. Nothing points to it once the interpreter has given up its table of them.
     ImmortalString,
 }
 

@@ -17,16 +17,19 @@ pub struct Site {
     pub counts: Counts,
     /// What it does with its blocks.
     pub patterns: Habits,
-    /// When the oldest and the youngest of the blocks live at the end were allocated, ms since the recording began; 0 without them.
+    /// When the oldest and the youngest of the blocks live at the end were allocated, ms since the recording began; 0
+    /// without them.
     pub live_oldest_ms: u64,
     /// See `live_oldest_ms`.
     pub live_youngest_ms: u64,
-    /// How precise its counts are, where they are estimates and that is known. Boxed: recordings have millions of sites and none of this.
+    /// How precise its counts are, where they are estimates and that is known. Boxed: recordings have millions of sites
+    /// and none of this.
     pub precisions: Option<Box<Precisions>>,
 }
 
 impl Site {
-    /// One of which nothing else is known: no patterns, no ages of leaks, and counts that are exact or of unknown precision.
+    /// One of which nothing else is known: no patterns, no ages of leaks, and counts that are exact or of unknown
+    /// precision.
     pub fn of(process: ProcessId, stack: StackId, counts: Counts) -> Self {
         let (patterns, live_oldest_ms, live_youngest_ms, precisions) = Default::default();
         Self { process, stack, counts, patterns, live_oldest_ms, live_youngest_ms, precisions }

@@ -17,7 +17,8 @@ pub struct StackId(pub u32);
 struct Node {
     parent: StackId,
     frame: FrameId,
-    /// Twice the number of frames, and one more where the outermost ones are missing: large profiles have millions of nodes.
+    /// Twice the number of frames, and one more where the outermost ones are missing: large profiles have millions of
+    /// nodes.
     depth_and_cut: u32,
 }
 

@@ -14,7 +14,8 @@ pub fn short(name: &str) -> String {
     shortened(name, Arguments::Folded)
 }
 
-/// The same with the arguments of templates and generics, which distinguish instances of one function: `gen.Map[go.shape.int]`.
+/// The same with the arguments of templates and generics, which distinguish instances of one function:
+/// `gen.Map[go.shape.int]`.
 pub fn with_arguments(name: &str) -> String {
     shortened(name, Arguments::Kept)
 }
@@ -53,8 +54,8 @@ fn is_place_in_file(name: &str) -> bool {
 /// What a legacy symbol of Rust calls code that the compiler put into std's own function: it does not name it.
 const INLINED_INTO_STD: &str = "{closure inlined into std}";
 
-/// Rust's `__rust_begin_short_backtrace` runs a thread's closure, and optimised builds put the closure into it. Names of version 0
-/// say which: `Some(Some(closure))`. None for all other functions, and where what it runs is std's.
+/// Rust's `__rust_begin_short_backtrace` runs a thread's closure, and optimised builds put the closure into it. Names
+/// of version 0 say which: `Some(Some(closure))`. None for all other functions, and where what it runs is std's.
 pub(crate) fn run_by_std(name: &str) -> Option<Option<&str>> {
     let (path, arguments) = name.split_once("__rust_begin_short_backtrace")?;
     if !path.is_empty() && path != "std::sys::backtrace::" && path != "std::sys_common::backtrace::" {

@@ -225,7 +225,8 @@ pub fn habits() -> Profile {
     profile
 }
 
-/// A process of glibc's whose heap has holes: each other block of a cache was freed, and a burst left free pages behind it.
+/// A process of glibc's whose heap has holes: each other block of a cache was freed, and a burst left free pages behind
+/// it.
 pub fn fragmented() -> (Profile, HeapMap) {
     const PAGE: u64 = 4096;
     const HEAP: u64 = 0x5555_0000_0000;

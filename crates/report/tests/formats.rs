@@ -46,8 +46,8 @@ fn has(profile: &Profile) -> Vec<Quantity> {
 
 #[test]
 fn heaptracks_data() {
-    // libstdc++, which heaptrack brings into the program, allocates 72704 bytes at its start and frees them: in interpreted data that
-    // block is of kind 0, which heaptrack_print takes for temporary. It prints 1,011.
+    // libstdc++, which heaptrack brings into the program, allocates 72704 bytes at its start and frees them: in
+    // interpreted data that block is of kind 0, which heaptrack_print takes for temporary. It prints 1,011.
     for (file, temporary) in [
         (&include_bytes!("files/leak.heaptrack.zst")[..], 1011),
         (&include_bytes!("files/leak.heaptrack_raw.zst")[..], 1009),
@@ -73,8 +73,9 @@ fn heaptracks_data() {
     assert!(line.file.is_some_and(|file| profile.strings.get(file).ends_with("leak.c")) && line.line == 35, "{line:?}");
 }
 
-/// heaptrack 1.0.0 wrote it, whose files have version 1. Its heaptrack_print has these numbers: 1,113 allocations, 1,010 of them
-/// temporary, 482.50 kB at the peak, 72.90 kB leaked. libstdc++'s block, which this heaptrack does not have freed, is of kind 0.
+/// heaptrack 1.0.0 wrote it, whose files have version 1. Its heaptrack_print has these numbers: 1,113 allocations,
+/// 1,010 of them temporary, 482.50 kB at the peak, 72.90 kB leaked. libstdc++'s block, which this heaptrack does not
+/// have freed, is of kind 0.
 #[test]
 fn heaptracks_data_of_version_1() {
     let packed = include_bytes!("files/leak.heaptrack_1.gz");
@@ -205,7 +206,8 @@ fn massifs_snapshots() {
     assert!(remarks[0].contains("67 snapshots"), "{remarks:?}");
 }
 
-/// Valgrind 3.19 wrote it of a program that keeps 20,000 blocks of 100 bytes: 2,000,000 bytes at its end, of which `keep` made all.
+/// Valgrind 3.19 wrote it of a program that keeps 20,000 blocks of 100 bytes: 2,000,000 bytes at its end, of which
+/// `keep` made all.
 #[test]
 fn massifs_stacks_of_a_program_that_only_grows() {
     let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/grow.massif"));
@@ -311,8 +313,8 @@ fn live(profile: &Profile) -> Vec<(String, u64, u64)> {
     rows
 }
 
-/// Go wrote both files at one moment: 4,000 blocks of 1,024 bytes, of which one in 4 KiB was recorded. The period in the text is
-/// twice that, and the names stand below the stacks.
+/// Go wrote both files at one moment: 4,000 blocks of 1,024 bytes, of which one in 4 KiB was recorded. The period in
+/// the text is twice that, and the names stand below the stacks.
 #[test]
 fn gos_heap_profile_as_text_is_its_pprof() {
     let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/keep.go_text"));
@@ -358,7 +360,8 @@ fn names_before_a_profile_of_jemalloc() {
     assert_eq!(profile.origin.as_ref().map(|o| o.format), Some("jemalloc"));
 }
 
-/// As google-pprof writes it of a profile that it fetched: it names a caller by its address in the stack, not by the one before.
+/// As google-pprof writes it of a profile that it fetched: it names a caller by its address in the stack, not by the
+/// one before.
 #[test]
 fn names_before_a_profile_of_gperftools() {
     let text = "--- symbol\nbinary=todo.php\n0x01 main\n0x02 App::load(string, int)\n0x03 array_map--closure\n---\n--- heap\n\
@@ -379,8 +382,9 @@ fn names_before_a_profile_of_gperftools() {
     assert!(refused(b"--- symbol\n0x1 main\n").contains("within its symbols"));
 }
 
-/// php-memprof 3.0.2 on PHP 8.2 wrote it of `files/leak.php`. google-pprof --text and `memprof_dump_array()` of the same moment
-/// have these bytes: 20 strings of 1,032, 5 of 4,032, one of 100,032. `root` is what PHP had before the script.
+/// php-memprof 3.0.2 on PHP 8.2 wrote it of `files/leak.php`. google-pprof --text and `memprof_dump_array()` of the
+/// same moment have these bytes: 20 strings of 1,032, 5 of 4,032, one of 100,032. `root` is what PHP had before the
+/// script.
 #[test]
 fn php_memprofs_profile() {
     let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/leak.memprof"));

@@ -1,5 +1,5 @@
-//! Files that promise more than they bring: a reader takes no more memory than what the file has really brought allows, and
-//! says in one line what is wrong with it.
+//! Files that promise more than they bring: a reader takes no more memory than what the file has really brought allows,
+//! and says in one line what is wrong with it.
 
 mod support;
 

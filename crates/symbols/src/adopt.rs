@@ -10,7 +10,8 @@ use crate::image::Image;
 use crate::options::Options;
 
 /// Takes the files of today for those of the profile, where it has no build-id: there is nothing to compare, and every
-/// reader of such profiles does the same. Files that the user named come first. With `offsets`, addresses are places in those files, and become link-time ones.
+/// reader of such profiles does the same. Files that the user named come first. With `offsets`, addresses are places in
+/// those files, and become link-time ones.
 pub fn adopt(profile: &mut Profile, offsets: bool, options: &Options) {
     let mut frames: Vec<Vec<usize>> = vec![Vec::new(); profile.modules.len()];
     for (index, frame) in profile.frames.iter().enumerate() {
@@ -41,8 +42,8 @@ pub fn adopt(profile: &mut Profile, offsets: bool, options: &Options) {
     }
 }
 
-/// Gives the functions of a profile of another tool the names that this crate gives. With `verbatim`, names that are not
-/// mangled stay as they are: those of Go.
+/// Gives the functions of a profile of another tool the names that this crate gives. With `verbatim`, names that are
+/// not mangled stay as they are: those of Go.
 pub fn rename(profile: &mut Profile, verbatim: bool) {
     let all = profile.strings.len();
     let mut names = vec![None; all];

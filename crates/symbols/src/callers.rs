@@ -15,8 +15,8 @@ const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
 const LENGTH: usize = 5;
 
-/// The names of the functions with a symbol in which a direct call of `callee`, or a jump to it, lies; each once. Bytes are not
-/// decoded: data that looks like such an instruction counts as one. Empty, too, where the file cannot be read.
+/// The names of the functions with a symbol in which a direct call of `callee`, or a jump to it, lies; each once. Bytes
+/// are not decoded: data that looks like such an instruction counts as one. Empty, too, where the file cannot be read.
 pub fn callers(path: &Path, callee: &FunctionSymbol) -> Vec<String> {
     let Ok(image) = Image::open(path) else { return Vec::new() };
     let Ok(file) = image.parse() else { return Vec::new() };

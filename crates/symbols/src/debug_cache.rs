@@ -84,7 +84,8 @@ impl Write for NewDebugFile {
 }
 
 impl NewDebugFile {
-    /// Verifies the file, and puts it into the cache in one step: a whole ELF file with the build-id that was asked for.
+    /// Verifies the file, and puts it into the cache in one step: a whole ELF file with the build-id that was asked
+    /// for.
     pub fn keep(mut self) -> Result<PathBuf, DebugFileError> {
         self.file.flush()?;
         let unnamed = PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));

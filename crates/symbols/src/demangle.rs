@@ -1,7 +1,8 @@
 //! Names as people write them.
 //!
-//! - C++ is as c++filt has it, with `std::string` in place of what that stands for. It has its parameters (overloads are different functions) and no return type: templates alone carry one in their
-//!   mangled names, so it would come and go, and it pushes the name itself out of sight.
+//! - C++ is as c++filt has it, with `std::string` in place of what that stands for. It has its parameters (overloads
+//!   are different functions) and no return type: templates alone carry one in their mangled names, so it would come
+//!   and go, and it pushes the name itself out of sight.
 //! - Rust has no hash at the end, unless it is asked for.
 //! - Swift is as `swift demangle` has it, whole, with modules: reports make a short form of it.
 //! - What the compiler adds for parts and copies of a function (`.cold`, `.constprop.0`, `.isra.0`, `.part.0`, …) is
@@ -17,7 +18,8 @@ use std::borrow::Cow;
 use symbolic_common::Name;
 use symbolic_demangle::{Demangle, DemangleOptions};
 
-/// Longer names are shown as they are: no compiler writes them, and demangling may take time that grows with the square.
+/// Longer names are shown as they are: no compiler writes them, and demangling may take time that grows with the
+/// square.
 const LIMIT: usize = 16 << 10;
 
 /// The output buffer of the Swift demangler has 4 KiB; an input near that leaves it no room.

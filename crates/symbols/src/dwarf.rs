@@ -74,8 +74,8 @@ impl<'a> Dwarf<'a> {
             {
                 function = Some(whole.as_bytes());
             }
-            // Without the split unit, the line is that of the innermost inlined function, which nothing names: it would pass for one of
-            // the function around it.
+            // Without the split unit, the line is that of the innermost inlined function, which nothing names: it would
+            // pass for one of the function around it.
             if frame.function.is_none() && lacks_split_unit(&self.context, address) {
                 continue;
             }
@@ -87,8 +87,9 @@ impl<'a> Dwarf<'a> {
     }
 }
 
-/// Whether what is known of the unit at this address is a skeleton, whose functions are in a file that is not here. clang puts functions
-/// with inlined calls into the skeleton too (`-fsplit-dwarf-inlining`): the others have none then, and their lines are their own.
+/// Whether what is known of the unit at this address is a skeleton, whose functions are in a file that is not here.
+/// clang puts functions with inlined calls into the skeleton too (`-fsplit-dwarf-inlining`): the others have none then,
+/// and their lines are their own.
 fn lacks_split_unit(context: &Context<Slice>, address: u64) -> bool {
     let Some(unit) = context.find_dwarf_and_unit(address).skip_all_loads() else { return false };
     let is_skeleton = unit.dwo_name().is_ok_and(|name| name.is_some());

@@ -147,9 +147,9 @@ impl GoProgram {
         GoTypes { bytes: &bytes, names: self.types? }.read(address)
     }
 
-    /// The program, with an allocator that puts each small object into a block of its own, as it does with others anyway.
-    /// Heap profiles do not see an object that is put into a block which is there already. Nothing else is changed, and
-    /// blocks are as large as before. None where the code is not as known.
+    /// The program, with an allocator that puts each small object into a block of its own, as it does with others
+    /// anyway. Heap profiles do not see an object that is put into a block which is there already. Nothing else is
+    /// changed, and blocks are as large as before. None where the code is not as known.
     pub fn exact(&self) -> Option<Vec<u8>> {
         let file = self.image.parse().ok()?;
         let mut program = self.image.to_vec();

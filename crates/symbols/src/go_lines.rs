@@ -1,4 +1,5 @@
-//! Lines of a Go program's code, inlined calls included, as the runtime's own table (`pclntab` of Go 1.20 to 1.26) has them.
+//! Lines of a Go program's code, inlined calls included, as the runtime's own table (`pclntab` of Go 1.20 to 1.26) has
+//! them.
 
 /// `abi.Go120PCLnTabMagic`.
 const MAGIC: u32 = 0xffff_fff1;
@@ -62,8 +63,8 @@ impl GoLines<'_> {
         None
     }
 
-    /// Number of the file and line of a place, and those of the calls through which it was inlined, the innermost first.
-    /// Numbers of files are those of the function's own package.
+    /// Number of the file and line of a place, and those of the calls through which it was inlined, the innermost
+    /// first. Numbers of files are those of the function's own package.
     pub fn chain(&self, function: &GoFunction, address: u64) -> Option<Vec<(i32, i32)>> {
         let index_table = (function.tables > INLINE_INDEX).then(|| self.beside(function, INLINE_INDEX)).flatten();
         let tree = self.tree(function);

@@ -67,7 +67,8 @@ impl Image {
         Ok(file)
     }
 
-    /// As `parse`, with files that were not linked: `.dwo` files, and what dwz writes of several files' debug information.
+    /// As `parse`, with files that were not linked: `.dwo` files, and what dwz writes of several files' debug
+    /// information.
     pub fn parse_any(&self) -> Result<object::File<'_>, ImageError> {
         let format = |e: object::Error| ImageError::Format(e.to_string());
         if !self.starts_with(b"\x7fELF") {
@@ -86,8 +87,8 @@ impl Image {
         Ok(id.unwrap_or_default().to_vec())
     }
 
-    /// Whether a program header leads to a build-id, so that it is in memory where the file is loaded. Go's linker makes a section of
-    /// one that no program header covers.
+    /// Whether a program header leads to a build-id, so that it is in memory where the file is loaded. Go's linker
+    /// makes a section of one that no program header covers.
     pub fn loads_build_id(&self) -> bool {
         let is_id = |(kind, name): (u32, &[u8])| kind == NT_GNU_BUILD_ID && name == b"GNU";
         let find = || {
@@ -115,8 +116,8 @@ impl Deref for Image {
 /// wire.h keeps this many bytes of a build-id.
 const RECORDED_BUILD_ID: usize = 32;
 
-/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare but when it was
-/// written.
+/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare but when it
+/// was written.
 pub(crate) fn is_same(recorded: &[u8], now: &[u8]) -> bool {
     recorded == now || recorded.len() == RECORDED_BUILD_ID && now.starts_with(recorded)
 }

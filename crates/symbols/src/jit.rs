@@ -121,8 +121,8 @@ pub fn symbolize_jit_frames(
     processes
 }
 
-/// The line of a frame that its perf map calls `name`, without the number of the line: maps know where a function begins,
-/// and not where it calls.
+/// The line of a frame that its perf map calls `name`, without the number of the line: maps know where a function
+/// begins, and not where it calls.
 fn script_line(name: &str, strings: &mut Strings) -> Line {
     let script = || script_function(name).or_else(|| Some((java_method(name)?.into(), None)));
     let (function, file) = python_function(name).or_else(script).unwrap_or((name.into(), None));

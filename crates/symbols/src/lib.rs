@@ -10,8 +10,8 @@
 //! What cannot be named stays unnamed, and [`Summary`] says why. A file that is not the one which was recorded (another
 //! build-id) is never used: wrong names are worse than none.
 //!
-//! This crate fetches nothing: it reads local files alone. [`DebugCache`] verifies what a client fetched. Other machines'
-//! ELF files are read if they are little-endian; PLT stubs are named on x86-64 alone.
+//! This crate fetches nothing: it reads local files alone. [`DebugCache`] verifies what a client fetched. Other
+//! machines' ELF files are read if they are little-endian; PLT stubs are named on x86-64 alone.
 //!
 //! Every file is treated as hostile: what makes no sense in it is an error of that module, not of the run. The one
 //! thing not defended against is a file that shrinks while it is mapped (the kernel answers with SIGBUS).

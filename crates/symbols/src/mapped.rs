@@ -10,8 +10,8 @@ use crate::image::{Image, is_same};
 /// What the kernel puts behind the path of a file that is no longer there.
 const DELETED: &str = " (deleted)";
 
-/// The module's file, of one of these processes. Its build-id shows that it is the one: another process may have the number by now,
-/// so a module without a build-id is not looked for.
+/// The module's file, of one of these processes. Its build-id shows that it is the one: another process may have the
+/// number by now, so a module without a build-id is not looked for.
 pub(crate) fn image(module: &Module, pids: &[u32]) -> Option<Image> {
     if module.build_id.is_empty() {
         return None;

@@ -21,7 +21,8 @@ pub const UNKNOWN: &str = "??";
 /// The rest of longer names is cut off: a damaged table may give a whole file as one name, many times.
 const LENGTH: usize = 32 << 10;
 
-/// Other names of one code that are kept, at the most: the rest says nothing more, and a damaged table may have a million.
+/// Other names of one code that are kept, at the most: the rest says nothing more, and a damaged table may have a
+/// million.
 const FOLDED: usize = 64;
 
 /// What is kept of a module.
@@ -57,7 +58,8 @@ impl ModuleSymbols {
         Ok(Self { files, symbols, plt, style, found })
     }
 
-    /// Fills the lines of `frames`, in the order of their addresses: neighbours are in one unit, and often at one place.
+    /// Fills the lines of `frames`, in the order of their addresses: neighbours are in one unit, and often at one
+    /// place.
     pub fn fill(&self, profile: &mut Profile, frames: &[FrameId], notes: &mut Vec<Note>) {
         let Profile { frames: all, strings, .. } = profile;
         let empty = frames.iter().filter(|id| all[id.0 as usize].lines.is_empty());
@@ -151,9 +153,9 @@ impl Batch<'_, '_> {
         lines
     }
 
-    /// The names of other functions whose code the linker or the compiler found to be the same as that at `address`, in one string
-    /// ([`Frame::folded`]). `shown`: the name that it goes by. Names tell such functions from one that has several: those of constructors
-    /// and of versions read the same, and an alias of a C function is no mangled name.
+    /// The names of other functions whose code the linker or the compiler found to be the same as that at `address`, in
+    /// one string ([`Frame::folded`]). `shown`: the name that it goes by. Names tell such functions from one that has
+    /// several: those of constructors and of versions read the same, and an alias of a C function is no mangled name.
     fn folded(&mut self, address: u64, shown: StringId) -> Option<StringId> {
         let known = self.known;
         let (index, aliases) = known.symbols.aliases(address)?;

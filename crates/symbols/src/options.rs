@@ -28,8 +28,8 @@ impl Default for Options {
     }
 }
 
-/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else the directory that older clients made in the home directory, else
-/// one in the user's cache.
+/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else the directory that older clients made in the home
+/// directory, else one in the user's cache.
 pub(crate) fn debuginfod_cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     set("DEBUGINFOD_CACHE_PATH").or_else(|| {

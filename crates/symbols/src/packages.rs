@@ -33,8 +33,8 @@ impl Package {
     }
 }
 
-/// The few packages whose debug files are in the main archive. All others have theirs in `…-dbgsym`, in an archive of its
-/// own: debian-debug, or Ubuntu's ddebs.
+/// The few packages whose debug files are in the main archive. All others have theirs in `…-dbgsym`, in an archive of
+/// its own: debian-debug, or Ubuntu's ddebs.
 fn debian_dbg(package: &str) -> Option<String> {
     let python = package.strip_prefix("lib").unwrap_or(package);
     if let Some(rest) = python.strip_prefix("python3.") {

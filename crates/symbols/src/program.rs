@@ -12,10 +12,11 @@ use crate::sections::{Store, load, mini_debug_info};
 /// Debug information with more text than this is not read: its names are then not all names.
 const TEXT: usize = 512 << 20;
 
-/// Calls back with the name of each function of a module, demangled, some of them several times. Functions that were inlined everywhere
-/// have no symbol, so the texts of debug information are among the names, and with them names of types and variables. Returns whether
-/// these are all functions, as far as the compiler and the linker kept them: false where the file is another one or not here, and where
-/// it has exported names alone. `ended_unix_ms` is when the recording ended.
+/// Calls back with the name of each function of a module, demangled, some of them several times. Functions that were
+/// inlined everywhere have no symbol, so the texts of debug information are among the names, and with them names of
+/// types and variables. Returns whether these are all functions, as far as the compiler and the linker kept them: false
+/// where the file is another one or not here, and where it has exported names alone. `ended_unix_ms` is when the
+/// recording ended.
 pub fn each_function(module: &Module, ended_unix_ms: u64, options: &Options, each: &mut dyn FnMut(&str)) -> bool {
     let Ok(files) = locate::files(module, ended_unix_ms, options, &[]) else { return false };
     let Ok(own) = files.image.parse() else { return false };

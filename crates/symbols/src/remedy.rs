@@ -12,13 +12,14 @@ use crate::packages::debug_packages;
 use crate::vdso;
 
 /// For each module, what would bring the functions and lines that it lacks, in words that can follow a semicolon. None:
-/// it lacks nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at once.
+/// it lacks nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at
+/// once.
 pub fn remedies(modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
     remedies_from(modules, &debug_packages(&lacking(modules)))
 }
 
-/// What the package manager is being asked for, by a thread of its own: it takes a tenth of a second, in which there may
-/// be other things to do. Nobody waits for the answer of one that is dropped.
+/// What the package manager is being asked for, by a thread of its own: it takes a tenth of a second, in which there
+/// may be other things to do. Nobody waits for the answer of one that is dropped.
 #[derive(Debug)]
 pub struct Packages(Option<JoinHandle<HashMap<String, String>>>);
 

@@ -1,7 +1,7 @@
 //! Whole names for C++ functions whose debug information has only the last part.
 //!
-//! GCC gives no mangled name to what is not visible outside of its unit: functions in anonymous namespaces, lambdas, and
-//! templates over them. Inlined, they would all be called `operator()` or `__sort<…>`. Their scopes are the entries
+//! GCC gives no mangled name to what is not visible outside of its unit: functions in anonymous namespaces, lambdas,
+//! and templates over them. Inlined, they would all be called `operator()` or `__sort<…>`. Their scopes are the entries
 //! around their declaration.
 
 use std::fmt::Write;

@@ -36,8 +36,8 @@ pub(crate) fn load<'a>(file: &object::File<'a>, name: &str, store: &'a Store) ->
     Ok(EndianSlice::new(data, LittleEndian))
 }
 
-/// True for the sections that functions and lines need. Those of variables, macros and types stay untouched: they can be
-/// the larger half.
+/// True for the sections that functions and lines need. Those of variables, macros and types stay untouched: they can
+/// be the larger half.
 pub(crate) fn is_needed(id: SectionId) -> bool {
     use SectionId::*;
     matches!(

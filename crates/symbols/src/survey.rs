@@ -12,11 +12,12 @@ use crate::symbolizer::Symbolizer;
 /// So many places are looked at.
 const PROBES: u64 = 64;
 
-/// Of these, one in so many must have a line: what the C library's start-up code and a compiler's runtime bring along is
-/// no debug information of the program.
+/// Of these, one in so many must have a line: what the C library's start-up code and a compiler's runtime bring along
+/// is no debug information of the program.
 const ENOUGH: u32 = 16;
 
-/// Looks names up at places all over the code of a file. Returns the source of the names: debug information, or what there is instead.
+/// Looks names up at places all over the code of a file. Returns the source of the names: debug information, or what
+/// there is instead.
 pub fn survey(path: &Path) -> (Module, ModuleSummary) {
     let image = Image::open(path);
     let build_id = image.as_ref().ok().and_then(|image| image.build_id().ok()).unwrap_or_default();

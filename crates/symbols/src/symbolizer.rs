@@ -17,8 +17,9 @@ const PROCESSES: usize = 64;
 /// each call that needs it, and released at its end.
 pub struct Symbolizer {
     options: Options,
-    /// By path and build-id, so that one symbolizer may serve several profiles. Where there is no build-id, the file is another one to
-    /// a recording that ended at another time: the last one is kept, as a watch ends anew with each look.
+    /// By path and build-id, so that one symbolizer may serve several profiles. Where there is no build-id, the file is
+    /// another one to a recording that ended at another time: the last one is kept, as a watch ends anew with each
+    /// look.
     modules: FxHashMap<Module, (u64, Known)>,
 }
 

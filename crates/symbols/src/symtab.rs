@@ -15,8 +15,8 @@ pub(crate) struct SymbolTable {
     symbols: Vec<Symbol>,
     /// Sorted by start. Each reaches to the next one's start and shows an index of `symbols`, or NONE.
     ranges: Vec<(u64, u32)>,
-    /// Mangled names of functions that `symbols` has by another name: its index there, sorted, and the name. Constructors have two names,
-    /// and what a linker folds has many.
+    /// Mangled names of functions that `symbols` has by another name: its index there, sorted, and the name.
+    /// Constructors have two names, and what a linker folds has many.
     aliases: Vec<(u32, Symbol)>,
 }
 
@@ -74,7 +74,8 @@ impl SymbolTable {
         self.name(self.symbols.get(self.index(address)? as usize)?)
     }
 
-    /// Other raw names of the function at `address`, all mangled and each once, with its index among the functions of the module.
+    /// Other raw names of the function at `address`, all mangled and each once, with its index among the functions of
+    /// the module.
     pub fn aliases(&self, address: u64) -> Option<(u32, impl Iterator<Item = &[u8]>)> {
         let index = self.index(address)?;
         let of = |end: fn(u32, u32) -> bool| self.aliases.partition_point(|&(of, _)| end(of, index));
@@ -97,8 +98,8 @@ fn is_same_code(a: &Candidate, b: &Candidate) -> bool {
     (a.start, a.end) == (b.start, b.end)
 }
 
-/// Functions with mangled names that are at the place of a better name, with the number of that among those that are left.
-/// Precondition: the candidates are sorted.
+/// Functions with mangled names that are at the place of a better name, with the number of that among those that are
+/// left. Precondition: the candidates are sorted.
 fn aliases<'c, 'a>(candidates: &'c [Candidate<'a>]) -> impl Iterator<Item = (u32, &'c Candidate<'a>)> {
     let same = (0..).zip(candidates.chunk_by(is_same_code));
     same.filter(|(_, same)| same.len() > 1 && same[0].end > same[0].start).flat_map(|(of, same)| {
@@ -110,7 +111,8 @@ fn aliases<'c, 'a>(candidates: &'c [Candidate<'a>]) -> impl Iterator<Item = (u32
     })
 }
 
-/// By start; of those with the same start the longest first, those without a size last; of equals the better name first.
+/// By start; of those with the same start the longest first, those without a size last; of equals the better name
+/// first.
 fn compare(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     a.start.cmp(&b.start).then(b.end.cmp(&a.end)).then_with(|| rank(a).cmp(&rank(b)))
 }

@@ -339,7 +339,8 @@ fn a_file_that_is_not_the_recorded_one_is_not_used() {
     assert!(found.is_some());
 }
 
-/// As Go's own linker makes it: the section is there, and no program header leads to it. The recording cannot have it then.
+/// As Go's own linker makes it: the section is there, and no program header leads to it. The recording cannot have it
+/// then.
 #[test]
 fn a_build_id_that_is_not_loaded_is_not_compared() {
     let folder = tempfile::tempdir().unwrap();

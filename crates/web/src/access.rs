@@ -21,7 +21,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Anybody who reaches the address. A server refuses to start like this where other machines or users reach it by TCP.
+    /// Anybody who reaches the address. A server refuses to start like this where other machines or users reach it by
+    /// TCP.
     pub fn open() -> Self {
         Self::default()
     }
@@ -31,8 +32,8 @@ impl Access {
         Self { token: Some(token), ..Self::default() }
     }
 
-    /// As well by a cookie of this name, which `/?token=TOKEN` sets before it leads to `/`: the token is in no address that the
-    /// browser keeps or shows.
+    /// As well by a cookie of this name, which `/?token=TOKEN` sets before it leads to `/`: the token is in no address
+    /// that the browser keeps or shows.
     pub fn and_cookie(self, name: impl Into<String>) -> Self {
         Self { cookie: Some(name.into()), ..self }
     }
@@ -143,13 +144,14 @@ fn is_same(origin: &str, host: &str) -> bool {
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
-/// Names of hosts that a server answers to. A page of another name that leads to this machine (DNS rebinding) has that name in its
-/// requests.
+/// Names of hosts that a server answers to. A page of another name that leads to this machine (DNS rebinding) has that
+/// name in its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gate {
     /// Loopback's names alone, with any port: it may be forwarded.
     Loopback,
-    /// Any: a token is needed, which a page of another name does not have; or a socket file, which a browser cannot open.
+    /// Any: a token is needed, which a page of another name does not have; or a socket file, which a browser cannot
+    /// open.
     Any,
 }
 

@@ -1,10 +1,11 @@
 //! A small HTTP server for what Mallow shows itself: documents to read, for the user of this machine.
 //!
-//! It answers GET and HEAD alone, from a thread of its own, and bounds what a client can hold: connections, the size of a request,
-//! the time for it, and the time in which a client reads nothing. It knows nothing of recordings and of processes.
+//! It answers GET and HEAD alone, from a thread of its own, and bounds what a client can hold: connections, the size of
+//! a request, the time for it, and the time in which a client reads nothing. It knows nothing of recordings and of
+//! processes.
 //!
-//! A page of another origin cannot read it: names of other hosts, other origins and missing tokens are refused before a handler
-//! sees the request.
+//! A page of another origin cannot read it: names of other hosts, other origins and missing tokens are refused before a
+//! handler sees the request.
 
 // What a client sends ends in an answer.
 #![cfg_attr(

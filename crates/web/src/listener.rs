@@ -33,7 +33,8 @@ impl Listener {
         Ok(Self(Kind::Tcp(listener, address)))
     }
 
-    /// Listens on a socket file that its owner alone can open. The file that a dead server left is replaced, nothing else.
+    /// Listens on a socket file that its owner alone can open. The file that a dead server left is replaced, nothing
+    /// else.
     pub fn bind_file(path: &Path) -> io::Result<Self> {
         if let Ok(metadata) = path.symlink_metadata() {
             let dead = metadata.file_type().is_socket() && UnixStream::connect(path).is_err_and(is_dead);

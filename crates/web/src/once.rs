@@ -1,6 +1,8 @@
-//! A token that is good once, for an address that stands in a command line: other users of the machine can read it there.
+//! A token that is good once, for an address that stands in a command line: other users of the machine can read it
+//! there.
 //!
-//! Only a socket of this server's user may use it. A second use ends what the first one got: one of the two was not the browser.
+//! Only a socket of this server's user may use it. A second use ends what the first one got: one of the two was not the
+//! browser.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

@@ -17,7 +17,8 @@ pub(crate) enum PeerUser {
     Trusted,
     /// Another one.
     Other(u32),
-    /// Its socket is not in the kernel's tables that this process sees, or it is being closed: then the kernel names root.
+    /// Its socket is not in the kernel's tables that this process sees, or it is being closed: then the kernel names
+    /// root.
     Unknown,
 }
 
@@ -44,7 +45,8 @@ impl Peer {
     }
 }
 
-/// Whether `0100007F:1F90`, or the same of IPv6 in four words, is this address. The kernel prints words in the machine's order.
+/// Whether `0100007F:1F90`, or the same of IPv6 in four words, is this address. The kernel prints words in the
+/// machine's order.
 fn is_same(text: &str, address: SocketAddr) -> bool {
     let Some((host, port)) = text.split_once(':') else { return false };
     let words = host.as_bytes().chunks(8).map(|word| {

@@ -17,7 +17,8 @@ impl Request {
         Self { head: *method == Method::HEAD, path: uri.path().to_owned(), query: query(uri), headers }
     }
 
-    /// A request for an address like `/api/top?by=bytes`, without headers: for tests of handlers. None: it is no address.
+    /// A request for an address like `/api/top?by=bytes`, without headers: for tests of handlers. None: it is no
+    /// address.
     pub fn get(address: &str) -> Option<Self> {
         let uri: Uri = address.parse().ok()?;
         Some(Self::new(&Method::GET, &uri, HeaderMap::new()))

@@ -46,8 +46,8 @@ const LARGEST_REQUEST: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
 /// After an error to accept: no descriptor is left, and each attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Where all room is taken: how often connections that sent no allowed request are looked at, and how long they have for it. Each look
-/// comes after what arrived was read, so that one whose request is here has room.
+/// Where all room is taken: how often connections that sent no allowed request are looked at, and how long they have
+/// for it. Each look comes after what arrived was read, so that one whose request is here has room.
 const LOOK: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_millis(500);
 /// How long answers that are under way may take when the server ends.
@@ -62,7 +62,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers requests that `access` admits by the handler, on threads of its own. Other machines reach it only with a token.
+    /// Answers requests that `access` admits by the handler, on threads of its own. Other machines reach it only with a
+    /// token.
     pub fn start(
         listener: Listener,
         access: Access,

@@ -1,7 +1,8 @@
 //! Connections that no allowed request came on yet: they give their room to new ones.
 //!
-//! Anybody who reaches the address can connect, and the server cannot know who until a request is here. Where all room is taken and a
-//! connection waits, those that were silent for longest are closed: who holds connections and has no token keeps nobody else out.
+//! Anybody who reaches the address can connect, and the server cannot know who until a request is here. Where all room
+//! is taken and a connection waits, those that were silent for longest are closed: who holds connections and has no
+//! token keeps nobody else out.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Under `mallow test` the closure runs as often as the test wants, and what each run allocates is counted; without
-//! Mallow it runs once. It returns how many operations it performed, or 0. In a test of `cargo test`, whose threads run side
-//! by side, [`Region::this_thread`] measures one test alone:
+//! Mallow it runs once. It returns how many operations it performed, or 0. In a test of `cargo test`, whose threads run
+//! side by side, [`Region::this_thread`] measures one test alone:
 //!
 //! ```
 //! let region = mallow_measure::Region::this_thread("concat");
@@ -125,7 +125,8 @@ pub fn measure_in<F: FnMut() -> u64>(scope: Scope, name: &str, mut function: F) 
         panic: Option<Box<dyn std::any::Any + Send>>,
     }
     unsafe extern "C" fn call<F: FnMut() -> u64>(context: *mut c_void) -> c_long {
-        // SAFETY: the pointer is the one given below, to a context that outlives the call and that nobody else uses meanwhile.
+        // SAFETY: the pointer is the one given below, to a context that outlives the call and that nobody else uses
+        // meanwhile.
         let context = unsafe { &mut *context.cast::<Context<'_, F>>() };
         if context.panic.is_some() {
             return 0;
@@ -141,7 +142,8 @@ pub fn measure_in<F: FnMut() -> u64>(scope: Scope, name: &str, mut function: F) 
     }
     let name = c_name(name);
     let mut context = Context { function: &mut function, panic: None };
-    // SAFETY: the function is called with the context alone, before this returns; the name ends with NUL and outlives it.
+    // SAFETY: the function is called with the context alone, before this returns; the name ends with NUL and outlives
+    // it.
     unsafe { (api.measure)(name.as_ptr(), call::<F>, (&raw mut context).cast(), scope as u32) };
     if let Some(panic) = context.panic {
         std::panic::resume_unwind(panic);

@@ -11,8 +11,8 @@
 #error "libmallow supports Linux on x86-64; another system needs its own system calls, registers and unwind rules here"
 #endif
 
-/* A page of memory. Constant here; where it is not, as on aarch64, this is to be a variable: nothing but its largest value,
- * for what the compiler lays out, needs to be a constant. */
+/* A page of memory. Constant here; where it is not, as on aarch64, this is to be a variable: nothing but its largest
+ * value, for what the compiler lays out, needs to be a constant. */
 #define ARCH_PAGE      4096ull
 #define ARCH_PAGE_MOST 4096
 
@@ -57,8 +57,8 @@ static inline void arch_registers(uint64_t out[8]) {
                      : "rcx", "memory");
 }
 
-/* The first address above what the main thread's stack can hold: the kernel puts the random bytes that AT_RANDOM points to
- * above everything on it. */
+/* The first address above what the main thread's stack can hold: the kernel puts the random bytes that AT_RANDOM
+ * points to above everything on it. */
 static inline uint64_t arch_main_stack_top(void) {
     return getauxval(AT_RANDOM) & ~7ull;
 }
@@ -66,16 +66,17 @@ static inline uint64_t arch_main_stack_top(void) {
 /* The kernel keeps at least this much room below it free of other mappings. */
 #define ARCH_MAIN_STACK_ROOM (128ull << 20)
 
-/* The top of the stack of the calling thread, another one: C libraries put a thread's control block on top of its stack, also of one that
- * the program made. */
+/* The top of the stack of the calling thread, another one: C libraries put a thread's control block on top of its
+ * stack, also of one that the program made. */
 static inline uint64_t arch_thread_stack_top(void) {
     return (uint64_t)pthread_self() & ~7ull;
 }
 
-/* The stack pointer below which the stack of the thread that exits is dead, `here` being a frame of a destructor there: what runs below
- * was called by exit, and all that is of the program's are words that frames of before have left, as that of a main that has
- * returned. What exit's caller had in registers is above. `here` where exit is not found, or is not glibc's. Costs two look-ups of
- * symbols; of a stack that is not the main thread's, a system call a page. */
+/* The stack pointer below which the stack of the thread that exits is dead, `here` being a frame of a destructor
+ * there: what runs below was called by exit, and all that is of the program's are words that frames of before have
+ * left, as that of a main that has returned. What exit's caller had in registers is above. `here` where exit is not
+ * found, or is not glibc's. Costs two look-ups of symbols; of a stack that is not the main thread's, a system call a
+ * page. */
 uint64_t arch_exit_frames_end(uint64_t here);
 
 /* Whether an address is canonical and right behind a call instruction. Costs a system call. */
@@ -92,9 +93,9 @@ uint32_t arch_trampoline(uint64_t pc);
 /* Where a static probe is put in. */
 #define ARCH_NOP "nop"
 
-/* Asks for the cache line that a write is to go to, from the processor that has it. Where there is nothing at the address,
- * or the processor does not know the instruction, nothing happens. Not __builtin_prefetch, which without -mprfchw asks
- * for a copy to read, and the write asks again. */
+/* Asks for the cache line that a write is to go to, from the processor that has it. Where there is nothing at the
+ * address, or the processor does not know the instruction, nothing happens. Not __builtin_prefetch, which without
+ * -mprfchw asks for a copy to read, and the write asks again. */
 static inline void arch_prefetch_to_write(const void *address) {
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
 }

@@ -1,5 +1,6 @@
-/* What a signal handler knows of the thread that it interrupted: its registers as the kernel saved them, its signal mask of 64 bits, and
- * how a page fault accessed memory: bit 1 of the error code is a write, bit 4 an instruction (Intel SDM, volume 3, 4.7). */
+/* What a signal handler knows of the thread that it interrupted: its registers as the kernel saved them, its signal
+ * mask of 64 bits, and how a page fault accessed memory: bit 1 of the error code is a write, bit 4 an instruction
+ * (Intel SDM, volume 3, 4.7). */
 #ifndef MALLOW_ARCH_SIGNAL_H
 #define MALLOW_ARCH_SIGNAL_H
 #include <ucontext.h>

@@ -1,6 +1,7 @@
 /*
- * Unwind rules of x86-64: how the caller's registers follow from a frame's. mallow writes them into a module's table (struct
- * mallow_table in base/wire.h), the target steps by them; crates/capture/src/tables/layout.rs mirrors this file.
+ * Unwind rules of x86-64: how the caller's registers follow from a frame's. mallow writes them into a module's table
+ * (struct mallow_table in base/wire.h), the target steps by them; crates/capture/src/tables/layout.rs mirrors this
+ * file.
  *
  *      higher addresses
  *   |  caller's frame          |
@@ -50,7 +51,10 @@ enum mallow_cfa_kind {
     MALLOW_CFA_OFFSET = 2, /* reg + offset */
     MALLOW_CFA_DEREF = 3,  /* *(reg + offset) + extra */
     MALLOW_CFA_PLT = 4,    /* reg + offset + ((pc & 15) >= extra ? 8 : 0) */
-    /* Go's runtime.asmcgocall: on the stack of the goroutine *(reg + offset), *(reg + extra) below its top; see walk/goroutine.c */
+    /*
+     * Go's runtime.asmcgocall: on the stack of the goroutine *(reg + offset), *(reg + extra) below its top; see
+     * walk/goroutine.c
+     */
     MALLOW_CFA_GOROUTINE = 5,
 };
 

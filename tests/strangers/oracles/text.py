@@ -278,7 +278,7 @@ def leaks_sentences(recording):
     document = recording.leaks_json
     if not document or not recording.leaks:
         return
-    all_facts = facts.of_leaks(document, recording.lost_json)
+    all_facts = facts.of_leaks(document, recording.lost_json, recording.reachable_json)
     causes = (recording.lost_json if document.get("lost_blocks") else document or {}).get("leak_causes") or []
     whole = sum(cause["live_bytes"] for cause in causes)
     row = 0

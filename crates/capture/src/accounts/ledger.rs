@@ -164,8 +164,8 @@ impl Ledger {
         self.realloc_released(at, block, Release::Free);
     }
 
-    /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free comes
-    /// at another time, when it fits no block, the two are one free.
+    /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free
+    /// comes at another time, when it fits no block, the two are one free.
     pub fn unseen_free(&mut self, at: Moment, block: &Block) {
         self.advance(at.ms);
         self.running[at.process as usize].unseen_frees += 1;

@@ -42,8 +42,8 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Neighbours in the heap are neighbours here, because they are used together: each 256 bytes have a group of slots,
-    /// placed by Fibonacci hashing, and each 32 bytes one of its slots.
+    /// Neighbours in the heap are neighbours here, because they are used together: each 256 bytes have a group of
+    /// slots, placed by Fibonacci hashing, and each 32 bytes one of its slots.
     #[inline]
     fn home(&self, key: u64) -> usize {
         let group = (key >> (GRAIN_BITS + GROUP_BITS)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;

@@ -12,8 +12,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the opening of a recording has of them: of the command, its first word. The others follow at the end, as its process shows
-    /// them then.
+    /// What the opening of a recording has of them: of the command, its first word. The others follow at the end, as
+    /// its process shows them then.
     pub fn opening(&self) -> Self {
         let word = self.command.first().map(|first| command_word(first, []).to_owned());
         Self { command: word.into_iter().collect(), ..*self }

@@ -9,11 +9,11 @@ use rustc_hash::FxHashMap;
 
 /// Frees in a row from which on a run counts as one.
 const RUN: u32 = 16;
-/// A step of a growing buffer may have so many other allocations of its thread between the new block and the free of the
-/// old one: the element that is added may need memory too.
+/// A step of a growing buffer may have so many other allocations of its thread between the new block and the free of
+/// the old one: the element that is added may need memory too.
 const BETWEEN: u32 = 1;
-/// A block of this size or more, given up for one of double the size from another site, is taken for a buffer that grows;
-/// smaller sizes meet by chance. It is what the C++ library's strings begin with.
+/// A block of this size or more, given up for one of double the size from another site, is taken for a buffer that
+/// grows; smaller sizes meet by chance. It is what the C++ library's strings begin with.
 const SMALLEST: u64 = 31;
 /// Blocks below this are not looked at as large ones.
 const LARGE: u64 = 64 << 10;
@@ -200,8 +200,8 @@ impl Tracker {
         }
     }
 
-    /// A free right after an allocation is how a buffer moves into a larger block, without realloc: the old block is that
-    /// of the same site, or half as large.
+    /// A free right after an allocation is how a buffer moves into a larger block, without realloc: the old block is
+    /// that of the same site, or half as large.
     #[inline]
     fn free_after_allocation(&mut self, at: Moment, old: &Block) {
         let thread = self.threads[at.thread as usize];

@@ -8,8 +8,8 @@ use std::io;
 
 /// Takes events while they are replayed.
 pub trait EventSink {
-    /// Takes one event. It cannot fail: what it makes is kept until [`EventSink::settle`]; once that has failed, nothing
-    /// is kept any more.
+    /// Takes one event. It cannot fail: what it makes is kept until [`EventSink::settle`]; once that has failed,
+    /// nothing is kept any more.
     fn event(&mut self, at: Moment, event: Event);
 
     /// Called often, when the ledger holds all that the events so far refer to.

@@ -1,5 +1,5 @@
-//! The run directory of a process to which no path leads: one with another mount namespace, root directory or user. A descriptor of
-//! it is sent into the process. docs/design/attach.md gives the reasons.
+//! The run directory of a process to which no path leads: one with another mount namespace, root directory or user. A
+//! descriptor of it is sent into the process. docs/design/attach.md gives the reasons.
 
 use super::error::AttachError;
 use crate::rundir::directory::RunDirectory;
@@ -20,8 +20,8 @@ pub const REFUSED: &str = "its system refuses that, although mallow sent it a de
 /// Between two looks for the socket of the process.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Whether the path of a run directory leads a process to it, and its user may write there. What is mounted may be read-only there:
-/// then the library cannot join by the path, and says so.
+/// Whether the path of a run directory leads a process to it, and its user may write there. What is mounted may be
+/// read-only there: then the library cannot join by the path, and says so.
 pub fn is_path_enough(process: &Process, run: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     leads_to(process, run) && [own, 0].contains(&process.users[3])

@@ -1,7 +1,8 @@
 //! Which threads may run a function for mallow: those that hold no lock that it could need.
 //!
-//! A thread is judged by its whole stack. Each run of frames within the C library is there because of one of its functions,
-//! the outermost one; only functions that wait, and those that threads begin with, are known to hold nothing.
+//! A thread is judged by its whole stack. Each run of frames within the C library is there because of one of its
+//! functions, the outermost one; only functions that wait, and those that threads begin with, are known to hold
+//! nothing.
 
 use mallow_patch::{Frame, Module};
 use std::ops::Range;
@@ -121,8 +122,8 @@ const WAITING: &[&str] = &[
     "writev",
 ];
 
-/// Functions that hold the lock of a stream that they read. Nothing that mallow calls reads streams: they may be used where
-/// they wait in `read`.
+/// Functions that hold the lock of a stream that they read. Nothing that mallow calls reads streams: they may be used
+/// where they wait in `read`.
 const READING: &[&str] = &[
     "getchar",
     "fgetc",
@@ -150,7 +151,8 @@ const BEGINNING: &[&str] =
 
 /// What is known of a process's modules, for judging stacks.
 pub struct Holders {
-    /// Modules in which a thread may hold a lock: what of the C library and of the allocators is not judged by function.
+    /// Modules in which a thread may hold a lock: what of the C library and of the allocators is not judged by
+    /// function.
     closed: Vec<(Range<u64>, String)>,
     /// The parts of the C library, and its functions, by address.
     library: Vec<Range<u64>>,
@@ -161,7 +163,8 @@ pub struct Holders {
 const GLIBC: &[&str] = &["libc.so.6", "libpthread.so.0", "librt.so.1"];
 
 impl Holders {
-    /// Of these modules. `allocator`: whether a module is the program's allocator. `own`: the code of one in the executable.
+    /// Of these modules. `allocator`: whether a module is the program's allocator. `own`: the code of one in the
+    /// executable.
     pub fn of(modules: &[Module], allocator: &dyn Fn(&Module) -> bool, own: Vec<Range<u64>>) -> Self {
         let closed = own.into_iter().map(|range| (range, "the allocator of the program".to_owned())).collect();
         let mut all = Self { closed, library: Vec::new(), functions: Vec::new() };

@@ -36,9 +36,9 @@ pub fn is_allocator(module: &Module) -> bool {
     module.soname != "libc.so.6" && module.export("malloc").is_some()
 }
 
-/// The code of the allocator in an executable that defines the program's allocation functions. A thread in there may hold its
-/// locks, or have half of a list in hand. Each such stack has a function that is known by its name: the public one that was
-/// called, or, where that went on by a jump, an inner one.
+/// The code of the allocator in an executable that defines the program's allocation functions. A thread in there may
+/// hold its locks, or have half of a list in hand. Each such stack has a function that is known by its name: the public
+/// one that was called, or, where that went on by a jump, an inner one.
 pub fn code_of(executable: &Module) -> Result<Vec<Range<u64>>, AttachError> {
     const PREFIXES: &[&str] = &["je_", "_rjem_", "jemalloc_", "mi_", "_mi_", "tc_"];
     const PARTS: &[&str] = &["tcmalloc", "snmalloc"];

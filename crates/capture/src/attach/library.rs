@@ -254,7 +254,8 @@ impl LoadedLibrary {
         Ok(memory.write(self.at + attachment::DIRECTORY as u64, &bytes)?)
     }
 
-    /// The functions that are to be patched, in the order of the library; those that the process does not have are left out.
+    /// The functions that are to be patched, in the order of the library; those that the process does not have are left
+    /// out.
     pub fn entries(&self, memory: &Memory) -> io::Result<Vec<(usize, LateEntry)>> {
         let entry = |index: usize| -> io::Result<LateEntry> {
             let at = attachment::ENTRIES + index * attachment::ENTRY_BYTES;
@@ -317,7 +318,8 @@ impl LoadedLibrary {
             .filter(|&socket| socket >= 0))
     }
 
-    /// The library joins the run of its directory: by its path, or by a descriptor that is sent to it. False: it cannot.
+    /// The library joins the run of its directory: by its path, or by a descriptor that is sent to it. False: it
+    /// cannot.
     pub fn join(
         &self,
         free: &mut FreeThreads,
@@ -409,8 +411,8 @@ fn is_mallow(pid: u32) -> bool {
         || Process::read(pid).is_ok_and(|process| process.name == "mallow")
 }
 
-/// Why the process cannot be attached to, as far as that can be seen without stopping it. Where seccomp restricts it, its threads are stopped
-/// for a moment each.
+/// Why the process cannot be attached to, as far as that can be seen without stopping it. Where seccomp restricts it,
+/// its threads are stopped for a moment each.
 pub fn obstacle(pid: u32) -> Option<AttachError> {
     let grave = |obstacle: &Obstacle| match obstacle {
         // One that waits for a disk goes on by itself.

@@ -1,4 +1,5 @@
-//! The file of the library that a process is to load: in memory, or where it has no `/proc` to open that by, in a directory of its own.
+//! The file of the library that a process is to load: in memory, or where it has no `/proc` to open that by, in a
+//! directory of its own.
 
 use super::error::AttachError;
 use crate::library::LIBRARY;

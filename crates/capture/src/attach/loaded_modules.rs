@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// How often a file is looked at that is mapped as no module: it may be one that is being loaded.
 const LOOKS: u32 = 5;
 
-/// The mappings are read so often where the dynamic linker's list is as it was: for modules that came without the linker.
+/// The mappings are read so often where the dynamic linker's list is as it was: for modules that came without the
+/// linker.
 const MAPPINGS: Duration = Duration::from_secs(1);
 
 /// What was mapped at the last look.
@@ -53,8 +54,8 @@ impl KnownModules {
         Ok(Some(Maps::read(pid)?))
     }
 
-    /// Those that were unloaded, and loaded anew at the same address, are not known: their patches are gone. Returns whether there
-    /// are any.
+    /// Those that were unloaded, and loaded anew at the same address, are not known: their patches are gone. Returns
+    /// whether there are any.
     fn forget_reloaded(&mut self, patched: &[PatchedModule], memory: &Memory) -> bool {
         let known = self.keys.len();
         for key in patched.iter().filter(|one| one.placed.is_undone(memory)).filter_map(|one| one.key) {
@@ -81,7 +82,8 @@ pub struct NewModules {
     pub pause: Duration,
 }
 
-/// Patches allocators in modules that a process has loaded since `known`. None: there is no new one. `library` finds Mallow's own.
+/// Patches allocators in modules that a process has loaded since `known`. None: there is no new one. `library` finds
+/// Mallow's own.
 pub fn patch_new(
     target: &mut Target,
     planner: &mut Planner,
@@ -140,8 +142,8 @@ fn look_and_patch(
     Ok(Some(NewModules { patched, findings: inside.findings, pause }))
 }
 
-/// The area of a module's patches, mapped by any thread: a system call needs no lock. None: there is no room for it, or for more of
-/// them.
+/// The area of a module's patches, mapped by any thread: a system call needs no lock. None: there is no room for it, or
+/// for more of them.
 fn area_while_stopped(
     pid: u32,
     draft: &Draft,

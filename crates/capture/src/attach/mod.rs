@@ -44,13 +44,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a detached process may take until no thread is in the library: this long, and as many looks, as a look at threads that
-/// wait for a processor takes long itself; but no longer than that.
+/// How long a detached process may take until no thread is in the library: this long, and as many looks, as a look at
+/// threads that wait for a processor takes long itself; but no longer than that.
 const QUIET: Duration = Duration::from_secs(3);
 const QUIET_LOOKS: u32 = 60;
 const QUIET_MOST: Duration = Duration::from_secs(30);
 
-/// Looks for threads in the library within one stop: they run alone for a tenth of a millisecond after the first one, two after the second.
+/// Looks for threads in the library within one stop: they run alone for a tenth of a millisecond after the first one,
+/// two after the second.
 const ALONE: u32 = 6;
 
 /// Between two looks for new libraries, at least.
@@ -104,9 +105,9 @@ impl Detached {
     }
 }
 
-/// Attaches to process `pid`, which takes part in `run` from then on. Waits `patience` at the most for a thread that holds no
-/// lock; `given_up` is called meanwhile with what attaching waits for, and ends it by true. `reader` finds the mallow that reads a
-/// run directory.
+/// Attaches to process `pid`, which takes part in `run` from then on. Waits `patience` at the most for a thread that
+/// holds no lock; `given_up` is called meanwhile with what attaching waits for, and ends it by true. `reader` finds the
+/// mallow that reads a run directory.
 pub fn attach(
     pid: u32,
     run: &RunDirectory,
@@ -213,8 +214,8 @@ fn attach_in_turn(
     Ok(attachment)
 }
 
-/// Makes the unwind tables of all modules. The process would wait for each at its first call, all of its threads for the first one. Once
-/// it has joined the run it is known who may read them.
+/// Makes the unwind tables of all modules. The process would wait for each at its first call, all of its threads for
+/// the first one. Once it has joined the run it is known who may read them.
 fn put_tables(target: &Target, run: &RunDirectory, given_up: &mut dyn FnMut(&str) -> bool) -> Result<(), AttachError> {
     if !run.has_stacks() {
         return Ok(());
@@ -343,9 +344,9 @@ fn release(
 }
 
 impl Attachment {
-    /// Patches allocators in libraries that the process has loaded since the last look, and returns what there is to say of
-    /// them. Looks ten times a second at the most. Where that fails, the next look tries again; the third failure in a row is
-    /// returned, and no other.
+    /// Patches allocators in libraries that the process has loaded since the last look, and returns what there is to
+    /// say of them. Looks ten times a second at the most. Where that fails, the next look tries again; the third
+    /// failure in a row is returned, and no other.
     pub fn patch_new_modules(&mut self) -> Result<Vec<AllocatorInside>, AttachError> {
         let Some(look) = self.pace.begin() else { return Ok(Vec::new()) };
         let news = self.look();
@@ -392,8 +393,8 @@ impl Attachment {
         self.pause
     }
 
-    /// Detaches: the entries are as they were, in children of the process, too, and the library sleeps in it. A process that
-    /// has ended is no error.
+    /// Detaches: the entries are as they were, in children of the process, too, and the library sleeps in it. A process
+    /// that has ended is no error.
     pub fn detach(mut self, run: &Path) -> Result<Detached, AttachError> {
         self.done = true;
         let mut detached = self.end(false);
@@ -463,8 +464,8 @@ impl Drop for Attachment {
     }
 }
 
-/// Restores the entries, waits until no thread is in the library, and lets that leave its run. `partly`: some of the patches may
-/// not be there.
+/// Restores the entries, waits until no thread is in the library, and lets that leave its run. `partly`: some of the
+/// patches may not be there.
 fn detach_from(
     target: &Target,
     library: &LoadedLibrary,
@@ -537,8 +538,8 @@ fn detach_from(
     quiet.map(|quiet| Detached { rest: (!quiet).then_some(Rest::InLibrary), restored })
 }
 
-/// Whether no thread is in this code, to which no function leads any more. Those that are run on alone for some moments: in a storm of
-/// allocations there is always one, and it would get no processor for long.
+/// Whether no thread is in this code, to which no function leads any more. Those that are run on alone for some
+/// moments: in a storm of allocations there is always one, and it would get no processor for long.
 fn are_outside(
     stopped: &mut Stopped,
     (memory, unwinder): (&Memory, &Unwinder),

@@ -1,4 +1,5 @@
-//! What a process did while mallow attached to it, if that failed: the reason is then what it did, and not what failed because of it.
+//! What a process did while mallow attached to it, if that failed: the reason is then what it did, and not what failed
+//! because of it.
 
 use super::error::AttachError;
 use mallow_patch::{Obstacle, Process, State};

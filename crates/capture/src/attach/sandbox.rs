@@ -1,5 +1,5 @@
-//! Whether a process whose system calls are restricted (seccomp) may be attached to: the calls that mallow, the dynamic linker and the
-//! library make in it, tried on its filters.
+//! Whether a process whose system calls are restricted (seccomp) may be attached to: the calls that mallow, the dynamic
+//! linker and the library make in it, tried on its filters.
 
 use super::error::AttachError;
 use libc::*;
@@ -16,8 +16,8 @@ const CREATE: i32 = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 /// Since Linux 5.14.
 const POPULATE_WRITE: i32 = 23;
 
-/// A call of whose arguments those are known that are flags. Numbers below 0 are not: the C library extends them to 64 bits in another way
-/// than the library does.
+/// A call of whose arguments those are known that are flags. Numbers below 0 are not: the C library extends them to 64
+/// bits in another way than the library does.
 macro_rules! call {
     ($name:ident, $number:expr $(, $at:literal = $value:expr)*) => {{
         #[allow(unused_mut)]
@@ -33,8 +33,8 @@ macro_rules! map {
     };
 }
 
-/// The calls, as a supervisor of seccomp saw those of a process that was attached to (seccomp_unotify(2)), and those that the library
-/// makes in rarer cases. With each C library, as nothing says which of its versions calls what.
+/// The calls, as a supervisor of seccomp saw those of a process that was attached to (seccomp_unotify(2)), and those
+/// that the library makes in rarer cases. With each C library, as nothing says which of its versions calls what.
 fn needed() -> Vec<SystemCall> {
     vec![
         // Stopped threads go on; those that work for mallow.
@@ -105,8 +105,8 @@ fn needed() -> Vec<SystemCall> {
     ]
 }
 
-/// Whether all that attaching, recording and detaching need is allowed in the process. Threads with a filter are stopped for a moment each,
-/// to read it.
+/// Whether all that attaching, recording and detaching need is allowed in the process. Threads with a filter are
+/// stopped for a moment each, to read it.
 pub fn check(pid: u32) -> Result<(), AttachError> {
     let sandbox = match Sandbox::read(pid) {
         Ok(sandbox) => sandbox,

@@ -54,8 +54,8 @@ impl Target {
         self.modules.iter().find(|module| Some(&module.path) == self.program.as_ref())
     }
 
-    /// Those of these functions that are not the executable's own, and allocation functions that are: these have more names than the
-    /// library knows, and are patched as an allocator inside.
+    /// Those of these functions that are not the executable's own, and allocation functions that are: these have more
+    /// names than the library knows, and are patched as an allocator inside.
     pub fn split(&self, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         let own = self.executable().map_or(0..0, |module| module.range.clone());
         let (others, mut own): (Vec<Entry>, _) =
@@ -64,16 +64,16 @@ impl Target {
         (others, own)
     }
 
-    /// The allocators inside of its modules. Takes as long as reading their symbols. `later`: of modules that have come since mallow
-    /// attached.
+    /// The allocators inside of its modules. Takes as long as reading their symbols. `later`: of modules that have come
+    /// since mallow attached.
     pub fn inside(&self, planner: &mut Planner, library: &LoadedLibrary, later: bool) -> Result<Inside, AttachError> {
         let stubs = library.stubs(&self.memory)?;
         let (detours, findings) = planner.detours(&self.modules, self.program.as_deref(), &stubs, later);
         Ok(Inside { detours, findings })
     }
 
-    /// The patches of these functions, and of allocators inside, by module. Of an allocator inside, all functions are patched, or
-    /// none; it is then named in `inside`. `is_patched`: they may be in place already.
+    /// The patches of these functions, and of allocators inside, by module. Of an allocator inside, all functions are
+    /// patched, or none; it is then named in `inside`. `is_patched`: they may be in place already.
     pub fn drafts(&self, entries: &[Entry], inside: &mut Inside, is_patched: bool) -> Result<Vec<Draft>, AttachError> {
         let mut drafts = Vec::new();
         for (index, module) in self.modules.iter().enumerate() {

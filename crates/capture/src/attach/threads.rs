@@ -43,7 +43,8 @@ impl<'a> FreeThreads<'a> {
         self.memory
     }
 
-    /// Calls `act` with a thread that holds no lock, what it needs for system calls and the process's memory. The others run.
+    /// Calls `act` with a thread that holds no lock, what it needs for system calls and the process's memory. The
+    /// others run.
     pub fn with<T: Send>(
         &mut self,
         act: impl FnOnce(&mut Thread, Gateway, &Memory) -> Result<T, AttachError> + Send,

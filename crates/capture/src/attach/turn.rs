@@ -1,7 +1,7 @@
 //! One mallow after the other works on a process: attaching, detaching and patching later libraries take turns.
 //!
-//! The turn is a lock on a file of the process in `/proc`. The kernel ends it with the mallow that has it, however that ends, and
-//! nothing is written anywhere.
+//! The turn is a lock on a file of the process in `/proc`. The kernel ends it with the mallow that has it, however that
+//! ends, and nothing is written anywhere.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -21,7 +21,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Waits for the turn on process `pid`, `patience` at the most. None: another mallow has it still, or `given_up` returned true.
+    /// Waits for the turn on process `pid`, `patience` at the most. None: another mallow has it still, or `given_up`
+    /// returned true.
     pub fn wait(pid: u32, patience: Duration, given_up: &mut dyn FnMut(&str) -> bool) -> io::Result<Option<Self>> {
         let file = File::open(format!("/proc/{pid}/status"))?;
         let deadline = Instant::now() + patience;

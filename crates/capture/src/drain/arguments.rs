@@ -1,7 +1,8 @@
-//! The arguments that a process shows once it runs: mysql wipes its password, servers write a title over them. What a process has wiped
-//! is to be in no recording.
+//! The arguments that a process shows once it runs: mysql wipes its password, servers write a title over them. What a
+//! process has wiped is to be in no recording.
 //!
-//! The library notes them at an orderly exit. Until then mallow looks now and then, for processes that are killed or end by `_exit`.
+//! The library notes them at an orderly exit. Until then mallow looks now and then, for processes that are killed or
+//! end by `_exit`.
 
 use crate::rundir::command_line;
 use crate::rundir::process_file::{ExitState, ProcessFile};
@@ -38,7 +39,8 @@ impl ShownArguments {
         let mut text = Vec::new();
         let file = File::open(format!("/proc/{}/cmdline", source.pid_here())).ok()?;
         file.take(source.arguments_room() as u64).read_to_end(&mut text).ok()?;
-        // Nothing is shown by a process that has ended. After an exec, the line is another image's: that is announced before it.
+        // Nothing is shown by a process that has ended. After an exec, the line is another image's: that is announced
+        // before it.
         let is_shown = !text.is_empty() && source.exit_state() != ExitState::Exec && source.alive();
         if is_shown { self.changed(text) } else { None }
     }

@@ -101,7 +101,8 @@ impl ExitStage {
     }
 }
 
-/// How long processes may wait in sum. One that waits for its scan makes others wait: a shell, a pipe, a forking server.
+/// How long processes may wait in sum. One that waits for its scan makes others wait: a shell, a pipe, a forking
+/// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitBudget {
     spent: Duration,
@@ -125,8 +126,8 @@ impl WaitBudget {
     }
 }
 
-/// When the drain asks which processes have ended. An end that is noticed late adds the blocks of a process that is gone to
-/// those of its successor.
+/// When the drain asks which processes have ended. An end that is noticed late adds the blocks of a process that is
+/// gone to those of its successor.
 #[derive(Clone, Copy, Debug)]
 pub struct EndChecks {
     last: Instant,
@@ -142,7 +143,8 @@ impl Default for EndChecks {
 
 /// How often at the least.
 const END_CHECK_LONGEST: Duration = Duration::from_millis(50);
-/// Checks take one of so many parts of the drain's time at the most while processes only run, and while many processes appear.
+/// Checks take one of so many parts of the drain's time at the most while processes only run, and while many processes
+/// appear.
 const END_CHECK_PARTS: [u32; 2] = [20, 4];
 /// Up to so many running processes, each that appears is checked for: 20 us for each of them.
 const END_CHECK_ALWAYS: usize = 64;
@@ -180,8 +182,9 @@ pub fn unscanned(source: &ProcessFile) -> Option<ExitKind> {
     }
 }
 
-/// Whether the image of `source`, which is over, ended by exec. It says so itself, where it called a function of the C library; by a
-/// system call of its own: its process runs on as another program, or left the image of another one among `others`.
+/// Whether the image of `source`, which is over, ended by exec. It says so itself, where it called a function of the C
+/// library; by a system call of its own: its process runs on as another program, or left the image of another one among
+/// `others`.
 pub fn is_replaced<'a>(source: &ProcessFile, mut others: impl Iterator<Item = &'a ProcessFile>) -> bool {
     if source.exit_state() == ExitState::Exec {
         return true;

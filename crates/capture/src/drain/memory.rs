@@ -1,5 +1,6 @@
-//! What the drain and the reader of processes' memory tell each other. The reader waits for files of `/proc`, so it is a thread of
-//! its own; what it has read goes into the spool by the drain, between what the process did before and after.
+//! What the drain and the reader of processes' memory tell each other. The reader waits for files of `/proc`, so it is
+//! a thread of its own; what it has read goes into the spool by the drain, between what the process did before and
+//! after.
 
 use crate::rundir::process_file::ProcessFile;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -153,8 +154,8 @@ impl MemoryQueue {
         *kept = (if is_highest { number } else { kept.0 }, number);
     }
 
-    /// Whether a reading is still the highest or the last one of its process. A replay that lags behind need not place blocks in
-    /// the others.
+    /// Whether a reading is still the highest or the last one of its process. A replay that lags behind need not place
+    /// blocks in the others.
     pub fn is_kept(&self, process: u32, number: u64) -> bool {
         self.lock().kept.get(&process).is_none_or(|&(highest, last)| number == highest || number == last)
     }

@@ -21,7 +21,8 @@ pub struct Request {
     pub since: Instant,
 }
 
-/// What processes waited for tables, by their numbers: how long in all, and until when. Threads that wait at once wait once.
+/// What processes waited for tables, by their numbers: how long in all, and until when. Threads that wait at once wait
+/// once.
 #[derive(Debug, Default)]
 pub struct TableWaits(Mutex<FxHashMap<u32, (Duration, Option<Instant>)>>);
 

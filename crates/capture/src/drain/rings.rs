@@ -145,7 +145,8 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Works until `DrainState::finish` is set and everything is read. An error is the spool's: the recording ends there.
+    /// Works until `DrainState::finish` is set and everything is read. An error is the spool's: the recording ends
+    /// there.
     pub fn work(mut self) -> io::Result<()> {
         let result = self.watch();
         self.run.end();
@@ -281,8 +282,8 @@ impl<'a> Drain<'a> {
     fn take_ended(&mut self) -> Vec<Image> {
         let (alive, mut over): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.images).into_iter().partition(|image| image.source.alive());
-        // By their starts: a serial number is free again once its image is done with. And by process: a pid may be that of
-        // several, each in a namespace of its own.
+        // By their starts: a serial number is free again once its image is done with. And by process: a pid may be that
+        // of several, each in a namespace of its own.
         let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
         for image in &alive {
             let Some(writer) = image.source.writer() else { continue };
@@ -344,8 +345,9 @@ impl<'a> Drain<'a> {
 
     /// Reads every ring once. Returns how full the fullest was, in percent, 1 at least where there was anything.
     ///
-    /// Whether a process has ended is asked between the heads and the words: what another process did after that end, and
-    /// this pass reads, then comes after the end in the spool; what earlier passes read was before it, and is replayed before it.
+    /// Whether a process has ended is asked between the heads and the words: what another process did after that end,
+    /// and this pass reads, then comes after the end in the spool; what earlier passes read was before it, and is
+    /// replayed before it.
     fn pass(&mut self) -> io::Result<u64> {
         let mut has_words = false;
         for image in &mut self.images {
@@ -379,8 +381,8 @@ impl<'a> Drain<'a> {
         Ok(fullest)
     }
 
-    /// Hands images that wait at their exit to the replay, two rounds after their last events; and lets all go on that have
-    /// waited for too long.
+    /// Hands images that wait at their exit to the replay, two rounds after their last events; and lets all go on that
+    /// have waited for too long.
     fn exits(&mut self) -> io::Result<()> {
         if self.images.iter().all(|image| image.exit.since().is_none()) {
             return self.findings();
@@ -470,8 +472,8 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
-    /// Spools what one image had written when it was looked at. Heads are read before modules, and modules before words: a
-    /// module that a word refers to is always known.
+    /// Spools what one image had written when it was looked at. Heads are read before modules, and modules before
+    /// words: a module that a word refers to is always known.
     fn spool_image(&mut self, image: &mut Image) -> io::Result<u64> {
         let source = Arc::clone(&image.source);
         let threads = image.heads.len() as u32;

@@ -1,5 +1,6 @@
-//! Names of threads, as `/proc` has them: read by mallow, when a thread's block appears and at each census after that, because programs
-//! name threads once they run. A thread that is gone before the next census has the name that it was seen with, or none.
+//! Names of threads, as `/proc` has them: read by mallow, when a thread's block appears and at each census after that,
+//! because programs name threads once they run. A thread that is gone before the next census has the name that it was
+//! seen with, or none.
 
 use crate::rundir::process_file::ProcessFile;
 use rustc_hash::FxHashMap;

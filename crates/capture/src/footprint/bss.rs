@@ -1,6 +1,6 @@
-//! The `.bss` of modules: private memory of no file that lies right behind a module's data, so that smaps does not say whose it is. The
-//! program headers do: a segment is larger in memory than in its file. They are read from the process's memory, where a file
-//! that was replaced or removed still is what runs.
+//! The `.bss` of modules: private memory of no file that lies right behind a module's data, so that smaps does not say
+//! whose it is. The program headers do: a segment is larger in memory than in its file. They are read from the
+//! process's memory, where a file that was replaced or removed still is what runs.
 
 use super::Failure;
 use super::division;
@@ -18,7 +18,8 @@ const LOAD: u32 = 1;
 const WRITABLE: u32 = 2;
 /// Mappings before a module's data among which its head is looked for.
 const NEAR: usize = 64;
-/// Beginnings of adjacent mappings of the file: code may have been mapped anew, as for huge pages, and a module loaded twice.
+/// Beginnings of adjacent mappings of the file: code may have been mapped anew, as for huge pages, and a module loaded
+/// twice.
 const HEADS: usize = 4;
 
 /// Gives the `.bss` of each module of process `pid` a mapping of its own.
@@ -71,8 +72,8 @@ fn heads(mappings: &[Mapping], at: usize) -> impl Iterator<Item = u64> {
     (at.saturating_sub(NEAR)..=at).rev().filter(begins).map(|at| mappings[at].start).take(HEADS)
 }
 
-/// What the module whose file begins at `start` has behind its file's data, in whole pages. Nothing where these words are no ELF header, or
-/// none of the module that `data` is of.
+/// What the module whose file begins at `start` has behind its file's data, in whole pages. Nothing where these words
+/// are no ELF header, or none of the module that `data` is of.
 fn of_head(start: u64, head: &[u64; HEAD], data: &Mapping) -> Vec<Range<u64>> {
     let bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(segments) = segments(&bytes) else { return Vec::new() };
@@ -102,7 +103,8 @@ struct Segment {
     memory: u64,
 }
 
-/// The loaded segments of a 64-bit ELF file with these first bytes. None: it is none, or its program headers lie elsewhere.
+/// The loaded segments of a 64-bit ELF file with these first bytes. None: it is none, or its program headers lie
+/// elsewhere.
 fn segments(bytes: &[u8]) -> Option<Vec<Segment>> {
     const MAGIC: &[u8] = b"\x7fELF\x02\x01";
     if !bytes.starts_with(MAGIC) || half(bytes, 54)? as usize != ENTRY {

@@ -1,4 +1,5 @@
-//! What the caches of glibc's threads (tcache) hold: freed blocks that their arenas count as in use, so `malloc_trim` leaves them.
+//! What the caches of glibc's threads (tcache) hold: freed blocks that their arenas count as in use, so `malloc_trim`
+//! leaves them.
 //!
 //! ```text
 //! cache:   | counts: 64 of 2 bytes | first blocks: 64 addresses |      a chunk of 656 bytes: glibc 2.30 to 2.41
@@ -6,8 +7,9 @@
 //! block:   | size of its chunk | address of the next one, xor its own address >> 12 |     plain before glibc 2.32
 //! ```
 //!
-//! The first thread's cache is the first chunk of `[heap]`. A word of thread-local storage, at the end of a thread's stack, leads to that
-//! thread's. Memory is read while its owner may change it: each chunk, count and address must fit, and a list ends where one does not.
+//! The first thread's cache is the first chunk of `[heap]`. A word of thread-local storage, at the end of a thread's
+//! stack, leads to that thread's. Memory is read while its owner may change it: each chunk, count and address must fit,
+//! and a list ends where one does not.
 
 use super::peek::words;
 use super::smaps::is_anonymous;
@@ -157,8 +159,8 @@ mod tests {
     use std::sync::{Barrier, Mutex};
     use std::thread;
 
-    /// Of this process: blocks of a size that nobody else uses, some of them freed by a thread that does nothing more: reading
-    /// allocates, and would take a block out of its own thread's cache.
+    /// Of this process: blocks of a size that nobody else uses, some of them freed by a thread that does nothing more:
+    /// reading allocates, and would take a block out of its own thread's cache.
     #[test]
     fn what_a_thread_freed_is_in_its_cache() {
         const SIZE: u64 = 1000;

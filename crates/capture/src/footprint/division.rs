@@ -1,7 +1,7 @@
 //! Mappings, divided where ranges of known owners begin or end.
 //!
-//! The kernel joins anonymous mappings with their neighbours. The sizes of a part are shared out by the pages that exist in it; those of all
-//! parts together remain what the kernel says of the whole.
+//! The kernel joins anonymous mappings with their neighbours. The sizes of a part are shared out by the pages that
+//! exist in it; those of all parts together remain what the kernel says of the whole.
 
 use super::Failure;
 use super::pagemap::{PAGE, Pagemap};
@@ -9,11 +9,13 @@ use super::smaps::is_anonymous;
 use mallow_profile::{Mapping, MemorySizes, PageRun, PageState};
 use std::ops::Range;
 
-/// The kernel's sizes are multiples of this, and those of a recording: what is shown while it is recorded is what is shown of the file.
+/// The kernel's sizes are multiples of this, and those of a recording: what is shown while it is recorded is what is
+/// shown of the file.
 const UNIT: u64 = 1024;
 
-/// Gives each of these ranges, as far as private memory of no file lies in it, a mapping of its own, and calls `label` with that. Precondition:
-/// ranges are by address, do not overlap, and are of whole pages. A mapping whose pages are not all known remains as it is.
+/// Gives each of these ranges, as far as private memory of no file lies in it, a mapping of its own, and calls `label`
+/// with that. Precondition: ranges are by address, do not overlap, and are of whole pages. A mapping whose pages are
+/// not all known remains as it is.
 pub fn divide(
     ranges: &[Range<u64>],
     pagemap: &mut Pagemap,
@@ -65,7 +67,8 @@ fn parts(ranges: &[Range<u64>], mapping: &Mapping) -> Vec<(Range<u64>, bool)> {
     parts
 }
 
-/// The parts of a mapping as mappings of its kind. None: its pages are not all known. Precondition: there are two parts at least.
+/// The parts of a mapping as mappings of its kind. None: its pages are not all known. Precondition: there are two parts
+/// at least.
 fn cut(pagemap: &mut Pagemap, whole: &Mapping, parts: &[(Range<u64>, bool)]) -> Result<Option<Vec<Mapping>>, Failure> {
     let first = pagemap.runs.len();
     let is_known = pagemap.read(whole)?;

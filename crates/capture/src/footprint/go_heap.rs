@@ -1,8 +1,9 @@
 //! Go's heap, by its addresses and names.
 //!
-//! Go reserves arenas of 64 MiB, at 0xc000000000 up to Go 1.25. From 1.26 on the address is random, in the lower half of what programs have,
-//! and the heap begins anywhere in the first arena. What is reserved and what is in use follow each other, so a row of mappings begins
-//! and ends at multiples of an arena. Where the kernel names mappings (`CONFIG_ANON_VMA_NAME`), Go 1.25 and later name theirs.
+//! Go reserves arenas of 64 MiB, at 0xc000000000 up to Go 1.25. From 1.26 on the address is random, in the lower half
+//! of what programs have, and the heap begins anywhere in the first arena. What is reserved and what is in use follow
+//! each other, so a row of mappings begins and ends at multiples of an arena. Where the kernel names mappings
+//! (`CONFIG_ANON_VMA_NAME`), Go 1.25 and later name theirs.
 
 use super::smaps::{is_anonymous, is_mapped};
 use mallow_profile::{HeapKind, KnownHeap, Mapping, MappingFlags};

@@ -1,5 +1,6 @@
-//! Heaps that their contents, or their addresses, name: those of glibc's other arenas, CPython's small objects, V8, the JVM and Go. The kernel
-//! joins what lies side by side, so a mapping says nothing of whose it is; each of these heaps begins with a head.
+//! Heaps that their contents, or their addresses, name: those of glibc's other arenas, CPython's small objects, V8, the
+//! JVM and Go. The kernel joins what lies side by side, so a mapping says nothing of whose it is; each of these heaps
+//! begins with a head.
 //!
 //! ```text
 //! arena of glibc, at 64 MiB:   | its malloc_state | heap before | size | size with rights |
@@ -8,7 +9,8 @@
 //! block of glibc, at a mapping's beginning or where another one ends:   | 0 | size + 2 |
 //! ```
 //!
-//! The JVM keeps its heap below 32 GiB, as compressed pointers have no more bits; `go_heap.rs` has Go's. A heap that looks otherwise is not named.
+//! The JVM keeps its heap below 32 GiB, as compressed pointers have no more bits; `go_heap.rs` has Go's. A heap that
+//! looks otherwise is not named.
 
 use super::go_heap;
 use super::peek::words;
@@ -35,7 +37,8 @@ const PLACES: usize = 1 << 20;
 /// Blocks of glibc that are followed from one to the next.
 const CHAIN: usize = 1 << 12;
 
-/// The heaps of process `pid`, by address, without overlaps. `has_older_blocks`: it may have blocks that no event tells of.
+/// The heaps of process `pid`, by address, without overlaps. `has_older_blocks`: it may have blocks that no event tells
+/// of.
 pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun], has_older_blocks: bool) -> Vec<KnownHeap> {
     let Ok(pid) = i32::try_from(pid) else { return Vec::new() };
     let places = Places { pid, mappings, pages, lacks_head: Cell::new(false) };
@@ -77,8 +80,8 @@ pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun], has_older_blocks:
     all
 }
 
-/// Pages that existed, and do not exist any more: a program gives back memory while it is read. Those of heaps that are known are not among
-/// them.
+/// Pages that existed, and do not exist any more: a program gives back memory while it is read. Those of heaps that are
+/// known are not among them.
 fn unmapped(places: &Places<'_>, known: &[KnownHeap]) -> Vec<KnownHeap> {
     let mut all: Vec<KnownHeap> = Vec::new();
     let found = places.at_multiples(POOLS[0]);
@@ -295,7 +298,8 @@ mod tests {
         assert_eq!(used_of_pool(AT, [u64::MAX; 6], POOL), None);
     }
 
-    /// Of three mappings next to each other, the middle one is unmapped between a look at the pages and a look at their heads.
+    /// Of three mappings next to each other, the middle one is unmapped between a look at the pages and a look at their
+    /// heads.
     #[test]
     fn what_was_unmapped_while_it_was_read_is_nobodys() {
         const PART: usize = 1 << 20;
@@ -333,7 +337,8 @@ mod tests {
         unsafe { libc::munmap(start as *mut libc::c_void, 3 * PART) };
     }
 
-    /// Two blocks of malloc in this process, which are next to each other or not: each is found, as large as it is. No other memory is one.
+    /// Two blocks of malloc in this process, which are next to each other or not: each is found, as large as it is. No
+    /// other memory is one.
     #[test]
     fn blocks_with_mappings_of_their_own_are_found() {
         assert_eq!(glibc_block([0, 0x2_1002]), Some(0x2_1000));

@@ -5,7 +5,8 @@ use mallow_profile::{Footprint, HeapMap, PageState};
 /// Bytes of live blocks in mappings without pages may be this part of all: the answer is not known where they are more.
 const UNKNOWN: u64 = 100;
 
-/// Requested bytes of the map's blocks in memory. None: pages were not read, or not where the blocks lie. Precondition: the map is sound.
+/// Requested bytes of the map's blocks in memory. None: pages were not read, or not where the blocks lie. Precondition:
+/// the map is sound.
 pub fn live_resident(footprint: &Footprint, map: &HeapMap) -> Option<u64> {
     if footprint.gap.is_some() {
         return None;

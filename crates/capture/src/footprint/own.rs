@@ -1,7 +1,7 @@
 //! Memory that Mallow's library has mapped for itself: parts of mappings of their own kind.
 //!
-//! The kernel joins anonymous mappings with their neighbours, so smaps does not say whose they are. The library lists its ranges
-//! (`struct mallow_own`).
+//! The kernel joins anonymous mappings with their neighbours, so smaps does not say whose they are. The library lists
+//! its ranges (`struct mallow_own`).
 
 use super::Failure;
 use super::division::divide;
@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(OwnRanges::read(std::process::id(), 8), OwnRanges::default());
     }
 
-    /// Of this process: a list in its memory, and ten pages of which the third and fourth, and the ninth, are the library's.
+    /// Of this process: a list in its memory, and ten pages of which the third and fourth, and the ninth, are the
+    /// library's.
     #[test]
     fn a_mapping_is_divided_by_its_pages() {
         const PAGES: usize = 10;

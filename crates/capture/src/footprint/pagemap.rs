@@ -1,7 +1,8 @@
 //! Which pages of a process exist: in memory or in swap, shared or its own.
 //!
-//! The kernel lists runs of pages (`PAGEMAP_SCAN`, from Linux 6.7 on), or has 8 bytes for each page. Either stops once as many were
-//! found as smaps counts, so that a reservation of 1 TB with few pages is cheap where they lie at its beginning, and bounded anywhere.
+//! The kernel lists runs of pages (`PAGEMAP_SCAN`, from Linux 6.7 on), or has 8 bytes for each page. Either stops once
+//! as many were found as smaps counts, so that a reservation of 1 TB with few pages is cheap where they lie at its
+//! beginning, and bounded anywhere.
 
 use super::Failure;
 use crate::scan::pages::{self, Categories, PageLists};
@@ -17,7 +18,8 @@ const TOGETHER: u64 = 1 << 15;
 /// Bytes that the kernel lists together, for the same reason; more in a mapping of more than so many windows.
 const WINDOW: u64 = 1 << 30;
 const WINDOWS: u64 = 1 << 10;
-/// Entries that are read of a mapping where the kernel has no lists: so many for each page that exists, and so many at least.
+/// Entries that are read of a mapping where the kernel has no lists: so many for each page that exists, and so many at
+/// least.
 const ENTRIES_A_PAGE: u64 = 64;
 const ENTRIES_LEAST: u64 = 1 << 18;
 /// Runs of one process.

@@ -2,8 +2,8 @@
 
 use mallow_profile::PeakRss;
 
-/// A maximum that was there at the first look at a process that mallow attached to is older than the recording if RSS was lower then by
-/// more than this part.
+/// A maximum that was there at the first look at a process that mallow attached to is older than the recording if RSS
+/// was lower then by more than this part.
 const OLDER: u64 = 100;
 
 /// Of one process image. The kernel's figure never falls, so a look finds what came between two looks, too.

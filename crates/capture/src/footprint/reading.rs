@@ -20,7 +20,8 @@ pub struct Subject<'a> {
     pub process: u32,
     /// Name of the run directory: mappings of its files are Mallow's own.
     pub directory: &'a str,
-    /// Where its memory lists what the library has mapped ([`crate::rundir::process_file::ProcessFile::own_list`]); 0: nowhere.
+    /// Where its memory lists what the library has mapped ([`crate::rundir::process_file::ProcessFile::own_list`]); 0:
+    /// nowhere.
     pub own_list: u64,
     /// Live blocks that may lie in slots of samples, by address.
     pub sampled: &'a [Range<u64>],
@@ -49,8 +50,8 @@ pub struct Reading {
     pub huge_zeros: u64,
 }
 
-/// Reads the memory of a process. Both files take its mmap lock, but never for long: page faults go on, and a thread that maps
-/// memory waits for a part of it.
+/// Reads the memory of a process. Both files take its mmap lock, but never for long: page faults go on, and a thread
+/// that maps memory waits for a part of it.
 fn read(subject: &Subject) -> Result<Reading, Failure> {
     let pid = subject.pid;
     let mut footprint = account(subject)?;
@@ -107,8 +108,9 @@ impl Reading {
         read(subject)
     }
 
-    /// Whether pages are as many as the sizes of their mappings say, and still there when their heads were read, but for a twentieth of RSS.
-    /// Sizes are read before pages, and pages before heads: in between, a running process maps and unmaps.
+    /// Whether pages are as many as the sizes of their mappings say, and still there when their heads were read, but
+    /// for a twentieth of RSS. Sizes are read before pages, and pages before heads: in between, a running process maps
+    /// and unmaps.
     pub fn is_settled(&self) -> bool {
         let unmapped = self.heaps.iter().filter(|heap| heap.kind == HeapKind::Unmapped);
         let mut differs = unmapped.fold(0u64, |sum, heap| sum.saturating_add(heap.end - heap.start));
@@ -125,9 +127,9 @@ impl Reading {
     }
 }
 
-/// Whether a reading takes the place of the highest one so far. An RSS that stays, or creeps, is not yet another maximum: the moment that
-/// is kept is the one when it was reached. Pages that a process shared with its parent and has copied since leave RSS as it is: more of it
-/// is the process's own then, and PSS is higher.
+/// Whether a reading takes the place of the highest one so far. An RSS that stays, or creeps, is not yet another
+/// maximum: the moment that is kept is the one when it was reached. Pages that a process shared with its parent and has
+/// copied since leave RSS as it is: more of it is the process's own then, and PSS is higher.
 pub fn is_higher(sizes: &MemorySizes, highest: &MemorySizes) -> bool {
     let is_above = |size: u64, other: u64| size > other.saturating_add(highest.rss / HIGHER);
     let is_below = sizes.rss < highest.rss - highest.rss / HIGHER;
@@ -160,10 +162,12 @@ pub fn resident(pid: u32) -> Option<Resident> {
     Some(Resident { rss: size("VmRSS:").filter(|&rss| rss > 0)?, peak: size("VmHWM:").unwrap_or_default() })
 }
 
-/// Pages that a process got without a file being read, since it began: the first use of a page, and the copy of one that it had shared.
+/// Pages that a process got without a file being read, since it began: the first use of a page, and the copy of one
+/// that it had shared.
 pub fn copied_pages(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may have anything in it. Then: state, ppid, group, session, terminal, its group, flags, minor faults.
+    // The name, in parentheses, may have anything in it. Then: state, ppid, group, session, terminal, its group, flags,
+    // minor faults.
     let (_, numbers) = text.rsplit_once(')')?;
     numbers.split_whitespace().nth(7)?.parse().ok()
 }

@@ -1,6 +1,6 @@
-//! When the memory of a process is read: at each new maximum of its RSS, and where it changed since. Reading takes the lock that the
-//! process's mmap takes, so readings have a budget: a hundredth of the process's time. A maximum that stays is worth more: what is not
-//! read then is never read.
+//! When the memory of a process is read: at each new maximum of its RSS, and where it changed since. Reading takes the
+//! lock that the process's mmap takes, so readings have a budget: a hundredth of the process's time. A maximum that
+//! stays is worth more: what is not read then is never read.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ const STANDS_FOR: Duration = Duration::from_millis(15);
 const SETTLED_FOR: Duration = Duration::from_millis(100);
 /// Well above the highest that was read: by this part of it.
 const WELL_ABOVE: u64 = 4;
-/// Maxima are read so often on average, and so many at once: the first tenths of a second are all that many programs have.
+/// Maxima are read so often on average, and so many at once: the first tenths of a second are all that many programs
+/// have.
 const BETWEEN_MAXIMA: Duration = Duration::from_millis(100);
 const MAXIMA_AT_ONCE: u32 = 5;
 /// From a reading to one of a maximum that stands, and is not well above it.
@@ -21,15 +22,16 @@ const BETWEEN_STEPS: Duration = Duration::from_millis(100);
 /// From one reading to the next that is not of a maximum: of RSS that changed, and of pages that were copied.
 const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
 const BETWEEN_COPIES: Duration = Duration::from_millis(200);
-/// The last reading is no older than this, and than this part of the process's age: blocks come and go, with RSS as it is.
+/// The last reading is no older than this, and than this part of the process's age: blocks come and go, with RSS as it
+/// is.
 const BETWEEN_ANY: Duration = Duration::from_secs(10);
 const AGED: u32 = 10;
-/// Share of the process's time that readings may take, and what a process that began with exec has from its start on: one that lives
-/// for a second has a reading or two at any RSS up to some hundred megabytes.
+/// Share of the process's time that readings may take, and what a process that began with exec has from its start on:
+/// one that lives for a second has a reading or two at any RSS up to some hundred megabytes.
 const SHARE: u32 = 100;
 const CREDIT: Duration = Duration::from_millis(5);
-/// The same where a maximum stands. Each reading well above the one before is as expensive as the growth since, so that all of these
-/// together take no more than five times what the last one takes; this bounds that.
+/// The same where a maximum stands. Each reading well above the one before is as expensive as the growth since, so that
+/// all of these together take no more than five times what the last one takes; this bounds that.
 const STANDING_SHARE: u32 = 10;
 const STANDING_CREDIT: Duration = Duration::from_millis(50);
 /// What a reading is expected to take as long as none was made: at the least, and for each mebibyte.
@@ -73,7 +75,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of a process that was found at this time. One that began with fork has no credit: many of them live for milliseconds.
+    /// Of a process that was found at this time. One that began with fork has no credit: many of them live for
+    /// milliseconds.
     pub fn new(now: Duration, forked: bool) -> Self {
         let credit = |credit| if forked { Duration::ZERO } else { credit };
         Self {

@@ -41,8 +41,8 @@ impl Series {
         }
     }
 
-    /// The account of a reading says what was live in it: large blocks came and went while it was made, and its mappings show which of them
-    /// are in it. One moment has one figure.
+    /// The account of a reading says what was live in it: large blocks came and went while it was made, and its
+    /// mappings show which of them are in it. One moment has one figure.
     pub fn amend(&mut self, ms: u64, rss: u64, live_bytes: u64) {
         let is_it = |point: &&mut RssPoint| point.ms == ms && point.rss == rss;
         let kept = self.points.iter_mut().rev().find(is_it);

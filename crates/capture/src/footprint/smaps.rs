@@ -15,8 +15,8 @@ const TEXT: usize = 64 << 10;
 /// What the kernel writes behind the name of a file that was removed.
 const DELETED: &str = " (deleted)";
 
-/// The mappings of process `pid`, by address. `directory`: name of the run directory, whose files are Mallow's share, as are the library
-/// and unwind tables wherever they lie.
+/// The mappings of process `pid`, by address. `directory`: name of the run directory, whose files are Mallow's share,
+/// as are the library and unwind tables wherever they lie.
 pub fn mappings(pid: u32, directory: &str) -> Result<Vec<Mapping>, Failure> {
     let file = File::open(format!("/proc/{pid}/smaps")).map_err(|error| Failure::of(&error))?;
     // A process with 65,000 mappings has 100 MB of text.

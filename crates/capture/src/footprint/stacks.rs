@@ -1,12 +1,12 @@
 //! Which mappings are stacks of threads: the kernel knows that of the first thread alone.
 //!
-//! glibc and musl make a stack of one mapping without rights, the guard, and a writable one that begins where the guard ends. From
-//! glibc 2.42 on the guard may be part of the mapping, which then looks as any other. There the stack pointers of threads that sleep
-//! in a system call say what may be a stack.
+//! glibc and musl make a stack of one mapping without rights, the guard, and a writable one that begins where the guard
+//! ends. From glibc 2.42 on the guard may be part of the mapping, which then looks as any other. There the stack
+//! pointers of threads that sleep in a system call say what may be a stack.
 //!
-//! Others make guards as well, and the kernel joins a stack with what lies behind it: Go's runtime does the one and has the other, and its
-//! goroutines have their stack pointers in its heap. glibc keeps each thread's control block in the last page of its stack. So in a process
-//! with glibc, a stack has one, and ends there.
+//! Others make guards as well, and the kernel joins a stack with what lies behind it: Go's runtime does the one and has
+//! the other, and its goroutines have their stack pointers in its heap. glibc keeps each thread's control block in the
+//! last page of its stack. So in a process with glibc, a stack has one, and ends there.
 
 use super::Failure;
 use super::division::divide;
@@ -16,11 +16,12 @@ use super::smaps::is_anonymous;
 use mallow_profile::{Mapping, MappingFlags, MappingKind};
 use std::fs;
 
-/// Guards are small; the unused rest of an arena is a large mapping without rights, and its heap begins at a multiple of 64 MiB.
+/// Guards are small; the unused rest of an arena is a large mapping without rights, and its heap begins at a multiple
+/// of 64 MiB.
 const GUARD_MOST: u64 = 1 << 20;
 const ARENA: u64 = 64 << 20;
-/// glibc makes no stack below PTHREAD_STACK_MIN, 16 KiB with its guard. A stack for signals (`sigaltstack`) that has a guard, as Rust's
-/// runtime gives one to each thread, is mostly smaller, and no thread's.
+/// glibc makes no stack below PTHREAD_STACK_MIN, 16 KiB with its guard. A stack for signals (`sigaltstack`) that has a
+/// guard, as Rust's runtime gives one to each thread, is mostly smaller, and no thread's.
 const STACK_LEAST: u64 = 12 << 10;
 /// Threads that are asked for their stack pointers.
 const THREADS: usize = 64;
@@ -92,8 +93,8 @@ enum End {
     At(u64),
 }
 
-/// Where the stack ends that begins a mapping, by its thread's control block. Only pages in memory are read: reading another one would make
-/// it.
+/// Where the stack ends that begins a mapping, by its thread's control block. Only pages in memory are read: reading
+/// another one would make it.
 fn end_of_stack(pid: u32, pagemap: &mut Pagemap, mapping: &Mapping) -> Result<End, Failure> {
     let first = pagemap.runs.len();
     let is_known = pagemap.read(mapping)?;

@@ -1,4 +1,5 @@
-//! Where jemalloc keeps its own tables: arenas, extents, caches of threads. It names these places nowhere, but each has a head.
+//! Where jemalloc keeps its own tables: arenas, extents, caches of threads. It names these places nowhere, but each has
+//! a head.
 //!
 //! ```text
 //! base block, at a multiple of 2 MiB: | its size | next one | bits | first free address | free bytes |      jemalloc 5

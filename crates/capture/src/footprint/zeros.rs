@@ -1,5 +1,6 @@
-//! What of huge pages nobody wrote, or wrote zeros to. The kernel makes a huge page of zeros at the first touch of any byte in it, so most
-//! of one may be nobody's. Without the advice of `madvise` there would be no such page: where the kernel makes them for advice alone.
+//! What of huge pages nobody wrote, or wrote zeros to. The kernel makes a huge page of zeros at the first touch of any
+//! byte in it, so most of one may be nobody's. Without the advice of `madvise` there would be no such page: where the
+//! kernel makes them for advice alone.
 
 use super::peek::words;
 use mallow_profile::{Mapping, MappingFlags, PageRun, PageState};
@@ -10,8 +11,8 @@ const SAMPLES: usize = 1 << 12;
 const WORDS: usize = 512;
 const MODE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// An estimate of the bytes of zeros in huge pages that a process got by asking for them, by a sample of their pages. 0 where the kernel
-/// makes huge pages without being asked.
+/// An estimate of the bytes of zeros in huge pages that a process got by asking for them, by a sample of their pages. 0
+/// where the kernel makes huge pages without being asked.
 pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun]) -> u64 {
     let is_asked = fs::read_to_string(MODE).is_ok_and(|mode| mode.contains("[madvise]"));
     let Some(pid) = i32::try_from(pid).ok().filter(|_| is_asked) else { return 0 };

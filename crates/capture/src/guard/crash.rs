@@ -1,4 +1,5 @@
-//! A signal that ends an image: what its thread, which waits in the handler, wrote, and what is read of the process meanwhile.
+//! A signal that ends an image: what its thread, which waits in the handler, wrote, and what is read of the process
+//! meanwhile.
 
 use super::faults::Faults;
 use super::finding::{Access, Crash, Deed, Region, Zeroed};
@@ -25,7 +26,8 @@ impl Zeroings {
         }
     }
 
-    /// This thread's, else that of another thread which came last before this moment: the page is there for all threads.
+    /// This thread's, else that of another thread which came last before this moment: the page is there for all
+    /// threads.
     fn before(&self, tid: u32, at_ns: u64) -> Option<&Zeroed> {
         let earlier = self.0.iter().filter(|zeroed| zeroed.deed.at_ns <= at_ns);
         earlier.max_by_key(|zeroed| (zeroed.deed.tid == tid, zeroed.deed.at_ns))

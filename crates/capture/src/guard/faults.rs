@@ -45,7 +45,8 @@ impl Faults {
         self.memory(pid).map_or_else(Vec::new, |memory| memory.read_up_to(from, length as usize))
     }
 
-    /// The stack of a thread that waits, and why it is not known or not whole. `act` is called while the thread is held.
+    /// The stack of a thread that waits, and why it is not known or not whole. `act` is called while the thread is
+    /// held.
     pub fn stack(
         &mut self,
         pid: u32,

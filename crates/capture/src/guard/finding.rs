@@ -207,7 +207,8 @@ pub struct Crash {
     pub registers: Vec<u64>,
     /// The guarded block nearest to the address, where it lies in or near guarded memory.
     pub block: Option<Block>,
-    /// The thread's last wrong access that was answered with zeros, else the last one of another thread; None: there was none.
+    /// The thread's last wrong access that was answered with zeros, else the last one of another thread; None: there
+    /// was none.
     pub after: Option<Zeroed>,
 }
 

@@ -74,8 +74,8 @@ impl<'a> Hold<'a> {
         threads::here(pid, self.fault().tid)
     }
 
-    /// Ends its program with its registers as they are. It is stopped, where it waits in the kernel, and takes the signal when it goes
-    /// on; from the handler it sends it to itself.
+    /// Ends its program with its registers as they are. It is stopped, where it waits in the kernel, and takes the
+    /// signal when it goes on; from the handler it sends it to itself.
     pub fn end(&self, pid: u32) {
         match self {
             Self::Missing(..) => {

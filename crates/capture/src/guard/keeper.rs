@@ -1,5 +1,6 @@
-//! The keeper: a process of its own that holds the userfaultfds of all images of a run, so that no target waits for a mallow that is
-//! stopped or gone. It ends when mallow does; the kernel then lets every thread go, and the guarded range is plain memory.
+//! The keeper: a process of its own that holds the userfaultfds of all images of a run, so that no target waits for a
+//! mallow that is stopped or gone. It ends when mallow does; the kernel then lets every thread go, and the guarded
+//! range is plain memory.
 
 use super::Place;
 use super::finding::Message;
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// How long the keeper sleeps at the most before it looks for new images.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Works until standard input is closed, or mallow is gone. Messages go to standard output. Whether the directory could be used.
+/// Works until standard input is closed, or mallow is gone. Messages go to standard output. Whether the directory could
+/// be used.
 pub fn keep(directory: &Path) -> bool {
     // It is mallow's business, and not the terminal's, when it ends.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGPIPE, libc::SIGTTOU] {
@@ -88,8 +90,8 @@ pub fn keep(directory: &Path) -> bool {
     })
 }
 
-/// Which of a slot's pages get the pattern here: those in which bytes are beside the block. Where samples are guarded, few blocks come,
-/// and slots that wait for them shall take no memory.
+/// Which of a slot's pages get the pattern here: those in which bytes are beside the block. Where samples are guarded,
+/// few blocks come, and slots that wait for them shall take no memory.
 fn patterned(flags: u32, place: u32) -> u32 {
     match place {
         _ if flags & guard::EVERY == 0 => 0,
@@ -104,8 +106,8 @@ fn ring(shared: &Shared) {
     shared.futex_wake(control::DOORBELL);
 }
 
-/// Writes messages as they come: whoever has something to say never waits for a mallow that is stopped. A mallow that is gone
-/// reads no more: nothing is held from then on.
+/// Writes messages as they come: whoever has something to say never waits for a mallow that is stopped. A mallow that
+/// is gone reads no more: nothing is held from then on.
 fn write(messages: &Receiver<Message>, over: &AtomicBool, shared: &Shared) {
     let out = std::io::stdout();
     while let Ok(message) = messages.recv() {

@@ -1,4 +1,5 @@
-//! Guarding: wrong accesses to heap memory stop their thread in the kernel, and are read from outside. docs/design/guard.md draws it.
+//! Guarding: wrong accesses to heap memory stop their thread in the kernel, and are read from outside.
+//! docs/design/guard.md draws it.
 
 mod crash;
 mod faults;
@@ -149,8 +150,8 @@ pub fn start(command: &[OsString], settings: &Settings) -> Result<(RunDirectory,
     Ok((run, child, keeper))
 }
 
-/// Guards the samples of a program that runs, and was started by `mallow run` or `mallow watch`: each of its processes takes part from
-/// its next look at the control file on.
+/// Guards the samples of a program that runs, and was started by `mallow run` or `mallow watch`: each of its processes
+/// takes part from its next look at the control file on.
 pub fn join(watch: &Watch, settings: &Settings) -> io::Result<Keeper> {
     Keeper::start(watch.directory(), watch.control().shared(), settings)
 }
@@ -229,8 +230,8 @@ impl Keeper {
         matches!(self.process.try_wait(), Ok(Some(_)))
     }
 
-    /// Ends it, and all that it has to say. One that says nothing more for some seconds is killed: the kernel then lets go what it
-    /// held.
+    /// Ends it, and all that it has to say. One that says nothing more for some seconds is killed: the kernel then lets
+    /// go what it held.
     pub fn end(mut self) -> Vec<Message> {
         const SILENCE: Duration = Duration::from_secs(20);
         drop(self.input.take());

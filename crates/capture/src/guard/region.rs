@@ -13,7 +13,8 @@ impl Region {
         }
     }
 
-    /// Of an address that was freed, with what the process wrote of it: its own view where it has ended, or changed its mappings.
+    /// Of an address that was freed, with what the process wrote of it: its own view where it has ended, or changed its
+    /// mappings.
     pub fn of_report(pid: u32, address: u64, bytes: &[u8]) -> Self {
         let sp = bytes.first_chunk().copied().map_or(0, u64::from_le_bytes);
         let seen = match bytes.get(8) {

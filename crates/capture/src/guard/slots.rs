@@ -153,8 +153,8 @@ impl Guarded {
         shared.set32(self.table + index as usize * guarded::SIZE + guarded::TOUCHED, 1);
     }
 
-    /// The first byte behind the live block of this slot that this thread gave to a system call, whose check accesses the
-    /// missing page; None: the thread makes the access itself.
+    /// The first byte behind the live block of this slot that this thread gave to a system call, whose check accesses
+    /// the missing page; None: the thread makes the access itself.
     pub fn given_behind(&self, shared: &Shared, index: u32, tid: u32) -> Option<u64> {
         let entry = self.table + index as usize * guarded::SIZE;
         let (held, live) = self.layout.latest(shared, index)?;

@@ -42,8 +42,9 @@ struct Pattern([u8; PAGE as usize]);
 static PATTERN: Pattern = Pattern([guard::PATTERN; PAGE as usize]);
 
 fn request(descriptor: BorrowedFd<'_>, number: u64, words: &mut [u64]) -> io::Result<()> {
-    // SAFETY: each of the requests above reads and writes the words that its callers pass: 2 to 5 of them, as the kernel's header
-    // has it. IOCTL_COPY also reads one page, which is a constant; none touches other memory of this process.
+    // SAFETY: each of the requests above reads and writes the words that its callers pass: 2 to 5 of them, as the
+    // kernel's header has it. IOCTL_COPY also reads one page, which is a constant; none touches other memory of this
+    // process.
     let result = unsafe { libc::ioctl(descriptor.as_raw_fd(), number as _, words.as_mut_ptr()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -60,8 +61,8 @@ impl Userfault {
         Ok(Self { descriptor, exact })
     }
 
-    /// Fills pages with zeros, and lets threads go on that wait for them. Those that are there already stay as they are. False: the
-    /// process has no memory any more.
+    /// Fills pages with zeros, and lets threads go on that wait for them. Those that are there already stay as they
+    /// are. False: the process has no memory any more.
     pub fn fill(&self, start: u64, bytes: u64) -> bool {
         let mut at = start;
         let end = start.saturating_add(bytes);
@@ -86,11 +87,11 @@ impl Userfault {
         true
     }
 
-    /// Makes a slot's pages ready: those of `patterned` (`wire::guard`) get the pattern, and the others zeros. Which have the
-    /// pattern: not a page that was there already, or for which there is no memory.
+    /// Makes a slot's pages ready: those of `patterned` (`wire::guard`) get the pattern, and the others zeros. Which
+    /// have the pattern: not a page that was there already, or for which there is no memory.
     ///
-    /// A page of zeros would take a fault and a copy at its first write, in the thread that allocates. A copy here costs less, and
-    /// takes memory from here on.
+    /// A page of zeros would take a fault and a copy at its first write, in the thread that allocates. A copy here
+    /// costs less, and takes memory from here on.
     pub fn make_ready(&self, start: u64, bytes: u64, patterned: u32) -> u32 {
         let end = start.saturating_add(bytes);
         let last = end.saturating_sub(PAGE);

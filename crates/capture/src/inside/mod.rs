@@ -1,5 +1,5 @@
-//! Allocators inside of executables and libraries: images ask at their start which functions are to be patched, and write the
-//! patches that are planned here. docs/design/hook.md has the whole of it.
+//! Allocators inside of executables and libraries: images ask at their start which functions are to be patched, and
+//! write the patches that are planned here. docs/design/hook.md has the whole of it.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -19,8 +19,8 @@ pub use server::Server;
 use crate::preflight;
 use mallow_profile::AllocatorInside;
 
-/// Sentences about allocators that are not counted, in programs without a recorded event. `images` are the executables that
-/// have one.
+/// Sentences about allocators that are not counted, in programs without a recorded event. `images` are the executables
+/// that have one.
 pub fn unseen<'a>(all: &[AllocatorInside], images: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let is_unseen = |one: &&AllocatorInside| one.functions == 0 && !images.clone().any(|image| image == one.program);
     let sentence = |one: &AllocatorInside| match one.remedy.is_empty() {

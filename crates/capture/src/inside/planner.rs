@@ -160,8 +160,9 @@ impl Planner {
         used.extract_if(.., |one| (is_new(one) || !is_there(one)) && is_mapped(one)).collect()
     }
 
-    /// What is to be patched in these modules; `program` is the path of the executable. `later`: they came after the start,
-    /// so libmallow.so does not call their functions. Such a library's `malloc` is called by those alone that look for it there.
+    /// What is to be patched in these modules; `program` is the path of the executable. `later`: they came after the
+    /// start, so libmallow.so does not call their functions. Such a library's `malloc` is called by those alone that
+    /// look for it there.
     pub fn detours(
         &mut self,
         modules: &[Module],
@@ -216,8 +217,8 @@ impl Planner {
     }
 }
 
-/// The process that asks, if it has this number here: it may live in another namespace of pids. Otherwise files are looked for
-/// by their paths alone; a file that is another one is noticed by its inode.
+/// The process that asks, if it has this number here: it may live in another namespace of pids. Otherwise files are
+/// looked for by their paths alone; a file that is another one is noticed by its inode.
 fn process(pid: u32, maps: &Maps) -> Process {
     let inode = std::fs::metadata(format!("/proc/{pid}/exe")).map(|file| file.ino());
     let same = inode.is_ok_and(|inode| maps.iter().any(|mapping| mapping.executable && mapping.inode == inode));
@@ -237,8 +238,8 @@ fn process(pid: u32, maps: &Maps) -> Process {
     read(if same { pid } else { own }).unwrap_or_else(empty)
 }
 
-/// The path of the executable, as the process has it: that of the first mapping with code, as no library lies below it, or else
-/// what the kernel says.
+/// The path of the executable, as the process has it: that of the first mapping with code, as no library lies below it,
+/// or else what the kernel says.
 fn program(process: &Process, maps: &Maps) -> Option<String> {
     let named = process.executable().ok().map(|path| path.to_string_lossy().into_owned());
     let has = |path: &String| maps.iter().any(|mapping| mapping.executable && mapping.path == *path);
@@ -246,8 +247,8 @@ fn program(process: &Process, maps: &Maps) -> Option<String> {
     named.filter(has).or_else(first)
 }
 
-/// The detours of all functions of an allocator; of a library, of those that can be patched. An error: one that is needed
-/// cannot be patched, so that what the others count would be wrong.
+/// The detours of all functions of an allocator; of a library, of those that can be patched. An error: one that is
+/// needed cannot be patched, so that what the others count would be wrong.
 fn detours_of(
     allocator: &Allocator,
     module: &Module,

@@ -81,8 +81,8 @@ impl Question {
         Some(Self { page, name, directory: directory.to_owned(), pid, key, maps, stubs, libraries })
     }
 
-    /// Writes the patches, and wakes the image. None: there is nothing to patch, and images with the same modules need not
-    /// ask. Where the patches cannot be written, as in a full file system, the image goes on without.
+    /// Writes the patches, and wakes the image. None: there is nothing to patch, and images with the same modules need
+    /// not ask. Where the patches cannot be written, as in a full file system, the image goes on without.
     pub fn answer(&self, placed: Option<&[PlacedArea]>) -> io::Result<()> {
         let written = match placed {
             Some(placed) if !placed.is_empty() => {

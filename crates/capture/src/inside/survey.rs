@@ -22,8 +22,8 @@ pub struct Allocator {
     pub variable: Option<String>,
     /// Options that are compiled into it.
     pub options: String,
-    /// A function of the module that has an entry function of the allocator inlined: its calls go past the entry. Empty: none
-    /// has.
+    /// A function of the module that has an entry function of the allocator inlined: its calls go past the entry.
+    /// Empty: none has.
     pub inlined_into: String,
     /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
     pub library: bool,
@@ -40,8 +40,8 @@ pub struct Survey {
     pub starts: Vec<u64>,
 }
 
-/// Looks into the file of a module. `first`: what it exports comes before what libmallow.so does, as in an executable, or has no part
-/// in its search.
+/// Looks into the file of a module. `first`: what it exports comes before what libmallow.so does, as in an executable,
+/// or has no part in its search.
 pub fn survey(file: &Path, first: bool) -> Survey {
     let Some(seeming) = seeming_in(file) else { return Survey::default() };
     let wanted =
@@ -114,8 +114,8 @@ fn allocators(symbols: &FunctionSymbols) -> Vec<Allocator> {
     all
 }
 
-/// libmallow.so comes before an allocator that is a library, and its functions call those of the same name there. What has no
-/// definition in libmallow.so is reached past it: the operators, and functions with names of their own.
+/// libmallow.so comes before an allocator that is a library, and its functions call those of the same name there. What
+/// has no definition in libmallow.so is reached past it: the operators, and functions with names of their own.
 fn allocators_of_library(symbols: &FunctionSymbols) -> Vec<Allocator> {
     let names = || symbols.wanted.iter().map(|symbol| symbol.name.as_str());
     let maker = maker_of(names());

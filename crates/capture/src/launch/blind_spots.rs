@@ -42,7 +42,8 @@ impl Default for BlindSpots {
 }
 
 impl BlindSpots {
-    /// Looks at the processes that descend from `command`, unless the last look was just before. Costs a few system calls for each.
+    /// Looks at the processes that descend from `command`, unless the last look was just before. Costs a few system
+    /// calls for each.
     pub fn look(&mut self, command: u32, run: &RunDirectory) {
         if let Some(look) = self.pace.begin() {
             self.look_now(command, run);
@@ -102,7 +103,8 @@ fn why(pid: u32, program: &Path, run: &Path, patched: bool) -> Option<Why> {
     let reachable = || {
         let control = below_root(&run.join("control"));
         let hidden = control.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        // It writes to that file. Where the file system is read-only as such, so is it for mallow, who would not be here.
+        // It writes to that file. Where the file system is read-only as such, so is it for mallow, who would not be
+        // here.
         let read_only =
             rustix::fs::statvfs(&control).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
         !(hidden || read_only) || owner::is_in_run(pid, run).unwrap_or(true)

@@ -25,7 +25,8 @@ static REMEMBER: extern "C" fn() = {
                 CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
             }
         }
-        // SAFETY: sigaction with no new action only fills `old`, which is valid for writes; zero is a valid value of it.
+        // SAFETY: sigaction with no new action only fills `old`, which is valid for writes; zero is a valid value of
+        // it.
         let ignored = unsafe {
             let mut old: libc::sigaction = std::mem::zeroed();
             libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
@@ -58,8 +59,9 @@ pub fn launch(
     child.spawn()
 }
 
-/// Becomes `command`, with the library loaded into it. Returns only where that could not be, or a watched signal came. One that
-/// comes in the few instructions between the last look and exec ends mallow, and the run directory stays: the next run removes it.
+/// Becomes `command`, with the library loaded into it. Returns only where that could not be, or a watched signal came.
+/// One that comes in the few instructions between the last look and exec ends mallow, and the run directory stays: the
+/// next run removes it.
 pub fn become_command(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Error {
     match prepared(run, library, command) {
         Ok(mut command) => {

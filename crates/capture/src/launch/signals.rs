@@ -1,11 +1,12 @@
 //! Signals that reach mallow while the command runs, and until its recording is complete.
 //!
 //! A terminal sends Ctrl-C to the command too, so the first one only says that the end is near; the second one ends the
-//! recording without the command. A signal that somebody sent to mallow alone is passed on. Before the command's start each
-//! ends mallow, once what it made is removed. After the command's end each is for mallow, which puts its work aside for `recover`.
+//! recording without the command. A signal that somebody sent to mallow alone is passed on. Before the command's start
+//! each ends mallow, once what it made is removed. After the command's end each is for mallow, which puts its work
+//! aside for `recover`.
 //!
-//! Signals that mean something to programs alone, as SIGUSR1 does, are passed on, and never end mallow: `docker kill -s USR1` is for the
-//! command. Where there is none, they are dropped.
+//! Signals that mean something to programs alone, as SIGUSR1 does, are passed on, and never end mallow: `docker kill -s
+//! USR1` is for the command. Where there is none, they are dropped.
 
 pub use mallow_children::passed_on;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};

@@ -10,8 +10,8 @@ const SYMBOLS: u32 = HASH + 16;
 const STRINGS: u32 = SYMBOLS + 16;
 const BYTES: u32 = STRINGS + 4;
 
-/// An ELF file for i386: one segment, no symbol but the first one that each table has, no code. It asks for no executable stack, as
-/// without a header for that it would.
+/// An ELF file for i386: one segment, no symbol but the first one that each table has, no code. It asks for no
+/// executable stack, as without a header for that it would.
 pub fn library() -> Vec<u8> {
     const READ_WRITE: u32 = 6;
     const PAGE: u32 = 4096;

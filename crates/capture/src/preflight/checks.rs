@@ -40,8 +40,9 @@ pub fn unsampled(chain: &Chain) -> Option<String> {
     program::unsampled(chain.programs().last()?)
 }
 
-/// Drops what stays behind an "if" that a recording answers: a program that is linked with Python starts it only through functions
-/// that allocate by malloc, too, and where no stack of the process leads through Python's library it was not started.
+/// Drops what stays behind an "if" that a recording answers: a program that is linked with Python starts it only
+/// through functions that allocate by malloc, too, and where no stack of the process leads through Python's library it
+/// was not started.
 pub(crate) fn settle_linked(profile: &mut Profile) {
     let may_start = |one: &CustomAllocator| one.found == program::LINKED_PYTHON;
     if !profile.custom_allocators.iter().any(may_start) {
@@ -58,9 +59,9 @@ pub(crate) fn settle_linked(profile: &mut Profile) {
     profile.custom_allocators.retain(|one| !may_start(one) || started.contains(&one.process));
 }
 
-/// Allocators above malloc that process images use, as far as their executables say. Of each image, in the order of their
-/// numbers: its executable, its arguments, and what its environment says of allocators. `inside` are the allocators in files
-/// of images that were patched, or could not be.
+/// Allocators above malloc that process images use, as far as their executables say. Of each image, in the order of
+/// their numbers: its executable, its arguments, and what its environment says of allocators. `inside` are the
+/// allocators in files of images that were patched, or could not be.
 pub(crate) fn custom_allocators<'a>(
     images: impl Iterator<Item = (&'a str, &'a [String], u32)>,
     inside: &[AllocatorInside],
@@ -82,8 +83,8 @@ pub(crate) fn custom_allocators<'a>(
     all
 }
 
-/// Runtimes that allocate past malloc, of programs by their executables. In a process that was started to be sampled, an allocator inside is
-/// one of them: its functions are patched by a mallow that attaches, and by one that records.
+/// Runtimes that allocate past malloc, of programs by their executables. In a process that was started to be sampled,
+/// an allocator inside is one of them: its functions are patched by a mallow that attaches, and by one that records.
 #[derive(Default)]
 pub(crate) struct Runtimes {
     known: FxHashMap<String, Option<program::Facts>>,
@@ -127,13 +128,14 @@ pub fn file(path: &Path) -> Option<Finding> {
     program::out_of_reach(path)
 }
 
-/// A language whose runtime allocates past malloc, as far as the program's file says. `set` is the value of a variable in its
-/// environment.
+/// A language whose runtime allocates past malloc, as far as the program's file says. `set` is the value of a variable
+/// in its environment.
 pub fn language(path: &Path, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
     program::runtime_of(path, set)
 }
 
-/// Why nothing of a program that is running is seen, as far as that is sure. `patched`: allocators inside are, at its start.
+/// Why nothing of a program that is running is seen, as far as that is sure. `patched`: allocators inside are, at its
+/// start.
 pub(crate) fn why_program(path: &Path, patched: bool) -> Option<String> {
     program::out_of_sight(path, patched).as_ref().map(Finding::sentence)
 }

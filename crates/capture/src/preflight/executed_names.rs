@@ -16,8 +16,8 @@ pub fn set(processes: &mut [Process]) {
     }
 }
 
-/// The path that the first argument names: a program may be given any, so it has to lead to the executable. A server may have
-/// written a title over it: `redis-server *:6379`, `nginx: worker process`.
+/// The path that the first argument names: a program may be given any, so it has to lead to the executable. A server
+/// may have written a title over it: `redis-server *:6379`, `nginx: worker process`.
 pub(crate) fn find(executable: &str, name: &str) -> String {
     let command = name.split(' ').next().unwrap_or_default();
     let found = |name: &str| {

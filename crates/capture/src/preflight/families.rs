@@ -63,8 +63,8 @@ const JEMALLOC: &[&str] = &["mallocx", "rallocx", "xallocx", "dallocx", "sdalloc
 /// Rust's crates, jemalloc's own, and those that DuckDB and Arrow configure: a longer one before its beginning.
 const JEMALLOC_PREFIXES: &[&str] = &["_rjem_je_", "_rjem_", "je_arrow_", "je_", "jemalloc_", "duckdb_je_"];
 
-/// `mi_` and one of these, or one of them with `heap_` or `theap_` in between. `mi_cfree` is not one: it cannot be patched, as it
-/// begins with a call, and ends in `mi_free`.
+/// `mi_` and one of these, or one of them with `heap_` or `theap_` in between. `mi_cfree` is not one: it cannot be
+/// patched, as it begins with a call, and ends in `mi_free`.
 const MIMALLOC: &[&str] = &[
     "malloc",
     "malloc_small",
@@ -269,8 +269,9 @@ pub fn seeming(file: &[u8]) -> Option<&'static str> {
     TEXTS.iter().find(|(_, text)| memchr::memmem::find(file, text).is_some()).map(|(name, _)| *name)
 }
 
-/// The variable of the environment by which the copy of an allocator in this file takes the setting that gives free pages back. `functions`:
-/// names of its functions. None: it has no such name, or several that its functions do not decide between.
+/// The variable of the environment by which the copy of an allocator in this file takes the setting that gives free
+/// pages back. `functions`: names of its functions. None: it has no such name, or several that its functions do not
+/// decide between.
 pub fn variable_of(allocator: &str, file: &[u8], functions: &[&str]) -> Option<String> {
     let has = |text: &[u8]| memchr::memmem::find(file, text).is_some();
     match allocator {

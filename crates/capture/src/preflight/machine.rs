@@ -136,8 +136,8 @@ impl Limits {
     }
 }
 
-/// preload/base/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and into
-/// a sixteenth of the address space.
+/// preload/base/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and
+/// into a sixteenth of the address space.
 const ADDRESS_SPACE_SHARE: u64 = 16;
 /// And this is for all of them.
 const ALL_THREADS: u64 = 300 << 20;

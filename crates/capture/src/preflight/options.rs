@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 /// Options by which jemalloc gives free pages back.
 const OPTIONS: [&str; 3] = ["background_thread", "dirty_decay_ms", "muzzy_decay_ms"];
 
-/// Options that the copy in this file has from its build (`--with-malloc-conf`) or from a variable of its program (`malloc_conf`), as the
-/// environment would have them: a text of names and values that ends with a 0. Empty: none. One that is there with two values is not known.
+/// Options that the copy in this file has from its build (`--with-malloc-conf`) or from a variable of its program
+/// (`malloc_conf`), as the environment would have them: a text of names and values that ends with a 0. Empty: none. One
+/// that is there with two values is not known.
 pub fn options_of(allocator: &str, file: &[u8]) -> String {
     if allocator != JEMALLOC_NAME {
         return String::new();
@@ -24,7 +25,8 @@ pub fn options_of(allocator: &str, file: &[u8]) -> String {
     known.collect::<Vec<_>>().join(",")
 }
 
-/// The value behind a name at this place, in a list that ends with a 0. None: it is another text, such as an example in a message.
+/// The value behind a name at this place, in a list that ends with a 0. None: it is another text, such as an example in
+/// a message.
 fn value(file: &[u8], at: usize, length: usize) -> Option<&str> {
     let is_of_list = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_:,-".contains(byte);
     let is_of_text = |byte: &u8| b"= \"'`".contains(byte);

@@ -56,9 +56,9 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
     all
 }
 
-/// What a program that ran allocates past malloc, as [`check`] has it: all that is not wholly seen. `settings` is what its
-/// environment says, `arguments` may say that it does not look there. `inside`: what the file says of an allocator inside
-/// counts; otherwise that is known better.
+/// What a program that ran allocates past malloc, as [`check`] has it: all that is not wholly seen. `settings` is what
+/// its environment says, `arguments` may say that it does not look there. `inside`: what the file says of an allocator
+/// inside counts; otherwise that is known better.
 pub(super) fn above_malloc(
     path: &Path,
     facts: &Facts,
@@ -96,8 +96,8 @@ fn ignores_environment(arguments: &[String]) -> bool {
     false
 }
 
-/// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree. `patched`: allocators inside
-/// are, at its start.
+/// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree. `patched`: allocators
+/// inside are, at its start.
 pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
     let bytes = tables::map(path).ok()?;
     let seen = || match dynamic_program(path, &bytes) {
@@ -111,7 +111,8 @@ pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
 pub const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
      http://HOST:PORT/debug/pprof/heap; GOMEMLIMIT limits the heap";
 
-/// What is not sampled of a program: all, where the library cannot be loaded; the functions of an allocator inside, or the operators of one that is a library.
+/// What is not sampled of a program: all, where the library cannot be loaded; the functions of an allocator inside, or
+/// the operators of one that is a library.
 pub(super) fn unsampled(path: &Path) -> Option<String> {
     if let Some(finding) = out_of_reach(path) {
         return Some(format!("nothing of it is seen: {}", finding.sentence()));
@@ -323,7 +324,8 @@ impl Facts {
         }
         let mut known: Vec<(Family, FxHashSet<&str>)> = known.into_iter().collect();
         known.sort_by_key(|(family, _)| *family);
-        // A program may have a function of such a name for itself. What a linker keeps of an allocator frees what it allocates.
+        // A program may have a function of such a name for itself. What a linker keeps of an allocator frees what it
+        // allocates.
         let is_allocator = |functions: &FxHashSet<&str>| functions.len() >= FEW_FUNCTIONS && functions.contains("free");
         let inside = known.iter().find(|(_, functions)| is_allocator(functions)).and_then(|(family, _)| family.name());
         let uses_operators = file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name() == Ok("_Znwm"));
@@ -377,7 +379,8 @@ fn sanitizer_of(symbol: &str) -> &'static str {
     }
 }
 
-/// Whose malloc the program calls. `patched`: functions of an allocator that is known are patched when the program starts.
+/// Whose malloc the program calls. `patched`: functions of an allocator that is known are patched when the program
+/// starts.
 fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
     let shown = path.display();
     // It ends the program where another library comes before it, and where it comes first, nobody else sees a call.

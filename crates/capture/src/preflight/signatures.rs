@@ -42,7 +42,8 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether an allocator that is a library can be patched without such a function: it frees nothing, and no operator.
+    /// Whether an allocator that is a library can be patched without such a function: it frees nothing, and no
+    /// operator.
     pub fn may_be_left_out(self) -> bool {
         !matches!(self, Self::Free | Self::New | Self::NewAligned | Self::Delete)
     }
@@ -56,8 +57,8 @@ pub struct Signature {
     pub counts_as: u32,
 }
 
-/// The arguments of the allocation function with this raw name. None: it is no such function, or one that its family's other
-/// functions serve.
+/// The arguments of the allocation function with this raw name. None: it is no such function, or one that its family's
+/// other functions serve.
 pub fn signature_of(symbol: &str) -> Option<Signature> {
     let family = family_of(symbol)?;
     if family == Family::Cpp {
@@ -72,8 +73,8 @@ pub fn signature_of(symbol: &str) -> Option<Signature> {
     Some(Signature { call, counts_as })
 }
 
-/// The same for a function of an allocator that is a library. Its `operator new` and `operator delete` lead to the functions of
-/// libmallow.so.
+/// The same for a function of an allocator that is a library. Its `operator new` and `operator delete` lead to the
+/// functions of libmallow.so.
 pub fn signature_in_library(symbol: &str) -> Option<Signature> {
     let signature = signature_of(symbol)?;
     if family_of(symbol) != Some(Family::Cpp) {

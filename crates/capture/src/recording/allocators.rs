@@ -1,7 +1,7 @@
 //! Allocators above malloc that processes use.
 //!
-//! Two columns: for each the number of its process, what it serves, and what makes that visible; and which one it is, 0 or 1 for CPython's
-//! arenas. Earlier recordings lack the second one.
+//! Two columns: for each the number of its process, what it serves, and what makes that visible; and which one it is, 0
+//! or 1 for CPython's arenas. Earlier recordings lack the second one.
 
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId};
@@ -45,9 +45,9 @@ pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAlloca
     Ok(allocators)
 }
 
-/// A block of allocators inside of executables and libraries, each with the program, the file, its name, what it was found by, how
-/// many functions are patched, why none is, and a remedy; in a second column the variable that it reads, and whether it is a library; in a third one
-/// options that are compiled into it. None where there are none.
+/// A block of allocators inside of executables and libraries, each with the program, the file, its name, what it was
+/// found by, how many functions are patched, why none is, and a remedy; in a second column the variable that it reads,
+/// and whether it is a library; in a third one options that are compiled into it. None where there are none.
 pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
     let (mut column, mut settings, mut options) = (Vec::new(), Vec::new(), Vec::new());
     for one in allocators {

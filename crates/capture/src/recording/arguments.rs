@@ -1,5 +1,5 @@
-//! Command lines, as processes showed them at their end. The blocks that are written while a program runs have the first words alone: a
-//! program may yet wipe the others.
+//! Command lines, as processes showed them at their end. The blocks that are written while a program runs have the
+//! first words alone: a program may yet wipe the others.
 //!
 //! | column | holds |
 //! | --- | --- |

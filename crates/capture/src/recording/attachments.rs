@@ -28,7 +28,8 @@ const FULL: usize = COLUMN / 2;
 /// Writes one block; see [`super::block::Kind`].
 pub type Put<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> std::io::Result<()>;
 
-/// Writes blocks of the lines of those frames that have any, or whose function's beginning is known. Strings are numbered as they first appear in these blocks.
+/// Writes blocks of the lines of those frames that have any, or whose function's beginning is known. Strings are
+/// numbered as they first appear in these blocks.
 pub fn write_lines(profile: &Profile, write: Put) -> std::io::Result<()> {
     let mut numbers = rustc_hash::FxHashMap::default();
     let mut columns = vec![Vec::new(); 3];

@@ -57,8 +57,8 @@ pub enum Kind {
     Arguments = 46,
     /// Allocators inside of executables and libraries.
     AllocatorsInside = 20,
-    /// The memory of a process at one moment: totals and mappings. Numbers of the three below, which readers pass over, differ in
-    /// two bits from those of blocks that may be missing: one bit that flips is noticed.
+    /// The memory of a process at one moment: totals and mappings. Numbers of the three below, which readers pass over,
+    /// differ in two bits from those of blocks that may be missing: one bit that flips is noticed.
     Footprint = 21,
     /// Pages of the footprint before.
     Pages = 36,

@@ -1,8 +1,9 @@
 //! What reading a recording may take of memory.
 //!
-//! A few bytes can claim much: a column of 8 MiB packs to less than 1 kB, and one byte of it may be an entry of 250 bytes in memory. All
-//! blocks that are kept whole share one budget, in bytes of memory. Events, pages, lost and live blocks are counted instead, where they are
-//! read: an honest program that makes the same block ten million times has a small file, too.
+//! A few bytes can claim much: a column of 8 MiB packs to less than 1 kB, and one byte of it may be an entry of 250
+//! bytes in memory. All blocks that are kept whole share one budget, in bytes of memory. Events, pages, lost and live
+//! blocks are counted instead, where they are read: an honest program that makes the same block ten million times has a
+//! small file, too.
 
 use super::block::Kind;
 use super::bytes::{Cursor, Nonsense};
@@ -37,8 +38,8 @@ impl Budget {
         self.take(count.saturating_mul(size_of::<T>() as u64 + beside))
     }
 
-    /// Takes what a block of this kind becomes at most. Readers of tables, lines, footprints, arguments and sources, whose entries differ most in
-    /// size, take for each entry instead.
+    /// Takes what a block of this kind becomes at most. Readers of tables, lines, footprints, arguments and sources,
+    /// whose entries differ most in size, take for each entry instead.
     pub fn take_block(&mut self, kind: Kind, columns: &[Cursor]) -> Result<(), Nonsense> {
         let unpacked: u64 = columns.iter().map(|column| column.left() as u64).sum();
         self.take(unpacked.saturating_mul(memory_of_byte(kind)))

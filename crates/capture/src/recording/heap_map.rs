@@ -14,8 +14,8 @@ use std::io::{Read, Seek};
 const ROWS: usize = 1 << 26;
 
 impl<R: Read + Seek> Reader<R> {
-    /// Pages and live blocks of `profile.footprints[footprint]`, which came with this reader. None: the recording does not have them,
-    /// and the footprint's `gap` says why, or the file was cut short before their end.
+    /// Pages and live blocks of `profile.footprints[footprint]`, which came with this reader. None: the recording does
+    /// not have them, and the footprint's `gap` says why, or the file was cut short before their end.
     pub fn heap_map(&mut self, profile: &Profile, footprint: usize) -> Result<Option<HeapMap>, ReadError> {
         let Some(wanted) = profile.footprints.get(footprint).filter(|wanted| wanted.gap.is_none()) else {
             return Ok(None);

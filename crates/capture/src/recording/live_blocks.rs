@@ -1,8 +1,9 @@
 //! Live blocks while events are read, by the numbers of their allocations.
 //!
-//! Most blocks are freed soon. The latest [`YOUNG`] ones lie in a ring, where their numbers are their places: no search, and
-//! no memory beyond the cache. What outlives that moves into its process's list, in the order of the numbers, which is
-//! searched by halves. A block there costs 20 bytes, and twice that before what was freed is cleared away.
+//! Most blocks are freed soon. The latest [`YOUNG`] ones lie in a ring, where their numbers are their places: no
+//! search, and no memory beyond the cache. What outlives that moves into its process's list, in the order of the
+//! numbers, which is searched by halves. A block there costs 20 bytes, and twice that before what was freed is cleared
+//! away.
 
 use super::bytes::Nonsense;
 use mallow_profile::Block;

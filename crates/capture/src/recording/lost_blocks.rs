@@ -1,8 +1,9 @@
 //! Lost blocks one by one, for selections of blocks: sums of sites do not say which of a site's blocks are lost.
 //!
-//! Six columns: the number of the process; and for each block, by number, its number minus that of the block before it, its site, its
-//! size, and 0 for a block that no other lost block holds, else 1 + the folded difference of its number and that of the block that
-//! holds it; and what that one is, as sums of scans have it. Earlier recordings lack the last column.
+//! Six columns: the number of the process; and for each block, by number, its number minus that of the block before it,
+//! its site, its size, and 0 for a block that no other lost block holds, else 1 + the folded difference of its number
+//! and that of the block that holds it; and what that one is, as sums of scans have it. Earlier recordings lack the
+//! last column.
 
 use super::bytes::{Cursor, Nonsense, fold, put, unfold};
 use super::choice::Bits;
@@ -78,8 +79,8 @@ impl LostList {
         Ok(())
     }
 
-    /// The scan of the chosen blocks alone. `sites`: process and stack of each site of the recording. What holds a block counts only if it is
-    /// chosen, too.
+    /// The scan of the chosen blocks alone. `sites`: process and stack of each site of the recording. What holds a
+    /// block counts only if it is chosen, too.
     pub fn choose(&self, scan: Scan, chosen: &Bits, sites: &[(ProcessId, StackId)]) -> Scan {
         if scan.lost.is_empty() {
             return Scan { cycles: Vec::new(), ..scan };

@@ -50,8 +50,8 @@ const MAGIC: [u8; 8] = *b"\x89mallow\n";
 const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
 /// Version of the format.
 pub const VERSION: u32 = 4;
-/// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's own maxima of RSS
-/// single lost blocks and CPU time.
+/// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's
+/// own maxima of RSS single lost blocks and CPU time.
 const FIRST_VERSION: u32 = 1;
 
 #[cfg(test)]

@@ -40,9 +40,9 @@ impl<R: Read + Seek> Reader<R> {
         Ok(sources)
     }
 
-    /// Copies the recording to `to`: its tables but for arguments, its events, footprints and lost blocks as they are, everything else as `profile` has it, which is
-    /// the one that came with this reader, with names filled in. A recording that was cut short becomes a whole file,
-    /// which says that it was cut short.
+    /// Copies the recording to `to`: its tables but for arguments, its events, footprints and lost blocks as they are,
+    /// everything else as `profile` has it, which is the one that came with this reader, with names filled in. A
+    /// recording that was cut short becomes a whole file, which says that it was cut short.
     pub fn pack<W: Write>(
         &mut self,
         profile: &Profile,

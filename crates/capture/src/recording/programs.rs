@@ -1,4 +1,5 @@
-//! What is known of programs apart from their events: names by which they were executed, and those that were not recorded.
+//! What is known of programs apart from their events: names by which they were executed, and those that were not
+//! recorded.
 //!
 //! | block | its one column |
 //! | --- | --- |

@@ -1,8 +1,8 @@
 //! Selections by lifetime, counted again in one pass over the events.
 //!
-//! Whether a block lived so long is known when it is gone, or when more time went by than is asked about. Events wait, in the
-//! order of the file, until that is known of the blocks that they allocate. Lifetimes that are asked about are short as a
-//! rule, and then few events wait; where many would, a pass before decides, which reads everything twice.
+//! Whether a block lived so long is known when it is gone, or when more time went by than is asked about. Events wait,
+//! in the order of the file, until that is known of the blocks that they allocate. Lifetimes that are asked about are
+//! short as a rule, and then few events wait; where many would, a pass before decides, which reads everything twice.
 
 use super::choice::Bits;
 use super::index::{self, BlockSummary};
@@ -45,8 +45,8 @@ pub(super) struct EventQueue<'a> {
     spare: Vec<Chunk>,
 }
 
-/// After how many milliseconds the fate of every block is known. None where waiting for it does not do: a pass before has to
-/// decide.
+/// After how many milliseconds the fate of every block is known. None where waiting for it does not do: a pass before
+/// has to decide.
 pub(super) fn bound(selection: &Selection, index: &[BlockSummary]) -> Option<u64> {
     let span = selection.lifetimes?;
     let other_future = selection.regions.is_some() || selection.time.is_some_and(|(when, _)| when != When::Allocated);

@@ -37,14 +37,14 @@ pub struct Reader<R = File> {
 }
 
 impl Reader {
-    /// Opens and reads a recording. Of a whole one, events are passed over; of one cut short, they are counted up to the
-    /// cut, and the profile's ending says so.
+    /// Opens and reads a recording. Of a whole one, events are passed over; of one cut short, they are counted up to
+    /// the cut, and the profile's ending says so.
     pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(Self, Profile), ReadError> {
         Self::new(File::open(path)?, progress)
     }
 
-    /// A second reader of the same recording, whose file is at this path: to read events while the first one is in use. It
-    /// does not read again what the first one knows.
+    /// A second reader of the same recording, whose file is at this path: to read events while the first one is in use.
+    /// It does not read again what the first one knows.
     pub fn reopen(&self, path: &Path) -> Result<Self, ReadError> {
         let blocks = Blocks::open(File::open(path)?)?;
         if blocks.length() != self.blocks.length() || blocks.index_at() != self.blocks.index_at() {
@@ -66,8 +66,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok((reader, profile))
     }
 
-    /// Calls `each` with the chosen events, the first one first, and `progress` now and then. Of a recording that was cut
-    /// short, these are the events that its profile counts.
+    /// Calls `each` with the chosen events, the first one first, and `progress` now and then. Of a recording that was
+    /// cut short, these are the events that its profile counts.
     pub fn visit(
         &mut self,
         chosen: &mut Choice,
@@ -77,8 +77,8 @@ impl<R: Read + Seek> Reader<R> {
         self.visit_by_clock(chosen, progress, |_, at, event| each(at, event))
     }
 
-    /// The same with the clock of the recording, in milliseconds: the latest time so far, of events that are not chosen, too. Peaks
-    /// are dated by it.
+    /// The same with the clock of the recording, in milliseconds: the latest time so far, of events that are not
+    /// chosen, too. Peaks are dated by it.
     pub fn visit_by_clock(
         &mut self,
         chosen: &mut Choice,
@@ -99,7 +99,8 @@ impl<R: Read + Seek> Reader<R> {
         self.visit_until(chosen, progress, || false, each)
     }
 
-    /// The same, up to where `enough` says yes: it is asked before each block of events, which has 65,536 of them at most.
+    /// The same, up to where `enough` says yes: it is asked before each block of events, which has 65,536 of them at
+    /// most.
     pub fn visit_until(
         &mut self,
         chosen: &mut Choice,
@@ -163,7 +164,8 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    /// False at the damage in a recording that was cut short: what comes before it is as good as what comes before a cut.
+    /// False at the damage in a recording that was cut short: what comes before it is as good as what comes before a
+    /// cut.
     fn readable(&self, decoded: Result<(), ReadError>) -> Result<bool, ReadError> {
         match decoded {
             Err(ReadError::Damaged { .. }) if !self.blocks.whole() => Ok(false),
@@ -403,8 +405,8 @@ impl Contents {
     }
 }
 
-/// The first word of a recording's command, and its start, which its first block holds: whole or not, the file has them from its beginning
-/// on.
+/// The first word of a recording's command, and its start, which its first block holds: whole or not, the file has them
+/// from its beginning on.
 pub fn opening<R: Read + Seek>(file: R) -> Result<Options, ReadError> {
     let first = Blocks::open(file)?.next(|kind| kind == Kind::Opening)?;
     let Block { at, mut columns, .. } = first.ok_or(ReadError::NotARecording)?;

@@ -1,7 +1,7 @@
 //! Counting a part of a recording again.
 //!
-//! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a block's
-//! allocation does not determine whether it is selected, a pass over the events before that decides for each
+//! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a
+//! block's allocation does not determine whether it is selected, a pass over the events before that decides for each
 //! allocation, or the events wait ([`super::queue`]).
 
 use super::block::Kind;

@@ -1,9 +1,10 @@
 //! What scans of processes at their exit found.
 //!
-//! Two columns. Column 0, for each scan: the number of its process; 0 for one that was scanned, 1 and why it was not, or 2 for one that ended by
-//! exec; the number of rows of lost blocks, and for each its stack, 0 or 1 + the stack of the block that holds them, how many, and their
-//! bytes; the number of kinds of cycles, and for each its count, blocks, bytes, the number of its stacks, and these. Column 1, for each row of lost blocks:
-//! what the block is that no other lost block holds, 0 or 1 for an immortal string. Earlier recordings lack it.
+//! Two columns. Column 0, for each scan: the number of its process; 0 for one that was scanned, 1 and why it was not,
+//! or 2 for one that ended by exec; the number of rows of lost blocks, and for each its stack, 0 or 1 + the stack of
+//! the block that holds them, how many, and their bytes; the number of kinds of cycles, and for each its count, blocks,
+//! bytes, the number of its stacks, and these. Column 1, for each row of lost blocks: what the block is that no other
+//! lost block holds, 0 or 1 for an immortal string. Earlier recordings lack it.
 
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::{LostBlocks, LostCycle, LostKind, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
@@ -100,8 +101,8 @@ pub fn read(columns: &mut [Cursor], processes: usize, stacks: usize, scans: &mut
     })
 }
 
-/// Reads a block of versions 1 and 2. It has sums by site, and of blocks that others hold it does not say which hold them: here each
-/// counts at its own site.
+/// Reads a block of versions 1 and 2. It has sums by site, and of blocks that others hold it does not say which hold
+/// them: here each counts at its own site.
 pub fn read_sums(
     columns: &mut [Cursor],
     processes: usize,

@@ -1,7 +1,7 @@
 //! Live bytes at the moments at which RSS was looked at.
 //!
-//! The replay is behind the reader: a look comes while events before it still wait in rings. So each look says how far each ring was
-//! written, as a reading of the memory does, and has its live bytes once the replay has come there.
+//! The replay is behind the reader: a look comes while events before it still wait in rings. So each look says how far
+//! each ring was written, as a reading of the memory does, and has its live bytes once the replay has come there.
 
 use super::ring::{Ring, is_past};
 use std::collections::VecDeque;
@@ -79,8 +79,8 @@ impl Looks {
         Some(ring.whole_records(next))
     }
 
-    /// So many bytes are live now: what was seen, with the live bytes of that moment, of looks that the replay has come to. `is_last`: more
-    /// does not come.
+    /// So many bytes are live now: what was seen, with the live bytes of that moment, of looks that the replay has come
+    /// to. `is_last`: more does not come.
     pub fn settle(&mut self, rings: &[Ring], live_bytes: u64, is_last: bool) -> Vec<(Seen, u64)> {
         for look in self.waiting.iter_mut().filter(|look| look.live_bytes.is_none()) {
             if is_last || look.rounds > PATIENCE || is_past(&look.heads, rings) {

@@ -19,16 +19,16 @@ struct Kept {
     map: HeapMap,
 }
 
-/// Whether a footprint becomes the one that stands for the highest RSS. What a program frees at its exit is no cause of its RSS: there, the
-/// highest one before says why.
+/// Whether a footprint becomes the one that stands for the highest RSS. What a program frees at its exit is no cause of
+/// its RSS: there, the highest one before says why.
 fn takes_its_place(footprint: &Footprint, highest: &Footprint) -> bool {
     let is_after_the_end = footprint.is_at_exit && footprint.fell_from().is_some();
     let stands_in = highest.totals.rss >= footprint.totals.rss / STANDS_IN;
     is_higher(&footprint.totals, &highest.totals) && !(is_after_the_end && stands_in)
 }
 
-/// A moment of the same RSS in which markedly more is live says why RSS is that high: what is free in the other one had been in use, or was
-/// used again. `most_rss`: the highest that was read.
+/// A moment of the same RSS in which markedly more is live says why RSS is that high: what is free in the other one had
+/// been in use, or was used again. `most_rss`: the highest that was read.
 fn explains_more(footprint: &Footprint, highest: &Footprint, most_rss: u64) -> bool {
     let is_as_high = footprint.totals.rss >= most_rss - most_rss / AS_HIGH;
     is_as_high && footprint.live_bytes.saturating_sub(highest.live_bytes) > footprint.totals.rss / MARKED
@@ -128,7 +128,8 @@ mod tests {
     use super::*;
     use mallow_profile::{Mapping, MappingFlags, MappingKind, MemorySizes};
 
-    /// A reading of so many pages at a time, and the footprint that stands for the highest RSS after all of them: its time.
+    /// A reading of so many pages at a time, and the footprint that stands for the highest RSS after all of them: its
+    /// time.
     fn highest_of(readings: &[(u64, u64, u64)]) -> u64 {
         let mut memory = Memory::default();
         for &(ms, rss, live_bytes) in readings {

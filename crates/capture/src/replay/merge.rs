@@ -1,9 +1,9 @@
 //! The order of what several rings did to one address.
 //!
 //! At an address allocations and frees alternate, and each ring's records are in order. Usually that leaves one order,
-//! or several that come to the same. The one is looked for that follows the time stamps, with backtracking: it must have
-//! all aged records, and should have as many others as possible; the last ones may depend on words to come. If there is
-//! none, the records that fit nowhere stay where the time stamps put them.
+//! or several that come to the same. The one is looked for that follows the time stamps, with backtracking: it must
+//! have all aged records, and should have as many others as possible; the last ones may depend on words to come. If
+//! there is none, the records that fit nowhere stay where the time stamps put them.
 
 use rustc_hash::FxHashSet;
 

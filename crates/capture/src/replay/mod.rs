@@ -1,11 +1,11 @@
 //! From what the drain saw to exact counts.
 //!
-//! The words of each ring are decoded ([`crate::wire::record`]), put in order with those of the other rings of their process
-//! ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the books ([`crate::accounts`]). The
-//! same events go to a sink: the recording file, or nothing.
+//! The words of each ring are decoded ([`crate::wire::record`]), put in order with those of the other rings of their
+//! process ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the books
+//! ([`crate::accounts`]). The same events go to a sink: the recording file, or nothing.
 //!
-//! Words wait for two rounds, because what they depend on may come with the next one ([`order`]); a process with one busy
-//! ring needs no order, and its words are copied once and otherwise replayed as they are.
+//! Words wait for two rounds, because what they depend on may come with the next one ([`order`]); a process with one
+//! busy ring needs no order, and its words are copied once and otherwise replayed as they are.
 
 mod effects;
 mod looks;
@@ -39,7 +39,8 @@ use std::time::Duration;
 pub struct End {
     /// Milliseconds since the recording began. Processes that have not ended end now.
     pub duration_ms: u64,
-    /// The command's process, and when it was started, in milliseconds since the recording began. None: mallow attached.
+    /// The command's process, and when it was started, in milliseconds since the recording began. None: mallow
+    /// attached.
     pub started: Option<(u32, u64)>,
     /// CPU time of the command and of what it waited for, or of an attached process meanwhile. None: it is not known.
     pub cpu: Option<Duration>,
@@ -220,8 +221,8 @@ impl<S: EventSink> Replay<S> {
         }
     }
 
-    /// The live blocks of a process that waits at its exit, and whether it began with fork. None: events of it were lost, or
-    /// there is no such process.
+    /// The live blocks of a process that waits at its exit, and whether it began with fork. None: events of it were
+    /// lost, or there is no such process.
     pub fn at_exit(&self, process: u32) -> Option<(Vec<LiveBlock>, bool)> {
         let known = self.shared.ledger.processes.get(process as usize).filter(|known| known.lost == 0)?;
         let live = self.processes.get(process as usize)?.live_blocks();
@@ -351,7 +352,8 @@ impl<S: EventSink> Replay<S> {
     }
 }
 
-/// From when to when the command ran. It is known to have ended with its last process, if its own was seen, and all ended.
+/// From when to when the command ran. It is known to have ended with its last process, if its own was seen, and all
+/// ended.
 fn run_of(profile: &Profile, command: u32, start: u64, all_ended: bool) -> Option<Range<u64>> {
     let processes = &profile.processes;
     let end = processes.iter().map(|process| process.end_ms).max()?.min(profile.duration_ms);
@@ -362,8 +364,8 @@ fn run_of(profile: &Profile, command: u32, start: u64, all_ended: bool) -> Optio
     Some(start.min(end)..end)
 }
 
-/// The command as its process showed it at the end. The first process is the command's, if it was started with the command's arguments:
-/// of a script, behind its interpreter.
+/// The command as its process showed it at the end. The first process is the command's, if it was started with the
+/// command's arguments: of a script, behind its interpreter.
 fn shown_command(
     command: Vec<String>,
     processes: &[mallow_profile::Process],

@@ -1,22 +1,22 @@
 //! The order between the rings of a process.
 //!
-//! Each ring is in its thread's order; between rings there are stamps, numbers of the process, wherever a thread's part of
-//! what is live left a window, and one law: at an address allocations and frees alternate. Only addresses that two rings
-//! touch while their words wait can be out of order, so only records of such *contested* addresses are looked at, and
-//! stamps.
+//! Each ring is in its thread's order; between rings there are stamps, numbers of the process, wherever a thread's part
+//! of what is live left a window, and one law: at an address allocations and frees alternate. Only addresses that two
+//! rings touch while their words wait can be out of order, so only records of such *contested* addresses are looked at,
+//! and stamps.
 //!
 //! First each contested address is put in order by itself ([`super::merge`]); for that, a ring's records between two
-//! stamps are taken to be evenly spread. Then the rings are run against these orders. Stamps come in their order, and a ring
-//! rests before its next stamp: what a stamp begins comes at once, as far as it can. Whatever truly came before a record
-//! belongs to an earlier stamp than the next one of the record's ring, so no ring waits beyond that, and what is live is never
-//! further from the truth than the rings' windows are wide (docs/design/trace.md#the-peak).
+//! stamps are taken to be evenly spread. Then the rings are run against these orders. Stamps come in their order, and a
+//! ring rests before its next stamp: what a stamp begins comes at once, as far as it can. Whatever truly came before a
+//! record belongs to an earlier stamp than the next one of the record's ring, so no ring waits beyond that, and what is
+//! live is never further from the truth than the rings' windows are wide (docs/design/trace.md#the-peak).
 //!
 //! Where all wait for each other, the orders of some addresses contradict each other, and one of
 //! them is made anew around a record that could come next. What still fits nowhere is taken as it comes: those blocks
 //! were allocated or freed where nobody saw it.
 //!
-//! A plan does what is two rounds old. What is one round old may come before it, where its stamp is earlier; what came in this
-//! round is only looked at, for addresses.
+//! A plan does what is two rounds old. What is one round old may come before it, where its stamp is earlier; what came
+//! in this round is only looked at, for addresses.
 //!
 //! Cost: about 10 ns for each word that waits, and 100 ns for each contested record. What deadlocks may cost in all is
 //! bounded ([`BUDGET`]); beyond that, the lane that is furthest back gets its turn as it is.
@@ -286,9 +286,9 @@ impl Planner {
         for (count, at) in [(&mut due_ops, due), (&mut open_ops, open), (&mut aged_ops, aged)] {
             limit(&mut ops, count, moment, at, words);
         }
-        // The last span is not over. A look that found a number of another thread would have ended it, so what came before the
-        // last look is within one moment; a thread that ended never tells. What follows a look is as good as there, too. Where
-        // no look is sure, the span is taken to be as long as the one before it.
+        // The last span is not over. A look that found a number of another thread would have ended it, so what came
+        // before the last look is within one moment; a thread that ended never tells. What follows a look is as good as
+        // there, too. Where no look is sure, the span is taken to be as long as the one before it.
         let looked = last.saturating_sub(LOOK_MOST);
         let is_looked = moment > 0 && looked > from;
         let known = if is_looked { looked } else { from }.max(latest);
@@ -430,8 +430,8 @@ impl Planner {
         }
     }
 
-    /// All lanes wait. One of them gets its turn: the one after which the fewest records of its address fit nowhere, and
-    /// among those the one furthest back.
+    /// All lanes wait. One of them gets its turn: the one after which the fewest records of its address fit nowhere,
+    /// and among those the one furthest back.
     #[cold]
     fn give_way(&mut self) -> Option<u32> {
         if !self.waiting.iter().any(|&(lane, _)| self.lanes[lane as usize].is_due()) {

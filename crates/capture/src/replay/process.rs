@@ -1,5 +1,5 @@
-//! One process image: its live blocks, its sites, its modules, and what a record does to them. `readings.rs`: what was live while its
-//! memory was read.
+//! One process image: its live blocks, its sites, its modules, and what a record does to them. `readings.rs`: what was
+//! live while its memory was read.
 
 mod readings;
 
@@ -87,8 +87,8 @@ pub struct Process {
     ring_index: FxHashMap<u32, usize>,
     /// The latest thread of each id.
     threads: FxHashMap<u32, u32>,
-    /// Blocks whose address was handed out again before their free came, by address. In a process with several rings the
-    /// free may come out of order: it is theirs.
+    /// Blocks whose address was handed out again before their free came, by address. In a process with several rings
+    /// the free may come out of order: it is theirs.
     displaced: FxHashMap<u64, VecDeque<Block>>,
     /// Frees that fitted no block, by address. In a process with several rings the block may come out of order.
     early_frees: FxHashMap<u64, u32>,
@@ -128,8 +128,8 @@ impl Process {
         self.rings[index].push(&words[..sound], end);
     }
 
-    /// A round is over: the records that are two rounds old are replayed now, because all that they depend on is here, and
-    /// all that came before them. Where one ring alone has any, those of the round before suffice.
+    /// A round is over: the records that are two rounds old are replayed now, because all that they depend on is here,
+    /// and all that came before them. Where one ring alone has any, those of the round before suffice.
     pub fn round<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         self.replay_due(shared);
         self.rings.iter_mut().for_each(Ring::age);
@@ -400,8 +400,9 @@ impl Process {
         block
     }
 
-    /// What is displaced at the end went unseen. A process that began with exec can only free what it allocated: a block that is live now, and whose address was
-    /// freed when nothing was there, is gone. Its free came before it. So is one that the allocator had for free at the exit.
+    /// What is displaced at the end went unseen. A process that began with exec can only free what it allocated: a
+    /// block that is live now, and whose address was freed when nothing was there, is gone. Its free came before it. So
+    /// is one that the allocator had for free at the exit.
     fn settle_disorder<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         let (displaced, mut frees) = (std::mem::take(&mut self.displaced), std::mem::take(&mut self.early_frees));
         let mut gone: Vec<_> = Vec::new();

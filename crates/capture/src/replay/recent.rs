@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 /// How far back they are known, in milliseconds.
 const RECENT_MS: u64 = 1000;
 
-/// The most live bytes of the last second, event by event: a look every 20 ms misses what a program frees between two of them, as in the
-/// last millisecond before its exit.
+/// The most live bytes of the last second, event by event: a look every 20 ms misses what a program frees between two
+/// of them, as in the last millisecond before its exit.
 #[derive(Clone, Debug, Default)]
 pub struct RecentHigh {
     /// The millisecond of the last event, and the most that was live in it.
@@ -43,7 +43,8 @@ impl RecentHigh {
         (self.ms, self.high) = (ms, live_bytes);
     }
 
-    /// The most that was live in the second before this time, and when it was that much last. Nothing has happened since the last event.
+    /// The most that was live in the second before this time, and when it was that much last. Nothing has happened
+    /// since the last event.
     pub fn at(&self, ms: u64, live_bytes: u64) -> RecentLive {
         let is_recent = |of: u64| of.saturating_add(RECENT_MS) >= ms;
         let now = RecentLive { ms, bytes: live_bytes };

@@ -99,8 +99,8 @@ impl Ring {
         &self.words[self.start..]
     }
 
-    /// How many waiting words come before a position of the ring; None: such words are yet to come. Where the ring's end lies between,
-    /// what closes it there counts as well, so that it may be some words too few.
+    /// How many waiting words come before a position of the ring; None: such words are yet to come. Where the ring's
+    /// end lies between, what closes it there counts as well, so that it may be some words too few.
     pub fn words_to(&self, position: u64) -> Option<usize> {
         let after = self.end.checked_sub(position)?;
         Some(self.waiting().len().saturating_sub(usize::try_from(after).unwrap_or(usize::MAX)))
@@ -117,8 +117,8 @@ impl Ring {
         count.max(words)
     }
 
-    /// How many of the waiting words are two rounds old: what they depend on is aged, and so is all that other rings wrote
-    /// before a number of the process that they hold was taken.
+    /// How many of the waiting words are two rounds old: what they depend on is aged, and so is all that other rings
+    /// wrote before a number of the process that they hold was taken.
     pub fn due(&self) -> usize {
         self.due - self.start
     }

@@ -1,8 +1,9 @@
 //! What was live while the memory of a process was read.
 //!
-//! A reading takes time, and the replay is elsewhere when it comes. So the reader says how far each ring was written when it began and when
-//! it ended. The blocks of a reading are those that were live at its begin: the replay stops there. Large blocks that came or went
-//! meanwhile have mappings of their own, and their pages may be in the reading: whether they are, its mappings show.
+//! A reading takes time, and the replay is elsewhere when it comes. So the reader says how far each ring was written
+//! when it began and when it ended. The blocks of a reading are those that were live at its begin: the replay stops
+//! there. Large blocks that came or went meanwhile have mappings of their own, and their pages may be in the reading:
+//! whether they are, its mappings show.
 
 use super::recent::RecentHigh;
 use super::ring::{Ring, is_past};
@@ -48,8 +49,8 @@ impl Window {
         self.end = Some(end.to_vec());
     }
 
-    /// The next `words` waiting words of a ring are replayed: how many of them at once, so that the replay stops at the begin and at the end,
-    /// and whether it does.
+    /// The next `words` waiting words of a ring are replayed: how many of them at once, so that the replay stops at the
+    /// begin and at the end, and whether it does.
     pub fn part(&mut self, ring: &Ring, words: usize) -> (usize, bool) {
         let of = |heads: &[u64]| ring.words_to(heads.get(ring.number as usize).copied().unwrap_or_default());
         let begin = of(&self.begin);
@@ -79,7 +80,8 @@ impl Window {
         self.blocks.is_none()
     }
 
-    /// These blocks were live at its begin; of those `in_transit`, the realloc was under way. `live`: live bytes before the begin, and at it.
+    /// These blocks were live at its begin; of those `in_transit`, the realloc was under way. `live`: live bytes before
+    /// the begin, and at it.
     pub fn place(
         &mut self,
         blocks: Vec<PlacedBlock>,
@@ -157,8 +159,8 @@ fn end_of(block: &PlacedBlock) -> u64 {
     block.address.saturating_add(block.size.max(1))
 }
 
-/// Whether pages of a block were found, or not looked for. One that has none and went meanwhile may have been on its way out: it has no
-/// part in what was read.
+/// Whether pages of a block were found, or not looked for. One that has none and went meanwhile may have been on its
+/// way out: it has no part in what was read.
 fn may_have_pages(reading: &Reading, block: &PlacedBlock) -> bool {
     let after = reading.pages.partition_point(|run| run.start < end_of(block));
     let page = u64::from(reading.footprint.page_bytes);

@@ -1,4 +1,5 @@
-//! Whether a directory is worth listing: the kernel notes when its entries changed, and asking for that is a tenth of the cost.
+//! Whether a directory is worth listing: the kernel notes when its entries changed, and asking for that is a tenth of
+//! the cost.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
 //! The words of a command line, as the kernel shows it.
 
-/// The words of `/proc/PID/cmdline`. `titled`: the process may have written a title over them, as setproctitle does, which leaves
-/// NUL bytes or spaces behind it: they are no words.
+/// The words of `/proc/PID/cmdline`. `titled`: the process may have written a title over them, as setproctitle does,
+/// which leaves NUL bytes or spaces behind it: they are no words.
 pub fn words(bytes: &[u8], titled: bool) -> Vec<&[u8]> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     let end = match titled {

@@ -105,8 +105,8 @@ const COUNT_THREADS: u32 = 16384;
 
 /// Bytes from one sample to the next, on average, by default.
 pub const PERIOD: u32 = 512 << 10;
-/// Of a process in sampling mode. Its file is sparse: this bounds what it can come to. Slots for a heap of 128 GiB in small
-/// blocks, the last few thousand ends, and some ten thousand stacks.
+/// Of a process in sampling mode. Its file is sparse: this bounds what it can come to. Slots for a heap of 128 GiB in
+/// small blocks, the last few thousand ends, and some ten thousand stacks.
 const MAX_SLOTS: u32 = 1 << 18;
 const MAX_ENDS: u32 = 1 << 13;
 const STACK_BYTES: u64 = 8 << 20;
@@ -242,15 +242,16 @@ impl RunDirectory {
         self.keep = true;
     }
 
-    /// In a run that samples: with which period from now on, or not. Threads see it about a mebibyte of allocations later.
+    /// In a run that samples: with which period from now on, or not. Threads see it about a mebibyte of allocations
+    /// later.
     pub fn sample(&self, mode: Mode, period: u32) {
         debug_assert!(mode.is_sampled());
         self.control.set64(control::PERIOD, period.max(1).into());
         self.control.set32(control::MODE, mode.word());
     }
 
-    /// Lets processes in to which no path leads here, by a descriptor; those of `user`, too, who is another one than mallow's. What
-    /// is in the directory of tables is theirs to read from then on, and no link leads out of it.
+    /// Lets processes in to which no path leads here, by a descriptor; those of `user`, too, who is another one than
+    /// mallow's. What is in the directory of tables is theirs to read from then on, and no link leads out of it.
     ///
     /// The directory stays mallow's own and is sticky, so that this user can remove or replace nothing of mallow's.
     pub fn lend(&self, user: Option<u32>) -> io::Result<()> {
@@ -269,8 +270,8 @@ impl RunDirectory {
         self.presence = None;
     }
 
-    /// Leaves it to the reader that `open` makes in this process, given its path. At no moment does nobody read, which another mallow
-    /// would take for the end of this one.
+    /// Leaves it to the reader that `open` makes in this process, given its path. At no moment does nobody read, which
+    /// another mallow would take for the end of this one.
     pub fn leave_to<R>(mut self, open: impl FnOnce(&Path) -> R) -> R {
         let reader = open(&self.path);
         self.left = true;
@@ -318,8 +319,8 @@ pub fn remove(path: &Path) {
     }
 }
 
-/// What a file of a run directory holds, up to `most` bytes. Somebody else may have made the directory: a link, a pipe or a device is an
-/// error, and nothing waits.
+/// What a file of a run directory holds, up to `most` bytes. Somebody else may have made the directory: a link, a pipe
+/// or a device is an error, and nothing waits.
 pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open_file(path)?;
     let mut bytes = Vec::new();
@@ -367,8 +368,8 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The same as of the kernel's last tick, which is what samples are stamped with: all that was stamped before it had begun by
-/// then.
+/// The same as of the kernel's last tick, which is what samples are stamped with: all that was stamped before it had
+/// begun by then.
 pub fn tick_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

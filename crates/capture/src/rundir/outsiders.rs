@@ -1,5 +1,5 @@
-//! Programs that were executed out of reach of the run directory: in a mount namespace with a `/dev/shm` of its own, below
-//! another root directory, as another user, without Mallow's variables. Whoever executed one noted it.
+//! Programs that were executed out of reach of the run directory: in a mount namespace with a `/dev/shm` of its own,
+//! below another root directory, as another user, without Mallow's variables. Whoever executed one noted it.
 
 use crate::wire::{Shared, control, unreached};
 use std::collections::BTreeMap;

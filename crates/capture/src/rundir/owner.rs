@@ -126,9 +126,11 @@ pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
     Ok(directory.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
-/// When a process started, in clock ticks since the system did; None where there is none, or all of its threads have ended.
+/// When a process started, in clock ticks since the system did; None where there is none, or all of its threads have
+/// ended.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    // One read: who watches many processes asks each of them every other second. A line has some 400 bytes, 1,100 at the most.
+    // One read: who watches many processes asks each of them every other second. A line has some 400 bytes, 1,100 at
+    // the most.
     let mut bytes = [0; 2048];
     let length = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut bytes).ok()?;
     let status = bytes.get(..length)?;
@@ -144,8 +146,8 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     std::str::from_utf8(start).ok()?.parse().ok()
 }
 
-/// A time on CLOCK_MONOTONIC, as /proc counts. It stands still while the system sleeps: what was before a sleep seems to have
-/// been later, so that no living process is taken for gone.
+/// A time on CLOCK_MONOTONIC, as /proc counts. It stands still while the system sleeps: what was before a sleep seems
+/// to have been later, so that no living process is taken for gone.
 fn ticks_since_boot(monotonic: u64) -> u64 {
     let now = monotonic_ns();
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -154,8 +156,8 @@ fn ticks_since_boot(monotonic: u64) -> u64 {
     monotonic.saturating_add(slept) / tick_ns
 }
 
-/// Whether something keeps a process file open that has locked it; None where the file cannot be opened any more, or another
-/// one has its name. Asks, and locks nothing.
+/// Whether something keeps a process file open that has locked it; None where the file cannot be opened any more, or
+/// another one has its name. Asks, and locks nothing.
 pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
     let file = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
     if file.metadata().ok()?.ino() != inode {
@@ -204,8 +206,8 @@ struct Foreign {
     looked_ns: u64,
 }
 
-/// Those that may write a file whose image began then. They are looked for anew only where that was after the last look:
-/// the drain asks for each process that is gone, thousands in a build, and threads wait for it.
+/// Those that may write a file whose image began then. They are looked for anew only where that was after the last
+/// look: the drain asks for each process that is gone, thousands in a build, and threads wait for it.
 fn foreign(start_ns: u64) -> Arc<Vec<(u32, u32)>> {
     static KNOWN: Mutex<Option<Foreign>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +233,8 @@ fn innermost_pid(pid: u32) -> Option<u32> {
     line.split_whitespace().last()?.parse().ok()
 }
 
-/// Whether a process has the control file of a run mapped, as its forked children have. None: it cannot be looked into, or is gone.
+/// Whether a process has the control file of a run mapped, as its forked children have. None: it cannot be looked into,
+/// or is gone.
 pub fn is_in_run(pid: u32, run: &Path) -> Option<bool> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
     let mut control = run.file_name().unwrap_or_default().as_encoded_bytes().to_vec();

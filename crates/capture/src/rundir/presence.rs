@@ -1,9 +1,9 @@
 //! How targets know that mallow reads: a thread whose end the kernel writes into the control page, whatever ended it.
 //!
-//! The word `reader` of the control page is a robust futex of that thread. Where mallow dies, by SIGKILL and the killer of
-//! processes without memory too, the kernel marks the word, and every target sees it with a load: no process needs to wait
-//! in vain, and none has to be able to see mallow's process. The thread does nothing but answer those that ask whether
-//! mallow is stopped: it touches no disk, so one that does not even run when it is asked is stopped.
+//! The word `reader` of the control page is a robust futex of that thread. Where mallow dies, by SIGKILL and the killer
+//! of processes without memory too, the kernel marks the word, and every target sees it with a load: no process needs
+//! to wait in vain, and none has to be able to see mallow's process. The thread does nothing but answer those that ask
+//! whether mallow is stopped: it touches no disk, so one that does not even run when it is asked is stopped.
 
 use crate::wire::{Shared, control};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -15,8 +15,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The kernel's `struct robust_list_head`, with the only entry that this thread's list ever has. The word that the entry
-/// stands for lies `word` bytes from it.
+/// The kernel's `struct robust_list_head`, with the only entry that this thread's list ever has. The word that the
+/// entry stands for lies `word` bytes from it.
 #[repr(C)]
 struct List {
     first: usize,
@@ -74,9 +74,9 @@ fn be_present(page: &Shared, over: &AtomicBool, ready: &SyncSender<io::Result<()
     let head = list as usize;
     let reader = page.word32(control::READER);
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    // SAFETY: the memory is writable, aligned to a page, and as large as a `List`. The kernel reads the list when this thread
-    // ends; by then it knows of none, or the process ends as well. This thread locks no other robust mutex, whose list the C
-    // library would keep.
+    // SAFETY: the memory is writable, aligned to a page, and as large as a `List`. The kernel reads the list when this
+    // thread ends; by then it knows of none, or the process ends as well. This thread locks no other robust mutex,
+    // whose list the C library would keep.
     unsafe {
         let entry = head + std::mem::offset_of!(List, entry);
         let word = (reader.as_ptr() as isize).wrapping_sub(entry as isize);

@@ -176,8 +176,8 @@ impl ProcessFile {
         self.shared.get64(process::START_NS)
     }
 
-    /// Whether an image of a sampling run ended by itself: by exit or `_exit`, or by exec of a program that Mallow sees. False of
-    /// one that goes on, or that a signal killed.
+    /// Whether an image of a sampling run ended by itself: by exit or `_exit`, or by exec of a program that Mallow
+    /// sees. False of one that goes on, or that a signal killed.
     pub fn ended_in_order(&self) -> bool {
         self.ending() != 0
     }
@@ -219,7 +219,8 @@ impl ProcessFile {
         waited
     }
 
-    /// Usable sizes that the image found its allocator to give, ascending; none before its exit, or where a formula has them.
+    /// Usable sizes that the image found its allocator to give, ascending; none before its exit, or where a formula has
+    /// them.
     pub fn size_classes(&self) -> Vec<u64> {
         let count = self.shared.get32(process::SIZE_CLASSES).min(wire::MAX_SIZE_CLASSES) as usize;
         let usable = |at: usize| u64::from(self.shared.get32(process::USABLE_SIZES + 4 * at));
@@ -281,8 +282,8 @@ impl ProcessFile {
         }
     }
 
-    /// A path that the process wrote. The executable has none where the process has no `/proc` to ask: the one that it has here is
-    /// as good. The kernel's mark of a file that was removed is no part of the path.
+    /// A path that the process wrote. The executable has none where the process has no `/proc` to ask: the one that it
+    /// has here is as good. The kernel's mark of a file that was removed is no part of the path.
     fn path_or_program(&self, path: &[u8]) -> String {
         let found = if path.is_empty() { self.writer().and_then(Owner::executable) } else { None };
         let found =
@@ -346,8 +347,8 @@ impl ProcessFile {
         }
     }
 
-    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for. It may have grown: ask
-    /// after [`head`](Self::head).
+    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for. It may have
+    /// grown: ask after [`head`](Self::head).
     pub fn ring_words(&self, index: u32) -> u64 {
         let most = if index < wire::LARGE_RINGS { self.large_words } else { self.small_words };
         let words = u64::from(self.shared.get32(self.thread_offset(index) + thread::RING_WORDS));
@@ -470,8 +471,8 @@ impl ProcessFile {
 
     /// True while the image that writes it lives: its process exists, is no zombie, and did not exec.
     ///
-    /// A lock that is gone is the kernel's word for its end, in whatever namespace it was. One that is there may be held by a
-    /// child that was forked: then it is the process that counts, unless nobody may look at it.
+    /// A lock that is gone is the kernel's word for its end, in whatever namespace it was. One that is there may be
+    /// held by a child that was forked: then it is the process that counts, unless nobody may look at it.
     pub fn alive(&self) -> bool {
         let locked = self.held.then(|| file_is_locked(&self.path, self.inode)).flatten();
         if locked == Some(false) {

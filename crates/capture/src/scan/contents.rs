@@ -10,7 +10,8 @@ pub const WORDS: usize = 7;
 /// CPython 3.12 and later, on 64 bits: what precedes the characters of a string, of ASCII and of others.
 const ASCII: u64 = 40;
 const COMPACT: u64 = 56;
-/// What the debug hooks of CPython's allocator put before an object, and around it at the most (`PYTHONMALLOC=malloc_debug`).
+/// What the debug hooks of CPython's allocator put before an object, and around it at the most
+/// (`PYTHONMALLOC=malloc_debug`).
 const DEBUG_HEAD: usize = 2;
 const DEBUG_BYTES: u64 = 32;
 
@@ -40,8 +41,9 @@ impl Contents {
         }
     }
 
-    /// Whether the block is an object that refers to itself: it has a pointer to its own start behind its head. A C list whose links come
-    /// first has it in its head, where it is empty. GCC keeps the address of a coroutine's frame in the frame.
+    /// Whether the block is an object that refers to itself: it has a pointer to its own start behind its head. A C
+    /// list whose links come first has it in its head, where it is empty. GCC keeps the address of a coroutine's frame
+    /// in the frame.
     pub fn refers_to_itself(&self, mappings: &[Mapping]) -> bool {
         self.refers_to_itself && !self.is_coroutine(mappings)
     }
@@ -54,15 +56,16 @@ impl Contents {
         }
     }
 
-    /// Whether the first words are those of the frame of a C++ coroutine: how it is resumed, unless it is over, and how it is destroyed.
+    /// Whether the first words are those of the frame of a C++ coroutine: how it is resumed, unless it is over, and how
+    /// it is destroyed.
     fn is_coroutine(&self, mappings: &[Mapping]) -> bool {
         let [resume, destroy, ..] = self.first;
         let is_code = |address| is_in_file(address, mappings, |mapping| mapping.executable);
         is_code(destroy) && (resume == 0 || is_code(resume))
     }
 
-    /// Whether an immortal string of CPython 3.12 or later begins at a word: a count of references below 0 as a number of 32 bits, a type in a
-    /// file's data, and just the size that a compact string of its length and its kind has.
+    /// Whether an immortal string of CPython 3.12 or later begins at a word: a count of references below 0 as a number
+    /// of 32 bits, a type in a file's data, and just the size that a compact string of its length and its kind has.
     fn is_immortal_string(&self, at: usize, mappings: &[Mapping]) -> bool {
         let Some(&[count, of_type, length, _hash, state]) = self.first.get(at..at + 5) else { return false };
         let (bytes, is_compact, is_ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);

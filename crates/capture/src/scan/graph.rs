@@ -64,8 +64,8 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
         graph.edges(&index, &mappings, &mut memory)?;
         graph.mark(&index, &roots, &registers, &mut memory)?;
         reached = std::mem::take(&mut graph.reached);
-        // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look finds
-        // a pointer to has none.
+        // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look
+        // finds a pointer to has none.
         if look == LOOKS || stood_still(&before, &threads(exit.pid), exit.at.sp) {
             let free = free_blocks(&index, &reached, &mappings, &mut memory)?;
             return Ok(Graph { blocks: index.blocks, reached, free, ..graph });
@@ -171,8 +171,8 @@ impl Graph {
     }
 }
 
-/// Whether the address is that of the head of what follows the block in glibc's heap. Its last word may be the block's. Lists of
-/// free blocks name their heads.
+/// Whether the address is that of the head of what follows the block in glibc's heap. Its last word may be the block's.
+/// Lists of free blocks name their heads.
 fn is_next_head(block: &LiveBlock, address: u64) -> bool {
     let taken = (block.size.saturating_add(8).saturating_add(15) & !15).max(SMALLEST);
     address == (block.address - HEAD).saturating_add(taken)

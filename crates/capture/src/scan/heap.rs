@@ -1,7 +1,7 @@
 //! What glibc's heap says of a block that looks lost: it may be free.
 //!
-//! A library that was opened with RTLD_DEEPBIND, as PHP opens its extensions, calls the C library's `free` and not Mallow's. A block
-//! that it frees seems to live on, and nothing points to it any more.
+//! A library that was opened with RTLD_DEEPBIND, as PHP opens its extensions, calls the C library's `free` and not
+//! Mallow's. A block that it frees seems to live on, and nothing points to it any more.
 
 use super::Failure;
 use super::index::Index;
@@ -36,7 +36,8 @@ pub fn free_blocks(
         if !(is_main || mapping.is_anonymous()) || reached[within.clone()].iter().all(|&reached| reached) {
             continue;
         }
-        // Glibc's first heap has a chunk at its start. Where the way is lost, or not known, it begins again at a block in use.
+        // Glibc's first heap has a chunk at its start. Where the way is lost, or not known, it begins again at a block
+        // in use.
         let mut chunk = is_main.then_some(mapping.start);
         for number in within {
             let block = &index.blocks[number];
@@ -88,9 +89,9 @@ impl Walk<'_, '_> {
         Ok((false, None))
     }
 
-    /// A block in a thread's cache of small blocks counts as in use. It leads to the next one, hidden by its own address, and has a
-    /// random number that is the process's: that is cleared when the block is handed out, and the link stays. Blocks in fast bins have
-    /// the link alone, which is no proof.
+    /// A block in a thread's cache of small blocks counts as in use. It leads to the next one, hidden by its own
+    /// address, and has a random number that is the process's: that is cleared when the block is handed out, and the
+    /// link stays. Blocks in fast bins have the link alone, which is no proof.
     fn is_cached(&self, first: u64, second: u64) -> bool {
         let next = first ^ (self.block >> 12);
         let is_link = next == 0 || next.is_multiple_of(16) && next < self.end && next >> 26 == self.block >> 26;
@@ -104,7 +105,8 @@ mod tests {
     use crate::scan::LiveBlock;
     use std::time::Duration;
 
-    /// Of a heap in this process: chunks of these sizes, with the bit of the chunk before, and the first word of each block.
+    /// Of a heap in this process: chunks of these sizes, with the bit of the chunk before, and the first word of each
+    /// block.
     fn free(chunks: &[(u64, u64, u64)], lost: usize) -> bool {
         let mut words = vec![0u64; 1 << 12];
         let start = (words.as_ptr() as u64).next_multiple_of(16);

@@ -1,6 +1,8 @@
-//! jemalloc's memory for itself, which is no root: caches of threads still have addresses of blocks that they handed out.
+//! jemalloc's memory for itself, which is no root: caches of threads still have addresses of blocks that they handed
+//! out.
 //!
-//! It comes in pieces that begin with a head (jemalloc 5, `src/base.c`: `base_block_t` and the extent in it), at multiples of a huge page:
+//! It comes in pieces that begin with a head (jemalloc 5, `src/base.c`: `base_block_t` and the extent in it), at
+//! multiples of a huge page:
 //!
 //! | word | holds |
 //! | --- | --- |
@@ -34,8 +36,8 @@ pub fn pieces(mapping: &Mapping, memory: &mut Memory<'_>) -> Result<Vec<Range<u6
     Ok(found)
 }
 
-/// The pieces, and what lies between two of them and has blocks: what jemalloc allocates from its own heap, as the arrays of addresses
-/// in caches, lies before the first block there.
+/// The pieces, and what lies between two of them and has blocks: what jemalloc allocates from its own heap, as the
+/// arrays of addresses in caches, lies before the first block there.
 pub fn own(pieces: Vec<Range<u64>>, has_blocks: impl Fn(&Range<u64>) -> bool) -> Vec<Range<u64>> {
     let gaps = pieces.windows(2).map(|two| two[0].end..two[1].start);
     let between: Vec<_> = gaps.filter(|gap| gap.start < gap.end && has_blocks(gap)).collect();

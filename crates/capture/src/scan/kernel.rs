@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader, Read};
 const MOST: u64 = 128 << 20;
 const EPOLL: &str = "anon_inode:[eventpoll]";
 
-/// The words that events of epoll and signals of timers come with, as far as the kernel shows them (proc(5): `fdinfo`, `timers`).
+/// The words that events of epoll and signals of timers come with, as far as the kernel shows them (proc(5): `fdinfo`,
+/// `timers`).
 pub fn held(pid: u32) -> Vec<u64> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let polls = descriptors.filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == EPOLL));

@@ -141,17 +141,18 @@ impl Parts {
         &self.members[self.first[part as usize] as usize..self.first[part as usize + 1] as usize]
     }
 
-    /// The only block of a part whose start none of the others has: a container, whose own blocks point back into it. A table's first slot
-    /// has the address of a link in the table, and the root of a tree that of the tree's head. Who counts references, or has a pointer to a
-    /// parent, has the address of a start, or has addresses within blocks of all of them alike.
+    /// The only block of a part whose start none of the others has: a container, whose own blocks point back into it. A
+    /// table's first slot has the address of a link in the table, and the root of a tree that of the tree's head. Who
+    /// counts references, or has a pointer to a parent, has the address of a start, or has addresses within blocks of
+    /// all of them alike.
     fn container(&self, part: u32, graph: &Graph, lost: &[u32]) -> Option<u32> {
         let mut entered = self.members(part).iter().filter(|&&number| !graph.begins[lost[number as usize] as usize]);
         let container = entered.next().filter(|_| entered.next().is_none())?;
         (self.members(part).len() > 1).then_some(*container)
     }
 
-    /// Its blocks hold each other by their first two words alone, where an object whose references are counted has its type and its count: a
-    /// list that is linked both ways.
+    /// Its blocks hold each other by their first two words alone, where an object whose references are counted has its
+    /// type and its count: a list that is linked both ways.
     fn is_ring(&self, part: u32, graph: &Graph, lost: &[u32]) -> bool {
         self.members(part).iter().all(|&number| {
             let block = lost[number as usize];
@@ -318,7 +319,8 @@ mod tests {
         of_graph(pointers, reached, site, &[], 0)
     }
 
-    /// The same; what points to `entered` points into them, and the first `in_head` pointers of each block lie in its head.
+    /// The same; what points to `entered` points into them, and the first `in_head` pointers of each block lie in its
+    /// head.
     fn of_graph(pointers: &[&[u32]], reached: usize, site: impl Fn(u32) -> u32, entered: &[u32], in_head: u8) -> Found {
         let mut graph = Graph::default();
         for (number, to) in (0u32..).zip(pointers) {
@@ -374,14 +376,16 @@ mod tests {
         assert_eq!(cycles, [(&vec![0], &Cycles { count: 1, blocks: 2, bytes: 20 })]);
     }
 
-    /// A table (2) with its slots (3), whose first one points back into it, and nodes (4, 5) that hold a block (0) each.
+    /// A table (2) with its slots (3), whose first one points back into it, and nodes (4, 5) that hold a block (0)
+    /// each.
     #[test]
     fn a_container_whose_blocks_point_back_into_it_is_no_cycle() {
         let table: &[&[u32]] = &[&[], &[], &[3, 4], &[2, 4, 5], &[0, 5], &[1]];
         let found = of_graph(table, 0, |n| n, &[2], 0);
         assert_eq!(heads(&found), [2; 6]);
         assert!(found.cycles.is_empty(), "{:?}", found.cycles);
-        // Two of them that hold each other by their starts are one, and so are objects that all have a head before what is pointed to.
+        // Two of them that hold each other by their starts are one, and so are objects that all have a head before what
+        // is pointed to.
         let found = of_graph(&[&[1], &[0]], 0, |n| n, &[0, 1], 0);
         assert_eq!(found.cycles.values().map(|cycles| cycles.count).sum::<u64>(), 1);
         let found = of_graph(&[&[1], &[0]], 0, |n| n, &[], 0);

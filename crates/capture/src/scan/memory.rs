@@ -1,7 +1,8 @@
 //! Reading the memory of another process: words of pages that exist.
 //!
 //! A page that nobody touched has no pointers, and reading it would make it exist. The kernel lists the pages that do
-//! (`PAGEMAP_SCAN`, from Linux 6.7 on), or has 8 bytes for each page, which makes a sparse mapping of 1 TB cost some seconds.
+//! (`PAGEMAP_SCAN`, from Linux 6.7 on), or has 8 bytes for each page, which makes a sparse mapping of 1 TB cost some
+//! seconds.
 
 use super::Failure;
 use super::mappings::failure;
@@ -129,8 +130,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The pages that exist at or behind an address, to some end; an empty run where there are none up to `end`, or up to where
-    /// that is not known yet.
+    /// The pages that exist at or behind an address, to some end; an empty run where there are none up to `end`, or up
+    /// to where that is not known yet.
     fn next_run(&mut self, at: u64, end: u64) -> Result<(u64, u64), Failure> {
         let from = at / PAGE * PAGE;
         if from < self.known.0 || from >= self.known.1 {

@@ -1,5 +1,5 @@
-//! Which live blocks of a process does nothing point to any more? A conservative look at its memory, as LeakSanitizer has
-//! it: any aligned word that is an address within a block keeps the block.
+//! Which live blocks of a process does nothing point to any more? A conservative look at its memory, as LeakSanitizer
+//! has it: any aligned word that is an address within a block keeps the block.
 //!
 //! | file | holds |
 //! | --- | --- |

@@ -65,8 +65,8 @@ impl<'a> PageLists<'a> {
         Self { pagemap, runs: [ListedRun::default(); RUNS], count: 0 }
     }
 
-    /// Asks for the next list. Returns how far it goes: at least to the page after `start`, at most to `end`. An error other than
-    /// ESRCH says that this kernel has no lists.
+    /// Asks for the next list. Returns how far it goes: at least to the page after `start`, at most to `end`. An error
+    /// other than ESRCH says that this kernel has no lists.
     pub fn next(&mut self, start: u64, end: u64) -> io::Result<u64> {
         let mut arguments = ScanArguments {
             size: size_of::<ScanArguments>() as u64,
@@ -80,7 +80,8 @@ impl<'a> PageLists<'a> {
             returned: PRESENT | SWAPPED | HUGE,
             ..ScanArguments::default()
         };
-        // SAFETY: the argument has the size that it says, and leads to as many runs as it says; the kernel writes no more.
+        // SAFETY: the argument has the size that it says, and leads to as many runs as it says; the kernel writes no
+        // more.
         let count = unsafe { libc::ioctl(self.pagemap.as_raw_fd(), SCAN, &raw mut arguments) };
         self.count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?.min(RUNS);
         Ok(arguments.walk_end.clamp(start + PAGE, end))

@@ -1,7 +1,8 @@
 //! What of a process's memory is no heap: where its pointers to blocks begin.
 //!
-//! Roots are all writable mappings, and those of no file that can be read, but what the allocator has, Mallow's own files, and stacks below their stack pointer. What
-//! an allocator keeps of freed blocks, and its lists of them, would keep blocks alive that nothing else points to.
+//! Roots are all writable mappings, and those of no file that can be read, but what the allocator has, Mallow's own
+//! files, and stacks below their stack pointer. What an allocator keeps of freed blocks, and its lists of them, would
+//! keep blocks alive that nothing else points to.
 
 use super::Exit;
 use super::Failure;
@@ -36,8 +37,8 @@ pub struct Root {
 pub struct Roots {
     /// By address.
     pub parts: Vec<Root>,
-    /// Tables of thread-local storage (`dtv`) that glibc keeps for the next thread on a stack: they are in use with the storage that
-    /// they lead to, and what is in that storage is nobody's.
+    /// Tables of thread-local storage (`dtv`) that glibc keeps for the next thread on a stack: they are in use with the
+    /// storage that they lead to, and what is in that storage is nobody's.
     pub tables: Vec<u64>,
 }
 
@@ -138,8 +139,8 @@ fn cut(parts: &mut Vec<Range<u64>>, taken: Range<u64>) {
     }
 }
 
-/// One of glibc's arenas: aligned, not larger than one, with reserved addresses behind it unless it is full, and a head that
-/// names an arena and a size that fits.
+/// One of glibc's arenas: aligned, not larger than one, with reserved addresses behind it unless it is full, and a head
+/// that names an arena and a size that fits.
 fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>) -> Result<bool, Failure> {
     let length = mapping.end - mapping.start;
     let whole = mapping.start.saturating_add(ARENA);
@@ -151,8 +152,8 @@ fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>)
     Ok(arena != 0 && arena % 16 == 0 && size >= PAGE && size <= length.min(ARENA) && size.is_multiple_of(PAGE))
 }
 
-/// What of a mapping the allocator has: each block that glibc mapped for itself; under any other allocator, or in an arena,
-/// all from the first block to the last.
+/// What of a mapping the allocator has: each block that glibc mapped for itself; under any other allocator, or in an
+/// arena, all from the first block to the last.
 fn heap_in(index: &Index, within: Range<usize>, memory: &mut Memory<'_>) -> Result<Vec<Range<u64>>, Failure> {
     let blocks = &index.blocks[within];
     let mut mapped = Vec::new();

@@ -1,8 +1,9 @@
 //! Stacks of glibc's threads: what of them nobody uses.
 //!
-//! glibc puts a thread's control block (`struct pthread`) at the top of its stack, with the thread-local storage below it. It keeps
-//! the stacks of threads that have ended, mapped and as they were, for the next threads. A stack is left out of the roots only where
-//! its control block shows that it is such a one: the memory that a program gave for a stack is the program's own again.
+//! glibc puts a thread's control block (`struct pthread`) at the top of its stack, with the thread-local storage below
+//! it. It keeps the stacks of threads that have ended, mapped and as they were, for the next threads. A stack is left
+//! out of the roots only where its control block shows that it is such a one: the memory that a program gave for a
+//! stack is the program's own again.
 
 use super::mappings::Mapping;
 use super::memory::Memory;
@@ -14,8 +15,9 @@ use std::ops::Range;
 pub const RED_ZONE: u64 = 128;
 /// Words of a control block that are read: it is 0x900 bytes long in glibc 2.36, and was never longer than this.
 const WORDS: usize = 0x1000 / 8;
-/// The block names itself at its start, and again 16 bytes further (`header.tcb`, `header.self`), with the table of storage (`dtv`)
-/// between. Then come the thread's id (`tid`), and who joins it (`joinid`), which is so many words before the bounds of the stack.
+/// The block names itself at its start, and again 16 bytes further (`header.tcb`, `header.self`), with the table of
+/// storage (`dtv`) between. Then come the thread's id (`tid`), and who joins it (`joinid`), which is so many words
+/// before the bounds of the stack.
 const TABLE: usize = 1;
 const TID: usize = 0x2d0 / 8;
 const JOINER_BEFORE_STACK: usize = 14;
@@ -28,7 +30,8 @@ pub struct Unused {
     pub tables: Vec<u64>,
 }
 
-/// Of a mapping that may have stacks: what is below the stack pointers of threads, and the stacks of those that have ended.
+/// Of a mapping that may have stacks: what is below the stack pointers of threads, and the stacks of those that have
+/// ended.
 pub fn unused(
     mapping: &Mapping,
     threads: &[Thread],
@@ -91,7 +94,8 @@ impl ControlBlock {
         let joiner = words[stack_at - JOINER_BEFORE_STACK];
         let stack = base + guard..base + size;
         let is_glibcs = guard != 0 && stack.start == mapping.start;
-        // The kernel clears the id when the thread ends, and joining makes it negative. A detached thread is its own joiner.
+        // The kernel clears the id when the thread ends, and joining makes it negative. A detached thread is its own
+        // joiner.
         let state = match words[TID] as u32 as i32 {
             _ if !is_glibcs => State::Used,
             1.. => State::Used,

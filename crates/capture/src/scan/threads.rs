@@ -42,8 +42,8 @@ fn thread(pid: u32, tid: u32) -> Thread {
     }
 }
 
-/// How far below the frames of exit the system call of the thread that waits is, at the most: the dynamic linker's frame there has
-/// a word for each module.
+/// How far below the frames of exit the system call of the thread that waits is, at the most: the dynamic linker's
+/// frame there has a word for each module.
 const CALL_BYTES: u64 = 128 << 10;
 
 impl Thread {

@@ -58,8 +58,8 @@ pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// What a process is called: by its command, where that leads to its executable, which may have several names; else by the
-/// executable.
+/// What a process is called: by its command, where that leads to its executable, which may have several names; else by
+/// the executable.
 pub fn name(pid: u32) -> Option<OsString> {
     let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let executable = executable.to_string_lossy();
@@ -140,8 +140,9 @@ pub fn later_libraries_fail(error: &AttachError) -> String {
     format!("allocators in libraries that the process loads now are not included: {error}; mallow tries again")
 }
 
-/// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second, and libraries
-/// that the process loads meanwhile are looked for as often. `executed` was made before the process was attached to.
+/// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a
+/// second, and libraries that the process loads meanwhile are looked for as often. `executed` was made before the
+/// process was attached to.
 ///
 /// Returns what the process did that is not seen.
 pub(super) fn wait(

@@ -42,12 +42,12 @@ pub(super) fn spawn(
     Ok(child)
 }
 
-/// The highest RSS of a process that has ended and was not reaped as yet, as the kernel counts it for whoever waits for it: of all its
-/// images, and of its children that it had waited for. None where it may be that of another one than the image of this `program`, and
-/// where the process is no child of this one.
+/// The highest RSS of a process that has ended and was not reaped as yet, as the kernel counts it for whoever waits for
+/// it: of all its images, and of its children that it had waited for. None where it may be that of another one than the
+/// image of this `program`, and where the process is no child of this one.
 pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
-    // The name in parentheses is that of the file that was executed last, 15 bytes at the most. Behind it come the state, seven numbers,
-    // and the faults of children that were waited for.
+    // The name in parentheses is that of the file that was executed last, 15 bytes at the most. Behind it come the
+    // state, seven numbers, and the faults of children that were waited for.
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let (open, close) = (stat.iter().position(|&byte| byte == b'(')?, stat.iter().rposition(|&byte| byte == b')')?);
     let name = Path::new(program).file_name()?.as_bytes();
@@ -102,7 +102,8 @@ pub(super) fn wait_and(
     let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
     let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     loop {
-        // Before the command is reaped: its pid may be another process's afterwards, and a signal that is passed on is lost.
+        // Before the command is reaped: its pid may be another process's afterwards, and a signal that is passed on is
+        // lost.
         let state = waitid(WaitId::Pid(pid), ENDED);
         if matches!(state, Ok(Some(_))) {
             signals::keep();

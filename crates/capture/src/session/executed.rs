@@ -1,5 +1,5 @@
-//! Programs that a process executes while mallow is attached to it. A forked child takes its patches and its part of the run with it;
-//! exec replaces them, so nothing of what follows is seen.
+//! Programs that a process executes while mallow is attached to it. A forked child takes its patches and its part of
+//! the run with it; exec replaces them, so nothing of what follows is seen.
 
 use crate::pace::Pace;
 use crate::rundir::owner::{descendants, is_in_run};
@@ -20,8 +20,8 @@ pub(super) struct ExecutedPrograms {
     run: PathBuf,
     /// Descendants from before, which have no part in the run.
     before: BTreeSet<u32>,
-    /// What the process itself was then. A child that still is that was forked, and has executed nothing; where addresses are not random
-    /// (`setarch -R`), a child that executes the same program is taken for one.
+    /// What the process itself was then. A child that still is that was forked, and has executed nothing; where
+    /// addresses are not random (`setarch -R`), a child that executes the same program is taken for one.
     itself: Option<Image>,
     /// What each process was at the last look.
     images: FxHashMap<u32, Image>,
@@ -30,8 +30,8 @@ pub(super) struct ExecutedPrograms {
     pace: Pace,
 }
 
-/// What a forked child has of its parent and exec changes, read without the lock of the process's mappings. The auxiliary
-/// vector has the addresses of the dynamic linker and of the stack, which the kernel chooses anew.
+/// What a forked child has of its parent and exec changes, read without the lock of the process's mappings. The
+/// auxiliary vector has the addresses of the dynamic linker and of the stack, which the kernel chooses anew.
 #[derive(PartialEq, Eq)]
 struct Image {
     program: PathBuf,
@@ -47,8 +47,8 @@ impl Image {
 }
 
 impl ExecutedPrograms {
-    /// Those of process `pid` from now on, which takes part in the run of this directory, or will at once: what it executes
-    /// between the patches and the first look would else be taken for older.
+    /// Those of process `pid` from now on, which takes part in the run of this directory, or will at once: what it
+    /// executes between the patches and the first look would else be taken for older.
     pub fn of(pid: u32, run: &Path) -> Self {
         let before = descendants(pid).into_iter().collect();
         let (images, programs) = (FxHashMap::default(), BTreeMap::new());
@@ -68,8 +68,8 @@ impl ExecutedPrograms {
         let before = std::mem::take(&mut self.images);
         for pid in std::iter::once(self.pid).chain(descendants(self.pid)).filter(|pid| !self.before.contains(pid)) {
             let Some(image) = Image::of(pid) else { continue };
-            // The mappings decide; reading them holds up the process's own page faults. What it became after its image was
-            // read is seen at the next look.
+            // The mappings decide; reading them holds up the process's own page faults. What it became after its image
+            // was read is seen at the next look.
             if before.get(&pid) != Some(&image)
                 && self.itself.as_ref() != Some(&image)
                 && is_in_run(pid, &self.run) == Some(false)

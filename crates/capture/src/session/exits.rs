@@ -1,4 +1,5 @@
-//! Processes that wait at their exit: a thread of its own replays what they did, and looks for lost blocks in their memory.
+//! Processes that wait at their exit: a thread of its own replays what they did, and looks for lost blocks in their
+//! memory.
 //!
 //! The replay runs in the idle scheduling class while the command lives, and a thread cannot leave that class without
 //! privileges. On a busy machine a process would wait for seconds.

@@ -15,8 +15,8 @@ impl IdleThread {
         set_class(0, libc::SCHED_IDLE);
     }
 
-    /// Another thread takes it out of the class, which needs privileges. On a machine whose processors are all busy, the thread may
-    /// get none for minutes, not even to end.
+    /// Another thread takes it out of the class, which needs privileges. On a machine whose processors are all busy,
+    /// the thread may get none for minutes, not even to end.
     pub fn leave(&self) {
         let thread = self.0.load(Ordering::Acquire);
         if thread != 0 {
@@ -26,8 +26,8 @@ impl IdleThread {
 }
 
 fn set_class(thread: i32, class: i32) {
-    // SAFETY: the parameter is valid, and 0 is the only priority of these classes. The thread is one of this process that has not been
-    // joined; where it has ended, the call fails.
+    // SAFETY: the parameter is valid, and 0 is the only priority of these classes. The thread is one of this process
+    // that has not been joined; where it has ended, the call fails.
     unsafe {
         let parameter: libc::sched_param = std::mem::zeroed();
         libc::sched_setscheduler(thread, class, &parameter);

@@ -36,8 +36,8 @@ pub struct Leftover {
 pub(crate) const SPOOL: &str = "spool";
 pub(crate) const PARTIAL: &str = "partial";
 
-/// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
-/// a later mallow has taken that over, which may have been killed, too.
+/// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making,
+/// unless a later mallow has taken that over, which may have been killed, too.
 pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
     // A process of another user, let in to be recorded, may have made it.
     let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|status| is_own(&status));
@@ -59,7 +59,8 @@ pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
     link(SPOOL).into_iter().chain(partial).collect()
 }
 
-/// Whether the run whose recording in the making this is left a run directory and a spool, which `recover` makes it again of.
+/// Whether the run whose recording in the making this is left a run directory and a spool, which `recover` makes it
+/// again of.
 pub fn is_recoverable(partial: &fs::File) -> bool {
     let Ok(begun) = partial.try_clone().map_err(ReadError::from).and_then(opening) else { return false };
     let is_of_run =
@@ -88,7 +89,8 @@ pub(crate) fn reader(directory: &Path, control: &Control) -> Option<u32> {
     Readers::default().of(directory, control)
 }
 
-/// What processes that may read run directories have mapped. One mallow may read hundreds, and each has some lines there.
+/// What processes that may read run directories have mapped. One mallow may read hundreds, and each has some lines
+/// there.
 #[derive(Default)]
 struct Readers {
     maps: FxHashMap<u32, FxHashSet<PathBuf>>,
@@ -160,9 +162,9 @@ fn candidates() -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-")).map(|entry| entry.path()).collect()
 }
 
-/// Directories of sampling runs stay when mallow leaves, so that it can join again; the next one that starts a run removes
-/// those without live processes. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may
-/// want to look at it. What a killed `mallow stat` left is of no use, and goes as late.
+/// Directories of sampling runs stay when mallow leaves, so that it can join again; the next one that starts a run
+/// removes those without live processes. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of
+/// it: somebody may want to look at it. What a killed `mallow stat` left is of no use, and goes as late.
 pub fn sweep() {
     let now_ms = unix_ms();
     let mut kept_bytes = 0;
@@ -180,8 +182,8 @@ pub fn sweep() {
     }
 }
 
-/// Removes what nothing can be made of, once its mallow and its processes are gone: directories of a killed `mallow stat`, and those of a
-/// killed recording whose spool is gone, too. They lie in memory.
+/// Removes what nothing can be made of, once its mallow and its processes are gone: directories of a killed `mallow
+/// stat`, and those of a killed recording whose spool is gone, too. They lie in memory.
 pub(crate) fn sweep_useless() {
     let now_ms = unix_ms();
     let is_useless = |left: &Leftover| {
@@ -204,7 +206,8 @@ fn is_gone(link: &Path) -> bool {
     is_link && fs::metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Removes run directories whose mallow was killed while it made them: nothing was started in them, and nobody lists them.
+/// Removes run directories whose mallow was killed while it made them: nothing was started in them, and nobody lists
+/// them.
 pub(crate) fn sweep_unfinished() {
     candidates().iter().filter(|path| is_unfinished(path)).for_each(|path| remove(path));
 }
@@ -295,8 +298,8 @@ const KEPT_BYTES: u64 = 64 << 20;
 /// A command that was just started may not have made its file yet.
 const STARTING_MS: u64 = 10 * 1000;
 
-/// Run directories that the environment of some process names. It may not have made its file yet, or be static and only hand the
-/// directory on.
+/// Run directories that the environment of some process names. It may not have made its file yet, or be static and only
+/// hand the directory on.
 fn in_use() -> Vec<PathBuf> {
     owner::processes().filter_map(|pid| owner::directory_in_environment(pid).ok().flatten()).collect()
 }

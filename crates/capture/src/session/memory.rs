@@ -1,5 +1,5 @@
-//! Reads the memory of processes while they are recorded: a thread of its own, which the drain and the targets do not wait for, but
-//! at an exit.
+//! Reads the memory of processes while they are recorded: a thread of its own, which the drain and the targets do not
+//! wait for, but at an exit.
 
 use crate::drain::memory::{Finding, MemoryQueue};
 use crate::footprint::{Failure, Look, Reading, Resident, Schedule, Subject, copied_pages, is_higher, resident};
@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// Processes that are looked at each time; where there are more, they take turns.
 const TOGETHER: usize = 64;
-/// A point of a process's RSS is noted if RSS or its maximum differs by this part from the last one, or after this time.
+/// A point of a process's RSS is noted if RSS or its maximum differs by this part from the last one, or after this
+/// time.
 const POINT_STEP: u64 = 100;
 const POINT_MS: u64 = 100;
-/// How often the memory of a process that runs is read at the most, until its sizes and its pages agree. Each costs as much as the first one.
+/// How often the memory of a process that runs is read at the most, until its sizes and its pages agree. Each costs as
+/// much as the first one.
 const ATTEMPTS: usize = 2;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -73,8 +75,8 @@ pub fn serve(run: &RunDirectory, queue: &MemoryQueue) {
     }
 }
 
-/// Processes that may share pages with another one that is recorded, with their forked children: such children, and their parents. What a
-/// child copies is then the parent's alone, too.
+/// Processes that may share pages with another one that is recorded, with their forked children: such children, and
+/// their parents. What a child copies is then the parent's alone, too.
 fn families(running: &[(u32, Arc<ProcessFile>)]) -> FxHashMap<u32, Vec<u32>> {
     let forked = || running.iter().filter(|(_, source)| source.is_forked());
     let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();

@@ -199,7 +199,8 @@ fn record_subject<S: EventSink + Send>(
         }
         let is_attaching = matches!(started, Started::Process(_));
         let draining = scope.spawn(move || {
-            // All threads of such a process begin at once, and those that wait for a full ring would wait for all others, too.
+            // All threads of such a process begin at once, and those that wait for a full ring would wait for all
+            // others, too.
             if is_attaching {
                 mallow_patch::hurry();
             }
@@ -365,7 +366,8 @@ impl Started<'_> {
     }
 }
 
-/// Attaches, waits, and detaches. The rings are read meanwhile. `enough` gets how far that is. Returns when the recording ended.
+/// Attaches, waits, and detaches. The rings are read meanwhile. `enough` gets how far that is. Returns when the
+/// recording ended.
 fn record_attached(
     process: &AttachedProcess,
     run: &RunDirectory,
@@ -396,8 +398,8 @@ impl Drop for Remove {
     }
 }
 
-/// A new file: pids come again, and containers that share a directory have the same ones, while a spool that a killed mallow left
-/// is what its recording can be made of.
+/// A new file: pids come again, and containers that share a directory have the same ones, while a spool that a killed
+/// mallow left is what its recording can be made of.
 fn make_spool(path: &Path) -> Result<(Remove, File), RunError> {
     const MOST: u32 = 1000;
     leftovers::sweep_spools(path);
@@ -497,8 +499,8 @@ fn follow_to_end<S: EventSink>(
 }
 
 impl<S: EventSink> Follower<'_, S> {
-    /// Replays a few chunks, fewer once it is enough: where all processors are busy, each may take a thread that stands back
-    /// a second. False: there were none.
+    /// Replays a few chunks, fewer once it is enough: where all processors are busy, each may take a thread that stands
+    /// back a second. False: there were none.
     fn some(&mut self, shown: &DrainState, progress: &Mutex<Progress>, enough: &dyn Fn() -> bool) -> io::Result<bool> {
         const SOME: usize = 64;
         let end = shown.spooled.load(Ordering::Acquire);

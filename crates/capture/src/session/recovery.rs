@@ -41,8 +41,8 @@ pub fn recover<S: EventSink>(
     let options = about.options();
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut replay = Replay::new(options, sink);
-    // By pid and serial, which are in the names of the process files too. A name comes again once its image is done with:
-    // the last one that had it counts.
+    // By pid and serial, which are in the names of the process files too. A name comes again once its image is done
+    // with: the last one that had it counts.
     let mut known: FxHashMap<(u32, u32), Known> = FxHashMap::default();
     let mut keys: Vec<(u32, u32)> = Vec::new();
     let mut last_ms = 1;

@@ -31,7 +31,8 @@ pub fn start_sampled_with(
     Ok((run, child))
 }
 
-/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not be.
+/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not
+/// be.
 pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError {
     match sampled(command, mode, period) {
         Ok((mut run, library)) => {
@@ -43,8 +44,8 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     }
 }
 
-/// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches; [`RunDirectory::leave_to`] lets a
-/// watch read it.
+/// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches;
+/// [`RunDirectory::leave_to`] lets a watch read it.
 pub fn attach_sampled(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
     attach_in(process, period, prepare)
 }

@@ -15,8 +15,8 @@
 
 use super::layout::*;
 
-/// `push rbp; push r14; lea rbp, [rsp + 8]`: a frame with the context below the saved rbp. `bts rbp, 60` may come before
-/// it, where the frame is to be marked for debuggers.
+/// `push rbp; push r14; lea rbp, [rsp + 8]`: a frame with the context below the saved rbp. `bts rbp, 60` may come
+/// before it, where the frame is to be marked for debuggers.
 const PROLOGUE: [u8; 8] = [0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08];
 /// It begins within so many bytes of a function: the mark, and what the compiler moved before it.
 const PROLOGUE_WITHIN: usize = 32;
@@ -61,13 +61,14 @@ pub(super) fn framed_from(code: &[u8]) -> Option<u64> {
     Some((at + PROLOGUE.len()) as u64)
 }
 
-/// The function whose async function pointer this symbol names: each async function has one, with the size of its context.
+/// The function whose async function pointer this symbol names: each async function has one, with the size of its
+/// context.
 pub(super) fn pointed_to(symbol: &[u8]) -> Option<&[u8]> {
     symbol.strip_suffix(b"Tu").filter(|name| is_swift(name))
 }
 
-/// Whether a symbol names a part of an async function that begins with the function's own context: behind a change of the
-/// executor (`TY`). Behind an `await` (`TQ`) it begins with that of the function that ended, and has a frame.
+/// Whether a symbol names a part of an async function that begins with the function's own context: behind a change of
+/// the executor (`TY`). Behind an `await` (`TQ`) it begins with that of the function that ended, and has a frame.
 pub(super) fn continues(symbol: &[u8]) -> bool {
     let name = symbol.split(|&byte| byte == b'.').next().unwrap_or_default();
     let Some(name) = name.strip_suffix(b"_") else { return false };

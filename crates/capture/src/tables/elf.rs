@@ -138,8 +138,8 @@ impl<'data> Elf<'data> {
         })
     }
 
-    /// The code that the file holds. Headers and constants that share a segment with it, as older linkers had it, are left
-    /// out by the section table.
+    /// The code that the file holds. Headers and constants that share a segment with it, as older linkers had it, are
+    /// left out by the section table.
     pub fn code(&self) -> Vec<Bytes<'data>> {
         let mut found = Vec::new();
         for segment in self.file.elf_program_headers() {
@@ -162,7 +162,8 @@ impl<'data> Elf<'data> {
         found
     }
 
-    /// Where the file's symbols say that functions begin and end. What compilers move out of a function has a symbol too.
+    /// Where the file's symbols say that functions begin and end. What compilers move out of a function has a symbol
+    /// too.
     pub fn starts(&self) -> Starts {
         let symbols = self.file.symbols().chain(self.file.dynamic_symbols());
         let is_function = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {

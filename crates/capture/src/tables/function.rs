@@ -84,8 +84,8 @@ impl Function {
         if self.is_async { state.may_continue() } else { state.may_end() }
     }
 
-    /// Code behind a call is believed within the addresses of a symbol; elsewhere if it leads out of the function: a call
-    /// that does not return may be the last instruction, with other code behind it.
+    /// Code behind a call is believed within the addresses of a symbol; elsewhere if it leads out of the function: a
+    /// call that does not return may be the last instruction, with other code behind it.
     pub fn outcome(&self) -> Outcome {
         let mut before: FxHashMap<u64, Vec<u64>> = FxHashMap::default();
         let mut after: FxHashMap<u64, Vec<(u64, bool)>> = FxHashMap::default();

@@ -1,8 +1,9 @@
-//! Where Go's runtime calls C code: `runtime.asmcgocall` leaves the goroutine's stack for its thread's, which no rule for a
-//! register can follow.
+//! Where Go's runtime calls C code: `runtime.asmcgocall` leaves the goroutine's stack for its thread's, which no rule
+//! for a register can follow.
 //!
-//! It puts the goroutine (`g`) on the thread's stack, and how far below the top of the goroutine's stack it was (`depth`). Which words
-//! these are differs between versions of Go: the code shows it. A call from the thread's own stack keeps the stack pointer.
+//! It puts the goroutine (`g`) on the thread's stack, and how far below the top of the goroutine's stack it was
+//! (`depth`). Which words these are differs between versions of Go: the code shows it. A call from the thread's own
+//! stack keeps the stack pointer.
 //!
 //! ```text
 //! push %rbp; mov %rsp,%rbp … mov %rsp,%rdx …

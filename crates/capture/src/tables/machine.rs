@@ -85,8 +85,8 @@ impl State {
         kept && self.register[RSP] == Value::Cfa(RETURN_SLOT)
     }
 
-    /// True where an async function of Swift may go on with another: that begins with a context in r14, and with what is
-    /// returned or passed in r13 and r12.
+    /// True where an async function of Swift may go on with another: that begins with a context in r14, and with what
+    /// is returned or passed in r13 and r12.
     pub fn may_continue(&self) -> bool {
         let kept = [KEPT_RBX, RBP, R15].iter().all(|&i| self.register[KEPT[i]] == Value::Entry(i as u8));
         kept && self.returns()

@@ -1,7 +1,7 @@
 //! Unwind tables: a module's call frame information as sorted fixed-size rules that the target can walk with.
 //!
-//! [`build`] reads `.eh_frame` (or `.debug_frame`) once, so that the target needs to know no DWARF. Code that these do not
-//! describe gets rules from its instructions. The file layout is the "unwind tables" part of `preload/base/wire.h`.
+//! [`build`] reads `.eh_frame` (or `.debug_frame`) once, so that the target needs to know no DWARF. Code that these do
+//! not describe gets rules from its instructions. The file layout is the "unwind tables" part of `preload/base/wire.h`.
 //! [`TableCache`] keeps the tables of a user by build-id.
 
 mod builder;

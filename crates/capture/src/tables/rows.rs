@@ -122,7 +122,8 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Those of the section, and of the code that it leaves out. Sorted rows without overlaps or repetitions, beginning at 0, and their rules.
+    /// Those of the section, and of the code that it leaves out. Sorted rows without overlaps or repetitions, beginning
+    /// at 0, and their rules.
     pub fn collect(mut self, elf: &Elf<'_>) -> Result<(Vec<Row>, Rules, TableStats), TableError> {
         self.read()?;
         self.entry();
@@ -275,7 +276,8 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Splits the rows of a span where contexts begin and end. `contexts` are in order, do not overlap and lie in the span.
+    /// Splits the rows of a span where contexts begin and end. `contexts` are in order, do not overlap and lie in the
+    /// span.
     fn add_contexts(&mut self, number: usize, contexts: &[(Range<u32>, Context)]) {
         let Span { end, ref rows, .. } = self.spans[number];
         let old = self.rows.get(rows.clone()).unwrap_or_default().to_vec();

@@ -48,8 +48,9 @@ pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&Table
     write_table(&target, &build(elf).ok()?).ok()
 }
 
-/// Puts the tables of these files, of the library and of the vdso into `tables`, for processes that then need not wait for them. What cannot be
-/// read, or has no build-id, is left out: such a table is made when a process asks for it. `is_over` is asked before each.
+/// Puts the tables of these files, of the library and of the vdso into `tables`, for processes that then need not wait
+/// for them. What cannot be read, or has no build-id, is left out: such a table is made when a process asks for it.
+/// `is_over` is asked before each.
 pub fn put_all(files: impl IntoIterator<Item = PathBuf>, tables: &Path, is_over: &mut dyn FnMut() -> bool) {
     let cache = TableCache::for_user().ok();
     for file in files {
@@ -70,9 +71,9 @@ pub fn known_images() -> impl Iterator<Item = (Vec<u8>, &'static [u8])> {
     vdso().into_iter().chain([LIBRARY]).filter_map(|image| Some((build_id(image)?, image)))
 }
 
-/// The file of a module: as its process names it, or below that one's own root directory, where another file may have the same
-/// path: the build-id distinguishes them. One that was removed or replaced is still there while the process lives. `pid` is the
-/// process's number here.
+/// The file of a module: as its process names it, or below that one's own root directory, where another file may have
+/// the same path: the build-id distinguishes them. One that was removed or replaced is still there while the process
+/// lives. `pid` is the process's number here.
 pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<PathBuf> {
     let is_it = |path: &Path| {
         module.build_id.is_empty()

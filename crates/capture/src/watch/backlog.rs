@@ -3,7 +3,8 @@
 use mallow_profile::{SampleEvent, SampleKey};
 use rustc_hash::FxHashSet;
 
-/// Events that wait for the next look, in the order in which they were read. They are few: what a target does while it is read.
+/// Events that wait for the next look, in the order in which they were read. They are few: what a target does while it
+/// is read.
 #[derive(Default)]
 pub struct Backlog {
     events: Vec<SampleEvent>,

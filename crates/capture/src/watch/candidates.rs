@@ -48,7 +48,8 @@ impl Candidates {
         self.places.iter().map(|(place, _)| place.as_path())
     }
 
-    /// Run directories that are new, or whose entries changed since the last call. Those that `known` names are passed over.
+    /// Run directories that are new, or whose entries changed since the last call. Those that `known` names are passed
+    /// over.
     pub fn changed(&mut self, known: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
         for (place, changes) in &mut self.places {
             if !changes.since_last(place) {
@@ -113,8 +114,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// Those that were not there at the last call, that were another program then (a container's first one is often a shell that
-    /// executes it), or that another mallow was attached to.
+    /// Those that were not there at the last call, that were another program then (a container's first one is often a
+    /// shell that executes it), or that another mallow was attached to.
     pub fn new_ones(&mut self) -> Vec<Process> {
         let user = rustix::process::geteuid();
         let own = std::fs::read_link("/proc/self/exe").ok();

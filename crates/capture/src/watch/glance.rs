@@ -21,7 +21,8 @@ impl Turn {
 }
 
 impl Watch {
-    /// Whether a process rang since this was asked last: it began, waits for a table, or has ended many samples. One load.
+    /// Whether a process rang since this was asked last: it began, waits for a table, or has ended many samples. One
+    /// load.
     pub fn rang(&mut self) -> bool {
         let rung = self.control.shared.get32(control::DOORBELL);
         std::mem::replace(&mut self.rung, rung) != rung
@@ -32,8 +33,8 @@ impl Watch {
         self.look(Some(each), true);
     }
 
-    /// Reports what was sampled since the last look, and lets targets know that somebody looks. Processes that began or ended are
-    /// for [`Watch::poll_news`], which asks the kernel.
+    /// Reports what was sampled since the last look, and lets targets know that somebody looks. Processes that began or
+    /// ended are for [`Watch::poll_news`], which asks the kernel.
     ///
     /// Precondition: the turn is later than the last look.
     pub fn glance(&mut self, turn: &Turn, each: &mut dyn FnMut(SampleEvent)) {

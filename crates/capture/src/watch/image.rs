@@ -119,8 +119,9 @@ impl Image {
 
     /// Whether a look may find something: a few words say so.
     ///
-    /// A sample is counted before it is written, and may have been under way at the last look; so what was counted must have been
-    /// the same at two looks. Now and then it is looked at all the same: a thread may have been stopped between the two.
+    /// A sample is counted before it is written, and may have been under way at the last look; so what was counted must
+    /// have been the same at two looks. Now and then it is looked at all the same: a thread may have been stopped
+    /// between the two.
     pub fn has_news(&mut self) -> bool {
         self.glances += 1;
         let now = Some(self.layout.stirred(self.source.shared()));
@@ -223,7 +224,8 @@ impl Image {
         each(SampleEvent::ProcessBegan { process: self.id, at_ns });
     }
 
-    /// The coarse clock, by which samples have their times, lags some milliseconds behind the one that has the image's start.
+    /// The coarse clock, by which samples have their times, lags some milliseconds behind the one that has the image's
+    /// start.
     fn not_before_start(&self, at_ns: u64) -> u64 {
         at_ns.max(self.source.start_ns())
     }

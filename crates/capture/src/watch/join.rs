@@ -13,8 +13,8 @@ pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
         ErrorKind::PermissionDenied => WatchError::NotYours(pid),
         _ => WatchError::NoProcess(pid),
     };
-    // Its process file is mapped, whatever became of its environment. A mallow that looks at what others left, and has not
-    // become the command yet, may have one mapped that was written by somebody with its pid.
+    // Its process file is mapped, whatever became of its environment. A mallow that looks at what others left, and has
+    // not become the command yet, may have one mapped that was written by somebody with its pid.
     let mapped = owner::own_files(pid).map_err(refused)?;
     let written =
         |path: &&PathBuf| matches!(ProcessFile::open(path), Ok(Opened::Ready(file)) if file.is_written_by(pid));

@@ -1,7 +1,7 @@
 //! Reading a program that is sampled: its run directory, whoever started it, while it goes on or after it.
 //!
-//! What happened comes as [`SampleEvent`]s. The target waits for nobody: a look reads which samples are live and which ended
-//! since the last one, and reports what was overwritten in between.
+//! What happened comes as [`SampleEvent`]s. The target waits for nobody: a look reads which samples are live and which
+//! ended since the last one, and reports what was overwritten in between.
 //!
 //! A look has a moment, and reports what was so at that moment. A target goes on while it is read, so what it did since
 //! then is seen in part; it waits for the next look.
@@ -162,7 +162,8 @@ pub struct Watch {
     abrupt: FxHashSet<u32>,
     /// Processes that could not take part, as reported so far.
     failed: u32,
-    /// See [`Watch::find_runtimes`]; and the images that it has not looked at, with what their environment says of allocators.
+    /// See [`Watch::find_runtimes`]; and the images that it has not looked at, with what their environment says of
+    /// allocators.
     runtimes: Runtimes,
     new_images: Vec<(ProcessId, u32)>,
     /// Images that are over, whose stacks are still asked for. None: nobody does.
@@ -247,8 +248,8 @@ impl Watch {
         &mut self.profile
     }
 
-    /// Looks for runtimes that allocate past malloc in the programs of processes that are new. Reads each program's file once,
-    /// which takes some milliseconds.
+    /// Looks for runtimes that allocate past malloc in the programs of processes that are new. Reads each program's
+    /// file once, which takes some milliseconds.
     pub fn find_runtimes(&mut self) {
         let Profile { processes, custom_allocators, .. } = &mut self.profile;
         for (id, settings) in self.new_images.drain(..) {
@@ -284,8 +285,8 @@ impl Watch {
         image.source.writer().map(|writer| writer.pid())
     }
 
-    /// What the kernel accounts for of the processes that run, without pages. Takes some 8 ms a gibibyte of RSS, and their `mmap`
-    /// waits for a part of that.
+    /// What the kernel accounts for of the processes that run, without pages. Takes some 8 ms a gibibyte of RSS, and
+    /// their `mmap` waits for a part of that.
     pub fn footprints(&self) -> Vec<Footprint> {
         let directory = self.directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let of = |image: &Image| {
@@ -450,8 +451,8 @@ impl Watch {
         }
     }
 
-    /// The images whose process is gone or has become another one; all, where nobody writes any more. The others inherit
-    /// what their parents have left them, where those are gone.
+    /// The images whose process is gone or has become another one; all, where nobody writes any more. The others
+    /// inherit what their parents have left them, where those are gone.
     fn over(&mut self) -> Vec<ProcessId> {
         let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
         for image in &self.images {

@@ -155,7 +155,8 @@ fn look(watch: &mut Watch) -> Vec<String> {
     events
 }
 
-/// What the times of the played target count from: this process, which plays it, is older, and the clock has ticked since.
+/// What the times of the played target count from: this process, which plays it, is older, and the clock has ticked
+/// since.
 fn start_ns() -> u64 {
     static START: OnceLock<u64> = OnceLock::new();
     *START.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! The records of a ring, as `preload/base/wire.h` lays them out: the one place on this side that knows their words. Nothing
-//! here trusts a word.
+//! The records of a ring, as `preload/base/wire.h` lays them out: the one place on this side that knows their words.
+//! Nothing here trusts a word.
 
 use mallow_profile::FAMILIES;
 
@@ -161,8 +161,8 @@ pub const fn head(op: u64, flags: u64, argument: u64) -> u64 {
     op << 56 | flags << 48 | argument
 }
 
-/// Words of the record that begins with `head`, which need not be a sound one: [`decode`] finds that out. PAD, which ends a
-/// lap, has no length of its own: 1.
+/// Words of the record that begins with `head`, which need not be a sound one: [`decode`] finds that out. PAD, which
+/// ends a lap, has no length of its own: 1.
 pub fn length(head: u64) -> usize {
     let (op, flags) = (head >> 56, head >> 48 & 0xff);
     match op {

@@ -1,5 +1,5 @@
-//! What the tests of the in-target unwinder share: `preload/test/unwind_check.c` compares, this makes the tables, runs the
-//! programs and reads the results.
+//! What the tests of the in-target unwinder share: `preload/test/unwind_check.c` compares, this makes the tables, runs
+//! the programs and reads the results.
 
 // Each test program uses a part of it.
 #![allow(dead_code)]

@@ -58,7 +58,8 @@ impl Answer {
         }
     }
 
-    /// The first line of a body that is text, as a refusal gives its reason; empty where it is a page for people, or no text.
+    /// The first line of a body that is text, as a refusal gives its reason; empty where it is a page for people, or no
+    /// text.
     fn first_line(&self) -> &str {
         let text = self.body.as_deref().and_then(|body| std::str::from_utf8(body).ok()).unwrap_or_default();
         let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

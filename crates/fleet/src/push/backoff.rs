@@ -21,8 +21,8 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// How long to wait after a failure: twice as long each time, and a half of it by chance, so that a fleet does not come back at once.
-    /// `asked`: what the store asks for. `chance`: from 0 to 1.
+    /// How long to wait after a failure: twice as long each time, and a half of it by chance, so that a fleet does not
+    /// come back at once. `asked`: what the store asks for. `chance`: from 0 to 1.
     pub fn wait(&mut self, asked: Option<Duration>, chance: f64) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);

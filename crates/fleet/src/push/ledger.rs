@@ -6,7 +6,8 @@
 //!                       └ taken  └ taken        └ not taken (the queue is full): window 3 begins where 2 ended
 //! ```
 //!
-//! Each window begins where the last one that was taken ended, so the windows of a store add up to all that was allocated.
+//! Each window begins where the last one that was taken ended, so the windows of a store add up to all that was
+//! allocated.
 
 use mallow_profile::{Counts, ProcessId, Profile, Site};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -86,7 +87,8 @@ impl Ledger {
     pub fn take(&mut self, window: &Window) {
         for (key, now) in &window.now {
             let sent = self.sent.entry(*key).or_default();
-            // The sum of many is rounded once, and what was sent of each of them was, too: the difference is made up for later.
+            // The sum of many is rounded once, and what was sent of each of them was, too: the difference is made up
+            // for later.
             *sent = if key.0 == ENDED { (sent.0.max(now.0), sent.1.max(now.1)) } else { *now };
         }
         for key in &window.keys {
@@ -94,7 +96,8 @@ impl Ledger {
         }
     }
 
-    /// What processes that ended had sent is a part of what all of them have together. Returns which ended since the last call.
+    /// What processes that ended had sent is a part of what all of them have together. Returns which ended since the
+    /// last call.
     fn settle(&mut self, profile: &Profile, runs: &dyn Fn(ProcessId) -> bool) -> Vec<u32> {
         let still: FxHashSet<(u32, u32)> =
             profile.sites.iter().map(|site| (key_of(profile, site.process), site.stack.0)).collect();

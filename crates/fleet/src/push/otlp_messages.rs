@@ -1,5 +1,5 @@
-//! The messages of OpenTelemetry's profiles, `opentelemetry.proto.profiles.v1development`, as the Collector's `pdata` 1.70 reads them,
-//! those parts that are written.
+//! The messages of OpenTelemetry's profiles, `opentelemetry.proto.profiles.v1development`, as the Collector's `pdata`
+//! 1.70 reads them, those parts that are written.
 //!
 //! ```text
 //! ExportProfilesServiceRequest

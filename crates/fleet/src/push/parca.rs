@@ -10,8 +10,8 @@
 //! └─ 3 normalized: addresses are those of the files
 //! ```
 //!
-//! gRPC-Web is gRPC over HTTP/1.1, as Parca's own page uses it. Parca's server answers what it does not know by that page, with status
-//! 200: only an answer with a status of gRPC's is one.
+//! gRPC-Web is gRPC over HTTP/1.1, as Parca's own page uses it. Parca's server answers what it does not know by that
+//! page, with status 200: only an answer with a status of gRPC's is one.
 
 use prost::Message;
 

@@ -7,7 +7,8 @@ use super::resource::Resource;
 /// Labels of a series, at the most: Pyroscope refuses more than 30, and adds its own.
 const LABELS: usize = 24;
 
-/// Live memory is averaged over time, allocations are summed up; both are whole numbers already, not shares of a sampling rate.
+/// Live memory is averaged over time, allocations are summed up; both are whole numbers already, not shares of a
+/// sampling rate.
 const SAMPLE_TYPES: &str = r#"{
   "inuse_space": {"units": "bytes", "aggregation": "average", "display-name": "inuse_space", "sampled": false},
   "inuse_objects": {"units": "objects", "aggregation": "average", "display-name": "inuse_objects", "sampled": false},

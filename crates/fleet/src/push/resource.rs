@@ -1,4 +1,5 @@
-//! Whose profile it is, in OpenTelemetry's words: from what the process's own environment says and what the kernel knows of it.
+//! Whose profile it is, in OpenTelemetry's words: from what the process's own environment says and what the kernel
+//! knows of it.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +100,8 @@ impl Resource {
         self.attributes.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Namespace, pod and container, as far as they are known, by the label that series of Kubernetes have for each. No value is empty.
+    /// Namespace, pod and container, as far as they are known, by the label that series of Kubernetes have for each. No
+    /// value is empty.
     pub fn workload(&self) -> BTreeMap<&'static str, String> {
         let value = |key: &&str| match self.attributes.get(*key) {
             Some(Value::Text(text)) => Some(text.clone()),
@@ -116,8 +118,8 @@ impl Resource {
         }
     }
 
-    /// Keys as Prometheus' kind of labels has them, without the service's name: `process_pid`. Of two that become the same the first
-    /// one stays.
+    /// Keys as Prometheus' kind of labels has them, without the service's name: `process_pid`. Of two that become the
+    /// same the first one stays.
     pub fn labels(&self) -> Vec<(String, String)> {
         let mut labels: BTreeMap<String, String> = BTreeMap::new();
         for (key, value) in self.iter().filter(|(key, _)| *key != "service.name") {
@@ -174,8 +176,8 @@ fn container_id(cgroup: &str) -> Option<&str> {
     words.rfind(|word| word.len() == 64 && !word.contains(|c: char| c.is_ascii_uppercase()))
 }
 
-/// `…/kubepods-burstable-podUID.slice/…` of systemd has `_` in place of `-`, `…/kubepods/burstable/podUID/…` has not. In a namespace of
-/// control groups the path begins with that of mallow's own: `/../../podUID/…`.
+/// `…/kubepods-burstable-podUID.slice/…` of systemd has `_` in place of `-`, `…/kubepods/burstable/podUID/…` has not.
+/// In a namespace of control groups the path begins with that of mallow's own: `/../../podUID/…`.
 fn pod_uid(cgroup: &str) -> Option<String> {
     const LENGTH: usize = 36;
     let (_, pods) = cgroup.split_once("kubepods").or_else(|| cgroup.split_once(":/.."))?;

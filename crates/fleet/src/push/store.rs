@@ -91,8 +91,8 @@ impl Store {
         !(four || host == "::1" || host == "localhost")
     }
 
-    /// The request that carries a window. `profile` has the tables of its sites; its own sites do not matter. `id`: what no other window
-    /// has. `names`: with names of functions.
+    /// The request that carries a window. `profile` has the tables of its sites; its own sites do not matter. `id`:
+    /// what no other window has. `names`: with names of functions.
     pub fn request(
         &self,
         profile: &mut Profile,

@@ -111,8 +111,8 @@ pub struct Allocation {
     #[serde(skip)]
     pub address: u64,
     pub call: Option<Call>,
-    /// The calls of its line that put values into interfaces or into blocks of their own, in the order of code: itself, and
-    /// those that allocated nothing. Empty where the program does not show them.
+    /// The calls of its line that put values into interfaces or into blocks of their own, in the order of code: itself,
+    /// and those that allocated nothing. Empty where the program does not show them.
     #[serde(skip)]
     pub calls_of_line: Vec<(Range<u64>, Call)>,
     /// The function that was compiled, as the program's symbols name it: of a generic one with the types that it was
@@ -123,7 +123,8 @@ pub struct Allocation {
     pub allocations: f64,
     /// By operation.
     pub bytes: f64,
-    /// Blocks of 16 bytes among them, by operation, where the profile distinguishes sizes: those that small objects may share.
+    /// Blocks of 16 bytes among them, by operation, where the profile distinguishes sizes: those that small objects may
+    /// share.
     #[serde(skip)]
     pub small: f64,
     /// What it does, where it appends.

@@ -38,8 +38,8 @@ fn other_way(library: &str) -> Option<Advice> {
     OTHER_WAYS.into_iter().find(|(name, _)| library.starts_with(name)).map(|(_, advice)| advice)
 }
 
-/// A line that calls this function can do without it: one that another library calls (`log.Printf` calls package fmt) is
-/// out of its reach.
+/// A line that calls this function can do without it: one that another library calls (`log.Printf` calls package fmt)
+/// is out of its reach.
 fn replaceable(advice: Advice, callee: &str) -> bool {
     match advice {
         Advice::Format => formats(callee),

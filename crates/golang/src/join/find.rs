@@ -92,8 +92,8 @@ impl Compiled {
         may_be.into_iter().zip(together).take(counted).map(found).collect()
     }
 
-    /// What is put into interfaces is put there in the order of the source: by as many calls, or by fewer where some values
-    /// need none. Of rows whose line's calls are all known.
+    /// What is put into interfaces is put there in the order of the source: by as many calls, or by fewer where some
+    /// values need none. Of rows whose line's calls are all known.
     fn order(&self, rows: &[usize], may_be: &mut [Vec<usize>], ordered: &mut [bool], allocations: &[&Allocation]) {
         let boxes = |&row: &usize| {
             let call = allocations[row].call.as_ref();

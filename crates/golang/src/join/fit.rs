@@ -38,8 +38,8 @@ fn makes(callee: &str, what: &str) -> Option<bool> {
     matches!(family, Family::Map | Family::Channel | Family::Slice).then_some(family == is)
 }
 
-/// Can this call that puts a value into an interface be for the expression? Expressions of which the source alone shows the type
-/// are of one function of the runtime.
+/// Can this call that puts a value into an interface be for the expression? Expressions of which the source alone shows
+/// the type are of one function of the runtime.
 fn boxes(callee: &str, what: &str) -> bool {
     const BEGINS: [(&str, &str); 14] = [
         ("len(", "convT64"),
@@ -87,8 +87,8 @@ fn has_form(diagnostic: &Diagnostic, call: Option<&Call>) -> bool {
     if call.combined {
         return diagnostic.kind == Kind::Variable;
     }
-    // Values are put into interfaces by functions of their own. The literal of a slice's or map's type that has a name looks
-    // like such a value.
+    // Values are put into interfaces by functions of their own. The literal of a slice's or map's type that has a name
+    // looks like such a value.
     let literal = diagnostic.what.ends_with('}');
     if diagnostic.kind == Kind::Boxed && !literal && !is_method_value(call) {
         return false;
@@ -136,8 +136,8 @@ pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Opti
     } else if matches!(diagnostic.kind, Kind::Variable | Kind::NewValue | Kind::SliceLiteral)
         && !diagnostic.inlined_at.is_empty()
     {
-        // Parameters and results of a function that is inside of another are variables of that one, and a slice that it returns
-        // is filled there.
+        // Parameters and results of a function that is inside of another are variables of that one, and a slice that it
+        // returns is filled there.
         if inlined != chain.len() + 1 || !diagnostic.inlined_at.iter().zip(chain).all(|(p, of)| same(p, of)) {
             return None;
         }

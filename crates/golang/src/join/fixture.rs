@@ -68,7 +68,8 @@ pub fn stays(kind: Kind, what: &str, at: &[&str]) -> Diagnostic {
     Diagnostic { verdict: Verdict::DoesNotEscape, ..escapes(kind, what, at) }
 }
 
-/// Functions of the runtime are Go's; what begins with `own.` is the program's own. Each frame calls `runtime.newobject`.
+/// Functions of the runtime are Go's; what begins with `own.` is the program's own. Each frame calls
+/// `runtime.newobject`.
 pub struct Known;
 
 impl Seen for Known {

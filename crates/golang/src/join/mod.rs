@@ -60,8 +60,8 @@ pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explain
     allocations.into_iter().zip(found).map(explained).collect()
 }
 
-/// Adds up what is the same allocation of the source: compilers make several of one. Operations come first, what no figure
-/// has comes last; of each the most first.
+/// Adds up what is the same allocation of the source: compilers make several of one. Operations come first, what no
+/// figure has comes last; of each the most first.
 pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
     let mut merged: Vec<Explained> = Vec::new();
     let mut known: FxHashMap<_, usize> = FxHashMap::default();

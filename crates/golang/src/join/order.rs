@@ -1,8 +1,9 @@
-//! Calls and expressions of a line, both in their order: which call is which expression's, where some expressions have none.
+//! Calls and expressions of a line, both in their order: which call is which expression's, where some expressions have
+//! none.
 
-/// For each call, in the order of code, the expressions that it may be: those that leave one for each call before and behind it.
-/// `fits` has for each call the expressions that fit it, by their numbers in the order of the source. None where no order has
-/// one for each.
+/// For each call, in the order of code, the expressions that it may be: those that leave one for each call before and
+/// behind it. `fits` has for each call the expressions that fit it, by their numbers in the order of the source. None
+/// where no order has one for each.
 pub fn in_order(fits: &[Vec<usize>]) -> Option<Vec<Vec<usize>>> {
     let mut earliest = Vec::with_capacity(fits.len());
     let mut after = None;
@@ -23,9 +24,8 @@ pub fn in_order(fits: &[Vec<usize>]) -> Option<Vec<Vec<usize>>> {
     Some(fits.iter().zip(limits).map(within).collect())
 }
 
-/// Puts expressions that contain others behind these, as they are evaluated: `f(b)` comes before `string(f(b))`. `what` has
-/// an expression and its column.
-/// Precondition: they are in the order of their columns.
+/// Puts expressions that contain others behind these, as they are evaluated: `f(b)` comes before `string(f(b))`. `what`
+/// has an expression and its column. Precondition: they are in the order of their columns.
 pub fn inner_first<'a>(list: &mut [usize], what: impl Fn(usize) -> (&'a str, u32)) {
     let mut at = 0;
     while at < list.len() {
@@ -42,8 +42,8 @@ pub fn inner_first<'a>(list: &mut [usize], what: impl Fn(usize) -> (&'a str, u32
     }
 }
 
-/// The column behind an expression. The compiler gives that of its operator: the parenthesis of a call or conversion, the
-/// bracket of an index, the point of a field.
+/// The column behind an expression. The compiler gives that of its operator: the parenthesis of a call or conversion,
+/// the bracket of an index, the point of a field.
 fn end(what: &str, column: u32) -> u64 {
     let (mut depth, mut opened, mut point, mut operator) = (0_usize, 0, None, None);
     for (at, c) in what.char_indices() {

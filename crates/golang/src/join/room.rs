@@ -1,5 +1,5 @@
-//! What a map makes a block for when it gets a key. A profile does not have the runtime's own functions that make it: its size
-//! shows it.
+//! What a map makes a block for when it gets a key. A profile does not have the runtime's own functions that make it:
+//! its size shows it.
 
 /// A map, by the blocks that it makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -150,7 +150,8 @@ impl Family {
     }
 }
 
-/// It puts a value into an interface, or a variable or a literal into a block: such calls stand in the order of the source.
+/// It puts a value into an interface, or a variable or a literal into a block: such calls stand in the order of the
+/// source.
 pub(super) fn puts_values(call: &Call) -> bool {
     matches!(Family::of(&call.callee), Some(Family::Box | Family::Object))
 }

@@ -8,8 +8,8 @@ use super::{Appended, Call, Part, Place};
 pub trait Seen {
     /// Link-time address and call of a frame.
     fn call(&self, frame: u64) -> (u64, Option<Call>);
-    /// The calls on the line of a link-time address, through the same inlined calls, that put a value into an interface or into a
-    /// block of its own, in the order of code. Empty where the program does not show them.
+    /// The calls on the line of a link-time address, through the same inlined calls, that put a value into an interface
+    /// or into a block of its own, in the order of code. Empty where the program does not show them.
     fn calls_of_line(&self, address: u64) -> Vec<(Range<u64>, Call)>;
     /// The function at a link-time address, as the program's symbols name it.
     fn symbol(&self, address: u64) -> Option<String>;

@@ -192,9 +192,9 @@ impl Runs<'_> {
     }
 }
 
-/// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that. A benchmark that runs
-/// others has them in goroutines of their own, and what is below its call is about their names and results. The main goroutine
-/// has what packages do when the program begins.
+/// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that. A benchmark that
+/// runs others has them in goroutines of their own, and what is below its call is about their names and results. The
+/// main goroutine has what packages do when the program begins.
 fn in_benchmark(stack: &[FrameKey]) -> bool {
     let places = || stack.iter().flat_map(|frame| &frame.places).map(|place| place.function.as_str());
     let runs =

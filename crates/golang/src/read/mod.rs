@@ -1,9 +1,9 @@
 //! Reads what the compiler says of a package, from Go 1.22 on.
 //!
-//! The text of `-m=2` is the whole of it, but has of inlined code the outermost position alone. The JSON of `-json=0,DIR`
-//! has all positions, but says neither in which function something is nor what is not in the heap; and of two sources with
-//! the same base name (one may be another package's) it keeps one. So the text is what is read, and the JSON adds the
-//! positions. Where there is no text, the JSON is read alone.
+//! The text of `-m=2` is the whole of it, but has of inlined code the outermost position alone. The JSON of
+//! `-json=0,DIR` has all positions, but says neither in which function something is nor what is not in the heap; and of
+//! two sources with the same base name (one may be another package's) it keeps one. So the text is what is read, and
+//! the JSON adds the positions. Where there is no text, the JSON is read alone.
 
 mod block;
 mod diagnostics;
@@ -243,8 +243,9 @@ fn intrinsic(block: &Block) -> bool {
     block.steps.iter().any(|step| Reason::of_its_own(&step.how).is_some())
 }
 
-/// Explanations of expressions that look alike, by allocation: as many as were decided on. One allocation may be explained
-/// more than once, and `sink = make([]T, n)` is two that look alike: the slice, and the box around it, which is marked.
+/// Explanations of expressions that look alike, by allocation: as many as were decided on. One allocation may be
+/// explained more than once, and `sink = make([]T, n)` is two that look alike: the slice, and the box around it, which
+/// is marked.
 fn shared(blocks: Vec<Block>, allocations: usize) -> Vec<(Vec<Block>, bool)> {
     let mut by_place: Vec<Vec<Block>> = Vec::new();
     for block in blocks {
@@ -278,7 +279,8 @@ fn shared(blocks: Vec<Block>, allocations: usize) -> Vec<(Vec<Block>, bool)> {
     out
 }
 
-/// Where it stands. What the compiler makes itself, such as the state of a loop over a function, is where it is used first.
+/// Where it stands. What the compiler makes itself, such as the state of a loop over a function, is where it is used
+/// first.
 fn somewhere(block: &Block) -> (Position, Vec<Position>) {
     let used = block.steps.iter().find(|step| step.position.line > 0).filter(|_| block.at[0].line == 0);
     used.map_or_else(|| block.innermost(), |step| (step.position.clone(), step.inlined_at.clone()))

@@ -172,7 +172,8 @@ fn opening(words: &[&str], closing: usize) -> Option<usize> {
     })
 }
 
-/// The name of an operand: fields and what pointers refer to without their receiver, which each method may call otherwise.
+/// The name of an operand: fields and what pointers refer to without their receiver, which each method may call
+/// otherwise.
 fn name(words: &[&str]) -> String {
     if let Some(open) = words.len().checked_sub(1).filter(|&last| words[last] == "]").and_then(|at| opening(words, at))
     {

@@ -1,5 +1,5 @@
-//! What a Go source says and its compiler does not: which statement starts a closure, which names are results, and what is
-//! in a loop.
+//! What a Go source says and its compiler does not: which statement starts a closure, which names are results, and what
+//! is in a loop.
 
 mod append;
 mod benchmark;

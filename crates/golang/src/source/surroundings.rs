@@ -1,5 +1,5 @@
-//! What stands around an allocation: who may call its function, whether a line adds to a text in a loop, and whether a map is its
-//! function's own.
+//! What stands around an allocation: who may call its function, whether a line adds to a text in a loop, and whether a
+//! map is its function's own.
 
 use std::collections::BTreeSet;
 
@@ -45,8 +45,8 @@ const OF_INTERFACES: &[&str] = &[
 const OF_TESTS: &[&str] = &["Test", "Benchmark", "Fuzz", "Example"];
 
 impl Source {
-    /// Names of functions that are used as values, `.m` of methods: by `handle(f)`, `x.m`, or as a method of an interface. Other names
-    /// that are used so are among them.
+    /// Names of functions that are used as values, `.m` of methods: by `handle(f)`, `x.m`, or as a method of an
+    /// interface. Other names that are used so are among them.
     pub fn values(&self) -> BTreeSet<String> {
         let mut values = self.interface_methods();
         for token in 0..self.places.len() {
@@ -84,8 +84,8 @@ impl Source {
         methods
     }
 
-    /// Whether the parameters and results of the innermost function of a line are others' to decide: it is a literal, what Go or its tests
-    /// call, a method of an interface, or one of these values.
+    /// Whether the parameters and results of the innermost function of a line are others' to decide: it is a literal,
+    /// what Go or its tests call, a method of an interface, or one of these values.
     pub fn has_fixed_signature(&self, at: super::At, values: &BTreeSet<String>) -> bool {
         let functions = self.functions_at(at);
         let Some(function) = functions.first() else { return false };
@@ -118,8 +118,8 @@ impl Source {
             })
     }
 
-    /// The maps to whose elements the line assigns are made by its function, which uses them for nothing else than their elements: they
-    /// are gone when it returns.
+    /// The maps to whose elements the line assigns are made by its function, which uses them for nothing else than
+    /// their elements: they are gone when it returns.
     pub fn has_own_maps(&self, line: u32) -> bool {
         let functions = self.functions_at((line, u32::MAX));
         let mut targets =

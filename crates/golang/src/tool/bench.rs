@@ -85,8 +85,8 @@ impl Go {
         Ok(ExactRun { few, many, directory })
     }
 
-    /// A profile of what an exact run has before its own operations begin: the program's beginning, and the one operation
-    /// that Go tries each benchmark with.
+    /// A profile of what an exact run has before its own operations begin: the program's beginning, and the one
+    /// operation that Go tries each benchmark with.
     pub fn before(
         &self,
         binary: &TestBinary,

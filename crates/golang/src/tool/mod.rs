@@ -1,5 +1,5 @@
-//! The Go tool, as the user's environment has it. The one room here that runs programs and touches files; it writes into
-//! Mallow's cache alone, never into the user's tree.
+//! The Go tool, as the user's environment has it. The one room here that runs programs and touches files; it writes
+//! into Mallow's cache alone, never into the user's tree.
 
 mod bench;
 mod build;

@@ -11,8 +11,8 @@ use super::filters::duration;
 pub struct AttachFlags {
     /// Process to attach to
     ///
-    /// A process that runs and was not started under mallow. It is left as it was. Default: COMMAND is started. Example: -p
-    /// $(pidof server).
+    /// A process that runs and was not started under mallow. It is left as it was. Default: COMMAND is started.
+    /// Example: -p $(pidof server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Time to stay attached

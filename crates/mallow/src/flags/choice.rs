@@ -10,15 +10,17 @@ use regex::Regex;
 pub struct ChoiceFlags {
     /// Only processes in control groups that match
     ///
-    /// Compared with the paths of /proc/PID/cgroup, as mallow sees them: the unit of systemd, the pod's UID and the container's ID. Needs
-    /// --match. Default: processes in all control groups. Example: --match . --match-cgroup 'system.slice/web-.*\.service'.
+    /// Compared with the paths of /proc/PID/cgroup, as mallow sees them: the unit of systemd, the pod's UID and the
+    /// container's ID. Needs --match. Default: processes in all control groups.
+    /// Example: --match . --match-cgroup 'system.slice/web-.*\.service'.
     #[arg(long, value_name = "REGEX", value_parser = Regex::new, requires = "pattern", conflicts_with_all = ["pid", "command"])]
     pub match_cgroup: Option<Regex>,
     /// Only processes with this environment variable
     ///
-    /// The value is a pattern for all of it: * is any text, ? any character. As the program was started, in /proc/PID/environ; given
-    /// several times, all have to match. Names and labels of pods are there if the pod's manifest puts them there. Needs --match. Default:
-    /// processes with any environment. Example: --match . --match-env POD_NAMESPACE=shop --match-env 'POD_NAME=web-*'.
+    /// The value is a pattern for all of it: * is any text, ? any character. As the program was started, in
+    /// /proc/PID/environ; given several times, all have to match. Names and labels of pods are there if the pod's
+    /// manifest puts them there. Needs --match. Default: processes with any environment. Example: --match . --match-env
+    /// POD_NAMESPACE=shop --match-env 'POD_NAME=web-*'.
     #[arg(long, value_name = "NAME=GLOB", value_parser = variable, requires = "pattern", conflicts_with_all = ["pid", "command"])]
     pub match_env: Vec<VariablePattern>,
 }

@@ -135,8 +135,8 @@ fn grouped(command: clap::Command) -> clap::Command {
     ))
 }
 
-/// clap's paragraphs, without those that repeat the usage, as one line. `first` is the line's first word: the command, if
-/// there is one of that name.
+/// clap's paragraphs, without those that repeat the usage, as one line. `first` is the line's first word: the command,
+/// if there is one of that name.
 fn mistake(mut error: clap::Error, first: Option<&str>) -> String {
     let whole = Flags::command();
     let subcommand = first.and_then(|name| whole.find_subcommand(name));

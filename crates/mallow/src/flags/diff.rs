@@ -16,15 +16,14 @@ use super::views::{By, ViewFlags};
 pub struct DiffFlags {
     /// Measure to compare
     ///
-    /// What numbers and order are of. Default: allocations, or the first measure that both files have; where that hardly
-    /// changed and another did, text shows the places of the other.
-    /// Example: --by live.
+    /// What numbers and order are of. Default: allocations, or the first measure that both files have; where that
+    /// hardly changed and another did, text shows the places of the other. Example: --by live.
     #[arg(long, value_enum)]
     pub by: Option<By>,
     /// Show every place, and all names that changed
     ///
-    /// Also stacks with equal numbers whose functions have other names. Default: what fits on one screen, without places
-    /// that are less than 1 % of what changed; the rest is one line.
+    /// Also stacks with equal numbers whose functions have other names. Default: what fits on one screen, without
+    /// places that are less than 1 % of what changed; the rest is one line.
     #[arg(long)]
     pub all: bool,
     /// Show the changed stacks below the places
@@ -46,8 +45,8 @@ pub struct DiffFlags {
     pub per: Option<f64>,
     /// Functions to show of each stack
     ///
-    /// For --stacks and --markdown. Innermost functions come first. Functions that differ between the two sides are shown in any case. 0 shows
-    /// all.
+    /// For --stacks and --markdown. Innermost functions come first. Functions that differ between the two sides are
+    /// shown in any case. 0 shows all.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub depth: usize,
     /// Match stacks without these rules

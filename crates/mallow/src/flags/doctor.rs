@@ -23,8 +23,9 @@ pub struct DoctorFlags {
     pub json: bool,
     /// Process to examine: could mallow attach to it?
     ///
-    /// Reports what stands in the way, the allocators in the process, and which of their functions could be patched. The
-    /// process is neither stopped nor changed. Default: no process. Example: mallow doctor -p $(pidof redis-server).
+    /// Reports what stands in the way, the allocators in the process, and which of their functions could be patched.
+    /// The process is neither stopped nor changed. Default: no process. Example: mallow doctor -p $(pidof
+    /// redis-server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Command to examine, with its arguments

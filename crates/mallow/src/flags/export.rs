@@ -33,7 +33,8 @@ pub struct ExportFlags {
     pub table: Table,
     /// Leave the source lines out of html
     ///
-    /// The page holds the source lines that list shows, as far as the files are found here or in the recording. Other formats hold none.
+    /// The page holds the source lines that list shows, as far as the files are found here or in the recording. Other
+    /// formats hold none.
     #[arg(long)]
     pub no_sources: bool,
     /// Leave arguments of command lines out

@@ -10,27 +10,27 @@ use clap::Args;
 pub struct ListenFlags {
     /// Answer scrapers at this address
     ///
-    /// /metrics for Prometheus, /debug/pprof/heap and /debug/pprof/allocs for go tool pprof and stores of profiles, /healthz.
-    /// An address of this machine with a port, where port 0 takes a free one; or unix:PATH, a socket that its owner alone
-    /// can open. Default: nothing listens. Example: --listen 127.0.0.1:6060.
+    /// /metrics for Prometheus, /debug/pprof/heap and /debug/pprof/allocs for go tool pprof and stores of profiles,
+    /// /healthz. An address of this machine with a port, where port 0 takes a free one; or unix:PATH, a socket that its
+    /// owner alone can open. Default: nothing listens. Example: --listen 127.0.0.1:6060.
     #[arg(long, value_name = "ADDRESS", value_parser = listen, conflicts_with_all = ["set", "stop"])]
     pub listen: Option<ListenAddress>,
     /// Listen beyond this machine
     ///
-    /// Allows an address that other machines reach; needs --token. A profile shows the program's functions and its command
-    /// line. Default: off. Example: --listen 0.0.0.0:6060 --listen-publicly --token /run/secrets/mallow.
+    /// Allows an address that other machines reach; needs --token. A profile shows the program's functions and its
+    /// command line. Default: off. Example: --listen 0.0.0.0:6060 --listen-publicly --token /run/secrets/mallow.
     #[arg(long, requires = "listen", requires = "token")]
     pub listen_publicly: bool,
     /// File with the token of requests
     ///
-    /// Each request needs it, as Authorization: Bearer TOKEN or as ?token=TOKEN: 16 to 512 letters, digits and -_.~. Default:
-    /// none, for whoever reaches the address. Example: --token /run/secrets/mallow.
+    /// Each request needs it, as Authorization: Bearer TOKEN or as ?token=TOKEN: 16 to 512 letters, digits and -_.~.
+    /// Default: none, for whoever reaches the address. Example: --token /run/secrets/mallow.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub token: Option<PathBuf>,
     /// Who looks up names for profiles
     ///
-    /// profile: mallow, and the profile has them, as go tool pprof wants it; store: the reader, by addresses and build ids, as
-    /// Parca and Pyroscope can. Text has names always. Example: --symbols store.
+    /// profile: mallow, and the profile has them, as go tool pprof wants it; store: the reader, by addresses and build
+    /// ids, as Parca and Pyroscope can. Text has names always. Example: --symbols store.
     #[arg(long, value_name = "WHO", default_value = "profile", requires = "profiles")]
     pub symbols: SymbolsIn,
 }

@@ -156,7 +156,8 @@ pub struct GoHeapFlags {
     pub binary: Option<PathBuf>,
     /// Show live memory instead of all allocations
     ///
-    /// What was live at the last garbage collection before the profile was taken. Default: everything that was allocated since the program started.
+    /// What was live at the last garbage collection before the profile was taken. Default: everything that was
+    /// allocated since the program started.
     #[arg(long, requires = "profile")]
     pub live: bool,
 }

@@ -38,8 +38,8 @@ Examples:
 pub struct GuardFlags {
     /// Guard one allocation in SIZE bytes
     ///
-    /// Picked at random, on average: each requested byte with the same chance. Much cheaper; the chance to find an error
-    /// in one run falls accordingly. Default: every allocation is guarded. Example: --sample 64KiB.
+    /// Picked at random, on average: each requested byte with the same chance. Much cheaper; the chance to find an
+    /// error in one run falls accordingly. Default: every allocation is guarded. Example: --sample 64KiB.
     #[arg(long, value_name = "SIZE", value_parser = period)]
     pub sample: Option<u32>,
     /// Memory of live guarded blocks
@@ -61,17 +61,18 @@ pub struct GuardFlags {
     pub alignment: u32,
     /// Allow a signal handler in the program
     ///
-    /// Where userfaultfd is forbidden, as in Docker's default, pages are protected instead, and a handler for SIGSEGV in the program
-    /// waits for Mallow at a wrong access. It passes on what is none. A thread that blocks SIGSEGV ends the program at its wrong
-    /// access, and 24,000 live blocks are guarded at a time: more need more mappings than a process may have. Default: off, mallow ends with 125 there.
+    /// Where userfaultfd is forbidden, as in Docker's default, pages are protected instead, and a handler for SIGSEGV
+    /// in the program waits for Mallow at a wrong access. It passes on what is none. A thread that blocks SIGSEGV ends
+    /// the program at its wrong access, and 24,000 live blocks are guarded at a time: more need more mappings than a
+    /// process may have. Default: off, mallow ends with 125 there.
     #[arg(long)]
     pub signal_handler: bool,
     /// Search each process for leaks at its exit
     ///
-    /// A leak is a guarded block that no pointer leads to any more: not from static memory, stacks or registers, not through other
-    /// blocks. Each process waits at its exit until its memory was searched, some milliseconds as a rule and 20 s at the most.
-    /// Processes that end by a signal, _exit or exec, that were forked, or that a seccomp filter keeps from waiting, are not
-    /// searched; the report counts them. --suppressions has lines leak:PATTERN for leaks.
+    /// A leak is a guarded block that no pointer leads to any more: not from static memory, stacks or registers, not
+    /// through other blocks. Each process waits at its exit until its memory was searched, some milliseconds as a rule
+    /// and 20 s at the most. Processes that end by a signal, _exit or exec, that were forked, or that a seccomp filter
+    /// keeps from waiting, are not searched; the report counts them. --suppressions has lines leak:PATTERN for leaks.
     #[arg(long)]
     pub leaks: bool,
     /// End the command at its first error
@@ -81,16 +82,16 @@ pub struct GuardFlags {
     pub fail_fast: bool,
     /// Fail where nothing, or too little, was guarded
     ///
-    /// With a percentage: where fewer of the allocations that were to be guarded were, or where how many is not known, as of a process
-    /// that Mallow does not see. Mallow exits with 4 then, unless an error was found. Default: no requirement. Examples:
+    /// With a percentage: where fewer of the allocations that were to be guarded were, or where how many is not known,
+    /// as of a process that Mallow does not see. Mallow exits with 4 then, unless an error was found. Default: no
+    /// requirement. Examples:
     /// --require-guarded, --require-guarded=95%.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = percentage)]
     pub require_guarded: Option<f64>,
     /// File of errors to leave out
     ///
-    /// A line guard:PATTERN for each, as leaks has them: it matches functions, files and modules of the error's stacks. Lines
-    /// leak:PATTERN leave out leaks.
-    /// Default: nothing is left out. Example: --suppressions known.supp.
+    /// A line guard:PATTERN for each, as leaks has them: it matches functions, files and modules of the error's stacks.
+    /// Lines leak:PATTERN leave out leaks. Default: nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
     /// File for the report

@@ -22,7 +22,8 @@ pub struct PackFlags {
     pub no_sources: bool,
     /// Leave arguments of command lines out
     ///
-    /// For recordings that leave the house. Of each process, its command line's first word is kept. Default: the recording keeps them.
+    /// For recordings that leave the house. Of each process, its command line's first word is kept. Default: the
+    /// recording keeps them.
     #[arg(long)]
     pub no_arguments: bool,
     /// Directory to search for sources

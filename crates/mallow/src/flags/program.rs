@@ -41,10 +41,11 @@ pub struct CountedCommandFlags {
 pub struct RecordedCommandFlags {
     /// Run Python, and name its functions
     ///
-    /// What follows is Python's: a script, or -m and a module, with their arguments. The interpreter is python3, unless the
-    /// first word is another one. A script that starts it (pyenv's shims) is asked once for its path, and is not recorded.
-    /// Sets PYTHONMALLOC=malloc, so that each object is recorded, and PYTHONPERFSUPPORT=1, so that functions of scripts are
-    /// named (CPython 3.12 or later). Default: the command is run as it is. Example: mallow record --python script.py
+    /// What follows is Python's: a script, or -m and a module, with their arguments. The interpreter is python3, unless
+    /// the first word is another one. A script that starts it (pyenv's shims) is asked once for its path, and is not
+    /// recorded. Sets PYTHONMALLOC=malloc, so that each object is recorded, and PYTHONPERFSUPPORT=1, so that functions
+    /// of scripts are named (CPython 3.12 or later). Default: the command is run as it is. Example: mallow record
+    /// --python script.py
     /// --its-flag.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::FilePath)]
     pub python: Option<Vec<OsString>>,

@@ -12,10 +12,10 @@ use super::filters::duration;
 pub struct PushFlags {
     /// Send heap profiles to this store
     ///
-    /// otlp=URL: a Collector of OpenTelemetry, or what else takes its profiles (URL/v1development/profiles). pyroscope=URL:
-    /// Pyroscope (URL/ingest). parca=URL: Parca. Several stores get a flag each. Each process has a profile of its own, with
-    /// what it allocated since the last one and what is live. Default: nothing is sent. Example: --push
-    /// otlp=http://127.0.0.1:4318.
+    /// otlp=URL: a Collector of OpenTelemetry, or what else takes its profiles (URL/v1development/profiles).
+    /// pyroscope=URL: Pyroscope (URL/ingest). parca=URL: Parca. Several stores get a flag each. Each process has a
+    /// profile of its own, with what it allocated since the last one and what is live. Default: nothing is sent.
+    /// Example: --push otlp=http://127.0.0.1:4318.
     #[arg(long, value_name = "STORE=URL", conflicts_with_all = ["set", "stop"])]
     pub push: Vec<String>,
     /// Interval between pushes

@@ -31,27 +31,30 @@ pub struct RecordFlags {
     pub no_children: bool,
     /// Do not look for lost blocks at exit
     ///
-    /// Default: each process waits at its exit while mallow reads its memory, and leaks are divided into lost blocks, to which
-    /// nothing points, and reachable ones. The command is let go after a second and a tenth of the run's time, and so are all
-    /// other processes in sum. Forked children and sandboxed processes do not wait.
+    /// Default: each process waits at its exit while mallow reads its memory, and leaks are divided into lost blocks,
+    /// to which nothing points, and reachable ones. The command is let go after a second and a tenth of the run's time,
+    /// and so are all other processes in sum. Forked children and sandboxed processes do not wait.
     #[arg(long, conflicts_with = "scan_all")]
     pub no_scan: bool,
     /// Look for lost blocks in every process
     ///
-    /// In forked children, too, and without a limit of the time that exits take. Default: see --no-scan. Example: mallow record
+    /// In forked children, too, and without a limit of the time that exits take. Default: see --no-scan. Example:
+    /// mallow record
     /// --scan-all ./server.
     #[arg(long)]
     pub scan_all: bool,
     /// Do not read the kernel's account of memory
     ///
-    /// Default: mallow reads the mappings and pages of each process at each new maximum of its RSS, for at most 1 % of the process's
-    /// time, and once more while it waits at its exit. mallow report and mallow timeline show RSS beside live bytes.
+    /// Default: mallow reads the mappings and pages of each process at each new maximum of its RSS, for at most 1 % of
+    /// the process's time, and once more while it waits at its exit. mallow report and mallow timeline show RSS beside
+    /// live bytes.
     #[arg(long)]
     pub no_rss: bool,
     /// Leave arguments of command lines out
     ///
-    /// They may hold passwords. Of each process, its command line's first word is kept, in the recording and in what an interrupted
-    /// mallow leaves. Default: arguments are in it, as processes show them at their end. Example: mallow record --no-arguments mysql
+    /// They may hold passwords. Of each process, its command line's first word is kept, in the recording and in what an
+    /// interrupted mallow leaves. Default: arguments are in it, as processes show them at their end. Example: mallow
+    /// record --no-arguments mysql
     /// -psecret.
     #[arg(long)]
     pub no_arguments: bool,

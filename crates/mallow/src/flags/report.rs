@@ -63,26 +63,28 @@ pub struct LeaksFlags {
     pub suppressions: Option<PathBuf>,
     /// Show what is suppressed
     ///
-    /// With the suppressions that take it: those of the file, and the built-in ones of what interpreters and libraries keep to their
-    /// end by design (CPython, perl, ruby, Node.js, the JVM, bash, GLib, fontconfig). Default: what is reported.
+    /// With the suppressions that take it: those of the file, and the built-in ones of what interpreters and libraries
+    /// keep to their end by design (CPython, perl, ruby, Node.js, the JVM, bash, GLib, fontconfig). Default: what is
+    /// reported.
     #[arg(long)]
     pub suppressed: bool,
     /// Report what runtimes keep, too
     ///
-    /// Without the built-in suppressions. Default: what an interpreter or a library keeps to its end by design is suppressed.
+    /// Without the built-in suppressions. Default: what an interpreter or a library keeps to its end by design is
+    /// suppressed.
     #[arg(long, conflicts_with = "suppressed")]
     pub no_built_in: bool,
     /// Fail if blocks are reported
     ///
-    /// For CI: exits with status 3 if a block is reported; with --only lost, with 3 if one is lost, and with 4 if none is, but a process
-    /// with live blocks was not scanned. Default: status 0.
+    /// For CI: exits with status 3 if a block is reported; with --only lost, with 3 if one is lost, and with 4 if none
+    /// is, but a process with live blocks was not scanned. Default: status 0.
     #[arg(long)]
     pub fail_on_leak: bool,
     /// Show only blocks in this state
     ///
-    /// mallow record scans the memory of each process at its exit. A lost block is one that nothing points to any more; a
-    /// reachable block, the program could still free. Default: lost blocks, and how much else there is; without a scan, all
-    /// blocks that were live at the end.
+    /// mallow record scans the memory of each process at its exit. A lost block is one that nothing points to any more;
+    /// a reachable block, the program could still free. Default: lost blocks, and how much else there is; without a
+    /// scan, all blocks that were live at the end.
     #[arg(long, value_name = "STATE")]
     pub only: Option<LeakState>,
     /// Show whole stacks

@@ -25,8 +25,8 @@ Environment:
 pub struct SymbolsFlags {
     /// Download missing debug files
     ///
-    /// Asks the servers of DEBUGINFOD_URLS for the debug files of the build-ids in the list, and keeps them in the cache
-    /// that gdb, perf and other tools share. The next view uses them. Nothing else in mallow downloads anything.
+    /// Asks the servers of DEBUGINFOD_URLS for the debug files of the build-ids in the list, and keeps them in the
+    /// cache that gdb, perf and other tools share. The next view uses them. Nothing else in mallow downloads anything.
     /// Default: list only. Example: DEBUGINFOD_URLS=https://debuginfod.debian.net mallow symbols --fetch
     #[arg(long)]
     pub fetch: bool,

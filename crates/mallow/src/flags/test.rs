@@ -120,8 +120,9 @@ pub struct TestFlags {
     pub header: bool,
     /// Write the Swift package for regions
     ///
-    /// Into DIR, which is made: the package mallow-measure, with which Swift programs measure regions. SwiftPM takes it by its path; no
-    /// sources of mallow are needed. Default: none is written. Example: mallow test --swift-package Dependencies/mallow-measure.
+    /// Into DIR, which is made: the package mallow-measure, with which Swift programs measure regions. SwiftPM takes it
+    /// by its path; no sources of mallow are needed. Default: none is written. Example: mallow test --swift-package
+    /// Dependencies/mallow-measure.
     #[arg(long, value_name = "DIR", exclusive = true)]
     pub swift_package: Option<PathBuf>,
     /// Show every run and whole stacks

@@ -34,10 +34,10 @@ pub struct WatchFlags {
     pub pid: Option<u32>,
     /// Processes whose program matches
     ///
-    /// One mallow watches all processes under mallow run whose program's path or first argument matches, as they come and
-    /// go: those of this user, as root those of all. Reports have each program, and the processes that grow or hold most. A second
-    /// mallow leaves processes alone that one watches. Default: one program, that of -p or of the command. Example: --match
-    /// 'worker|^/srv/'.
+    /// One mallow watches all processes under mallow run whose program's path or first argument matches, as they come
+    /// and go: those of this user, as root those of all. Reports have each program, and the processes that grow or hold
+    /// most. A second mallow leaves processes alone that one watches. Default: one program, that of -p or of the
+    /// command. Example: --match 'worker|^/srv/'.
     #[arg(long = "match", value_name = "REGEX", value_parser = regex::Regex::new,
           conflicts_with_all = ["command", "pid", "set", "stop", "guard", "track_peak", "snapshots", "save_at", "log", "fail_on_write_error"])]
     pub pattern: Option<regex::Regex>,
@@ -46,9 +46,9 @@ pub struct WatchFlags {
     pub choice: ChoiceFlags,
     /// Attach to matching processes
     ///
-    /// Those that were not started under mallow, too; needs --match. Attaching stops each process for some milliseconds, which a
-    /// pattern that matches more than was meant should not do to a machine. Default: off, only processes under mallow run are
-    /// watched. Example: --match nginx --attach.
+    /// Those that were not started under mallow, too; needs --match. Attaching stops each process for some
+    /// milliseconds, which a pattern that matches more than was meant should not do to a machine. Default: off, only
+    /// processes under mallow run are watched. Example: --match nginx --attach.
     #[arg(long, requires = "pattern", conflicts_with_all = ["pid", "command"])]
     pub attach: bool,
     /// Bytes between samples, on average
@@ -71,8 +71,8 @@ pub struct WatchFlags {
     pub stop: bool,
     /// Longest wait for a usable thread
     ///
-    /// One that holds no lock has to load the library when mallow attaches; needs -p or --attach. With a unit (ms, s, m, h).
-    /// Example: --timeout 1m.
+    /// One that holds no lock has to load the library when mallow attaches; needs -p or --attach. With a unit (ms, s,
+    /// m, h). Example: --timeout 1m.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, conflicts_with = "command")]
     pub timeout: Duration,
     /// Interval between reports
@@ -82,9 +82,9 @@ pub struct WatchFlags {
     pub every: Duration,
     /// Catch memory errors in sampled blocks
     ///
-    /// A wrong access to a sampled block, or a wrong free of one, is a report at once, as mallow guard has it; the program
-    /// goes on. For a command that mallow starts, and with -p for one that mallow run or mallow watch started; mallow
-    /// guard --help says what is found. Default: off. Example: mallow watch --guard -- ./server.
+    /// A wrong access to a sampled block, or a wrong free of one, is a report at once, as mallow guard has it; the
+    /// program goes on. For a command that mallow starts, and with -p for one that mallow run or mallow watch started;
+    /// mallow guard --help says what is found. Default: off. Example: mallow watch --guard -- ./server.
     #[arg(long, conflicts_with_all = ["set", "stop"])]
     pub guard: bool,
     /// Allow a signal handler in the program
@@ -120,16 +120,16 @@ pub struct WatchFlags {
     pub snapshots: Option<PathBuf>,
     /// Save evidence before memory runs out
     ///
-    /// Once, when the program comes to AMOUNT: a share of a limit in percent (the nearest of memory.max of its control groups,
-    /// RLIMIT_AS and RLIMIT_DATA), or a size of RSS with a unit. Mallow writes what is live as pprof and as a report with call paths,
-    /// saved-TIME.pb.gz and saved-TIME.txt (.json with --json), to the directory of --snapshots; else to the current one.
-    /// Default: off. Example: --save-at 90%.
+    /// Once, when the program comes to AMOUNT: a share of a limit in percent (the nearest of memory.max of its control
+    /// groups, RLIMIT_AS and RLIMIT_DATA), or a size of RSS with a unit. Mallow writes what is live as pprof and as a
+    /// report with call paths, saved-TIME.pb.gz and saved-TIME.txt (.json with --json), to the directory of
+    /// --snapshots; else to the current one. Default: off. Example: --save-at 90%.
     #[arg(long, value_name = "AMOUNT", value_parser = save_at)]
     pub save_at: Option<SaveAt>,
     /// File to append reports to
     ///
-    /// Each report is written whole or not at all. HUP opens the file anew: rotate it by moving it, then signal mallow. Default:
-    /// standard error, or standard output with -p. Example: -o reports.jsonl --json.
+    /// Each report is written whole or not at all. HUP opens the file anew: rotate it by moving it, then signal mallow.
+    /// Default: standard error, or standard output with -p. Example: -o reports.jsonl --json.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Exit with 125 if writing fails
@@ -229,8 +229,9 @@ pub struct ImportFlags {
 pub struct ExclusionFlags {
     /// File of sites to leave out
     ///
-    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. With --guard,
-    /// lines guard:PATTERN leave out memory errors. Default: nothing is left out. Example: --suppressions known.supp.
+    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. With
+    /// --guard, lines guard:PATTERN leave out memory errors. Default: nothing is left out. Example: --suppressions
+    /// known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
     /// Leave out what was already live

@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! `stack_table.rs` says what frames and stacks are. Version 1 had each stack as an object with all of its functions; it is
-//! read, and written as version 2.
+//! `stack_table.rs` says what frames and stacks are. Version 1 had each stack as an object with all of its functions;
+//! it is read, and written as version 2.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

@@ -188,7 +188,8 @@ fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Cas
     ran
 }
 
-/// Completes a baseline that was imported, from cases that pass. One that cannot be written is as good a judge as before.
+/// Completes a baseline that was imported, from cases that pass. One that cannot be written is as good a judge as
+/// before.
 fn keep_stacks(baseline: &mut Baseline, path: &Path, platform: &str, cases: &mut [JudgedCase], config: &Config) {
     let kept = update::keep_stacks(baseline, platform, cases, config);
     let plural = if kept.len() == 1 { "case" } else { "cases" };
@@ -202,7 +203,8 @@ fn keep_stacks(baseline: &mut Baseline, path: &Path, platform: &str, cases: &mut
     }
 }
 
-/// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.
+/// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between
+/// runs.
 fn explain_all(cases: &mut [JudgedCase], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
     for case in cases {
         let failed = matches!(case.verdict, Verdict::Regressed | Verdict::Improved);

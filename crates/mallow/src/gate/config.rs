@@ -103,7 +103,8 @@ pub struct Benchmarks {
     /// Which benchmarks, as `go test -bench` understands it.
     pub pattern: String,
     pub tags: Option<String>,
-    /// Operations of a run: a fixed number, as what the first ones allocate more has a share in what is divided by them.
+    /// Operations of a run: a fixed number, as what the first ones allocate more has a share in what is divided by
+    /// them.
     pub operations: u64,
 }
 

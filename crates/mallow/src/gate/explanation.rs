@@ -1,5 +1,5 @@
-//! Why a case's figure is another one: its stacks, recorded now, beside those of the baseline; and, where runs disagree,
-//! beside those of another run.
+//! Why a case's figure is another one: its stacks, recorded now, beside those of the baseline; and, where runs
+//! disagree, beside those of another run.
 
 use std::ffi::OsString;
 use std::path::Path;

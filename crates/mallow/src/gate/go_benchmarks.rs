@@ -1,4 +1,5 @@
-//! Cases that are benchmarks of Go: what each allocates by operation, as Go itself says it, and the lines and reasons behind that.
+//! Cases that are benchmarks of Go: what each allocates by operation, as Go itself says it, and the lines and reasons
+//! behind that.
 
 use std::path::Path;
 

@@ -115,8 +115,8 @@ fn described(package: &Package) -> String {
     text + "Build them with swift build -c release; mallow test --update keeps their stacks, to compare with\n"
 }
 
-/// SwiftNIO's gates of a case with a threshold: above its threshold less a thousand the number of allocations passes, and so do
-/// five blocks more or less, exclusive; no descriptor stays.
+/// SwiftNIO's gates of a case with a threshold: above its threshold less a thousand the number of allocations passes,
+/// and so do five blocks more or less, exclusive; no descriptor stays.
 fn gates(limit: i64) -> [(Metric, Bounds); 3] {
     let bounds = |min, max| Bounds { min, max: Some(max) };
     [

@@ -1,5 +1,5 @@
-//! A package of allocation tests in SwiftNIO's shape: one program for each source, `test_1000_reqs.swift`, which measures under
-//! its own name, or under names that begin with it.
+//! A package of allocation tests in SwiftNIO's shape: one program for each source, `test_1000_reqs.swift`, which
+//! measures under its own name, or under names that begin with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ pub struct Package {
 }
 
 impl Package {
-    /// The package that limits are of. Its sources are looked for in `Sources` of the cases' directory, and around the file
-    /// of the limits, where SwiftNIO has them.
+    /// The package that limits are of. Its sources are looked for in `Sources` of the cases' directory, and around the
+    /// file of the limits, where SwiftNIO has them.
     pub fn of<'a>(limits: impl Iterator<Item = &'a String>, file: &Path, home: &Path) -> Self {
         let beside = file.parent().unwrap_or(Path::new(""));
         let above = beside.parent().unwrap_or(Path::new(""));

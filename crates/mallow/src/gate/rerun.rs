@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 
 use crate::flags::TestFlags;
 
-/// `mallow test` with the file, baseline, label and command of these flags, and with `flag` and `filters`; to be copied into a
-/// shell.
+/// `mallow test` with the file, baseline, label and command of these flags, and with `flag` and `filters`; to be copied
+/// into a shell.
 pub fn with(flags: &TestFlags, flag: &str, filters: &[String]) -> String {
     let mut words = vec!["mallow".to_owned(), "test".to_owned()];
     let mut add = |name: &str, value: &OsStr| words.extend([name.to_owned(), value.to_string_lossy().into_owned()]);

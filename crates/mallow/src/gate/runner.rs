@@ -1,7 +1,7 @@
 //! Runs a program's cases and collects what they counted.
 //!
-//! Each run is a `mallow stat` of its own, so that cases side by side share nothing, a crash is one case's, and what the
-//! command prints stays out of the way.
+//! Each run is a `mallow stat` of its own, so that cases side by side share nothing, a crash is one case's, and what
+//! the command prints stays out of the way.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -137,8 +137,8 @@ fn measure(program: &Program, ops: Option<u32>, how: RunOptions) -> Result<Vec<C
     if whole_command || (program.regions == Regions::IfAny && regions.is_empty()) {
         return whole(program, first, ops, how).map(|case| vec![case]);
     }
-    // A region that its program begins and ends itself runs as often as the program likes; the whole program is repeated
-    // for the others.
+    // A region that its program begins and ends itself runs as often as the program likes; the whole program is
+    // repeated for the others.
     let repeated = regions.iter().any(|(_, runs)| runs.len() < program.runs as usize);
     let mut stats = vec![first];
     if repeated {

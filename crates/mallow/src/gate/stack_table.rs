@@ -6,9 +6,9 @@
 //! "rest": { "stacks": 120, "allocations": 150, … }
 //! ```
 //!
-//! A frame is a short name, and what it stands for. A stack is its allocations, their requested bytes, how many outermost
-//! frames it has in common with the line before, and the short names of the others, the outermost first. Both are sorted and
-//! short names come from functions' names, so that a change of one stack is a change of one line or two.
+//! A frame is a short name, and what it stands for. A stack is its allocations, their requested bytes, how many
+//! outermost frames it has in common with the line before, and the short names of the others, the outermost first. Both
+//! are sorted and short names come from functions' names, so that a change of one stack is a change of one line or two.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -109,8 +109,8 @@ const TELLS_APART: usize = 4;
 /// Letters of a digest.
 const DIGEST: usize = 13;
 
-/// The last name in a function's name, without types and parameters: `push_back` of `std::vector<int>::push_back(int&&)`. Of
-/// Swift's closures it is the function that they are in.
+/// The last name in a function's name, without types and parameters: `push_back` of
+/// `std::vector<int>::push_back(int&&)`. Of Swift's closures it is the function that they are in.
 fn short_name(frame: &str) -> String {
     let name = name_of(frame);
     let name = name.rsplit(" in ").next().unwrap_or(name);

@@ -1,4 +1,5 @@
-//! `mallow test --swift-package`: the package with which Swift programs measure regions, written where SwiftPM takes it from.
+//! `mallow test --swift-package`: the package with which Swift programs measure regions, written where SwiftPM takes it
+//! from.
 
 use std::fs;
 use std::io::Write;
@@ -32,8 +33,9 @@ const FILES: [(&str, &str); 4] = [
     ),
 ];
 
-/// Writes the package. Returns a summary with the lines that a `Package.swift` needs; an error is one line. Files that are
-/// there with other text are left as they are, and nothing is written: `directory` may be something else than it seems.
+/// Writes the package. Returns a summary with the lines that a `Package.swift` needs; an error is one line. Files that
+/// are there with other text are left as they are, and nothing is written: `directory` may be something else than it
+/// seems.
 pub fn write(directory: &Path) -> Result<String, String> {
     let shown = directory.display();
     for (name, text) in FILES {

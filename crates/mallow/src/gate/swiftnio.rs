@@ -1,9 +1,9 @@
 //! What SwiftNIO's allocation tests keep and print.
 //!
-//! Limits are an object of JSON, `{ "1000_reqs_1_conn": 26400 }`, or variables, `MAX_ALLOCS_ALLOWED_1000_reqs_1_conn=26400`
-//! in a script or a container's settings. Figures are the lines of a run, `test_1000_reqs_1_conn.total_allocations: 26327`,
-//! as a terminal or a CI server's log has them, with whatever stands before them; a `DEBUG:` line after those of a case
-//! repeats them run by run, and must agree.
+//! Limits are an object of JSON, `{ "1000_reqs_1_conn": 26400 }`, or variables,
+//! `MAX_ALLOCS_ALLOWED_1000_reqs_1_conn=26400` in a script or a container's settings. Figures are the lines of a run,
+//! `test_1000_reqs_1_conn.total_allocations: 26327`, as a terminal or a CI server's log has them, with whatever stands
+//! before them; a `DEBUG:` line after those of a case repeats them run by run, and must agree.
 
 use std::collections::BTreeMap;
 

@@ -53,8 +53,8 @@ impl BaselineChanges {
     }
 }
 
-/// Takes cases out of the baseline that are no more. Only where all cases were measured: of a program that failed nobody
-/// knows which it has.
+/// Takes cases out of the baseline that are no more. Only where all cases were measured: of a program that failed
+/// nobody knows which it has.
 pub fn prune(baseline: &mut Baseline, cases: &[JudgedCase], platform: &str, flags: &TestFlags) -> BaselineChanges {
     let all = flags.command.is_empty() && flags.filters.is_empty() && cases.iter().all(|case| case.measured.is_some());
     let mut updated = BaselineChanges { rewritten: baseline.older(), ..BaselineChanges::default() };
@@ -86,7 +86,8 @@ pub fn measure_again(cases: &mut [JudgedCase], config: &Config) {
     }
 }
 
-/// Takes figures into the baseline. Broken cases stay as they are, and broken, unless all that they lacked was a baseline.
+/// Takes figures into the baseline. Broken cases stay as they are, and broken, unless all that they lacked was a
+/// baseline.
 pub fn update(
     baseline: &mut Baseline,
     platform: &str,
@@ -138,8 +139,8 @@ pub fn update(
     }
 }
 
-/// Adds stacks to entries that have figures alone, as those that were imported, from cases that passed with these very figures.
-/// Returns the names of those cases.
+/// Adds stacks to entries that have figures alone, as those that were imported, from cases that passed with these very
+/// figures. Returns the names of those cases.
 pub fn keep_stacks(baseline: &mut Baseline, platform: &str, cases: &mut [JudgedCase], config: &Config) -> Vec<String> {
     let mut kept = Vec::new();
     for case in cases.iter_mut().filter(|case| case.verdict == Verdict::Passed && !case.unstable) {
@@ -173,7 +174,8 @@ pub fn keep_stacks(baseline: &mut Baseline, platform: &str, cases: &mut [JudgedC
     kept
 }
 
-/// True where an entry says of these runs all that there is to say: an update that changes nothing is nothing to review.
+/// True where an entry says of these runs all that there is to say: an update that changes nothing is nothing to
+/// review.
 fn stays(old: &Entry, figures: &Figures, tolerance: &Tolerance) -> bool {
     let covered = !tolerance.is_none()
         && Metric::ALL.into_iter().all(|metric| tolerance.get(metric) <= old.tolerance.get(metric))

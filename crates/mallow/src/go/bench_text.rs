@@ -126,8 +126,8 @@ pub fn rows<'a, const N: usize>(
     indent
 }
 
-/// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated. With `types`, of a generic function, those
-/// that it was compiled for.
+/// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated. With `types`, of a generic function,
+/// those that it was compiled for.
 pub fn place(line: &Explained, types: bool, look: &Look) -> Line {
     let chain = &line.allocation.chain;
     let (Some(inner), Some(outer)) = (chain.first(), chain.last()) else { return Line::new() };
@@ -231,8 +231,8 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     remarks
 }
 
-/// How the bytes of lines differ from what the benchmark says. The runtime's own, as stacks of goroutines, differ from run to
-/// run: a figure between both sums is explained.
+/// How the bytes of lines differ from what the benchmark says. The runtime's own, as stacks of goroutines, differ from
+/// run to run: a figure between both sums is explained.
 fn bytes(measured: &Measured) -> Option<String> {
     let in_figures = measured.lines.iter().filter(|line| line.allocation.part != Part::Untimed);
     let on_lines: f64 = in_figures.map(|line| line.allocation.bytes).sum();
@@ -245,8 +245,8 @@ fn bytes(measured: &Measured) -> Option<String> {
     (!differs.is_empty()).then(|| format!("{} B/op on these lines{nowhere}{differs}", size(on_lines)))
 }
 
-/// How the figure of a benchmark differs from what was counted. Empty where that is less than `least`, or than this part of
-/// the figure.
+/// How the figure of a benchmark differs from what was counted. Empty where that is less than `least`, or than this
+/// part of the figure.
 fn difference(counted: f64, figure: f64, (least, part): (f64, f64)) -> String {
     /// What the runs that are counted may have more than the timed one, by chance.
     const CHANCE: f64 = 0.05;

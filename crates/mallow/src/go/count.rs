@@ -16,8 +16,8 @@ use super::program_source::ProgramSource;
 
 /// Operations whose allocations are saved: what happens once in a thousand of them is still there.
 const SAVED: u64 = 1000;
-/// With collections or without: where what was counted does not explain what the benchmark says, it is counted again. What
-/// is in pools is made anew after a collection, and a pool gives what was put into it on the same processor alone.
+/// With collections or without: where what was counted does not explain what the benchmark says, it is counted again.
+/// What is in pools is made anew after a collection, and a pool gives what was put into it on the same processor alone.
 const ROUNDS: [bool; 3] = [true, false, true];
 
 /// What was counted of a benchmark.
@@ -75,8 +75,9 @@ pub fn count(
     Ok(CountedBenchmark { allocations, setup, nowhere, operations, shared_bytes, profile: many })
 }
 
-/// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts, and says how much it is
-/// by operation. It is measured: the unchanged program has a block in its profile once, where its first object is allocated.
+/// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts, and says how much
+/// it is by operation. It is measured: the unchanged program has a block in its profile once, where its first object is
+/// allocated.
 fn share(
     go: &Go,
     binary: &TestBinary,
@@ -99,8 +100,8 @@ fn share(
     Ok(take_off(lines, |line| TINY as f64 * saved(line)))
 }
 
-/// Some of its objects may share blocks with others: they have no pointers, and blocks of the size that is shared. An object of
-/// that size fills its block alone.
+/// Some of its objects may share blocks with others: they have no pointers, and blocks of the size that is shared. An
+/// object of that size fills its block alone.
 fn may_share(line: &Allocation) -> bool {
     let Some(call) = &line.call else { return false };
     let plain = call.of.as_ref().is_none_or(|of| !of.pointers) && call.callee != "runtime.convTstring";
@@ -109,13 +110,14 @@ fn may_share(line: &Allocation) -> bool {
     plain && !whole && line.small > 0.0
 }
 
-/// Takes what is saved in all off the lines that may share blocks. `saved` is by line: a block counts where its first object
-/// is allocated, so that lines that save nothing may be those of the first ones.
+/// Takes what is saved in all off the lines that may share blocks. `saved` is by line: a block counts where its first
+/// object is allocated, so that lines that save nothing may be those of the first ones.
 fn take_off(lines: &mut [Allocation], saved: impl Fn(&Allocation) -> f64) -> f64 {
     let all: f64 = lines.iter().filter(|line| may_share(line)).map(&saved).sum::<f64>().max(0.0);
     let known =
         |line: &Allocation| line.call.as_ref().is_some_and(|call| call.of.as_ref().is_some_and(|of| of.size < TINY));
-    // One whose size is not known and that saves nothing may be as large as a block, if the others can have saved it all.
+    // One whose size is not known and that saves nothing may be as large as a block, if the others can have saved it
+    // all.
     let sure = |line: &Allocation| known(line) || saved(line) > 1e-6 * TINY as f64 * line.small;
     let most = |lines: &[Allocation]| {
         let sharing = lines.iter().filter(|line| may_share(line) && sure(line));
@@ -190,8 +192,8 @@ impl BenchmarkFigures {
     }
 }
 
-/// The same with its set-up, in each of the two runs where the sum of both is what the benchmark says of that run: what it
-/// does while its timer is stopped is no part of either.
+/// The same with its set-up, in each of the two runs where the sum of both is what the benchmark says of that run: what
+/// it does while its timer is stopped is no part of either.
 fn with_setup(
     before: &Profiled,
     (few, many): (&Profile, &Profile),

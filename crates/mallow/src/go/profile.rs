@@ -96,7 +96,8 @@ fn rounded(number: f64) -> u64 {
     ((whole / unit).round() * unit).round() as u64
 }
 
-/// A size of three digits without the last of them, where that is a fraction: `4.70 MB` is `4.7 MB`, `54.0 MB` is `54 MB`.
+/// A size of three digits without the last of them, where that is a fraction: `4.70 MB` is `4.7 MB`, `54.0 MB` is `54
+/// MB`.
 fn two_digits(size: &str) -> String {
     let Some((number, unit)) = size.split_once(' ').filter(|(number, _)| number.contains('.')) else {
         return size.to_owned();

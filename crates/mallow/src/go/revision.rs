@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-/// The files of a revision, in a directory that goes with this. Neither the user's files nor anything that git keeps of them is
-/// written to: the index is one of its own, and `git worktree` would note the directory in the repository.
+/// The files of a revision, in a directory that goes with this. Neither the user's files nor anything that git keeps of
+/// them is written to: the index is one of its own, and `git worktree` would note the directory in the repository.
 pub struct Revision {
     /// What the current directory is in there.
     pub directory: PathBuf,

@@ -60,8 +60,8 @@ impl Target {
     }
 }
 
-/// Is the function, or the one that its literals and bodies of loops are in, of this name? Types are not compared: instances
-/// of a generic function are one function of the source.
+/// Is the function, or the one that its literals and bodies of loops are in, of this name? Types are not compared:
+/// instances of a generic function are one function of the source.
 fn is_function(function: &str, name: &str) -> bool {
     let is = |function: &str| ends(&compared(function), name, &['/', '.']);
     is(function) || is(&written(function))

@@ -1,4 +1,5 @@
-//! What a file covers: profiles of other tools lack some of Mallow's quantities. What is missing is left out, never shown as 0.
+//! What a file covers: profiles of other tools lack some of Mallow's quantities. What is missing is left out, never
+//! shown as 0.
 
 use anyhow::Result;
 use mallow_profile::{Origin, Profile, Quantities, Quantity};

@@ -22,8 +22,8 @@ pub enum File {
     Foreign(Profile, Summary),
 }
 
-/// Opens a file, or an address, whatever its format is. `options` say where names of another tool's profile are, `chosen` which of
-/// its values count.
+/// Opens a file, or an address, whatever its format is. `options` say where names of another tool's profile are,
+/// `chosen` which of its values count.
 pub fn read(named: &Path, options: &Options, chosen: &[SampleType]) -> Result<File> {
     let fetched = remote::fetch(named)?;
     let path = fetched.as_ref().map_or(named, |file| file.path());

@@ -1,4 +1,5 @@
-//! Reasons beside Go lines, as a file has them: JSON of `mallow go escape` or `mallow go profile`, or the compiler's text.
+//! Reasons beside Go lines, as a file has them: JSON of `mallow go escape` or `mallow go profile`, or the compiler's
+//! text.
 
 use std::fs::File;
 use std::io::Read;
@@ -149,8 +150,8 @@ fn last_part(function: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// The package of a function as profiles name it, and the rest: `github.com/a/b` and `(*T).m[…]`. The linker writes a dot of the
-/// package's last part as `%2e`.
+/// The package of a function as profiles name it, and the rest: `github.com/a/b` and `(*T).m[…]`. The linker writes a
+/// dot of the package's last part as `%2e`.
 pub fn parts(function: &str) -> (String, &str) {
     let name = function.split('[').next().unwrap_or(function);
     let last = name.rfind('/').map_or(0, |at| at + 1);

@@ -1,4 +1,5 @@
-//! What commands read: recordings and profiles of other tools, filters, names, functions of programs, reasons of Go's compiler.
+//! What commands read: recordings and profiles of other tools, filters, names, functions of programs, reasons of Go's
+//! compiler.
 
 pub mod coverage;
 mod embedded;

@@ -132,7 +132,8 @@ fn is_split(note: &Note) -> bool {
     matches!(note, Note::SplitMissing(_))
 }
 
-/// A file that is not here, and that holds a part of the debug information: what dwz took out of several files, or a split unit.
+/// A file that is not here, and that holds a part of the debug information: what dwz took out of several files, or a
+/// split unit.
 fn missing_file(summary: &ModuleSummary) -> Option<&Note> {
     summary.notes.iter().find(|note| is_split(note) || matches!(note, Note::SupplementaryMissing(_)))
 }

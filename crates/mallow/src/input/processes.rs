@@ -13,8 +13,9 @@ use crate::output::text::units::{bytes, count};
 /// How many of a list are named.
 const NAMED: usize = 6;
 
-/// The numbers of the processes that are meant, in order: those with this id or this program; without any, those whose program's
-/// name begins so; without any, those whose program's name a regular expression matches. Fails with the candidates where there are none.
+/// The numbers of the processes that are meant, in order: those with this id or this program; without any, those whose
+/// program's name begins so; without any, those whose program's name a regular expression matches. Fails with the
+/// candidates where there are none.
 pub fn find(profile: &Profile, wanted: &str) -> Result<Vec<u32>> {
     let numbers = |is: &dyn Fn(&Process) -> bool| -> Vec<u32> {
         (0..).zip(&profile.processes).filter(|(_, process)| is(process)).map(|(number, _)| number).collect()

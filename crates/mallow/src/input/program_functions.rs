@@ -6,8 +6,8 @@ use mallow_profile::ModuleId;
 
 use super::recording::Recording;
 
-/// Calls back with the names of all functions of these modules of a side, and returns whether the files that were recorded are here and
-/// have them all. Names of other things may be among them.
+/// Calls back with the names of all functions of these modules of a side, and returns whether the files that were
+/// recorded are here and have them all. Names of other things may be among them.
 pub fn each_function(
     sides: [&Recording; 2],
     side: usize,

@@ -94,8 +94,8 @@ impl Heading {
 }
 
 impl Recording {
-    /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left behind.
-    /// Not those of a recording that carries its names: files of this machine may be other ones.
+    /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left
+    /// behind. Not those of a recording that carries its names: files of this machine may be other ones.
     pub fn of(profile: Profile) -> Self {
         Self::below(profile, None)
     }
@@ -211,7 +211,8 @@ impl Recording {
         all
     }
 
-    /// The lines that come before the text of any view: what the numbers lack, and which part of the recording they are of.
+    /// The lines that come before the text of any view: what the numbers lack, and which part of the recording they are
+    /// of.
     pub fn notices(&self) -> Vec<String> {
         let incomplete = self.incomplete().into_iter().map(|text| format!("{}{text}", gaps::INCOMPLETE));
         incomplete.chain(self.filters.describe()).collect()
@@ -236,8 +237,8 @@ impl Recording {
         Heading { below: Look { height: look.height.map(|height| height.saturating_sub(taken)), ..*look }, text }
     }
 
-    /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of both,
-    /// it is a mistake.
+    /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of
+    /// both, it is a mistake.
     pub fn pair(paths: [&Path; 2], flags: &FilterFlags) -> Result<[Self; 2]> {
         let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
         let [before, after] = paths;
@@ -340,7 +341,8 @@ impl Recording {
         Ok(Self { filters, ..self.with_profile(profile) })
     }
 
-    /// Reads all events for the grid that answers ranges of time, by a reader of its own. None: there are none in this file.
+    /// Reads all events for the grid that answers ranges of time, by a reader of its own. None: there are none in this
+    /// file.
     pub fn life_reader(&self) -> Result<Option<LifeReader>> {
         let Some(events) = &self.events else { return Ok(None) };
         let (reader, choice) = &*locked(events);
@@ -422,8 +424,8 @@ impl Recording {
         self.profile.origin.as_ref().map_or("recording".to_owned(), coverage::kind)
     }
 
-    /// The report as JSON. Of a profile of another tool, it names the format and leaves out what the profile lacks. Where filters
-    /// are on, it has them too.
+    /// The report as JSON. Of a profile of another tool, it names the format and leaves out what the profile lacks.
+    /// Where filters are on, it has them too.
     pub fn json(&self, report: &impl Serialize) -> Result<String> {
         json::document(&Document::of(report, &self.profile, &self.filters)?)
     }
@@ -448,8 +450,8 @@ impl Recording {
         &self.options
     }
 
-    /// Has the profile carry its names from now on, with what would bring those that are missing: who reads it elsewhere
-    /// has no other way to know.
+    /// Has the profile carry its names from now on, with what would bring those that are missing: who reads it
+    /// elsewhere has no other way to know.
     pub fn keep_names(&mut self) {
         if !self.is_packed() {
             let modules = &self.profile.modules;
@@ -478,7 +480,8 @@ impl Recording {
     }
 
     /// The text of a source file, by its name in a frame's lines: what the recording carries, else what lies here.
-    /// `directories` are those that the user names, for sources that lie elsewhere than they did when the program was built.
+    /// `directories` are those that the user names, for sources that lie elsewhere than they did when the program was
+    /// built.
     pub fn source_text(&self, file: &str, directories: &[PathBuf]) -> Result<SourceText, SourceError> {
         match self.embedded.source(file, || self.read_sources()) {
             Ok(Some(found)) => Ok(found),

@@ -56,7 +56,8 @@ impl Destination {
     }
 }
 
-/// Opens a file to write. A new one is this user's alone, whatever the umask: it holds command lines, paths and perhaps sources.
+/// Opens a file to write. A new one is this user's alone, whatever the umask: it holds command lines, paths and perhaps
+/// sources.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
@@ -77,8 +78,8 @@ pub fn is_somewhere(path: &Path) -> Result<()> {
     }
 }
 
-/// What `write` writes goes to this file, packed where its name asks for it, or to standard output. `binary` is the name of a
-/// format that is no text, and packed already.
+/// What `write` writes goes to this file, packed where its name asks for it, or to standard output. `binary` is the
+/// name of a format that is no text, and packed already.
 pub fn stream(
     to: Option<&Path>,
     binary: Option<&str>,

@@ -23,9 +23,9 @@ pub const ERRORS_FOUND: u8 = 3;
 pub const GUARDED_TOO_LITTLE: u8 = 4;
 /// `doctor`: nothing would be recorded.
 pub const WOULD_FAIL: u8 = 3;
-/// Mallow failed before the command ran, or could not write its own output and `--fail-on-write-error` asks for that, in `stat`,
-/// `record`, `run` and `watch`, whose other codes are the command's; as `env` and `timeout` have it. Also where `record` could record
-/// nothing of a command that ended with 0.
+/// Mallow failed before the command ran, or could not write its own output and `--fail-on-write-error` asks for that,
+/// in `stat`, `record`, `run` and `watch`, whose other codes are the command's; as `env` and `timeout` have it. Also
+/// where `record` could record nothing of a command that ended with 0.
 pub const FAILED_AROUND_COMMAND: u8 = 125;
 /// The command could not be executed.
 pub const NOT_EXECUTABLE: u8 = 126;

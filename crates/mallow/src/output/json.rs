@@ -36,8 +36,8 @@ fn write(value: &impl Serialize, how: impl Formatter, out: &mut impl Write) -> s
     out.write_all(b"\n")
 }
 
-/// Escapes what a terminal would obey or hide. In JSON's own syntax there is none of that but line ends; the rest is inside
-/// of strings.
+/// Escapes what a terminal would obey or hide. In JSON's own syntax there is none of that but line ends; the rest is
+/// inside of strings.
 struct EscapedWriter<W>(W);
 
 impl<W: Write> Write for EscapedWriter<W> {

@@ -83,7 +83,8 @@ impl Drop for Bar {
     }
 }
 
-/// What is being done, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when dropped.
+/// What is being done, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when
+/// dropped.
 #[derive(Debug)]
 pub struct Spinner {
     bar: Option<ProgressBar>,

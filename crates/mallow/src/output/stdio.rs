@@ -34,8 +34,8 @@ pub fn print(text: &str) -> Result<()> {
     allow_closed_pipe(write(out.as_fd(), text.as_bytes()))
 }
 
-/// Writes all of it, without a wait that no signal ends: a handler with which system calls go on would leave mallow in a write to
-/// a pipe that nobody reads.
+/// Writes all of it, without a wait that no signal ends: a handler with which system calls go on would leave mallow in
+/// a write to a pipe that nobody reads.
 fn write(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     let mut full_since = None;
     while !bytes.is_empty() {
@@ -73,13 +73,14 @@ pub fn allow_closed_pipe(result: std::io::Result<()>) -> Result<()> {
     }
 }
 
-/// Says something on standard error, whatever a file's name or a target put into it: in one line, or on a terminal in as many as it
-/// needs. Where standard error is closed, the message is lost.
+/// Says something on standard error, whatever a file's name or a target put into it: in one line, or on a terminal in
+/// as many as it needs. Where standard error is closed, the message is lost.
 pub fn notify(text: &str) {
     write_error(&message(text, Look::of(Stream::Err).width));
 }
 
-/// Broken between words. Where one of them is wider than the terminal, nothing is: it may be a path that somebody copies.
+/// Broken between words. Where one of them is wider than the terminal, nothing is: it may be a path that somebody
+/// copies.
 fn message(text: &str, width: Option<usize>) -> String {
     let text = format!("mallow: {}", clean(text));
     let width = width.filter(|&width| text.split(' ').all(|word| word.width() <= width));
@@ -88,7 +89,8 @@ fn message(text: &str, width: Option<usize>) -> String {
     page.into_text()
 }
 
-/// Writes text to standard error, where it belongs beside a command's own output. As with [`notify`], an error is ignored.
+/// Writes text to standard error, where it belongs beside a command's own output. As with [`notify`], an error is
+/// ignored.
 pub fn write_error(text: &str) {
     let err = io::stderr().lock();
     let _ = write(err.as_fd(), text.as_bytes());

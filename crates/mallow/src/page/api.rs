@@ -92,8 +92,8 @@ impl Api {
         }
     }
 
-    /// The document for the address of a flame graph, with boxes of less than one of these after the other left out until it fits; how
-    /// many of these it took. None: it never fits.
+    /// The document for the address of a flame graph, with boxes of less than one of these after the other left out
+    /// until it fits; how many of these it took. None: it never fits.
     pub fn ask_fitting(
         &self,
         address: &str,

@@ -25,8 +25,8 @@ const RANGED: [&str; 4] = ["flame", "list", "top", "tree"];
 /// The choice of what changed since the recording before.
 const BASE: &str = "base";
 
-/// The flags of `mallow VIEW --json` for the choices of a request. A mistake is the message that the command line has for it.
-/// `before` is what the recording is compared with.
+/// The flags of `mallow VIEW --json` for the choices of a request. A mistake is the message that the command line has
+/// for it. `before` is what the recording is compared with.
 pub fn flags(view: &str, request: &Request, path: &Path, before: Option<&Path>) -> Result<Command, UsageError> {
     // `--` begins a command of rss, and a path like this one is no flag.
     let plain = |path: &Path| if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };

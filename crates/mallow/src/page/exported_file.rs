@@ -47,7 +47,8 @@ enum Reduction {
     None,
 }
 
-/// What the page asks for, before a range or a filter is chosen. The most important first: what is left of a share goes to the next.
+/// What the page asks for, before a range or a filter is chosen. The most important first: what is left of a share goes
+/// to the next.
 const ENTRIES: [Entry; 14] = [
     Entry { address: "about", name: "processes", share: 5, how: Reduction::None },
     Entry { address: "time", name: "the heap over time", share: 6, how: Reduction::None },
@@ -91,7 +92,8 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// The documents that the page asks for, by their addresses, as JSON that ends no element of a page; and whether source lines are among them.
+/// The documents that the page asks for, by their addresses, as JSON that ends no element of a page; and whether source
+/// lines are among them.
 fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> Result<(String, bool)> {
     let api = Api::new(Subject::of_recording(recording)).with_reasons(reasons)?;
     let about: Value = serde_json::from_str(&api.ask("about")?)?;
@@ -157,8 +159,8 @@ struct Fitted {
     rows: usize,
 }
 
-/// The documents of an entry, each no larger than `most`. They differ in their measure alone: about as many rows of the others have room
-/// as of the first.
+/// The documents of an entry, each no larger than `most`. They differ in their measure alone: about as many rows of the
+/// others have room as of the first.
 fn all_smallest(api: &Api, addresses: &[String], entry: &Entry, most: usize) -> Vec<Option<Fitted>> {
     let Some((first, others)) = addresses.split_first() else { return Vec::new() };
     let first = smallest(api, first, entry, most, usize::MAX);

@@ -1,7 +1,7 @@
 //! The page of a process that is watched: the same views, of what is known of it now.
 //!
-//! Requests come on threads of the server. One that wants news leaves a question, and the watch answers it between two looks.
-//! However many ask, that is once a second at the most, and a twentieth of the watch's time.
+//! Requests come on threads of the server. One that wants news leaves a question, and the watch answers it between two
+//! looks. However many ask, that is once a second at the most, and a twentieth of the watch's time.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -98,8 +98,8 @@ struct Newest {
     rss: Vec<(u64, u64)>,
 }
 
-/// What `/api/live` answers: the report of `mallow watch --json`, without its sites, its estimates in words, and what the page
-/// draws.
+/// What `/api/live` answers: the report of `mallow watch --json`, without its sites, its estimates in words, and what
+/// the page draws.
 #[derive(Serialize)]
 struct LiveDocument<'a> {
     headline: &'a str,
@@ -126,7 +126,8 @@ impl LiveApi {
         }
     }
 
-    /// What is known. `fresh`: of now, if the latest look is old; views of one page are of one look. Others wait meanwhile.
+    /// What is known. `fresh`: of now, if the latest look is old; views of one page are of one look. Others wait
+    /// meanwhile.
     fn newest(&self, fresh: bool) -> Result<(Arc<Api>, Arc<str>)> {
         let mut kept = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let old = |newest: &Newest| fresh && newest.at.elapsed() >= FRESH.max(newest.took * SHARE);

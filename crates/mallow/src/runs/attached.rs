@@ -18,7 +18,8 @@ pub fn name(pid: u32) -> OsString {
     session::process_name(pid).unwrap_or_else(|| OsString::from(format!("process-{pid}")))
 }
 
-/// The root directory of a process that has another one than mallow, as those in containers do. It lasts longer than the process.
+/// The root directory of a process that has another one than mallow, as those in containers do. It lasts longer than
+/// the process.
 pub struct ForeignRoot(OwnedFd);
 
 impl ForeignRoot {
@@ -55,8 +56,8 @@ pub fn age(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// Calls `act` with process `pid`, to be attached to for `duration`. `timeout` is for finding a thread that can load the library;
-/// what attaching waits for is reported once a second.
+/// Calls `act` with process `pid`, to be attached to for `duration`. `timeout` is for finding a thread that can load
+/// the library; what attaching waits for is reported once a second.
 pub fn with<T>(pid: u32, duration: Option<Duration>, timeout: Duration, act: impl FnOnce(&AttachedProcess) -> T) -> T {
     let last = Cell::new(Instant::now());
     let waiting = |why: &str| {

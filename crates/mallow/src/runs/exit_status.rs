@@ -1,5 +1,5 @@
-//! Mallow's exit status around a command: the command's own, unless it could not be started, or mallow's own output failed and
-//! `--fail-on-write-error` asks for 125. `output/exit.rs` lists the numbers.
+//! Mallow's exit status around a command: the command's own, unless it could not be started, or mallow's own output
+//! failed and `--fail-on-write-error` asks for 125. `output/exit.rs` lists the numbers.
 
 use std::io::{Error, ErrorKind};
 use std::path::Path;
@@ -10,8 +10,8 @@ use mallow_capture::session::RunError;
 
 use crate::output::{exit, stdio};
 
-/// The exit status of a run that failed: 126 or 127 where the command cannot be executed, 128+n for signal n. Where the command ran,
-/// see [`after_command`].
+/// The exit status of a run that failed: 126 or 127 where the command cannot be executed, 128+n for signal n. Where the
+/// command ran, see [`after_command`].
 pub fn after_failure(error: RunError, fail_on_write_error: bool) -> Result<ExitCode> {
     match &error {
         &RunError::Incomplete { exit_status, .. } => {
@@ -48,7 +48,8 @@ fn of_command(status: Option<i32>) -> ExitCode {
     ExitCode::from(status.map_or(INTERRUPTED, |status| status as u8))
 }
 
-/// After a command that ended with `status`, and of which nothing could be recorded: the command's own if it failed, else 125.
+/// After a command that ended with `status`, and of which nothing could be recorded: the command's own if it failed,
+/// else 125.
 pub fn after_nothing(status: Option<i32>) -> ExitCode {
     match status {
         Some(0) => ExitCode::from(exit::FAILED_AROUND_COMMAND),
@@ -56,8 +57,8 @@ pub fn after_nothing(status: Option<i32>) -> ExitCode {
     }
 }
 
-/// The same where mallow's own output may have failed: that is one line on standard error, and changes the status only where
-/// `fail_on_write_error` asks for it.
+/// The same where mallow's own output may have failed: that is one line on standard error, and changes the status only
+/// where `fail_on_write_error` asks for it.
 pub fn after_command(ended: Option<i32>, output: Result<()>, fail_on_write_error: bool) -> ExitCode {
     match output {
         Ok(()) => of_command(ended),

@@ -134,8 +134,8 @@ pub struct Embedding {
     pub root: Option<PathBuf>,
 }
 
-/// Closes the recording, says where it is, and shows the report, or all of it, where there is to be one. Of what fails the rest is done all
-/// the same.
+/// Closes the recording, says where it is, and shows the report, or all of it, where there is to be one. Of what fails
+/// the rest is done all the same.
 pub fn finish(
     recorded: RecordingOutcome<Writer>,
     file: RecordingFile,
@@ -145,7 +145,8 @@ pub fn finish(
     let RecordingOutcome { mut profile, sink, .. } = recorded;
     let path = file.path().to_owned();
     let shown = path.display().to_string();
-    // A recording has its name as soon as it is closed: looking up names for the report can take seconds, and mallow may be killed.
+    // A recording has its name as soon as it is closed: looking up names for the report can take seconds, and mallow
+    // may be killed.
     let (recording, closed, completed, carries) = match embed {
         None => {
             // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
@@ -180,8 +181,8 @@ pub fn finish(
     reported
 }
 
-/// Where the spool of a recording goes, without its suffix: beside it, on a disk, unless it is a device, or there is little room and more
-/// elsewhere.
+/// Where the spool of a recording goes, without its suffix: beside it, on a disk, unless it is a device, or there is
+/// little room and more elsewhere.
 fn beside(path: &Path) -> PathBuf {
     const LITTLE: u64 = 1 << 30;
     let room = |path: &Path| rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));

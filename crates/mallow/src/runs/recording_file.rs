@@ -22,7 +22,7 @@ use crate::output::{destination, stdio};
 ///
 /// ```text
 /// killed while           leaves                                      the next recording of that name
-/// the command runs       run directory, spool, NAME.partial          replaces NAME.partial: `recover` needs the other two alone
+/// the command runs       run directory, spool, NAME.partial          replaces NAME.partial: `recover` needs the others
 /// it finishes            NAME.partial, with all events               keeps it as NAME.orphan.mallow
 /// ```
 #[derive(Debug)]
@@ -68,7 +68,8 @@ impl RecordingFile {
             PathBuf::from(file)
         };
         for number in 1..=MOST {
-            // The usual name is the latest recording's, and may be replaced. The others were made so that nothing is lost.
+            // The usual name is the latest recording's, and may be replaced. The others were made so that nothing is
+            // lost.
             if let Some(file) = Self::claim(&numbered(number), number == 1)? {
                 return Ok(Self { taken: (number > 1).then(|| numbered(1)), ..file });
             }
@@ -143,8 +144,8 @@ impl RecordingFile {
         there.modified().ok()?.elapsed().ok()
     }
 
-    /// Puts it where it belongs, complete or as far as it could be written. What to say of its name, and of a recording that it
-    /// replaces.
+    /// Puts it where it belongs, complete or as far as it could be written. What to say of its name, and of a recording
+    /// that it replaces.
     pub fn complete(mut self) -> Result<String> {
         let replaced = self.age().map(|age| format!(", replacing the one of {} ago", span(age.as_millis() as u64)));
         if let Some(partial) = self.partial.take() {
@@ -187,7 +188,8 @@ fn free_name(place: &Path) -> io::Result<PathBuf> {
     free.ok_or_else(|| io::Error::other(format!("{MOST} recordings of interrupted runs are here")))
 }
 
-/// Recordings in the making in a directory that no mallow writes, which no run directory can make again, and that hold events.
+/// Recordings in the making in a directory that no mallow writes, which no run directory can make again, and that hold
+/// events.
 pub fn orphans(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let partial = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(SUFFIX.as_bytes());
@@ -258,7 +260,8 @@ impl Partial {
 
     fn complete(mut self, place: &Path) -> io::Result<()> {
         if let Ok(before) = place.metadata() {
-            // Whoever was let to read the old one, and nobody else. Where it is another user's, its mode is that user's affair.
+            // Whoever was let to read the old one, and nobody else. Where it is another user's, its mode is that user's
+            // affair.
             let _ = self.file.set_permissions(before.permissions());
         }
         // It holds what could be recorded, wherever it will be.

@@ -121,7 +121,8 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
             "-o names a recording to make, so name the directory to make it of, too; mallow recover alone lists them"
         );
     }
-    // A program that goes on was left by nobody: mallow watch joins it. What ended by itself goes with the next mallow run.
+    // A program that goes on was left by nobody: mallow watch joins it. What ended by itself goes with the next mallow
+    // run.
     let was_left = |left: &&Leftover| !left.sampled || (left.still_running == 0 && !left.in_order);
     let rows: Vec<Row> = leftovers().iter().filter(was_left).map(Row::of).collect();
     let orphans = orphans(Path::new("."));

@@ -28,8 +28,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// Of a command line. Says on standard error what is set. For Python, runs the interpreter once, to ask for its version, and
-    /// for its path where the command is a script that starts it.
+    /// Of a command line. Says on standard error what is set. For Python, runs the interpreter once, to ask for its
+    /// version, and for its path where the command is a script that starts it.
     pub fn of(flags: &RecordedCommandFlags) -> Self {
         let Some(python) = &flags.python else {
             let name = flags.command.first().and_then(|program| file_name(program)).unwrap_or(OsStr::new("command"));

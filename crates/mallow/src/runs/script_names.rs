@@ -12,11 +12,13 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::attached::age;
 
-/// Frames without a name are looked up again as often, at the most, and so many times as seldom as reading the maps takes.
+/// Frames without a name are looked up again as often, at the most, and so many times as seldom as reading the maps
+/// takes.
 const AGAIN: Duration = Duration::from_secs(2);
 const SHARE: u32 = 50;
 
-/// The `/tmp` of a process: in a container, or with a mount of its own, another one than mallow's. It lasts longer than the process.
+/// The `/tmp` of a process: in a container, or with a mount of its own, another one than mallow's. It lasts longer than
+/// the process.
 pub struct ProcessTmp {
     directory: OwnedFd,
     owner: Option<u32>,
@@ -58,8 +60,8 @@ pub struct ScriptNames {
 }
 
 impl ScriptNames {
-    /// Looks up the frames in no module that have no name yet. `stacks` are those of all processes, `pid` is the number of one that
-    /// runs.
+    /// Looks up the frames in no module that have no name yet. `stacks` are those of all processes, `pid` is the number
+    /// of one that runs.
     pub fn fill<S: Iterator<Item = (ProcessId, StackId)>>(
         &mut self,
         profile: &mut Profile,

@@ -1,4 +1,5 @@
-//! `mallow sizes`, `mallow lifetimes` and `mallow threads`: blocks one by one, and all three at the end of `report --all`.
+//! `mallow sizes`, `mallow lifetimes` and `mallow threads`: blocks one by one, and all three at the end of `report
+//! --all`.
 
 use std::process::ExitCode;
 

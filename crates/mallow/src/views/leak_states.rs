@@ -62,7 +62,8 @@ pub fn cycles(report: &Leaks, look: &Look, page: &mut Page) {
     }
 }
 
-/// `746 kB lost: 2,858 cycles of open_session session.cpp:9 ↔ connect session.cpp:10, kept alive only by each other (shared_ptr)`
+/// `746 kB lost: 2,858 cycles of open_session session.cpp:9 ↔ connect session.cpp:10, kept alive only by each other
+/// (shared_ptr)`
 pub fn line(cycle: &Cycle, look: &Look) -> String {
     let place = |place: &CyclePlace| {
         let Some(frame) = &place.frame else { return "an unknown place".to_owned() };

@@ -287,8 +287,8 @@ fn rows<T: Shown>(
     rows
 }
 
-/// What to show of `first..end` where these, which are sorted, are to be seen. A gap takes as much room as one of what is
-/// left out.
+/// What to show of `first..end` where these, which are sorted, are to be seen. A gap takes as much room as one of what
+/// is left out.
 pub fn around(wanted: &[usize], first: usize, end: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for &at in wanted {

@@ -1,5 +1,6 @@
-//! The kernel's own maximum of RSS in words, beside the moment at which memory was read. `mallow report`, `mallow rss` and `mallow timeline`
-//! share them: the kernel's figure never has the time of a reading, nor a reading the kernel's figure.
+//! The kernel's own maximum of RSS in words, beside the moment at which memory was read. `mallow report`, `mallow rss`
+//! and `mallow timeline` share them: the kernel's figure never has the time of a reading, nor a reading the kernel's
+//! figure.
 
 use mallow_report::analysis::{
     BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks, RssAccount, Undivided, UndividedBlocks,

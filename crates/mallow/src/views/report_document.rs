@@ -81,8 +81,8 @@ impl ReportDocument {
         self.live_moment == LiveMoment::End && self.leak_states.as_ref().is_some_and(|states| !states.has_scan())
     }
 
-    /// What matters most of what was live at the end, and what it is: lost blocks, where there are any. What was live at an exec is in
-    /// neither.
+    /// What matters most of what was live at the end, and what it is: lost blocks, where there are any. What was live
+    /// at an exec is in neither.
     pub fn worst_leaks(&self) -> (&LeakCauses, &'static str) {
         match &self.lost {
             Some(lost) if lost.leak_causes_in_all > 0 => (lost, "lost"),
@@ -92,8 +92,8 @@ impl ReportDocument {
         }
     }
 
-    /// Files with a place that is shown without its source line, or that looks past functions without names; those first whose places
-    /// have most, by the first list. What a place looks past is of its own file.
+    /// Files with a place that is shown without its source line, or that looks past functions without names; those
+    /// first whose places have most, by the first list. What a place looks past is of its own file.
     fn nameless(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
         if self.overview.origin.is_some() {
@@ -145,7 +145,8 @@ mod tests {
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
         b.site(process, &["+0x10!libsmall.so", "main@a.c:1"], blocks(100, 1, 0, 0));
-        // Many small blocks lead the list of allocations; the bytes are another file's, whose functions are looked past.
+        // Many small blocks lead the list of allocations; the bytes are another file's, whose functions are looked
+        // past.
         b.site(process, &["+0x10!liblarge.so", "open@l.c:2!liblarge.so", "main@a.c:1"], blocks(2, 4096, 0, 0));
         let document = ReportDocument::without_hints(&b.profile, 9, 9);
         assert_eq!(document.nameless(), ["/usr/lib/liblarge.so", "/usr/lib/libsmall.so"]);

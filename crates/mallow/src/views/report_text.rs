@@ -20,8 +20,8 @@ const HINTS: usize = 2;
 /// And so many programs.
 const PROGRAMS: usize = 10;
 
-/// All of it. `sums`: what is not shown of a list is one row. `blocks`: histograms and threads, for the place before the
-/// verdict.
+/// All of it. `sums`: what is not shown of a list is one row. `blocks`: histograms and threads, for the place before
+/// the verdict.
 pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blocks: &str) -> String {
     let look = &Look { modules: account.overview.has_several_programs(), ..*look };
     let ReportDocument { overview: report, insights, missing_names, .. } = account;
@@ -121,8 +121,8 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         part(Quantity::Times, format!("ran {}{from}{}", span(report.ran_ms), waits(report)));
         part(Quantity::ExitStatus, status);
     } else if report.processes.is_empty() {
-        // When the attachment was made stands with what the process did. A command's recording ends like this where mallow
-        // was killed.
+        // When the attachment was made stands with what the process did. A command's recording ends like this where
+        // mallow was killed.
         let attaching = if report.ending.cut_short.is_some() { "" } else { ", attaching included" };
         part(Quantity::Times, format!("recorded for {}{attaching}", span(report.duration_ms)));
     } else {

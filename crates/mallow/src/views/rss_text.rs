@@ -16,7 +16,8 @@ const HEIGHT: usize = 24;
 /// Remedies on the first screen.
 const REMEDIES: usize = 4;
 
-/// The report. `asked`: a time that the user asked for, where only the nearest moment is known; `lists`: all lists are wanted.
+/// The report. `asked`: a time that the user asked for, where only the nearest moment is known; `lists`: all lists are
+/// wanted.
 pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> String {
     let room = look.height.unwrap_or(HEIGHT).saturating_sub(2);
     let rows = |page: &Page| page.clone().into_text().lines().count();
@@ -191,8 +192,7 @@ fn title_of(part: &Part, account: &RssAccount) -> String {
     }
 }
 
-/// Mappings without a live block. What glibc frees in one it unmaps; other allocators keep it, with tables of theirs and blocks that
-/// were not counted, and nothing in it says whose it is.
+/// Mappings without a live block. What glibc frees in one it unmaps; of other allocators they may be anything.
 fn mapped(account: &RssAccount) -> String {
     let program = meaning(PartKind::Mappings, "");
     let keeps = |name: &&str| *name != "glibc";

@@ -1,5 +1,5 @@
-//! What a report says in sentences, as one document: the terminal prints them, and the page, the exported file and JSON have the
-//! same ones.
+//! What a report says in sentences, as one document: the terminal prints them, and the page, the exported file and JSON
+//! have the same ones.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! The report that fits the terminal: totals, the peak, leaks by cause and the best suggestion, and a verdict as the last
-//! line. `report --all` has the rest.
+//! The report that fits the terminal: totals, the peak, leaks by cause and the best suggestion, and a verdict as the
+//! last line. `report --all` has the rest.
 
 use mallow_profile::Quantity;
 use mallow_report::analysis::{Frame, Largest, LeakCause, Measure};
@@ -83,7 +83,8 @@ pub fn text(document: &ReportDocument, look: &Look) -> String {
     best
 }
 
-/// The first row of each list that the page begins with: what it is named by, and the functions without names that it looks past.
+/// The first row of each list that the page begins with: what it is named by, and the functions without names that it
+/// looks past.
 fn leading(document: &ReportDocument) -> impl Iterator<Item = &Frame> {
     let lists = &document.overview.largest;
     let first = [Measure::Peak, Measure::Allocations].iter().find_map(|by| {

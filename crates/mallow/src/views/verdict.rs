@@ -43,8 +43,8 @@ pub fn show_line(document: &ReportDocument, look: &Look, page: &mut Page) {
     page.sentence(Line::new().strong(lead).plain(said));
 }
 
-/// The statements that fit into so many columns, and how many do not. The first one is there in any case, the others are left out from
-/// the first on that does not fit: they are in the order of what they matter.
+/// The statements that fit into so many columns, and how many do not. The first one is there in any case, the others
+/// are left out from the first on that does not fit: they are in the order of what they matter.
 fn fitting(statements: &[String], room: usize) -> String {
     let with = |shown: usize| {
         let said = statements[..shown].join("; ");
@@ -111,8 +111,8 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     }
 }
 
-/// What of the run's CPU time malloc takes, from the least and the most. One of the two says something where there is a statement: the most is two
-/// hundred times the least, or all.
+/// What of the run's CPU time malloc takes, from the least and the most. One of the two says something where there is a
+/// statement: the most is two hundred times the least, or all.
 fn malloc_time([least, most]: [f64; 2]) -> String {
     let how = match most < 0.1 {
         true => format!("at most {}", share(most)),

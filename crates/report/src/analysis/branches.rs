@@ -1,8 +1,9 @@
 //! The call paths of a line as a tree of its callers, and which branches of it are named.
 //!
-//! A line that allocates for many, as a helper does, has blocks of a cache beside those of a leak. Together they show what the cache
-//! does: the leak in them is a few blocks among many. So the callers of the line are a tree, from the line outwards, and each branch is
-//! looked at by itself, by a [`Criterion`]. What is named is the branch nearest to the line that fits as a whole.
+//! A line that allocates for many, as a helper does, has blocks of a cache beside those of a leak. Together they show
+//! what the cache does: the leak in them is a few blocks among many. So the callers of the line are a tree, from the
+//! line outwards, and each branch is looked at by itself, by a [`Criterion`]. What is named is the branch nearest to
+//! the line that fits as a whole.
 
 use std::hash::{Hash, Hasher};
 
@@ -71,8 +72,8 @@ impl<'a> Branches<'a> {
         }
     }
 
-    /// Its parts from the first caller on in which its paths differ, and how many callers are the same in each; none where they do
-    /// not differ.
+    /// Its parts from the first caller on in which its paths differ, and how many callers are the same in each; none
+    /// where they do not differ.
     fn parts(&self, branch: &Branch, mut depth: usize) -> Vec<(Branch, usize)> {
         if branch.paths.len() < 2 {
             return Vec::new();

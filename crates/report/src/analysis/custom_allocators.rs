@@ -38,8 +38,8 @@ pub fn custom_allocators<'a>(
     rows
 }
 
-/// Whether a process is an interpreter of Python whose objects are blocks of malloc (`PYTHONMALLOC=malloc`): where it has arenas of its own,
-/// the recording says so.
+/// Whether a process is an interpreter of Python whose objects are blocks of malloc (`PYTHONMALLOC=malloc`): where it
+/// has arenas of its own, the recording says so.
 pub(super) fn has_python_malloc(profile: &Profile, process: ProcessId) -> bool {
     let executable = profile.processes.get(process.0 as usize).map_or("", |process| process.executable.as_str());
     let name = executable.rsplit('/').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What libstdc++ sets aside at its start for exceptions when memory is scarce: a block of some 72 kB of each C++ program,
-//! live from the first moment to the last. No view calls it a leak, and the report has no row of it. Elsewhere its row is called by what it is:
-//! the library has no name for the initialiser, and an address tells nobody anything.
+//! What libstdc++ sets aside at its start for exceptions when memory is scarce: a block of some 72 kB of each C++
+//! program, live from the first moment to the last. No view calls it a leak, and the report has no row of it. Elsewhere
+//! its row is called by what it is: the library has no name for the initialiser, and an address tells nobody anything.
 
 use mallow_profile::{Frame, FrameId, Line, Profile, StackId};
 
@@ -11,8 +11,8 @@ use super::step::Step;
 /// What the initialiser is called by [`name_emergency_pool`].
 pub const EMERGENCY_POOL: &str = "libstdc++'s emergency pool";
 
-/// The initialiser, as a static libstdc++ has it in the program's own module. Compilers name it by the file, or by the first
-/// function in it that others may call.
+/// The initialiser, as a static libstdc++ has it in the program's own module. Compilers name it by the file, or by the
+/// first function in it that others may call.
 const INITIALISERS: [&str; 3] =
     ["_GLOBAL__sub_I_eh_alloc.cc", "_GLOBAL__sub_I__ZN9__gnu_cxx9__freeresEv", EMERGENCY_POOL];
 /// The end of the path of its source file, with debug information.
@@ -25,8 +25,8 @@ const STARTERS: [&str; 4] = ["ld-linux", "ld-2", "libc.so", "libc-2"];
 
 const LIBRARY: &str = "libstdc++.so";
 
-/// Gives the frames of the initialiser a name. Frames that symbols had a name for keep it, but for the initialiser's. Costs a pass over
-/// the stacks if the library is there without names.
+/// Gives the frames of the initialiser a name. Frames that symbols had a name for keep it, but for the initialiser's.
+/// Costs a pass over the stacks if the library is there without names.
 pub fn name_emergency_pool(profile: &mut Profile) {
     let mut frames: Vec<FrameId> = frames_of_initialiser(profile);
     let nameless: Vec<bool> = profile.frames.iter().map(|frame| is_nameless_in_library(profile, frame)).collect();
@@ -80,10 +80,10 @@ fn base_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Is the stack that of the pool? The initialiser is known by its name or its source, whatever calls it: programs that were built
-/// with an older C library run initialisers themselves (`__libc_csu_init`), and a stack may be cut. Without both, as the library
-/// mostly is, the shape decides: the library's code alone is between the loader and the allocator, or it has no name and the
-/// stack is cut behind it. A stripped program with a static libstdc++ has a block of its own.
+/// Is the stack that of the pool? The initialiser is known by its name or its source, whatever calls it: programs that
+/// were built with an older C library run initialisers themselves (`__libc_csu_init`), and a stack may be cut. Without
+/// both, as the library mostly is, the shape decides: the library's code alone is between the loader and the allocator,
+/// or it has no name and the stack is cut behind it. A stripped program with a static libstdc++ has a block of its own.
 pub(super) fn is_emergency_pool(functions: &Functions<'_>, stack: StackId) -> bool {
     let base = |step: &Step| base_of(step.module.and_then(|module| functions.module_path(module)).unwrap_or_default());
     let is_starter = |step: &Step| STARTERS.iter().any(|starter| base(step).starts_with(starter));

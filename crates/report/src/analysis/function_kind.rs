@@ -16,8 +16,8 @@ mod third_party;
 pub enum FunctionKind {
     /// It exists to hand out memory: `operator new`, `strdup`, `xmalloc`, `RawVec`.
     Allocator,
-    /// The language's own library: its containers, its start-up code, its C functions that allocate inside. What compilers
-    /// and generators write counts as such: copies, derived functions, serializers.
+    /// The language's own library: its containers, its start-up code, its C functions that allocate inside. What
+    /// compilers and generators write counts as such: copies, derived functions, serializers.
     Runtime,
     /// Everything else.
     Own,
@@ -91,8 +91,8 @@ const RUNTIME_PATHS: &[&str] = &[
 /// The same of Rust's, whose crates are called as a namespace of C++ may be.
 const RUST_RUNTIME_PATHS: &[&str] = &["alloc::", "core::", "hashbrown::"];
 
-/// Modules of Swift's own libraries. Their generic functions are specialised in the program that uses them, and their small
-/// ones inlined: most of what an array or a dictionary does is code of the program's own file.
+/// Modules of Swift's own libraries. Their generic functions are specialised in the program that uses them, and their
+/// small ones inlined: most of what an array or a dictionary does is code of the program's own file.
 const SWIFT_MODULES: &[&str] = &[
     "Swift",
     "SwiftShims",
@@ -115,8 +115,8 @@ const SWIFT_MODULES: &[&str] = &[
     "_FoundationCollections",
 ];
 
-/// Beginnings of the names of Swift's runtime and of what its compiler makes, underscores in front left out. They count in
-/// every module, since a program may contain the runtime, unless the source shows another author.
+/// Beginnings of the names of Swift's runtime and of what its compiler makes, underscores in front left out. They count
+/// in every module, since a program may contain the runtime, unless the source shows another author.
 const SWIFT_RUNTIME: &[&str] = &["swift_", "swift::", "objectdestroy", "block_copy_helper", "block_destroy_helper"];
 
 /// Functions that run before `main`, or below a thread's first function.
@@ -243,8 +243,8 @@ fn by_name(function: &str, file: Option<&str>, module: Option<&str>) -> Option<F
     (library || is_copy(function) || is_in_macro(function)).then_some(FunctionKind::Runtime)
 }
 
-/// May a function be from these sources? A source file that is known and elsewhere shows another author, unless the module is
-/// the runtime's as a whole.
+/// May a function be from these sources? A source file that is known and elsewhere shows another author, unless the
+/// module is the runtime's as a whole.
 fn written_there(file: Option<&str>, module: Option<&str>, sources: &[&str]) -> bool {
     module.is_some_and(of_runtime) || file.is_none_or(|file| sources.iter().any(|part| file.contains(part)))
 }
@@ -293,8 +293,8 @@ pub fn of_runtime(module: &str) -> bool {
     RUNTIME_MODULES.iter().any(|p| name.starts_with(p))
 }
 
-/// True for Mallow's own part of a stack: what runs a measured region, in its library, in `mallow.h` and in the faces. It
-/// is between the program's functions and allocates nothing, and no view shows it.
+/// True for Mallow's own part of a stack: what runs a measured region, in its library, in `mallow.h` and in the faces.
+/// It is between the program's functions and allocates nothing, and no view shows it.
 pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> bool {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     if module.is_some_and(|m| base(m).starts_with("libmallow")) {
@@ -312,8 +312,8 @@ pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>
     of_rust || of_swift || of_c || names::short(function).starts_with("mallow::measure<")
 }
 
-/// Rust's `core::alloc::GlobalAlloc`, and `Allocator` of it or of a crate that offers it to stable compilers. Whoever implements
-/// one, by a library or in the program, hands out memory for others.
+/// Rust's `core::alloc::GlobalAlloc`, and `Allocator` of it or of a crate that offers it to stable compilers. Whoever
+/// implements one, by a library or in the program, hands out memory for others.
 fn is_trait_of_allocators(of_trait: &str) -> bool {
     let mut path = of_trait.rsplit("::");
     matches!(

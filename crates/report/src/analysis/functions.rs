@@ -33,12 +33,13 @@ impl Named {
 /// A function in a stack, as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame {
-    /// Demangled name, or `module+0xoffset` where none is known: of the function's beginning, if unwind information shows it.
+    /// Demangled name, or `module+0xoffset` where none is known: of the function's beginning, if unwind information
+    /// shows it.
     pub function: String,
     pub file: Option<String>,
     pub line: Option<u32>,
-    /// Other functions whose code this is, too: the linker or the compiler found that they are the same and kept one, and which of
-    /// them was called is not known. At most some dozens; left out where there are none.
+    /// Other functions whose code this is, too: the linker or the compiler found that they are the same and kept one,
+    /// and which of them was called is not known. At most some dozens; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
     /// Path of the ELF file.
@@ -49,8 +50,8 @@ pub struct Frame {
     pub inlined: bool,
     /// It only passes the request on, and reports look past it.
     pub looked_past: bool,
-    /// Of a function that a row is named by: functions without names on the path between it and the allocator, which rows look past.
-    /// Left out where there are none.
+    /// Of a function that a row is named by: functions without names on the path between it and the allocator, which
+    /// rows look past. Left out where there are none.
     #[serde(skip_serializing_if = "is_zero")]
     pub nameless: u64,
     /// `function` is a name, and not an address.
@@ -147,7 +148,8 @@ struct Function {
     folded: Option<FrameId>,
 }
 
-/// The functions of a profile. Made once for a report; costs a pass over the frames, and where places are named, some over the sites.
+/// The functions of a profile. Made once for a report; costs a pass over the frames, and where places are named, some
+/// over the sites.
 pub(crate) struct Functions<'a> {
     profile: &'a Profile,
     functions: Vec<Function>,
@@ -160,8 +162,8 @@ pub(crate) struct Functions<'a> {
     scripts: Option<Scripts>,
     /// Executables that were executed by another name, and that.
     executed: Vec<(ModuleId, &'a str)>,
-    /// Of each function, whether it only passes requests on to the allocator. Found when a view asks for the first time: it costs
-    /// some passes over the sites.
+    /// Of each function, whether it only passes requests on to the allocator. Found when a view asks for the first
+    /// time: it costs some passes over the sites.
     wrappers: OnceCell<Vec<bool>>,
 }
 
@@ -256,8 +258,8 @@ impl<'a> Functions<'a> {
         it
     }
 
-    /// Views look past it, from its callers to the allocator: it is not the program's own, or only passes requests on to the
-    /// allocator, as the stacks of the profile show.
+    /// Views look past it, from its callers to the allocator: it is not the program's own, or only passes requests on
+    /// to the allocator, as the stacks of the profile show.
     pub fn is_looked_past(&self, step: &Step) -> bool {
         step.kind != FunctionKind::Own || self.is_wrapper(step)
     }
@@ -341,8 +343,8 @@ impl<'a> Functions<'a> {
         self.scripts.as_ref().is_some_and(|scripts| scripts.is_script(step))
     }
 
-    /// True for a function that no view names as what a place called: the interpreter's own, on a stack with frames of a
-    /// script.
+    /// True for a function that no view names as what a place called: the interpreter's own, on a stack with frames of
+    /// a script.
     pub fn is_interpreters(&self, stack: StackId, step: &Step) -> bool {
         self.scripts.as_ref().is_some_and(|scripts| scripts.is_on(stack) && scripts.is_interpreters(step))
     }
@@ -382,10 +384,10 @@ impl<'a> Functions<'a> {
 
     /// What the site of this stack is named by; None for a stack without frames.
     ///
-    /// The innermost function of the program's own that is no wrapper. Where that has no name (a static function of a stripped library),
-    /// the first of its module that has one: the same few addresses would stand for everything otherwise. Where there is
-    /// no function of the program's own (the dynamic linker at work, say), the outermost wrapper, or the innermost of the runtime that is no
-    /// allocating function, and at last the innermost of all.
+    /// The innermost function of the program's own that is no wrapper. Where that has no name (a static function of a
+    /// stripped library), the first of its module that has one: the same few addresses would stand for everything
+    /// otherwise. Where there is no function of the program's own (the dynamic linker at work, say), the outermost
+    /// wrapper, or the innermost of the runtime that is no allocating function, and at last the innermost of all.
     pub fn named(&self, stack: StackId) -> Option<Named> {
         self.named_at(stack).map(|(_, named)| named)
     }

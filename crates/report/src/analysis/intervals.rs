@@ -1,5 +1,5 @@
-//! Intervals of a profile's numbers, where these are estimates and their precision is known: of one file, of a sum of many, and of
-//! what changed between two.
+//! Intervals of a profile's numbers, where these are estimates and their precision is known: of one file, of a sum of
+//! many, and of what changed between two.
 
 use mallow_profile::{Precision, Precisions, Profile, StackId};
 use rustc_hash::FxHashMap;
@@ -13,7 +13,8 @@ fn is_sampled(profile: &Profile) -> bool {
     profile.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
 }
 
-/// A number from 0 to 1 that has nothing to do with how many samples there are, and is the same whenever the file is read.
+/// A number from 0 to 1 that has nothing to do with how many samples there are, and is the same whenever the file is
+/// read.
 fn lot(profile: &Profile) -> f64 {
     let mut word = profile.started_unix_ms;
     for process in &profile.processes {

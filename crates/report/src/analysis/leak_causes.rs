@@ -1,5 +1,5 @@
-//! Leaks by cause: the line of the program that the blocks of one leak come from, whatever called it. Of lost blocks, the caller of the
-//! line that tells them from blocks that others do not lose.
+//! Leaks by cause: the line of the program that the blocks of one leak come from, whatever called it. Of lost blocks,
+//! the caller of the line that tells them from blocks that others do not lose.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -52,8 +52,8 @@ pub struct LeakCauses {
     pub leak_causes: Vec<LeakCause>,
     /// Those that are not shown.
     pub leak_causes_hidden: Option<LeftOut<Live>>,
-    /// Memory that libstdc++ sets aside at its start for exceptions when memory is scarce. It is live at the end of each
-    /// C++ program, and no leak.
+    /// Memory that libstdc++ sets aside at its start for exceptions when memory is scarce. It is live at the end of
+    /// each C++ program, and no leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency_pool: Option<Live>,
     /// What interpreters and libraries keep to their end by design, the largest first. It has no causes.
@@ -68,7 +68,8 @@ pub struct Kept {
     pub keeper: &'static str,
     /// What they are, for people.
     pub what: &'static str,
-    /// Whether all of them are known to be kept by design. False of an interpreter: what its script keeps or leaks is among them.
+    /// Whether all of them are known to be kept by design. False of an interpreter: what its script keeps or leaks is
+    /// among them.
     pub judged: bool,
     #[serde(flatten)]
     pub live: Live,
@@ -111,7 +112,8 @@ pub struct LeakCause {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where others use it too and lose nothing; None: the line itself allocates.
+    /// The function by which that one allocates, where others use it too and lose nothing; None: the line itself
+    /// allocates.
     pub by: Option<String>,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
@@ -135,8 +137,8 @@ pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
     leak_causes_in_state(profile, None, limit)
 }
 
-/// The same of the blocks in one state; None: in any but [`LeakState::Exec`]. Of a file that knows no scans, there are none in any
-/// state.
+/// The same of the blocks in one state; None: in any but [`LeakState::Exec`]. Of a file that knows no scans, there are
+/// none in any state.
 pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
     let functions = Functions::new(profile);
     let live = LiveBlocks::new(profile, &functions, state, true);
@@ -181,8 +183,8 @@ impl Cause {
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
-/// The causes of the leaks of some sites. `requests`: where the blocks are lost ones, the sites of which it is known how much of theirs
-/// is: they show which callers of a line lose nothing.
+/// The causes of the leaks of some sites. `requests`: where the blocks are lost ones, the sites of which it is known
+/// how much of theirs is: they show which callers of a line lose nothing.
 pub(super) fn causes(
     functions: &Functions<'_>,
     sites: impl Iterator<Item = (StackId, LeakSite)>,

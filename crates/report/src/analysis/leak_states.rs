@@ -1,7 +1,7 @@
 //! Lost, reachable, not scanned: what is known of the blocks that were live when their process image ended.
 //!
-//! Each image is judged by its own scan, whatever a filter leaves of a recording. A pid is no image: what it was before exec and after it
-//! are two.
+//! Each image is judged by its own scan, whatever a filter leaves of a recording. A pid is no image: what it was before
+//! exec and after it are two.
 
 use mallow_profile::{LostBlocks, LostKind, ProcessId, Profile, ScanOutcome, Site, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,10 +30,12 @@ impl LeakState {
     pub const ALL: [Self; 4] = [Self::Lost, Self::Reachable, Self::Unscanned, Self::Exec];
 }
 
-/// How the blocks of a recording that were live at the end divide. Lost, reachable, unscanned and live at exec add up to all.
+/// How the blocks of a recording that were live at the end divide. Lost, reachable, unscanned and live at exec add up
+/// to all.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LeakStates {
-    /// Lost blocks; None, here and below: no process with live blocks was scanned, and some were not, so that nobody knows.
+    /// Lost blocks; None, here and below: no process with live blocks was scanned, and some were not, so that nobody
+    /// knows.
     pub lost_blocks: Option<u64>,
     /// Their bytes.
     pub lost_bytes: Option<u64>,
@@ -207,7 +209,8 @@ impl<'a> States<'a> {
         }
     }
 
-    /// The blocks in a state that count at a site, of lost ones those that its heads hold, too; and how many heads there are.
+    /// The blocks in a state that count at a site, of lost ones those that its heads hold, too; and how many heads
+    /// there are.
     fn counted(&self, site: &Site, state: LeakState) -> (Live, u64) {
         match (self.state_of_image(site), state) {
             (None, LeakState::Lost) => {
@@ -254,7 +257,8 @@ impl<'a> LiveBlocks<'a> {
         Self { profile, states: States::of(profile), state, has_rules, runtimes }
     }
 
-    /// What is live of a site, in up to three parts: immortal strings, what a runtime keeps by a rule, and what none does.
+    /// What is live of a site, in up to three parts: immortal strings, what a runtime keeps by a rule, and what none
+    /// does.
     pub fn of(&self, site: &Site) -> impl Iterator<Item = (LeakSite, Option<RuleId>)> + use<> {
         let Some(all) = self.chosen(site) else { return [None, None, None].into_iter().flatten() };
         let runtimes = self.runtimes.as_ref();
@@ -299,7 +303,8 @@ impl<'a> LiveBlocks<'a> {
     }
 }
 
-/// The sites of which it is known how much of theirs is lost: of a process that was not scanned, those with nothing live.
+/// The sites of which it is known how much of theirs is lost: of a process that was not scanned, those with nothing
+/// live.
 pub(super) fn divided(profile: &Profile) -> Vec<&Site> {
     let Some(states) = States::of(profile) else { return Vec::new() };
     let is_known = |site: &&Site| {
@@ -309,7 +314,8 @@ pub(super) fn divided(profile: &Profile) -> Vec<&Site> {
     profile.sites.iter().filter(is_known).collect()
 }
 
-/// How the blocks of a recording that were live at the end divide; None: a file that knows no scans. At most `limit` kinds of cycles.
+/// How the blocks of a recording that were live at the end divide; None: a file that knows no scans. At most `limit`
+/// kinds of cycles.
 pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
     leak_states_with(profile, limit, true)
 }
@@ -511,8 +517,8 @@ mod tests {
     }
 
     proptest! {
-        /// States add up to what is live, and stacks with a function and those without it to the whole; with functions hidden, nothing
-        /// changes.
+        /// States add up to what is live, and stacks with a function and those without it to the whole; with functions
+        /// hidden, nothing changes.
         #[test]
         fn parts_add_up_to_the_whole(
             rows in prop::collection::vec((0u8..4, (0usize..4, 0usize..4), 0u64..9, 0u64..5, 0u64..5), 0..12),

@@ -14,8 +14,8 @@ use super::numbers::{Ending, Least, LeftOut};
 use super::runtimes::RuleId;
 use super::suppressions::Suppressions;
 
-/// Blocks that were live at the end, and how they add up: those reported, those suppressed, and of all states those that were live at
-/// an exec, together are all.
+/// Blocks that were live at the end, and how they add up: those reported, those suppressed, and of all states those
+/// that were live at an exec, together are all.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leaks {
     /// Whose file it is; None for Mallow's own.
@@ -84,8 +84,8 @@ const CYCLES: usize = 10;
 /// Which blocks are reported, and which are suppressed.
 #[derive(Clone, Copy, Debug)]
 pub struct LeakOptions<'a> {
-    /// In this state; None: in any but [`LeakState::Exec`], of which there are sums alone. Of a file that knows no scans, there are none
-    /// in any state.
+    /// In this state; None: in any but [`LeakState::Exec`], of which there are sums alone. Of a file that knows no
+    /// scans, there are none in any state.
     pub state: Option<LeakState>,
     pub suppressions: &'a Suppressions,
     /// What runtimes keep is suppressed.
@@ -168,7 +168,8 @@ fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
     (sum.0.saturating_add(site.live), sum.1.saturating_add(site.live_bytes))
 }
 
-/// Live blocks without their stacks, each with one of the stacks that read as theirs, and with the rule of what a runtime keeps.
+/// Live blocks without their stacks, each with one of the stacks that read as theirs, and with the rule of what a
+/// runtime keeps.
 fn sites(
     profile: &Profile,
     functions: &Functions<'_>,

@@ -23,10 +23,10 @@ pub struct ListOptions {
 
 /// The functions whose names match, with what each of their lines allocated.
 ///
-/// Self and cum of a function are those of [`super::top()`]. A line has its function's self where it is the line at which
-/// the function that names the site is left, on the way to the allocator: the self of all lines is that of the function.
-/// Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function that calls
-/// itself can have more in all than the function.
+/// Self and cum of a function are those of [`super::top()`]. A line has its function's self where it is the line at
+/// which the function that names the site is left, on the way to the allocator: the self of all lines is that of the
+/// function. Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function
+/// that calls itself can have more in all than the function.
 #[derive(Clone, Debug, Serialize)]
 pub struct List<T = Totals> {
     /// The command line that was recorded.

@@ -29,8 +29,8 @@ pub struct CyclePlace {
     pub pointer: Option<&'static str>,
 }
 
-/// Those of counted references and then those with the most bytes, at most `limit` kinds. `is_listed`: whether lost blocks with this stack
-/// are among those that are listed, and not all of them a runtime's by design.
+/// Those of counted references and then those with the most bytes, at most `limit` kinds. `is_listed`: whether lost
+/// blocks with this stack are among those that are listed, and not all of them a runtime's by design.
 pub(super) fn cycles(
     profile: &Profile,
     functions: &Functions<'_>,

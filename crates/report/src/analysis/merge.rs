@@ -113,7 +113,8 @@ impl Merger {
         }
     }
 
-    /// Takes out what was added so far, but for modules, frames and stacks: what is added from here on has the same numbers for them.
+    /// Takes out what was added so far, but for modules, frames and stacks: what is added from here on has the same
+    /// numbers for them.
     pub(super) fn take_sites(&mut self) -> Vec<Site> {
         self.sites.clear();
         self.inputs.clear();

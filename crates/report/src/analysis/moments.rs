@@ -17,9 +17,9 @@ use super::narrow::add_up;
 /// Profiles at one moment, by a number that each program keeps.
 pub type Moment = BTreeMap<u64, Profile>;
 
-/// The sum of each moment. Processes, frames and stacks have the same numbers in both, so that either can be written as what changed
-/// since the other. Of a program that ended the last numbers stay, of one that is new there is nothing before. All are expected to have
-/// the same quantities.
+/// The sum of each moment. Processes, frames and stacks have the same numbers in both, so that either can be written as
+/// what changed since the other. Of a program that ended the last numbers stay, of one that is new there is nothing
+/// before. All are expected to have the same quantities.
 pub fn merge_moments(before: &Moment, now: &Moment) -> (Profile, Profile) {
     let numbers: BTreeSet<u64> = before.keys().chain(now.keys()).copied().collect();
     let nothing = |of: &Profile| Profile { sites: Vec::new(), ..of.clone() };

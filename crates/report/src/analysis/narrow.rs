@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use super::functions::place_name;
 use crate::names;
 
-/// A regular expression for functions, files and modules. It matches anywhere in a name, as it is written. Where a name has
-/// its very letters it matches too: names are full of `+`, `*` and brackets, and people copy them.
+/// A regular expression for functions, files and modules. It matches anywhere in a name, as it is written. Where a name
+/// has its very letters it matches too: names are full of `+`, `*` and brackets, and people copy them.
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
@@ -70,8 +70,8 @@ pub struct Narrowed {
     pub matched: [bool; 3],
 }
 
-/// Leaves out stacks and functions. The peak stays at its moment: counts at the peak say what part of it the stacks that
-/// are left have.
+/// Leaves out stacks and functions. The peak stays at its moment: counts at the peak say what part of it the stacks
+/// that are left have.
 pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
     let hits = [&by.focus, &by.ignore, &by.hide].map(|pattern| pattern.as_ref().map(|p| Hits::of(&profile, p)));
     let within = hits.each_ref().map(|hits| hits.as_ref().map(|hits| hits.within(&profile.stacks)));

@@ -35,8 +35,8 @@ pub struct Overview {
     /// How long the time is that all of this was allocated within.
     #[serde(skip)]
     pub window_ms: u64,
-    /// CPU time of the run, in microseconds: of the command and of the processes that it waited for. Of the whole run, also where a
-    /// filter is on. Null where it is not known.
+    /// CPU time of the run, in microseconds: of the command and of the processes that it waited for. Of the whole run,
+    /// also where a filter is on. Null where it is not known.
     pub cpu_us: Option<u64>,
     #[serde(flatten)]
     pub ending: Ending,
@@ -72,8 +72,8 @@ pub struct Overview {
     pub sites: u64,
     /// The largest places by each measure that the profile has.
     pub largest: Vec<Largest>,
-    /// What libstdc++ sets aside at its start for exceptions when memory is scarce: in the totals, and in no place. Left out
-    /// where there is none.
+    /// What libstdc++ sets aside at its start for exceptions when memory is scarce: in the totals, and in no place.
+    /// Left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency_pool: Option<Totals>,
 }
@@ -183,7 +183,8 @@ pub struct Place {
     /// Sums over its sites.
     #[serde(flatten)]
     pub totals: Totals,
-    /// By the measure of the list, with its interval, where the profile is sampled and it is known how precise its numbers are.
+    /// By the measure of the list, with its interval, where the profile is sampled and it is known how precise its
+    /// numbers are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
     /// How many sites it names.

@@ -1,5 +1,5 @@
-//! Profiles of random stacks, for tests of properties: inlined functions, recursion, functions that are looked past or have
-//! no name, stacks that are cut.
+//! Profiles of random stacks, for tests of properties: inlined functions, recursion, functions that are looked past or
+//! have no name, stacks that are cut.
 
 use mallow_profile::{Profile, Stacks};
 use proptest::prelude::*;

@@ -19,8 +19,8 @@ pub struct HighestRss {
     /// When its memory was read, milliseconds since the recording began. All that follow are of that moment.
     pub ms: u64,
     pub rss: u64,
-    /// The same, with each shared page divided by the processes that have it; null, as the next three, where its mappings could not
-    /// be read, or it ended before.
+    /// The same, with each shared page divided by the processes that have it; null, as the next three, where its
+    /// mappings could not be read, or it ended before.
     pub pss: Option<u64>,
     /// What of `rss` is of no file.
     pub anonymous: Option<u64>,
@@ -32,8 +32,8 @@ pub struct HighestRss {
     pub live_bytes: Option<u64>,
     /// Requested bytes of those that were allocated while the process was recorded.
     pub recorded_live_bytes: u64,
-    /// What of these is in memory then: a block is live before its pages are touched, and while they are in swap. Null where pages were not
-    /// read.
+    /// What of these is in memory then: a block is live before its pages are touched, and while they are in swap. Null
+    /// where pages were not read.
     pub live_resident_bytes: Option<u64>,
     /// What of `rss` is Mallow's own: rings, tables, its library; null where its mappings could not be read.
     pub mallow_bytes: Option<u64>,
@@ -110,8 +110,8 @@ fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RssOverTime {
-    /// Of each point of the timeline, the RSS at its beginning, added up over the processes that ran: a page that several of them
-    /// share counts in each. Null before the first look.
+    /// Of each point of the timeline, the RSS at its beginning, added up over the processes that ran: a page that
+    /// several of them share counts in each. Null before the first look.
     pub values: Vec<Option<u64>>,
     /// The highest value.
     pub highest: u64,
@@ -139,7 +139,8 @@ pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Opt
     Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64, peak, attached })
 }
 
-/// Of a recording of one process, the kernel's own maximum. Maxima of several are of different moments, and have no sum.
+/// Of a recording of one process, the kernel's own maximum. Maxima of several are of different moments, and have no
+/// sum.
 pub(super) fn rss_peak(profile: &Profile) -> Option<KernelPeak> {
     match &*profile.rss {
         [only] => KernelPeak::of(profile, only.process),

@@ -1,10 +1,10 @@
 //! What interpreters and libraries keep to their end by design: suppressions that come with Mallow.
 //!
-//! CPython, perl and the like free at their exit what they must and leave the rest to the kernel. A rule takes a block only if all code
-//! between its allocation and the entry of the interpreter, or the outermost frame, is the interpreter's own: an extension module, a
-//! library that it calls, or a program with functions of the same names in a module of its own is never taken. Where an interpreter
-//! loses no block in an empty program, as valgrind sees it too, lost blocks are reported whatever their stacks are; where it loses
-//! blocks of one kind, all others are.
+//! CPython, perl and the like free at their exit what they must and leave the rest to the kernel. A rule takes a block
+//! only if all code between its allocation and the entry of the interpreter, or the outermost frame, is the
+//! interpreter's own: an extension module, a library that it calls, or a program with functions of the same names in a
+//! module of its own is never taken. Where an interpreter loses no block in an empty program, as valgrind sees it too,
+//! lost blocks are reported whatever their stacks are; where it loses blocks of one kind, all others are.
 
 use mallow_profile::{ModuleId, Profile, StackId};
 
@@ -20,10 +20,11 @@ struct Rule {
     what: &'static str,
     /// Paths of its modules: `#` is a version, or nothing; `*` is any text. Without a slash, the file's name.
     modules: &'static [&'static str],
-    /// Beginnings of names of which one of its functions on the stack must have one. Empty: its modules alone are proof.
+    /// Beginnings of names of which one of its functions on the stack must have one. Empty: its modules alone are
+    /// proof.
     marks: &'static [&'static str],
-    /// Functions of its modules that a program calls to start it, or to have made what it keeps: callers do not matter. A `*` at the end
-    /// stands for any end.
+    /// Functions of its modules that a program calls to start it, or to have made what it keeps: callers do not matter.
+    /// A `*` at the end stands for any end.
     entries: &'static [&'static str],
     /// Whether a stack without entries counts, all of whose frames are its own.
     is_program: bool,
@@ -186,7 +187,8 @@ impl RuleId {
         self.rule().what
     }
 
-    /// Whether all of it is known to be kept by design. Of an interpreter it is not: what its script keeps, or leaks, has the same stacks.
+    /// Whether all of it is known to be kept by design. Of an interpreter it is not: what its script keeps, or leaks,
+    /// has the same stacks.
     pub fn is_judged(self) -> bool {
         !self.rule().is_program
     }

@@ -1,8 +1,9 @@
 //! Frames of scripts: code that an interpreter or a JIT compiler runs, named by its perf map.
 //!
-//! On a stack that has such frames they are the places: what the interpreter calls to serve them (its own functions, those
-//! of extension modules and of their libraries) is looked past, as containers are. So is the language's own library (Node's, Java's)
-//! and what serves an `import` of Python, where a script called them. Stacks without such frames are not touched.
+//! On a stack that has such frames they are the places: what the interpreter calls to serve them (its own functions,
+//! those of extension modules and of their libraries) is looked past, as containers are. So is the language's own
+//! library (Node's, Java's) and what serves an `import` of Python, where a script called them. Stacks without such
+//! frames are not touched.
 
 use mallow_profile::{Frame, FrameId, ModuleId, Profile, StackId};
 
@@ -63,7 +64,8 @@ fn is_library(function: &str, file: Option<&str>) -> bool {
     file.map_or_else(java, |file| file.starts_with(NODE_LIBRARY) || imports(file))
 }
 
-/// True for an interpreter's program or library, by the shape of its file name: `python3.12`, `libpython3.so.1.0`, `node`.
+/// True for an interpreter's program or library, by the shape of its file name: `python3.12`, `libpython3.so.1.0`,
+/// `node`.
 fn is_interpreter(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     INTERPRETERS.iter().any(|begin| {
@@ -102,8 +104,8 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// None for a profile without an interpreter or without frames of scripts: that costs a look at each frame. `steps` are
-    /// those of all frames.
+    /// None for a profile without an interpreter or without frames of scripts: that costs a look at each frame. `steps`
+    /// are those of all frames.
     pub fn find(profile: &Profile, steps: &[Step]) -> Option<Self> {
         let interpreters: Vec<bool> = profile.modules.iter().map(|module| is_interpreter(&module.path)).collect();
         if !interpreters.contains(&true) {
@@ -189,8 +191,8 @@ impl Scripts {
         self.stacks.get(stack.0 as usize).copied().unwrap_or(false)
     }
 
-    /// The steps of all frames, as they are where `frame` is the innermost of a stack and `caller` the rest of it; None: as
-    /// elsewhere. `on_stack`: frames of a script may also be further in.
+    /// The steps of all frames, as they are where `frame` is the innermost of a stack and `caller` the rest of it;
+    /// None: as elsewhere. `on_stack`: frames of a script may also be further in.
     pub fn steps(&self, frame: FrameId, caller: StackId, on_stack: bool) -> Option<&[Step]> {
         if self.own_stacks.get(caller.0 as usize).copied().unwrap_or(false) {
             return Some(&self.within_own);

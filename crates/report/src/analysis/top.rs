@@ -24,9 +24,9 @@ pub struct TopOptions {
 /// Functions, the largest first.
 ///
 /// Self is what a function allocates itself. By the letter, that would nearly always be `operator new`, `strdup` or a
-/// vector growing: true, and no answer to anybody. Those functions are an allocator's arm, not the program's choice,
-/// so self goes to the function that a site is named by (see [`super::function_kind`]), and functions that are looked past are no
-/// rows at all. `raw` shows the letter: self is the innermost function of the stack, whatever it is.
+/// vector growing: true, and no answer to anybody. Those functions are an allocator's arm, not the program's choice, so
+/// self goes to the function that a site is named by (see [`super::function_kind`]), and functions that are looked past
+/// are no rows at all. `raw` shows the letter: self is the innermost function of the stack, whatever it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Top<T = Totals> {
     /// The command line that was recorded.

@@ -32,11 +32,11 @@ pub struct TreeOptions {
 
 /// Calls as a tree.
 ///
-/// A row counts the sites below it. Each number of a row is that of its own plus those of the rows below it, hidden ones
-/// included, and the numbers of the outermost rows add up to those of all sites where the measure is above 0.
+/// A row counts the sites below it. Each number of a row is that of its own plus those of the rows below it, hidden
+/// ones included, and the numbers of the outermost rows add up to those of all sites where the measure is above 0.
 ///
-/// Without `raw`, functions that only pass the request on belong to their caller, and calls of a function that is on the
-/// path already to its first call.
+/// Without `raw`, functions that only pass the request on belong to their caller, and calls of a function that is on
+/// the path already to its first call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tree<T = Totals> {
     /// The command line that was recorded.
@@ -65,8 +65,8 @@ pub struct TreeRow<T = Totals> {
     pub functions: Vec<u32>,
     /// Those of them whose calls by themselves, directly or through others, are in this row and below.
     pub recursive: Vec<u32>,
-    /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's function
-    /// allocated itself when it was called on this path.
+    /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's
+    /// function allocated itself when it was called on this path.
     pub cum: T,
     /// What is in no row below this: what the functions allocated themselves; with `callers`, what nothing called.
     #[serde(rename = "self")]
@@ -126,8 +126,8 @@ pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
     of_one(profile, |source| grown(source, options))
 }
 
-/// What changed from one profile to another, as a tree. Rows are chosen by all that changed below them, in either direction:
-/// what they changed by in all may be less than what a row below did.
+/// What changed from one profile to another, as a tree. Rows are chosen by all that changed below them, in either
+/// direction: what they changed by in all may be less than what a row below did.
 pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
     both.view(|source| grown(source, options))
 }
@@ -289,8 +289,8 @@ impl<'a, A: Amount> Selection<'a, A> {
         self.nodes[node].depth <= self.options.depth && self.value(node) >= self.options.min
     }
 
-    /// Lines for what is directly below a row, with so many of its children shown. Where none is, the row itself has room
-    /// to say so.
+    /// Lines for what is directly below a row, with so many of its children shown. Where none is, the row itself has
+    /// room to say so.
     fn lines_below(&self, node: &Node<A>, shown: usize) -> usize {
         let own = self.options.callers && node.self_sums != A::default();
         match shown {

@@ -21,8 +21,8 @@ const NEARLY_ALL_PERCENT: u64 = 99;
 const PEAK_SHARE: f64 = 0.1;
 /// From this share of the run's CPU time on; of malloc's time where the run's is not known.
 const RUN_SHARE: f64 = 0.01;
-/// An interval of malloc's time that begins below [`RUN_SHARE`] of the run and ends here or above is from what nobody looks at to what is worth
-/// work: it decides nothing.
+/// An interval of malloc's time that begins below [`RUN_SHARE`] of the run and ends here or above is from what nobody
+/// looks at to what is worth work: it decides nothing.
 const MUCH_OF_RUN: f64 = 0.1;
 const MALLOC_SHARE: f64 = 0.1;
 
@@ -230,7 +230,8 @@ fn at_peak(report: &Overview) -> Option<Statement> {
     Some(Statement::AtPeak { held: Held { bytes, place_bytes, place, program: None, kept: None }, program })
 }
 
-/// Whether the blocks of the largest cause are of processes each of which ended long before a run of several programs did.
+/// Whether the blocks of the largest cause are of processes each of which ended long before a run of several programs
+/// did.
 fn is_of_short_processes(report: &Overview, causes: &LeakCauses) -> bool {
     let Some(first) = causes.leak_causes.first() else { return false };
     let is_short = |pid: &u32| {

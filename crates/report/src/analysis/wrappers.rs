@@ -6,8 +6,8 @@
 //!
 //! - it calls the allocator, or another wrapper, and no function of the program that allocates;
 //! - it does so at few lines, and not through a container;
-//! - several functions call it, for different sizes. What makes blocks of one size is a constructor, and an answer. Where two or
-//!   three call it, these are wrappers of it, as those of `gc_alloc` are.
+//! - several functions call it, for different sizes. What makes blocks of one size is a constructor, and an answer.
+//!   Where two or three call it, these are wrappers of it, as those of `gc_alloc` are.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -153,8 +153,8 @@ fn without_address(text: &str) -> &str {
     }
 }
 
-/// Writes allocations by stack, as dtrace prints `@[ustack()] = count()`: each frame with its module, the innermost first, the
-/// number below them, an empty line. Inlined functions are frames.
+/// Writes allocations by stack, as dtrace prints `@[ustack()] = count()`: each frame with its module, the innermost
+/// first, the number below them, an empty line. Inlined functions are frames.
 pub fn write_dtrace(profile: &Profile, mut out: impl Write) -> io::Result<()> {
     let mut table = Table::new(profile);
     for (stack, counts) in by_stack(profile) {

@@ -1,5 +1,5 @@
-//! Folded stacks: one a line, the outermost frame first, semicolons between frames, a space or a tab, a number. They do not say
-//! what the number counts.
+//! Folded stacks: one a line, the outermost frame first, semicolons between frames, a space or a tab, a number. They do
+//! not say what the number counts.
 
 use std::io::{self, Write};
 
@@ -25,8 +25,8 @@ fn is_comment(line: &[u8]) -> bool {
     line.is_empty() || line.starts_with(b"#")
 }
 
-/// The stack and the number of a line. A number above 2^64 - 1 becomes that, and so does a sum of such: `Builder::finish`
-/// says so.
+/// The stack and the number of a line. A number above 2^64 - 1 becomes that, and so does a sum of such:
+/// `Builder::finish` says so.
 fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
     let space = line.iter().rposition(|&byte| matches!(byte, b' ' | b'\t'))?;
     let (stack, number) = (line[..space].trim_ascii_end(), &line[space + 1..]);

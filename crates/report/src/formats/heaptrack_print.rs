@@ -154,8 +154,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     Ok(it.builder.finish(quantities, None, Addresses::Opaque))
 }
 
-/// `2547 calls to allocation functions with 174K peak consumption from`, and in the other lists their own words; a colon
-/// at the end where a stack of the place follows.
+/// `2547 calls to allocation functions with 174K peak consumption from`, and in the other lists their own words; a
+/// colon at the end where a stack of the place follows.
 fn head(text: &str, section: &Section) -> Option<Head> {
     let (rest, place) = match text.strip_suffix(" from:") {
         Some(rest) => (rest, false),

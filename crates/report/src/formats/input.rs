@@ -25,8 +25,8 @@ const WHOLE_RATIO: u64 = 48;
 /// And never more than this, where offsets end.
 const WHOLE_LIMIT: u64 = (2 << 30) - 1;
 
-/// What a packed file that is read in lines may unpack to: this, and so many times the packed bytes that were read. gzip
-/// reaches 1,032 to 1 at the most, zstd a hundred times that: a bomb of 100 KB would take half a minute.
+/// What a packed file that is read in lines may unpack to: this, and so many times the packed bytes that were read.
+/// gzip reaches 1,032 to 1 at the most, zstd a hundred times that: a bomb of 100 KB would take half a minute.
 const STREAM: u64 = 512 << 20;
 const STREAM_RATIO: u64 = 1032;
 

@@ -1,6 +1,6 @@
-//! massif's snapshots: the bytes of the highest one and of the last, and their stacks. massif takes stacks in some snapshots
-//! alone, and takes the peak's only when the heap shrinks after it. Without them, the stacks are those of the largest snapshot that has
-//! some.
+//! massif's snapshots: the bytes of the highest one and of the last, and their stacks. massif takes stacks in some
+//! snapshots alone, and takes the peak's only when the heap shrinks after it. Without them, the stacks are those of the
+//! largest snapshot that has some.
 
 use mallow_profile::{Counts, FrameId, Quantities, Quantity, StackId, Stacks};
 

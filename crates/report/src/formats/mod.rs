@@ -47,14 +47,15 @@ pub use pprof::SampleType;
 pub use speedscope::write as write_speedscope;
 pub use trim::trim;
 
-/// Reads a pprof profile with a site for each sample. Go's heap profiles have a sample for each stack and size of blocks.
+/// Reads a pprof profile with a site for each sample. Go's heap profiles have a sample for each stack and size of
+/// blocks.
 pub fn read_samples(file: impl Read + Send, packed_length: Option<u64>) -> Result<Foreign, FormatError> {
     let mut progress = |_| {};
     pprof::read_samples(&mut Input::open(file, packed_length, &mut progress)?)
 }
 
-/// Reads a profile of another tool. `packed_length` is the file's length, as far as it is known: it bounds what a packed
-/// file may unpack to.
+/// Reads a profile of another tool. `packed_length` is the file's length, as far as it is known: it bounds what a
+/// packed file may unpack to.
 pub fn read(
     file: impl Read + Send,
     packed_length: Option<u64>,

@@ -1,8 +1,8 @@
 //! Swift's names, as its demangler prints them: a short form, and which module a function is from.
 //!
 //! `generic specialization <Swift.Int> of (extension in NIO):Swift.Array.f<A>(at: A, _: [A]) throws -> ()` is
-//! `specialized Array.f(at:_:)` of the module NIO. Swift's own short form is the model (`swift demangle --simplified`), without
-//! what is in angle brackets.
+//! `specialized Array.f(at:_:)` of the module NIO. Swift's own short form is the model (`swift demangle --simplified`),
+//! without what is in angle brackets.
 
 mod brackets;
 
@@ -11,7 +11,8 @@ use brackets::{find, group, is_operator};
 /// What a demangled name says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function<'a> {
-    /// The name for lists: no modules, types, generic arguments and conventions; of nested closures the innermost alone.
+    /// The name for lists: no modules, types, generic arguments and conventions; of nested closures the innermost
+    /// alone.
     pub short: String,
     /// The module that its source is in; None where the name does not say.
     pub module: Option<&'a str>,
@@ -72,8 +73,8 @@ pub(crate) fn function(name: &str) -> Option<Function<'_>> {
     (!short.is_empty()).then_some(Function { short, module: reader.module, synthesized: reader.synthesized })
 }
 
-/// True for what allocates an object and calls its `init`, by its short name: the compiler writes one for each initializer of a
-/// class.
+/// True for what allocates an object and calls its `init`, by its short name: the compiler writes one for each
+/// initializer of a class.
 pub(crate) fn is_allocating_initializer(short: &str) -> bool {
     let name = short.split_once('(').map_or(short, |(name, _)| name);
     let name = name.strip_prefix(SPECIALIZED).unwrap_or(name);
@@ -286,7 +287,8 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// `(extension in M):M.Type<A>.(name in _4F71…)<B>(at: C) -> D` as `Type.name(at:)`; what is left behind the parameters.
+    /// `(extension in M):M.Type<A>.(name in _4F71…)<B>(at: C) -> D` as `Type.name(at:)`; what is left behind the
+    /// parameters.
     fn entity(&mut self, name: &'a str, nesting: u32) -> Option<&'a str> {
         let mut rest = name;
         let mut extension = None;

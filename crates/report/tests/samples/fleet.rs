@@ -1,4 +1,5 @@
-//! Sums over many processes and changes between two fleets: how often their intervals have the truth, and that files carry them.
+//! Sums over many processes and changes between two fleets: how often their intervals have the truth, and that files
+//! carry them.
 
 use mallow_profile::{
     Frame, FrameId, Line, Precision, Process, ProcessId, Profile, Sample, SampleEvent, SampleKey, StackId, Stacks,
@@ -113,8 +114,8 @@ fn by_site(profile: &Profile, name: &str) -> Option<Estimate> {
 
 const PROCESSES: u32 = 40;
 
-/// The blocks of each of forty processes at three sites. Of the second a process has one sample in two on average: none of them has an
-/// interval alone.
+/// The blocks of each of forty processes at three sites. Of the second a process has one sample in two on average: none
+/// of them has an interval alone.
 fn blocks(number: u32) -> Vec<Vec<(u64, u64)>> {
     let more = u64::from(number % 5);
     vec![vec![(1000, 1500 + 500 * more), (90_000, 4 + more)], vec![(200, 1300)], vec![(3 * PERIOD, 2)]]

@@ -52,8 +52,8 @@ fn a_leak_beside_churn_on_the_same_stack_is_found() {
     assert_eq!(server.growing(), [LEAK]);
 }
 
-/// Python's interpreter has one native call path for all functions of a script: what a cache replaces after some seconds hides nothing,
-/// once it has been full for some time.
+/// Python's interpreter has one native call path for all functions of a script: what a cache replaces after some
+/// seconds hides nothing, once it has been full for some time.
 #[test]
 fn a_leak_beside_a_cache_on_the_same_stack_grows() {
     for (lives, seconds) in [(3.0, 15), (6.0, 30)] {
@@ -279,7 +279,8 @@ fn runs_called(runs: u64, seconds: u64, habits: &[Habit], called: &[Verdict]) ->
     (0..runs).filter(|&seed| is_called(seed)).count() as f64
 }
 
-/// What is said to slow down, or to grow in steps, is significant as growth itself is: 1 program in 100, over all looks.
+/// What is said to slow down, or to grow in steps, is significant as growth itself is: 1 program in 100, over all
+/// looks.
 #[test]
 fn a_constant_leak_is_seldom_said_to_slow_down() {
     const RUNS: u64 = 400;
@@ -304,7 +305,8 @@ fn a_cache_that_fills_is_said_to_slow_down() {
     }
 }
 
-/// A program that has filled its memory, and idles: nothing else refutes its growth, and so it is said when its last block came.
+/// A program that has filled its memory, and idles: nothing else refutes its growth, and so it is said when its last
+/// block came.
 #[test]
 fn growth_of_a_program_that_idles_says_for_how_long() {
     let mut so_far = 0;

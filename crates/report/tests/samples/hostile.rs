@@ -162,8 +162,8 @@ fn a_sample_that_is_reported_late_does_not_take_the_place_of_the_live_one() {
     assert_eq!(book.heap().1.samples, 1);
 }
 
-/// Of a slot that is taken again between two looks, the new sample is reported before the end of the old one. A ring of 60 blocks that
-/// is full after 30 s does not grow, whether its ends are reported, come late as gone, or never come.
+/// Of a slot that is taken again between two looks, the new sample is reported before the end of the old one. A ring of
+/// 60 blocks that is full after 30 s does not grow, whether its ends are reported, come late as gone, or never come.
 #[test]
 fn a_block_whose_slot_was_taken_again_has_ended() {
     let (process, second) = (ProcessId(0), 1_000_000_000);

@@ -1,4 +1,5 @@
-//! Growth by call path: what is told apart from others that use the same line, and how often a healthy program looks like a leak.
+//! Growth by call path: what is told apart from others that use the same line, and how often a healthy program looks
+//! like a leak.
 
 use mallow_profile::StackId;
 use mallow_report::analysis::sampled::{CallPath, Standings, Verdict, growing_paths};
@@ -86,7 +87,8 @@ fn handlers_that_leak_by_one_line_are_that_line_unless_others_use_it_too() {
     }
 }
 
-/// A cache that needs 400 s to fill evenly looks like a leak until then, and a verdict that stands for ever would be false.
+/// A cache that needs 400 s to fill evenly looks like a leak until then, and a verdict that stands for ever would be
+/// false.
 #[test]
 fn a_verdict_ends_soon_after_the_growth() {
     let traffic = habit(12, 30_000, 4.0 * MEBIBYTE, Life::Short(1.0));
@@ -100,8 +102,8 @@ fn a_verdict_ends_soon_after_the_growth() {
     }
 }
 
-/// Caches of many kinds, sessions and batches, each with a path of its own to the line: the limit of chance is 1 in 100 programs,
-/// over all paths and all looks, and a verdict stays until the evidence against it is as strong.
+/// Caches of many kinds, sessions and batches, each with a path of its own to the line: the limit of chance is 1 in 100
+/// programs, over all paths and all looks, and a verdict stays until the evidence against it is as strong.
 #[test]
 fn a_healthy_program_with_many_call_paths_seldom_has_one_that_grows() {
     const PROGRAMS: u64 = 60;

@@ -1,5 +1,5 @@
-//! Programs whose truth is known, sampled as the target samples them: each thread counts the bytes that it asks for down from
-//! an exponential draw.
+//! Programs whose truth is known, sampled as the target samples them: each thread counts the bytes that it asks for
+//! down from an exponential draw.
 
 use mallow_profile::{Family, ProcessId, Sample, Stacks};
 use mallow_report::analysis::sampled::picked;
@@ -50,8 +50,8 @@ impl Countdown {
         picked
     }
 
-    /// So many allocations of one size, one after the other: which of them are picked. The same as calling `allocate` for
-    /// each.
+    /// So many allocations of one size, one after the other: which of them are picked. The same as calling `allocate`
+    /// for each.
     pub fn allocate_many(&mut self, random: &mut Random, size: u64, count: u64, mut picked: impl FnMut(u64)) {
         let mut done = 0;
         loop {

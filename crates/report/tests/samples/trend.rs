@@ -1,4 +1,5 @@
-//! Whether what is said of growth holds: how often the interval has the true rate in it, and whether the verdict says the same.
+//! Whether what is said of growth holds: how often the interval has the true rate in it, and whether the verdict says
+//! the same.
 
 use mallow_profile::StackId;
 use mallow_report::analysis::sampled::{Growth, Verdict};

@@ -1,8 +1,8 @@
-//! C++'s names, by the demangler of the C++ runtime that this program is linked with: the one of c++filt, gdb and perf, so that
-//! names are equal to theirs.
+//! C++'s names, by the demangler of the C++ runtime that this program is linked with: the one of c++filt, gdb and perf,
+//! so that names are equal to theirs.
 //!
-//! It writes as much as a name asks for, and a short name that repeats its own parts can ask for terabytes. So a name that might
-//! become long is measured first, with `cpp_demangle`, which stops at a limit.
+//! It writes as much as a name asks for, and a short name that repeats its own parts can ask for terabytes. So a name
+//! that might become long is measured first, with `cpp_demangle`, which stops at a limit.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt::{self, Write};
@@ -29,8 +29,8 @@ const SURE: usize = 8 << 20;
 pub(super) fn demangle(name: &str) -> Option<String> {
     // macOS has one more underscore.
     let name = if name.starts_with("__Z") { &name[1..] } else { name };
-    // A conversion in a template may be read in two ways, and the runtime tries both: with each, its time doubles. Names that
-    // people write have one at most.
+    // A conversion in a template may be read in two ways, and the runtime tries both: with each, its time doubles.
+    // Names that people write have one at most.
     if !name.starts_with("_Z") || name.matches("cv").count() > 1 {
         return None;
     }
@@ -100,9 +100,10 @@ impl Write for Bounded {
 
 /// No more than so many characters can be written for a name, builtin types aside.
 ///
-/// A reference stands for a part that was complete before it. That of `S1_` was complete when the first reference to it, or to a
-/// later part, was read: it is no longer than what was written by then, however often it comes. A template's argument (`T_`) is no
-/// longer than all that precedes it. Letters of identifiers that look like references count as such.
+/// A reference stands for a part that was complete before it. That of `S1_` was complete when the first reference to
+/// it, or to a later part, was read: it is no longer than what was written by then, however often it comes. A
+/// template's argument (`T_`) is no longer than all that precedes it. Letters of identifiers that look like references
+/// count as such.
 fn longest(name: &str) -> usize {
     let (mut written, mut counted) = (0usize, 0);
     // Numbers of parts and how much was written when each was referred to for the first time; both ascend.

@@ -407,8 +407,8 @@ proptest! {
         prop_assert_eq!(sum, whole);
     }
 
-    /// A block is lost, reachable, not scanned or given back by exec whatever a selection leaves of its process and of others; one that
-    /// holds others does so as far as it is selected.
+    /// A block is lost, reachable, not scanned or given back by exec whatever a selection leaves of its process and of
+    /// others; one that holds others does so as far as it is selected.
     #[test]
     fn lost_blocks_of_a_selection_are_those_of_its_blocks(steps in steps(), selection in selections()) {
         let story = build_story(&steps, true, 20);

@@ -94,8 +94,8 @@ pub struct Story {
 }
 
 impl Story {
-    /// Of each three blocks that leak, the first one is lost, and holds the second one. The second process was not scanned, the third one
-    /// ended by exec if it leaked anything.
+    /// Of each three blocks that leak, the first one is lost, and holds the second one. The second process was not
+    /// scanned, the third one ended by exec if it leaked anything.
     fn lose(&mut self) {
         let mut live = 0;
         let (mut head, mut kind) = (None, LostKind::Other);

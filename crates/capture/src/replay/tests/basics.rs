@@ -256,7 +256,8 @@ fn the_sink_gets_the_same_story() {
     );
 }
 
-/// Mallow begins before the command. On a busy machine it may notice a second late that it has ended: the drain does so in time.
+/// Mallow begins before the command. On a busy machine it may notice a second late that it has ended: the drain does so
+/// in time.
 #[test]
 fn the_run_is_the_commands_and_not_mallows() {
     let run = |command: u32, ends: [Option<u64>; 2]| {

@@ -168,8 +168,8 @@ fn a_peak_with_a_stamp_at_each_event_is_exact() {
     }
 }
 
-/// The first thread does all its work before the second one begins, and finds its own number to be the last one each time it
-/// looks: it writes no more of them. Both use one address, and lists of their own around it.
+/// The first thread does all its work before the second one begins, and finds its own number to be the last one each
+/// time it looks: it writes no more of them. Both use one address, and lists of their own around it.
 #[test]
 fn a_thread_that_nobody_interrupted_is_not_drawn_out_over_the_next_ones_numbers() {
     let blocks = 40;
@@ -193,9 +193,9 @@ fn a_thread_that_nobody_interrupted_is_not_drawn_out_over_the_next_ones_numbers(
     assert_eq!((p.totals.peak_bytes, p.totals.live, forced), (100 * (blocks + 1), 0, 0));
 }
 
-/// A thread that owns the latest number repeats it where it leaves its window: what it did up to there, and the event that follows, came
-/// before the next number. A small block came to the large one's address after that was freed, in a ring whose own numbers leave that
-/// open.
+/// A thread that owns the latest number repeats it where it leaves its window: what it did up to there, and the event
+/// that follows, came before the next number. A small block came to the large one's address after that was freed, in a
+/// ring whose own numbers leave that open.
 #[test]
 fn a_repeated_number_keeps_a_small_block_from_a_large_ones_place() {
     let (large, small) = (2 << 20, 288);

@@ -26,8 +26,8 @@ fn reading(mapped: &[(u64, u64)]) -> Vec<u64> {
     Reading { number: 1, footprint, ..Reading::default() }.to_words()
 }
 
-/// The live blocks of a reading that begins after `before`, and ends after `meanwhile`; then the process does the rest. The drain finds
-/// all of that in one pass, and what was read in the next one.
+/// The live blocks of a reading that begins after `before`, and ends after `meanwhile`; then the process does the rest.
+/// The drain finds all of that in one pass, and what was read in the next one.
 fn placed(tapes: &[[Tape; 3]], mapped: &[(u64, u64)]) -> (u64, u64) {
     let profile = replayed(tapes, mapped);
     let [footprint] = &profile.footprints[..] else { panic!("{:?}", profile.footprints) };

@@ -94,7 +94,8 @@ struct Entry {
     name: String,
 }
 
-/// Bands as they lie on each other, the uppermost first, with what they have of the highest point, or of all allocations.
+/// Bands as they lie on each other, the uppermost first, with what they have of the highest point, or of all
+/// allocations.
 fn legend(report: &Timeline) -> Vec<Entry> {
     let part = |values: &[u64]| match report.by {
         Over::LiveBytes | Over::Live => values.get(report.highest_point).copied().unwrap_or(0),

@@ -78,8 +78,8 @@ fn format_estimate(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> Str
     }
 }
 
-/// How far an estimate may be from the truth, for a column beside the number: `±8 %`, `400 kB to 2.60 MB`, `too few`; nothing if all of
-/// it was seen.
+/// How far an estimate may be from the truth, for a column beside the number: `±8 %`, `400 kB to 2.60 MB`, `too few`;
+/// nothing if all of it was seen.
 pub fn margin(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
     let Some((low, high)) = estimate.interval() else { return TOO_FEW.to_owned() };
     match evenly(estimate.value, low, high) {
@@ -97,8 +97,8 @@ pub fn margin_of_change(change: &Estimate, look: &Look, amount: impl Fn(u64) -> 
     }
 }
 
-/// By which share of the value both ends differ from it. None: an uneven interval, which is printed as its ends, and so is one of what
-/// may be twice as much or next to nothing.
+/// By which share of the value both ends differ from it. None: an uneven interval, which is printed as its ends, and so
+/// is one of what may be twice as much or next to nothing.
 fn evenly(value: f64, low: f64, high: f64) -> Option<f64> {
     let (below, above) = (value - low, high - value);
     if below + above <= f64::EPSILON * value.abs() {

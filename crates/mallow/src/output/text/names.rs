@@ -25,8 +25,8 @@ pub fn function_in_list(name: &str, keeps_arguments: bool, look: &Look) -> Strin
 /// Columns of a function's other name.
 const OTHER_NAME: usize = 48;
 
-/// What is said of a function whose code others share: `(or Vec<long>::grow and 3 more: one code)`, with all of them where names are
-/// full; None where it has its code for itself. Which of them was called is not known.
+/// What is said of a function whose code others share: `(or Vec<long>::grow and 3 more: one code)`, with all of them
+/// where names are full; None where it has its code for itself. Which of them was called is not known.
 pub fn one_code(function: &str, folded: &[String], look: &Look) -> Option<String> {
     let (first, more) = folded.split_first()?;
     if look.full_names {
@@ -39,8 +39,8 @@ pub fn one_code(function: &str, folded: &[String], look: &Look) -> Option<String
     Some(format!("(or {other}{more}: one code)"))
 }
 
-/// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording has several
-/// programs; nothing where neither is known, or where the name itself is `module+0xoffset`.
+/// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording
+/// has several programs; nothing where neither is known, or where the name itself is `module+0xoffset`.
 pub fn location(name: &str, file: Option<&str>, line: Option<u32>, module: Option<&str>, look: &Look) -> String {
     let base = |path: &str| {
         let short = if look.full_names { path } else { file_name(path) };
@@ -55,8 +55,8 @@ pub fn location(name: &str, file: Option<&str>, line: Option<u32>, module: Optio
     }
 }
 
-/// The name in at most `columns` columns: of one that is wider, the middle is left out. What is behind the last separator, which is
-/// the function, stays whole if it fits.
+/// The name in at most `columns` columns: of one that is wider, the middle is left out. What is behind the last
+/// separator, which is the function, stays whole if it fits.
 pub fn elided(name: &str, columns: usize) -> String {
     if name.width() <= columns {
         return name.to_owned();

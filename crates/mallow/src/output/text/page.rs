@@ -101,8 +101,8 @@ impl Line {
         }
     }
 
-    /// Cuts it to `width` columns, the last of them an ellipsis where something was cut. A name that does not fit loses its middle,
-    /// and leaves room for the place that is behind it.
+    /// Cuts it to `width` columns, the last of them an ellipsis where something was cut. A name that does not fit loses
+    /// its middle, and leaves room for the place that is behind it.
     fn cut(&mut self, width: usize) {
         /// Fewer columns show nothing of a name.
         const NAME: usize = 12;
@@ -216,7 +216,8 @@ impl Page {
         self.text.push_str(text);
     }
 
-    /// Adds a line of prose: broken between words where the terminal ends, and never cut. What goes on has the line's own indent.
+    /// Adds a line of prose: broken between words where the terminal ends, and never cut. What goes on has the line's
+    /// own indent.
     pub fn sentence(&mut self, line: Line) {
         let Some(width) = self.look.width.filter(|&width| line.width() > width) else { return self.line(line) };
         let first = line.pieces.iter().find(|piece| !piece.text.is_empty()).map_or("", |piece| &piece.text);

@@ -85,7 +85,8 @@ pub fn described_by(
     if let Some(by) = by {
         line = line.plain(", by ").faint_name(function(by, look));
     }
-    // Where there is little room, callers are worth more; and what the largest of several sites went through is not said of all.
+    // Where there is little room, callers are worth more; and what the largest of several sites went through is not
+    // said of all.
     let is_wide = look.width.is_none_or(|w| w >= WIDE);
     if sites > 1 && is_wide {
         line = line.faint(format!(" ({})", of(sites, "site")));
@@ -98,7 +99,8 @@ pub fn described_by(
     called(line, frame, stack, CALLERS, look)
 }
 
-/// The line, and who called the function that it names: ` ← load load.cc:88 ← main main.cc:12`, at most `limit` of them.
+/// The line, and who called the function that it names: ` ← load load.cc:88 ← main main.cc:12`, at most `limit` of
+/// them.
 pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
     let mut last = frame.function.as_str();
     let mut callers = 0;

@@ -57,8 +57,8 @@ pub fn resolution(report: &Timeline) -> String {
     }
 }
 
-/// The milliseconds that are named below a timeline, in their order. `place` says from where to where the name of one goes;
-/// names do not touch, and none goes beyond `end`.
+/// The milliseconds that are named below a timeline, in their order. `place` says from where to where the name of one
+/// goes; names do not touch, and none goes beyond `end`.
 pub fn named_ticks(report: &Timeline, most: usize, end: f64, place: impl Fn(u64) -> (f64, f64)) -> Vec<u64> {
     let mut ticks = time_ticks(report.from_ms, report.to_ms, if report.by_order { usize::MAX } else { most });
     if report.by_order {

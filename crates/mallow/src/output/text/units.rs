@@ -73,7 +73,8 @@ fn scaled(mut value: f64, unit: &str) -> String {
     format!("{value:.decimals$} {prefix}{unit}")
 }
 
-/// A share of a whole: `12.5 %`. 0 % and 100 % are said of nothing and of all alone; nothing is said where there is no whole.
+/// A share of a whole: `12.5 %`. 0 % and 100 % are said of nothing and of all alone; nothing is said where there is no
+/// whole.
 pub fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (_, 0) => String::new(),
@@ -95,7 +96,8 @@ pub fn share(share: f64) -> String {
     percent((share.clamp(0.0, 1.0) * WHOLE as f64) as u64, WHOLE)
 }
 
-/// A time span: `12 ms`, `1.72 s`, `3 min 05 s`, `2 h 07 min`. Hundredths are rounded; as on a clock, seconds and minutes are whole ones.
+/// A time span: `12 ms`, `1.72 s`, `3 min 05 s`, `2 h 07 min`. Hundredths are rounded; as on a clock, seconds and
+/// minutes are whole ones.
 pub fn span(ms: u64) -> String {
     let ms = if (1000..60_000).contains(&ms) { (ms + 5) / 10 * 10 } else { ms };
     let s = ms / 1000;

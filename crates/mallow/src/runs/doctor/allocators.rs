@@ -99,7 +99,8 @@ fn groups<'a>(module: &Module, symbols: &'a FunctionSymbols) -> BTreeMap<(String
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for symbol in &symbols.wanted {
         let Some(family) = family_of(&symbol.name) else { continue };
-        // A method or a local function may have one of these names: they count where the module stands in for the C library.
+        // A method or a local function may have one of these names: they count where the module stands in for the C
+        // library.
         let key = match family {
             Family::C | Family::Cpp if stands_in => (maker.unwrap_or("an allocator of unknown make").to_owned(), false),
             Family::C => continue,

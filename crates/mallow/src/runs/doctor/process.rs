@@ -1,5 +1,5 @@
-//! `mallow doctor -p PID`: whether a process that runs could be attached to. Nothing of it is changed, and nothing is stopped but, for a
-//! moment each, threads that seccomp restricts: their filters are read.
+//! `mallow doctor -p PID`: whether a process that runs could be attached to. Nothing of it is changed, and nothing is
+//! stopped but, for a moment each, threads that seccomp restricts: their filters are read.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ use crate::output::{exit, json, stdio};
 /// What this version can do about it.
 const VERDICT: &str = "mallow record -p PID, mallow stat -p PID and mallow watch -p PID attach to it.";
 
-/// Bytes of static thread-local storage that glibc keeps for libraries that are loaded while the program runs, by default.
+/// Bytes of static thread-local storage that glibc keeps for libraries that are loaded while the program runs, by
+/// default.
 const RESERVE: u64 = 1152;
 
 /// What is known of a process.

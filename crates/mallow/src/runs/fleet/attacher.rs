@@ -1,4 +1,5 @@
-//! Attaching to processes while others are watched: it takes as long as a process needs to come to a thread without a lock.
+//! Attaching to processes while others are watched: it takes as long as a process needs to come to a thread without a
+//! lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

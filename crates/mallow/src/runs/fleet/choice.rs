@@ -27,7 +27,8 @@ impl<'a> Choice<'a> {
         Some(Self { pattern, cgroup: chosen.match_cgroup.as_ref(), variables: &chosen.match_env })
     }
 
-    /// Whether it takes a process, which has number `here` in mallow's `/proc`. What cannot be read there does not match.
+    /// Whether it takes a process, which has number `here` in mallow's `/proc`. What cannot be read there does not
+    /// match.
     pub fn takes(&self, process: &Process, here: Option<u32>) -> bool {
         let read = |name| here.map(|pid| process_files::read(pid, name)).unwrap_or_default();
         matches(self.pattern, process)
@@ -61,8 +62,8 @@ impl fmt::Display for Choice<'_> {
     }
 }
 
-/// Whether it matches the path of the executable, the path that it was executed as, or the first argument, which is the name that
-/// the program was given.
+/// Whether it matches the path of the executable, the path that it was executed as, or the first argument, which is the
+/// name that the program was given.
 fn matches(pattern: &Regex, process: &Process) -> bool {
     let named = [&process.executable, &process.executed_as];
     named.into_iter().chain(process.arguments.first()).any(|name| !name.is_empty() && pattern.is_match(name))

@@ -17,8 +17,8 @@ pub struct Farewells {
 }
 
 impl Farewells {
-    /// One of a member; none if nothing was sampled in it. It is made if there is room. Without, it is counted, and an empty one stands
-    /// for it: who sends them is to know that no other one comes.
+    /// One of a member; none if nothing was sampled in it. It is made if there is room. Without, it is counted, and an
+    /// empty one stands for it: who sends them is to know that no other one comes.
     pub fn add(&mut self, number: u64, profile: Option<impl FnOnce() -> Profile>) {
         let has_room = self.kept < MOST;
         let made = match profile {

@@ -287,7 +287,8 @@ impl<'a> Members<'a> {
     }
 
     fn look_for_runs(&mut self, now_ns: u64) {
-        // One whose mallow is gone may be watched from now on. Its pid may be another process's by now: one run of each is tried.
+        // One whose mallow is gone may be watched from now on. Its pid may be another process's by now: one run of each
+        // is tried.
         let mut tried: Option<HashSet<u32>> = None;
         if now_ns >= self.next_check_of_busy_ns {
             self.next_check_of_busy_ns = now_ns + CHECK_OF_BUSY_NS;

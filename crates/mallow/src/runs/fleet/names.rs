@@ -29,7 +29,8 @@ impl Names {
         }
     }
 
-    /// Looks up the frames of these profiles, of each from a number on. Debug information of a module is read once for all of them.
+    /// Looks up the frames of these profiles, of each from a number on. Debug information of a module is read once for
+    /// all of them.
     pub fn fill(&mut self, profiles: &mut [(&mut Profile, usize)]) {
         if self.known.frames.len() > FRAMES {
             *self = Self::new();

@@ -61,8 +61,8 @@ impl FleetPushing {
         push.news()
     }
 
-    /// Sends the last ones of all members, as the last look found them: a store has what the last report says. What became of all profiles,
-    /// as a line of JSON.
+    /// Sends the last ones of all members, as the last look found them: a store has what the last report says. What
+    /// became of all profiles, as a line of JSON.
     pub fn finish(self, members: &mut Members<'_>, signals: &Signals) -> Result<String> {
         let Self { mut push, mut sources } = self;
         sources.notice(&mut push, members);

@@ -24,12 +24,14 @@ use crate::output::text::Look;
 use crate::output::text::units::of;
 use crate::output::{exit, stdio};
 
-/// How often growth is looked for between reports, and the share of mallow's time that this takes at the most, as a divisor.
+/// How often growth is looked for between reports, and the share of mallow's time that this takes at the most, as a
+/// divisor.
 const NEWS: Duration = Duration::from_secs(5);
 const NEWS_SHARE: u32 = 500;
 /// Lines of news at one time. More are in the reports.
 const NEWS_LINES: usize = 10;
-/// What a report shows of lists, unless `--limit` says something else: in text, in JSON, and for scrapers, who choose themselves.
+/// What a report shows of lists, unless `--limit` says something else: in text, in JSON, and for scrapers, who choose
+/// themselves.
 const SHOWN: usize = 10;
 const IN_JSON: usize = 100;
 
@@ -210,7 +212,8 @@ impl<'a> Watcher<'a> {
         self.go_on(written);
     }
 
-    /// What cannot be written now may be written later, when there is room on the disk again. The error is reported once.
+    /// What cannot be written now may be written later, when there is room on the disk again. The error is reported
+    /// once.
     fn go_on(&mut self, written: Result<()>) {
         let Err(error) = written else {
             self.trouble = None;

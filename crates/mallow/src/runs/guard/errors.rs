@@ -47,7 +47,8 @@ pub struct ErrorDocument {
     pub address: String,
     /// `read` or `write`; none: no access.
     pub access: Option<&'static str>,
-    /// The function of the C library by which the program let the kernel access the memory; none: it accessed it itself.
+    /// The function of the C library by which the program let the kernel access the memory; none: it accessed it
+    /// itself.
     pub call: Option<&'static str>,
     /// Where the address is, in words.
     pub place: String,

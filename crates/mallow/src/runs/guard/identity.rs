@@ -1,4 +1,5 @@
-//! What stays the same of an error from run to run: a number for code scanning, a name for CI servers, and its class in the CWE list.
+//! What stays the same of an error from run to run: a number for code scanning, a name for CI servers, and its class in
+//! the CWE list.
 
 use std::path::Path;
 
@@ -18,8 +19,8 @@ impl Fnv {
     }
 }
 
-/// A hash of an error's kind, its access, and the program's own frames in its stacks, by their functions and file names: neither addresses and
-/// line numbers, threads nor times. 16 hexadecimal digits.
+/// A hash of an error's kind, its access, and the program's own frames in its stacks, by their functions and file
+/// names: neither addresses and line numbers, threads nor times. 16 hexadecimal digits.
 pub fn of(kind: &str, access: Option<&str>, steps: &[&Step]) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.add(kind);

@@ -76,8 +76,8 @@ const CALLS: [&str; 18] = [
     "sendmsg",
 ];
 
-/// The call by which the program let the kernel access memory: the library stands for it, innermost on the stack. None: the program
-/// accessed it.
+/// The call by which the program let the kernel access memory: the library stands for it, innermost on the stack. None:
+/// the program accessed it.
 pub fn call_of(profile: &Profile, stack: StackId) -> Option<&'static str> {
     let is_ours = |frame: &FrameId| {
         let module = profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);

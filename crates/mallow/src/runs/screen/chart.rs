@@ -17,8 +17,8 @@ const ENDS: [u64; 14] = [30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// The chart and its time axis, `height` lines of `width` columns; nothing where there is no room. `history`: milliseconds since the watching
-/// began, and bytes.
+/// The chart and its time axis, `height` lines of `width` columns; nothing where there is no room. `history`:
+/// milliseconds since the watching began, and bytes.
 pub fn chart(history: &[(u64, u64)], watched_ms: u64, width: usize, height: usize, look: &Look) -> Vec<Line<'static>> {
     let rows = height.saturating_sub(1);
     let columns = width.saturating_sub(GUTTER);

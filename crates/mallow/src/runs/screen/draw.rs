@@ -1,4 +1,5 @@
-//! The live view, drawn: the finding, the program, what is live over time, places. Whatever comes from a target goes through `clean`.
+//! The live view, drawn: the finding, the program, what is live over time, places. Whatever comes from a target goes
+//! through `clean`.
 
 use mallow_report::analysis::sampled::Verdict;
 use mallow_report::analysis::{Watched, Which};

@@ -76,8 +76,8 @@ impl Screen {
         Ok(Self { terminal: ManuallyDrop::new(terminal), look })
     }
 
-    /// Draws what there is to show, as one update: a terminal that knows such updates (DEC private mode 2026) never shows
-    /// half of it, and others ignore the marks.
+    /// Draws what there is to show, as one update: a terminal that knows such updates (DEC private mode 2026) never
+    /// shows half of it, and others ignore the marks.
     pub fn draw(&mut self, state: &mut State) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         let drawn = self.terminal.draw(|frame| draw::draw(frame, state, &self.look)).map(drop);

@@ -89,8 +89,8 @@ pub fn table(frame: &mut Frame, area: Rect, state: &mut State, report: &Watched,
     state.top = top;
 }
 
-/// `remember server.c:35 (3 paths) via std::string ← serve ← main`: of several call paths those callers that all have, since
-/// the largest path is another one with every look.
+/// `remember server.c:35 (3 paths) via std::string ← serve ← main`: of several call paths those callers that all have,
+/// since the largest path is another one with every look.
 fn named(place: &WatchedPlace, report: &Watched, width: usize, look: &Look) -> Vec<Span<'static>> {
     const CALLERS: usize = 8;
     /// Columns of a name, at the least.

@@ -1,4 +1,5 @@
-//! `mallow symbols`: where the names of a recording's files come from, and with `--fetch` the debug files that are missing.
+//! `mallow symbols`: where the names of a recording's files come from, and with `--fetch` the debug files that are
+//! missing.
 
 mod download;
 mod listing;
@@ -41,8 +42,8 @@ pub fn run(flags: &SymbolsFlags) -> Result<ExitCode> {
     Ok(if failed { ExitCode::from(exit::FAILED) } else { exit::OK })
 }
 
-/// Fetches what is missing. A debug file may refer to one that it shares with others: that is missing then, too. Returns what the
-/// servers answered, and true where one of them failed.
+/// Fetches what is missing. A debug file may refer to one that it shares with others: that is missing then, too.
+/// Returns what the servers answered, and true where one of them failed.
 fn fetch_all(recording: &mut Recording, path: &Path, names: &NameFlags) -> Result<(Vec<Download>, bool)> {
     let mut servers = servers::configured();
     if servers.is_empty() {

@@ -29,7 +29,8 @@ pub fn crash(signal: i32) -> Option<&'static str> {
     CRASHES.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
 }
 
-/// What is said before the latest frees of a program that crashed: its last signal, or that it ended without its exit handlers.
+/// What is said before the latest frees of a program that crashed: its last signal, or that it ended without its exit
+/// handlers.
 pub fn crash_message(ended_by: Option<i32>, abrupt: bool) -> Option<String> {
     match ended_by.and_then(crash) {
         Some(name) => Some(format!("the command crashed ({name}); what it freed last:")),

@@ -1,6 +1,8 @@
-//! Answers to scrapers: requests come on threads of the server, and the watch answers their questions between two looks.
+//! Answers to scrapers: requests come on threads of the server, and the watch answers their questions between two
+//! looks.
 //!
-//! A document is made once a second at the most, however many ask for it, so that scrapers cost the watch a bounded share.
+//! A document is made once a second at the most, however many ask for it, so that scrapers cost the watch a bounded
+//! share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -157,8 +159,8 @@ impl Endpoint {
         self.questions.try_iter().collect()
     }
 
-    /// The numbers of a report. A counter never becomes less: sums of the same numbers in another order may differ in their
-    /// last digit.
+    /// The numbers of a report. A counter never becomes less: sums of the same numbers in another order may differ in
+    /// their last digit.
     pub fn metrics(&mut self, report: &Watched, book: &Book) -> String {
         let (allocations, allocated_bytes) = book.allocated();
         self.counted.0 = self.counted.0.max(allocations.value as u64);

@@ -32,8 +32,8 @@ pub fn name(place: &WatchedPlace, look: &Look) -> String {
     }
 }
 
-/// That it may have ended, as where a program has filled its memory and is idle: `, with no sample in the last 8 s`. By chance that
-/// is seldom so, as a fourth of the time has none of the samples.
+/// That it may have ended, as where a program has filled its memory and is idle: `, with no sample in the last 8 s`. By
+/// chance that is seldom so, as a fourth of the time has none of the samples.
 fn idle(growth: &Growth) -> String {
     match growth.idle_ns {
         ns if ns > 0 && ns.saturating_mul(4) >= growth.over_ns => {

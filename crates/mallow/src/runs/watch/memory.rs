@@ -31,7 +31,8 @@ impl MemoryHistory {
         Self { before: None, was_unsampled: has_run, shown: None }
     }
 
-    /// Takes the first account of a program, once it runs. Called with each look: whoever switches sampling off is noticed.
+    /// Takes the first account of a program, once it runs. Called with each look: whoever switches sampling off is
+    /// noticed.
     pub fn begin(&mut self, watch: &Watch, book: &Book) {
         self.was_unsampled |= !watch.control().sampling();
         if self.before.is_some() || watch.running() == 0 {

@@ -1,5 +1,5 @@
-//! How near a watched program is to a limit of its memory: `memory.max` of its control groups, RLIMIT_AS and RLIMIT_DATA, or a size
-//! of RSS that was set.
+//! How near a watched program is to a limit of its memory: `memory.max` of its control groups, RLIMIT_AS and
+//! RLIMIT_DATA, or a size of RSS that was set.
 
 use std::fs;
 use std::path::{Path, PathBuf};

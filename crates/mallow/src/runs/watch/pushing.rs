@@ -81,8 +81,8 @@ impl Pushing {
     }
 }
 
-/// Sends what is last, and waits for the stores; a second signal to end ends the waiting. What became of all profiles is printed, and
-/// returned as a line of JSON.
+/// Sends what is last, and waits for the stores; a second signal to end ends the waiting. What became of all profiles
+/// is printed, and returned as a line of JSON.
 pub fn finish(
     push: Push,
     last: impl FnMut(&mut Push) -> Option<Vec<WatchedProfile>>,

@@ -53,7 +53,8 @@ impl ReportStream {
         Ok(Self::File(file.with_context(|| format!("cannot write reports to {}", path.display()))?, path.to_owned()))
     }
 
-    /// Follows a rotation: after this, reports go to the file that is at the path now. On an error they continue in the file that is open.
+    /// Follows a rotation: after this, reports go to the file that is at the path now. On an error they continue in the
+    /// file that is open.
     pub fn reopen(&mut self) -> Result<()> {
         let Self::File(file, path) = self else { return Ok(()) };
         match another(path, file) {

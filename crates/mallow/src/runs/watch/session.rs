@@ -130,7 +130,8 @@ impl Session {
         }
     }
 
-    /// Looks up the names of frames that are new, those of code that a runtime made as well, and what runtimes there are.
+    /// Looks up the names of frames that are new, those of code that a runtime made as well, and what runtimes there
+    /// are.
     pub fn name_all(&mut self, watch: &mut Watch) {
         watch.find_runtimes();
         self.name(watch.profile_mut());

@@ -50,8 +50,8 @@ pub struct Signals {
 
 impl Signals {
     /// Watches for them from here on, and passes those that end programs on to `command`, which [`command_signals`] did
-    /// until now. One that comes meanwhile is kept, and is neither lost nor sent twice. Precondition: this is the only thread
-    /// that takes signals.
+    /// until now. One that comes meanwhile is kept, and is neither lost nor sent twice. Precondition: this is the only
+    /// thread that takes signals.
     pub fn take_over(command: &Child) -> Result<Self> {
         let held = Held::back();
         end_soon_if_asked();
@@ -141,7 +141,8 @@ struct Held {
 
 impl Held {
     fn back() -> Self {
-        // SAFETY: plain calls with valid pointers; a set of zeros is a valid one, which sigemptyset then makes properly empty.
+        // SAFETY: plain calls with valid pointers; a set of zeros is a valid one, which sigemptyset then makes properly
+        // empty.
         unsafe {
             let (mut set, mut mask_before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
             libc::sigemptyset(&mut set);

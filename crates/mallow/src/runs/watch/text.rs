@@ -191,7 +191,8 @@ fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
 /// From this share of RSS on, what is no live block is worth a recording.
 const GAP_SHARE: u64 = 4;
 
-/// RSS by its parts. Which pages belong to which site is not known: samples lie in pages of their own, or among all other blocks.
+/// RSS by its parts. Which pages belong to which site is not known: samples lie in pages of their own, or among all
+/// other blocks.
 fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'static str, String)> {
     let size = |size| bytes(size, look.exact);
     let swap = if memory.swap > 0 { format!(", and {} in swap", size(memory.swap)) } else { String::new() };

@@ -441,8 +441,8 @@ impl<'a> Watcher<'a> {
         Subject { occasion, which, older_than_ms, limit: self.flags.view.limit(screen) }
     }
 
-    /// Looks once more, with all names looked up: that may take a second after the first look at a large program, and what is
-    /// reported should be what is there now. A signal is answered by what was there after it came.
+    /// Looks once more, with all names looked up: that may take a second after the first look at a large program, and
+    /// what is reported should be what is there now. A signal is answered by what was there after it came.
     fn look_again(&mut self) {
         self.session.name_all(&mut self.watch);
         self.session.poll(&mut self.watch);

@@ -178,7 +178,8 @@ fn a_picture_shows_what_is_gone_and_every_change_once() {
 #[test]
 fn a_picture_lists_no_call_of_0_as_gone() {
     let live = |live: u64| blocks(10, 8, 0, live);
-    // What adapts a call is no function of the comparison: the two stacks of BEFORE are one, and one of them leaks nothing.
+    // What adapts a call is no function of the comparison: the two stacks of BEFORE are one, and one of them leaks
+    // nothing.
     let before = built(&[
         (&["keep@k.c:1", "main"], live(5)),
         (&["partial apply for closure #1 in keep", "keep@k.c:2", "main"], live(0)),

@@ -89,8 +89,8 @@ impl<'a> Costs<'a> {
         costs
     }
 
-    /// What was done so far: pairs of functions that were looked at, those that may be renamed twice, and names that were compared
-    /// counting [`NAMES`].
+    /// What was done so far: pairs of functions that were looked at, those that may be renamed twice, and names that
+    /// were compared counting [`NAMES`].
     pub fn work(&self) -> u64 {
         self.work.get()
     }
@@ -170,8 +170,8 @@ impl<'a> Costs<'a> {
 
     /// The least cost of making one stack the other; None where it is out of reach, or above `most`.
     ///
-    /// This is where a comparison spends its time. Cells of one diagonal do not depend on each other, so a processor works on several
-    /// at once.
+    /// This is where a comparison spends its time. Cells of one diagonal do not depend on each other, so a processor
+    /// works on several at once.
     pub fn cost(&self, before: &[Token], after: &[Token], most: f32) -> Option<f32> {
         let (_, x, y) = middle(before, after);
         if !fits(x, y) {
@@ -262,7 +262,8 @@ fn fits(x: &[Token], y: &[Token]) -> bool {
     (x.len() + 1).checked_mul(y.len() + 1).is_some_and(|cells| cells <= CELLS)
 }
 
-/// How many functions two stacks have in common at their inner ends, and what is left of each without those of both ends.
+/// How many functions two stacks have in common at their inner ends, and what is left of each without those of both
+/// ends.
 fn middle<'t>(mut x: &'t [Token], mut y: &'t [Token]) -> (usize, &'t [Token], &'t [Token]) {
     let inner = x.iter().zip(y).take_while(|(a, b)| a == b).count();
     (x, y) = (&x[inner..], &y[inner..]);

@@ -3,8 +3,8 @@
 use pathfinding::kuhn_munkres::kuhn_munkres;
 use pathfinding::matrix::Matrix;
 
-/// Up to so many stacks of each side that compete with one another get the best partners that there are. Of more, the best pair
-/// comes first, and then the best of those that are left: the cost of the other grows with the cube.
+/// Up to so many stacks of each side that compete with one another get the best partners that there are. Of more, the
+/// best pair comes first, and then the best of those that are left: the cost of the other grows with the cube.
 const EXACT: usize = 64;
 
 /// Two stacks that may go together.

@@ -1,8 +1,8 @@
 //! Two profiles as one, for views of rows: the stacks of the second, each with its numbers before and after, and what
 //! only the first has.
 //!
-//! Which stacks are one, [`super::diff()`] says: what it pairs has its numbers in one place here too. The functions of a stack
-//! that is gone are those of the second profile where it has them, under its names.
+//! Which stacks are one, [`super::diff()`] says: what it pairs has its numbers in one place here too. The functions of
+//! a stack that is gone are those of the second profile where it has them, under its names.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 use crate::names;
 
-/// Stacks that differ by their lines alone: so many of each side are compared with one another. Of more, equal ones are one.
+/// Stacks that differ by their lines alone: so many of each side are compared with one another. Of more, equal ones are
+/// one.
 const LINES: usize = 200;
 
 type Members = Vec<(StackId, Counts)>;
@@ -32,8 +33,8 @@ impl Both {
         Self::with_progress(before, after, by, rules, &no_files, &|_| {})
     }
 
-    /// The same, with the functions of the programs. `progress` is called now and then with how much of the comparison is done, from 0
-    /// to 1.
+    /// The same, with the functions of the programs. `progress` is called now and then with how much of the comparison
+    /// is done, from 0 to 1.
     pub fn with_progress(
         before: &Profile,
         after: &Profile,
@@ -149,8 +150,8 @@ impl Precise {
     }
 }
 
-/// Of each group, the groups of the second profile that stand for what it had before: itself, those that it is paired with, or
-/// none.
+/// Of each group, the groups of the second profile that stand for what it had before: itself, those that it is paired
+/// with, or none.
 fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> {
     let own = |(at, group): (usize, &Group)| if group.stacks[AFTER].is_some() { vec![at] } else { Vec::new() };
     let mut targets: Vec<Vec<usize>> = groups.iter().enumerate().map(own).collect();
@@ -192,7 +193,8 @@ fn divided(mut whole: Counts, sizes: &[Counts]) -> Vec<Counts> {
 }
 
 impl Joint<'_> {
-    /// The function that requested the memory of a stack of BEFORE, where it is another one than that of the stack of AFTER.
+    /// The function that requested the memory of a stack of BEFORE, where it is another one than that of the stack of
+    /// AFTER.
     fn former_function(&self, before: StackId, after: StackId) -> Option<String> {
         let requesting = |side: usize, stack: StackId| {
             let functions = self.functions_of(side);
@@ -204,9 +206,9 @@ impl Joint<'_> {
         (stays(&was) != stays(&is)).then_some(was)
     }
 
-    /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in the
-    /// order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best. Of one build each line is
-    /// what it is, and is gone where the second profile has nothing of it.
+    /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in
+    /// the order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best. Of
+    /// one build each line is what it is, and is gone where the second profile has nothing of it.
     fn in_order_of_lines(
         &self,
         before: &[(StackId, Counts, bool)],

@@ -41,13 +41,13 @@ impl Effort {
 
     /// For as many stacks as most programs leave.
     const WHOLE: Self = Self { most: 16, rarest: 32, common: 0.0 };
-    /// Where it would take long: what hardly has anything in common is not compared function by function, and the partner is
-    /// expected among the first few. Rare functions identify it, and the more stacks there are, the more of
+    /// Where it would take long: what hardly has anything in common is not compared function by function, and the
+    /// partner is expected among the first few. Rare functions identify it, and the more stacks there are, the more of
     /// these there are.
     const LITTLE: Self = Self { most: 4, rarest: 12, common: 0.25 };
 
-    /// What is left of it after so much work. What was looked at first are the largest stacks; those that come when all is
-    /// spent have their best candidate alone, and those that come when that is spent once more have none.
+    /// What is left of it after so much work. What was looked at first are the largest stacks; those that come when all
+    /// is spent have their best candidate alone, and those that come when that is spent once more have none.
     pub fn after(self, work: u64, budget: u64) -> Option<Self> {
         match work {
             _ if work < budget => Some(self),
@@ -57,7 +57,8 @@ impl Effort {
     }
 }
 
-/// Functions of all stacks together that are features: of so many stacks that are so deep, the innermost. Bounds the memory.
+/// Functions of all stacks together that are features: of so many stacks that are so deep, the innermost. Bounds the
+/// memory.
 const FEATURES: usize = 1 << 23;
 /// Of a stack, so many at the least.
 const INNERMOST: usize = 32;
@@ -67,12 +68,14 @@ pub(super) const MOST: usize = 250_000;
 
 /// What stacks have in common, and who has it.
 pub(super) struct Index {
-    /// Feature and stack in one word, see [`entry`]; sorted. Stacks are in the order of their numbers, the largest first.
+    /// Feature and stack in one word, see [`entry`]; sorted. Stacks are in the order of their numbers, the largest
+    /// first.
     entries: Vec<u64>,
     /// Where the entries begin whose upper bits are these, `1 << bucket_bits` of them, and one more.
     buckets: Vec<u32>,
     bucket_bits: u32,
-    /// A bit for [`SPARSE`] times as many upper bits: most features that are asked for have no entry, and these bits are near.
+    /// A bit for [`SPARSE`] times as many upper bits: most features that are asked for have no entry, and these bits
+    /// are near.
     present: Vec<u64>,
     numbers: Vec<(u64, u64)>,
     common: FxHashMap<Token, u32>,
@@ -200,7 +203,8 @@ impl Index {
 /// More entries are sorted in their place: another copy of them would be most of a comparison's memory.
 const COPIED: usize = 1 << 22;
 
-/// Sorts numbers whose upper bits are hashes, and thus evenly distributed: by these bits first, in two steps for each of them.
+/// Sorts numbers whose upper bits are hashes, and thus evenly distributed: by these bits first, in two steps for each
+/// of them.
 fn sort(entries: &mut Vec<u64>) {
     let bits = entries.len().max(2).ilog2();
     if entries.len() > COPIED {
@@ -227,7 +231,8 @@ fn sort(entries: &mut Vec<u64>) {
     *entries = sorted;
 }
 
-/// Lower bits of an entry: the number of a stack. The upper ones are those of a feature: two of 2^23 features seldom share so many.
+/// Lower bits of an entry: the number of a stack. The upper ones are those of a feature: two of 2^23 features seldom
+/// share so many.
 const STACK_BITS: u32 = 18;
 const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
 const _: () = assert!(MOST <= 1 << STACK_BITS);

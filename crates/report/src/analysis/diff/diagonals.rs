@@ -73,8 +73,8 @@ struct Part<'c> {
     lacking: &'c [f32],
 }
 
-/// What it costs that functions are one with two names, by diagonals, as the table of costs is made. Few of a table's cells have
-/// such a cost, and a diagonal takes them in after all others.
+/// What it costs that functions are one with two names, by diagonals, as the table of costs is made. Few of a table's
+/// cells have such a cost, and a diagonal takes them in after all others.
 #[derive(Default)]
 pub(super) struct RenameCosts {
     /// Row, counted from 1, and cost.
@@ -151,7 +151,8 @@ impl Diagonals {
             std::mem::swap(&mut two_before, &mut before);
             std::mem::swap(&mut before, &mut here);
             of.diagonal(diagonal, two_before, before, here);
-            // Each path through the table has a cell on one of two diagonals that follow each other, and costs no less than it.
+            // Each path through the table has a cell on one of two diagonals that follow each other, and costs no less
+            // than it.
             if diagonal.is_multiple_of(LOOK) {
                 let within = |diagonal: usize, cells: &[f32]| {
                     let cells = of.cells(diagonal, cells);
@@ -243,8 +244,8 @@ impl Alignment<'_> {
     }
 }
 
-/// Cells of a diagonal. No branch and no call, so that compilers make vectors of it, and less to read where no function has overloads,
-/// as in C.
+/// Cells of a diagonal. No branch and no call, so that compilers make vectors of it, and less to read where no function
+/// has overloads, as in C.
 #[inline(never)]
 fn inner<const OVERLOADS: bool>((was, is): (&Part, &Part), two_before: &[f32], before: &[f32], here: &mut [f32]) {
     let length = here.len();

@@ -1,7 +1,7 @@
 //! What speaks for two stacks that are not equal being one.
 //!
-//! Functions alone are no evidence: code that is gone and code that is new may have the same callers. A pair whose memory is
-//! requested by another function needs numbers that fit, or other pairs that agree on the two functions.
+//! Functions alone are no evidence: code that is gone and code that is new may have the same callers. A pair whose
+//! memory is requested by another function needs numbers that fit, or other pairs that agree on the two functions.
 
 use mallow_profile::Counts;
 
@@ -27,7 +27,8 @@ pub(super) enum Requests {
     Unlike,
 }
 
-/// How two stacks request memory: each by the functions that it has with what was learnt, and the innermost of the program's own.
+/// How two stacks request memory: each by the functions that it has with what was learnt, and the innermost of the
+/// program's own.
 pub(super) fn requests(sides: [(&[Token], Option<Token>); 2], costs: &Costs<'_>) -> Requests {
     let [(was, from), (is, to)] = sides;
     let (Some(from), Some(to)) = (from, to) else {
@@ -40,7 +41,8 @@ pub(super) fn requests(sides: [(&[Token], Option<Token>); 2], costs: &Costs<'_>)
     if renamed || is.contains(&from) || was.contains(&to) { Requests::Akin } else { Requests::Unlike }
 }
 
-/// Whether the numbers may be those of one piece of code: neither is more than twice the other, and blocks have the same size.
+/// Whether the numbers may be those of one piece of code: neither is more than twice the other, and blocks have the
+/// same size.
 pub(super) fn fit(was: &Counts, is: &Counts, comparison: Comparison) -> bool {
     let half = |a: u64, b: u64| a.max(b) / 2 <= a.min(b);
     let sizes = || {
@@ -63,8 +65,8 @@ fn are_nearly_equal(was: &Counts, is: &Counts, comparison: Comparison) -> bool {
         && near(was.live_bytes, is.live_bytes, comparison.live)
 }
 
-/// Whether each new name that a pair needs has evidence: that other pairs agree on it, that neither program has both functions and the
-/// numbers fit, or, where the programs are not known, that the numbers are nearly equal.
+/// Whether each new name that a pair needs has evidence: that other pairs agree on it, that neither program has both
+/// functions and the numbers fit, or, where the programs are not known, that the numbers are nearly equal.
 pub(super) fn supports_names(items: [&[Item]; 2], pair: &Edge, costs: &Costs<'_>, comparison: Comparison) -> bool {
     let (was, is) = (&items[BEFORE][pair.before], &items[AFTER][pair.after]);
     let is_supported = || match costs.weights.programs_are_known() {

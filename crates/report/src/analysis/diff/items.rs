@@ -93,7 +93,8 @@ impl Weights {
         self.overloads.get(self.short(token) as usize).is_some_and(|&functions| functions > 1)
     }
 
-    /// The side that each function is on, of those that the program of the other side does not have, as far as it is known.
+    /// The side that each function is on, of those that the program of the other side does not have, as far as it is
+    /// known.
     pub fn exclusive_sides(&self) -> impl Iterator<Item = Option<usize>> + '_ {
         let side = |(index, on): (usize, &[bool; 2])| {
             let (side, other) = if on[BEFORE] { (BEFORE, AFTER) } else { (AFTER, BEFORE) };
@@ -102,7 +103,8 @@ impl Weights {
         self.on.iter().enumerate().map(side)
     }
 
-    /// Is the function on stacks of one side, and the program of the other side does not have it, as far as it is known?
+    /// Is the function on stacks of one side, and the program of the other side does not have it, as far as it is
+    /// known?
     pub fn exclusive(&self, token: Token) -> bool {
         let other = if self.on.get(token.0 as usize).is_some_and(|on| on[BEFORE]) { AFTER } else { BEFORE };
         self.one_sided(token) && !self.programs.has(other, token)

@@ -15,8 +15,8 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// By the names of files. Where only the directory is another, it counts as moved unless most functions of its directory
-    /// went the same way: builds have directories of their own.
+    /// By the names of files. Where only the directory is another, it counts as moved unless most functions of its
+    /// directory went the same way: builds have directories of their own.
     pub fn of(joint: &Joint) -> Self {
         let files = [BEFORE, AFTER].map(|side| joint.files(side));
         let mut targets: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();

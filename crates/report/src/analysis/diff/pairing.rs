@@ -2,8 +2,8 @@
 //!
 //! 1. What pairs of the largest stacks have in common shows which functions have another name, or were put into their
 //!    callers, everywhere. Stacks that are equal with that are pairs.
-//! 2. Of what is left, stacks that share rare functions, or all functions but one, are aligned. The best of those pairs are
-//!    chosen together, so that no stack is in two.
+//! 2. Of what is left, stacks that share rare functions, or all functions but one, are aligned. The best of those pairs
+//!    are chosen together, so that no stack is in two.
 //! 3. A stack with numbers left over, and others that have exactly these, are one that became several, or the other way
 //!    round.
 //!
@@ -41,8 +41,8 @@ const SAMPLE: usize = 3000;
 const AMONG: usize = 10 * SAMPLE;
 /// As often as something new is learnt, at the most.
 const ROUNDS: usize = 4;
-/// Work on pairs in all, as [`Costs::work`] has it: some seconds. 20,000 stacks of 30 functions, with all their candidates, take
-/// a twentieth of it.
+/// Work on pairs in all, as [`Costs::work`] has it: some seconds. 20,000 stacks of 30 functions, with all their
+/// candidates, take a twentieth of it.
 const WORK: u64 = 1 << 31;
 /// The same of each round of learning.
 const LEARNING: u64 = WORK / 8;

@@ -1,5 +1,6 @@
-//! What two profiles differ in, by place: the line of the program's own function that a site is named by, as in the report. Where some
-//! call paths of a line have more and others less, each is a place of its own: the caller that tells them apart.
+//! What two profiles differ in, by place: the line of the program's own function that a site is named by, as in the
+//! report. Where some call paths of a line have more and others less, each is a place of its own: the caller that tells
+//! them apart.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -40,7 +41,8 @@ struct Sums {
     stacks: Vec<StackId>,
     /// Which builds its stacks are of is not known to be the same: some are of one side alone.
     is_of_two_builds: bool,
-    /// The caller of the line that tells these stacks from others of the line, by its place among the callers; None: all of them.
+    /// The caller of the line that tells these stacks from others of the line, by its place among the callers; None:
+    /// all of them.
     caller: Option<usize>,
     /// None where numbers were counted.
     precisions: Option<Box<[Precisions; 2]>>,

@@ -9,8 +9,8 @@ use super::normalise::{Rule, Rules, function};
 use super::stacks::{AFTER, BEFORE, Joint, Token};
 use crate::analysis::function_kind::FunctionKind;
 
-/// Calls back with the name of each function of these modules of a side, and returns whether those are all functions. Names of other
-/// things may be among them.
+/// Calls back with the name of each function of these modules of a side, and returns whether those are all functions.
+/// Names of other things may be among them.
 pub type EachFunction<'a> = dyn Fn(usize, &BTreeSet<ModuleId>, &mut dyn FnMut(&str)) -> bool + 'a;
 
 /// Where the files of the programs are not at hand.
@@ -26,8 +26,8 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Functions of any frame are functions of the program. Asks for the others where a function of BEFORE alone may be one of AFTER
-    /// alone.
+    /// Functions of any frame are functions of the program. Asks for the others where a function of BEFORE alone may be
+    /// one of AFTER alone.
     pub fn of(joint: &Joint, rules: Rules, each_function: &EachFunction<'_>) -> Self {
         let mut has = [BEFORE, AFTER].map(|side| {
             let mut has = vec![false; joint.functions()];

@@ -1,5 +1,5 @@
-//! What it costs that a function of one side has the name of one of the other, as far as it was asked for: by rows of numbers, because
-//! an alignment asks for each pair of functions.
+//! What it costs that a function of one side has the name of one of the other, as far as it was asked for: by rows of
+//! numbers, because an alignment asks for each pair of functions.
 
 use super::items::{Learnt, Weights};
 use super::stacks::{AFTER, BEFORE, Token};

@@ -7,8 +7,8 @@ use crate::analysis::functions::{Frame, Stack};
 use crate::analysis::numbers::{Measure, Totals};
 use crate::analysis::sampled::Estimate;
 
-/// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to `change`.
-/// The two sides are serialised by whoever knows which quantities each of them has.
+/// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to
+/// `change`. The two sides are serialised by whoever knows which quantities each of them has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
     pub by: Measure,
@@ -65,7 +65,8 @@ pub struct Verdict {
     pub one_way: bool,
     /// Places that changed, those here among them.
     pub places_in_all: u64,
-    /// The fewest places that are more than half of what changed, if these are few; else the largest. None where no place changed.
+    /// The fewest places that are more than half of what changed, if these are few; else the largest. None where no
+    /// place changed.
     pub places: Vec<DiffPlace>,
 }
 
@@ -105,7 +106,8 @@ pub struct DiffPlace {
     /// The function and its line, of the second profile if it is there; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where other call paths of it changed the other way; None: the line itself allocates.
+    /// The function by which that one allocates, where other call paths of it changed the other way; None: the line
+    /// itself allocates.
     pub by: Option<String>,
     /// The function that it called to get its memory, if that is more than an allocating function.
     pub through: Option<String>,
@@ -115,7 +117,8 @@ pub struct DiffPlace {
     pub before: u64,
     /// And in the second.
     pub after: u64,
-    /// Other functions that requested what it has in `before`, those with the most first: the same memory is requested here now.
+    /// Other functions that requested what it has in `before`, those with the most first: the same memory is requested
+    /// here now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub formerly: Vec<FormerFunction>,
     /// `after` - `before`.
@@ -162,7 +165,8 @@ impl State {
     }
 }
 
-/// A file or a function with another name, functions that moved, or a function that is on the call path on one side alone.
+/// A file or a function with another name, functions that moved, or a function that is on the call path on one side
+/// alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiffRename {
     /// What happened. Of functions that moved together, the name is empty.
@@ -244,8 +248,8 @@ pub enum Why {
     Renamed {
         from: String,
         to: String,
-        /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new one. Otherwise
-        /// both may be in both.
+        /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new
+        /// one. Otherwise both may be in both.
         certain: bool,
     },
     /// A function is in another file.

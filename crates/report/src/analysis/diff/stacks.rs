@@ -11,7 +11,8 @@ use crate::analysis::functions::{FunctionId, Functions, Step};
 use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 
-/// What stays the same of a function. Numbered in the order of their texts, so that nothing depends on the order of a file.
+/// What stays the same of a function. Numbered in the order of their texts, so that nothing depends on the order of a
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub u32);
 
@@ -188,8 +189,8 @@ impl<'a> Joint<'a> {
         groups
     }
 
-    /// Of the stacks of one group, which differ by their lines alone: that which changed most. Where all lines moved, the
-    /// largest.
+    /// Of the stacks of one group, which differ by their lines alone: that which changed most. Where all lines moved,
+    /// the largest.
     fn largest(&self, side: usize, members: &[(usize, usize, StackId, u64)]) -> Option<StackId> {
         let mut own = members.iter().filter(|member| member.1 == side);
         let &(_, _, first, _) = own.next()?;
@@ -232,8 +233,8 @@ impl<'a> Joint<'a> {
         })
     }
 
-    /// Puts stacks into an order that is the same whatever the order of the files. Their functions are written side by side for it:
-    /// stacks of an interpreter have many in common, and each would be a step through the trie.
+    /// Puts stacks into an order that is the same whatever the order of the files. Their functions are written side by
+    /// side for it: stacks of an interpreter have many in common, and each would be a step through the trie.
     pub fn sort(&self, groups: &mut Vec<Group>) {
         let (mut tokens, mut ranges) = (Vec::new(), Vec::with_capacity(groups.len()));
         for group in groups.iter() {
@@ -336,8 +337,8 @@ impl<'a> Joint<'a> {
         files
     }
 
-    /// Whether each frame of a stack is in a file of which both profiles have the same build: then no function of it has another name
-    /// on the other side.
+    /// Whether each frame of a stack is in a file of which both profiles have the same build: then no function of it
+    /// has another name on the other side.
     pub fn is_of_one_build(&self, side: usize, stack: StackId) -> bool {
         let Side { profile, shared, .. } = &self.sides[side];
         let module = |frame: FrameId| profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);

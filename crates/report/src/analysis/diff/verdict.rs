@@ -5,14 +5,14 @@ use crate::analysis::numbers::Measure;
 
 /// So many places are named, if they are more than half of what changed. Of more, the largest is.
 const NAMED: usize = 3;
-/// Where nothing else was asked for, a measure that changed by less than one in so many is no answer if another changed by
-/// more than one in [`MUCH`].
+/// Where nothing else was asked for, a measure that changed by less than one in so many is no answer if another changed
+/// by more than one in [`MUCH`].
 const LITTLE: u64 = 1000;
 /// See [`LITTLE`].
 const MUCH: u64 = 100;
 
-/// The measure that answers what changed: the one that is compared, unless it changed little or not at all, another one did
-/// change, and the choice is free.
+/// The measure that answers what changed: the one that is compared, unless it changed little or not at all, another one
+/// did change, and the choice is free.
 pub(super) fn measure(by: Measure, totals: &[DiffTotal], free: bool) -> Measure {
     let more_than = |total: &DiffTotal, part: u64| {
         // What may be chance is no answer.

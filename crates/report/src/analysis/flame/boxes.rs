@@ -148,8 +148,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Of each node, how what stands on no other box has changed, and what calls had that are gone: a call that is no box
-    /// belongs to the one that it would stand on.
+    /// Of each node, how what stands on no other box has changed, and what calls had that are gone: a call that is no
+    /// box belongs to the one that it would stand on.
     fn changes(&mut self, large: &impl Fn(&Node) -> bool) -> (Vec<i64>, Vec<u64>) {
         let nodes = self.tree;
         let mut changes: Vec<i64> = nodes.iter().map(|node| difference(node.own_before, node.own)).collect();

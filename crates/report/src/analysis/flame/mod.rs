@@ -20,8 +20,8 @@ pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
     flame_fitting(profile, options, &mut |_, _| None)
 }
 
-/// What makes a graph smaller that was drawn with some options: those to draw it with next. Only `parts` and `least` may differ.
-/// None: it is small enough. Drawing it again costs a step for each call, and nothing for stacks.
+/// What makes a graph smaller that was drawn with some options: those to draw it with next. Only `parts` and `least`
+/// may differ. None: it is small enough. Drawing it again costs a step for each call, and nothing for stacks.
 pub type Shrink<'a> = dyn FnMut(&Flame, FlameOptions) -> Option<FlameOptions> + 'a;
 
 /// The graph as small as it is wanted.

@@ -16,8 +16,8 @@ pub struct FlameOptions {
     pub least: Least,
 }
 
-/// Boxes. Equal functions called by the same function are one; what is folded without `raw` is what [`crate::analysis::tree()`]
-/// folds.
+/// Boxes. Equal functions called by the same function are one; what is folded without `raw` is what
+/// [`crate::analysis::tree()`] folds.
 #[derive(Clone, Debug)]
 pub struct Flame {
     /// The command line that was recorded.

@@ -94,8 +94,8 @@ pub struct FleetPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; then these are
-    /// the figures of the processes in which it grows so.
+    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; then
+    /// these are the figures of the processes in which it grows so.
     pub by: Option<String>,
     /// The function that the line called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,

@@ -1,13 +1,15 @@
-//! Functions of libraries and programs that hand out memory for others, as data: each name with what identifies the code
-//! that it is from.
+//! Functions of libraries and programs that hand out memory for others, as data: each name with what identifies the
+//! code that it is from.
 //!
-//! A name alone identifies nothing: `Arena::grow`, `hash_table<T>::expand` and `safe_malloc` are in HotSpot, GCC and Nmap, and in
-//! programs of people who never heard of these. So a name counts only in a module, or from a source file, of the library:
+//! A name alone identifies nothing: `Arena::grow`, `hash_table<T>::expand` and `safe_malloc` are in HotSpot, GCC and
+//! Nmap, and in programs of people who never heard of these. So a name counts only in a module, or from a source file,
+//! of the library:
 //!
-//! - the module's file name is one of the library's, with a version or a suffix behind it and, of a program, a target triplet in
-//!   front: `libcrypto.so.3`, `python3.12`, `x86_64-linux-gnu-gcc-12`;
-//! - or the path of the function's source file ends with one of the library's files, or has one of its directories in it. This is
-//!   how a library that is linked statically, and a program that was renamed, are known: they need debug information.
+//! - the module's file name is one of the library's, with a version or a suffix behind it and, of a program, a target
+//!   triplet in front: `libcrypto.so.3`, `python3.12`, `x86_64-linux-gnu-gcc-12`;
+//! - or the path of the function's source file ends with one of the library's files, or has one of its directories in
+//!   it. This is how a library that is linked statically, and a program that was renamed, are known: they need debug
+//!   information.
 //!
 //! Everywhere else the function is one of the program's own, and views look past it where the stacks of the profile
 //! show a wrapper.

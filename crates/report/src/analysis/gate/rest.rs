@@ -70,8 +70,8 @@ impl Smaller {
     }
 }
 
-/// Stacks whose numbers differ, and the sum of those that are too small to tell whether they do; None where the baseline
-/// sums up nothing. All of them together are the difference of the totals.
+/// Stacks whose numbers differ, and the sum of those that are too small to tell whether they do; None where the
+/// baseline sums up nothing. All of them together are the difference of the totals.
 pub fn difference_with_rest(
     before: &[SiteCount],
     rest: &Rest,

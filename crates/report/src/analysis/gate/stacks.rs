@@ -117,8 +117,8 @@ pub struct Shown<'a> {
     pub times: usize,
 }
 
-/// The functions of the program's own, from which the reader learns something, and of those that only pass the request on
-/// the ones that the program called, unless they exist to hand out memory. All of them where none is the program's.
+/// The functions of the program's own, from which the reader learns something, and of those that only pass the request
+/// on the ones that the program called, unless they exist to hand out memory. All of them where none is the program's.
 pub fn informative_steps(stack: &[String]) -> Vec<Shown<'_>> {
     let of = |step: &str| {
         let name = name_of(step);
@@ -236,8 +236,9 @@ fn own_step(stack: &[String]) -> &str {
     own.or(shown.first()).map_or("", |shown| shown.step)
 }
 
-/// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals. Stacks that are not equal
-/// and plainly the same, because a function has another name or was put into its caller, are one, as in `mallow diff`.
+/// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals. Stacks that
+/// are not equal and plainly the same, because a function has another name or was put into its caller, are one, as in
+/// `mallow diff`.
 pub fn difference(before: &[SiteCount], now: &[SiteCount]) -> Vec<Difference> {
     let sides = [before, now];
     let [(was, was_at), (is, is_at)] = sides.map(named);

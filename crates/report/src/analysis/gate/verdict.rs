@@ -26,7 +26,8 @@ impl Slack {
 /// What a metric may be, whatever the baseline has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// At least so many. What is lower says that the limit is too high; of what may be below zero, that nothing was measured.
+    /// At least so many. What is lower says that the limit is too high; of what may be below zero, that nothing was
+    /// measured.
     pub min: Option<i64>,
     /// At most so many.
     pub max: Option<i64>,

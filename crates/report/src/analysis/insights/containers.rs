@@ -203,8 +203,8 @@ impl Container {
         }
     }
 
-    /// What may be done where several are live at once, whatever call made them. None where there is nothing. `grown`: some of its blocks
-    /// had to grow.
+    /// What may be done where several are live at once, whatever call made them. None where there is nothing. `grown`:
+    /// some of its blocks had to grow.
     pub fn remedy_of_several(self, grown: bool) -> Option<&'static str> {
         match self {
             CppVector | RustVec if !grown => Some("Move it where a copy is made."),
@@ -233,8 +233,8 @@ impl Container {
         format!("{how}: no block has to grow.")
     }
 
-    /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is nothing. `grown`: some
-    /// of its blocks had to grow.
+    /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is
+    /// nothing. `grown`: some of its blocks had to grow.
     pub fn remedy_of_stored(self, grown: bool) -> Option<&'static str> {
         match self {
             RustHash | SwiftDictionary | SwiftSet if !grown => None,

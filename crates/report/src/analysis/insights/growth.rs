@@ -13,8 +13,8 @@ const CHANCE_PERCENT: u64 = 5;
 /// Slack below this share of the peak, in percent, is not worth a copy of the block.
 const SLACK_PERCENT: u64 = 5;
 
-/// Whether most of the buffers that end here began here. A buffer whose first block is of another call is none of this call's, and
-/// how many there are is not known of it.
+/// Whether most of the buffers that end here began here. A buffer whose first block is of another call is none of this
+/// call's, and how many there are is not known of it.
 pub(super) fn begin_here(path: &CallPath) -> bool {
     let begun = begun(path);
     begun > 0 && at_least(begun, 50, path.patterns.alternating)
@@ -82,8 +82,8 @@ pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, S
     Some((evidence, saves, remedy))
 }
 
-/// Steps of containers whose size the program can give beforehand. Fewer than one in twenty are chance, and those within a call that
-/// returns a new container are the library's.
+/// Steps of containers whose size the program can give beforehand. Fewer than one in twenty are chance, and those
+/// within a call that returns a new container are the library's.
 pub(super) fn growth_steps(path: &CallPath) -> u64 {
     let allocations = path.counts.allocations;
     // A step is an allocation, and no block more.
@@ -91,8 +91,8 @@ pub(super) fn growth_steps(path: &CallPath) -> u64 {
     if path.call.may_grow() && at_least(steps, CHANCE_PERCENT, allocations) { steps } else { 0 }
 }
 
-/// Whether a block that takes over from a smaller one is the same buffer, grown: realloc says so, and so does a call that fills a
-/// container. Without them it may be the next one of a series, each larger than the last.
+/// Whether a block that takes over from a smaller one is the same buffer, grown: realloc says so, and so does a call
+/// that fills a container. Without them it may be the next one of a series, each larger than the last.
 fn is_growth(path: &CallPath) -> bool {
     let c = &path.counts;
     path.container.is_some_and(Container::grows) && path.call.may_grow()

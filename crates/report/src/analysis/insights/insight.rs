@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, FunctionId, Stack, Step};
 
-/// The smallest share of malloc's time or of the peak that is reported, and of the run's CPU time from which on it matters.
+/// The smallest share of malloc's time or of the peak that is reported, and of the run's CPU time from which on it
+/// matters.
 pub(super) const SHARE: f64 = 0.01;
 
 /// The insights of a recording.
@@ -45,8 +46,8 @@ impl Insight {
         matters(self.run_share, self.peak_share)
     }
 
-    /// Whether it saves a part of the peak of which it is not known how large it is: without the copy of a growth, the next highest
-    /// moment is the peak.
+    /// Whether it saves a part of the peak of which it is not known how large it is: without the copy of a growth, the
+    /// next highest moment is the peak.
     pub fn is_of_unknown_peak(&self) -> bool {
         matches!(self.evidence, Evidence::GrowingAtPeak { .. })
     }

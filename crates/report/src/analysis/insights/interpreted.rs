@@ -1,5 +1,5 @@
-//! Code that advice cannot be given for: scripts, and the interpreters that run them. What a script allocates is its interpreter's way to
-//! have objects, and no block that somebody could keep; who runs an interpreter does not write it.
+//! Code that advice cannot be given for: scripts, and the interpreters that run them. What a script allocates is its
+//! interpreter's way to have objects, and no block that somebody could keep; who runs an interpreter does not write it.
 
 use mallow_profile::Profile;
 

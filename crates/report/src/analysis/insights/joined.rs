@@ -1,5 +1,5 @@
-//! Containers that grow at several calls of one function: a vector that begins at one `push_back` and moves into a larger block at
-//! the next one is a single container, of which no call alone shows how often it is made.
+//! Containers that grow at several calls of one function: a vector that begins at one `push_back` and moves into a
+//! larger block at the next one is a single container, of which no call alone shows how often it is made.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +47,8 @@ fn joined(paths: &CallPaths, roots: Vec<usize>) -> Option<Joined> {
         sum.patterns += path.patterns;
         sum.sites = sum.sites.saturating_add(path.sites);
     }
-    // A block that moves on to another call was the last one of its own call, and is none that was gone before the next one. How many
-    // did is not known, but each did so in a step there.
+    // A block that moves on to another call was the last one of its own call, and is none that was gone before the next
+    // one. How many did is not known, but each did so in a step there.
     sum.patterns.alternating = sum.patterns.alternating.saturating_sub(steps_of_others);
     Some(Joined { roots, largest, sum })
 }

@@ -1,7 +1,7 @@
 //! Large blocks that were kept after their last growth, and where the peak was by then.
 //!
-//! Giving back what is not used lowers the peak only where the growth was over. A peak inside of it has the old block beside the
-//! new one, and only a size that is right from the start lowers that.
+//! Giving back what is not used lowers the peak only where the growth was over. A peak inside of it has the old block
+//! beside the new one, and only a size that is right from the start lowers that.
 
 use std::ops::AddAssign;
 
@@ -57,13 +57,14 @@ impl LargeBlocks {
     }
 }
 
-/// The block of a site whose blocks are one buffer at different times, if the peak is in its last step: the new block is the largest, and the
-/// old one half of it or more. Counts and bytes alone tell, so it is the same in each run; how long the block was kept after that is a
-/// matter of speed.
+/// The block of a site whose blocks are one buffer at different times, if the peak is in its last step: the new block
+/// is the largest, and the old one half of it or more. Counts and bytes alone tell, so it is the same in each run; how
+/// long the block was kept after that is a matter of speed.
 fn last_step_at_peak(site: &Site) -> Option<Kept> {
     let (c, p) = (&site.counts, &site.patterns);
     let old = c.peak_bytes.checked_sub(p.largest).filter(|&old| old < p.largest)?;
-    // A peak in an earlier step has more than the largest block only where steps are smaller than by the golden ratio: 1.44 steps a doubling.
+    // A peak in an earlier step has more than the largest block only where steps are smaller than by the golden ratio:
+    // 1.44 steps a doubling.
     let doublings = u64::from((p.largest / p.smallest.max(1)).checked_ilog2()?);
     let is_geometric = p.growth_steps.saturating_mul(100) <= doublings.saturating_mul(144);
     let is_last = c.peak == 2 && p.largest >= LARGE && old >= p.largest / 2 - p.largest / SLIGHTLY;

@@ -1,5 +1,5 @@
-//! What a call of the language's own library does with memory, as far as advice depends on it: a container that such a call hands
-//! out in its final size neither grows nor can be kept by its caller.
+//! What a call of the language's own library does with memory, as far as advice depends on it: a container that such a
+//! call hands out in its final size neither grows nor can be kept by its caller.
 
 use super::containers::Container;
 use crate::names;
@@ -39,7 +39,8 @@ const RUST_COPIES: &[&str] = &[
 /// Modules of Rust's std whose functions return what they read.
 const RETURNING_ROOMS: &[&str] = &["fs", "env", "io"];
 
-/// Beginnings of the names of functions that work on a container of the caller's, or make one that can be kept and filled again.
+/// Beginnings of the names of functions that work on a container of the caller's, or make one that can be kept and
+/// filled again.
 const RUST_FILLS: &[&str] = &[
     "push",
     "extend",
@@ -113,8 +114,8 @@ impl LibraryCall {
         }
     }
 
-    /// Whether a block that follows a smaller one there may be the same container, grown: what a call returns or copies is another
-    /// one each time, and the last one may be freed when the next one is there.
+    /// Whether a block that follows a smaller one there may be the same container, grown: what a call returns or copies
+    /// is another one each time, and the last one may be freed when the next one is there.
     pub fn may_grow(self) -> bool {
         matches!(self, Unknown | Fills)
     }

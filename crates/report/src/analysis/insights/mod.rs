@@ -1,8 +1,8 @@
 //! Habits that cost: what a colleague would point at who looked over somebody's shoulder.
 //!
 //! An insight has a place, its evidence in numbers, what could be done about it and what that would save at the most.
-//! Scripts and interpreters have none: [`interpreted`]. A program without such habits has no insights: each insight is worth a hundredth of malloc's time, or of the peak, and is not
-//! small in itself ([`worth`]).
+//! Scripts and interpreters have none: [`interpreted`]. A program without such habits has no insights: each insight is
+//! worth a hundredth of malloc's time, or of the peak, and is not small in itself ([`worth`]).
 
 mod call_paths;
 mod containers;

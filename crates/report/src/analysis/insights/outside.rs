@@ -108,7 +108,8 @@ enum Stage {
     Entry,
     /// In the dynamic linker, which has called nobody yet.
     Loader,
-    /// In the C library's start, which runs the program's own initialisers, and then main through a function of its own.
+    /// In the C library's start, which runs the program's own initialisers, and then main through a function of its
+    /// own.
     Start,
     /// In main, in a thread, or nobody knows.
     Inside,

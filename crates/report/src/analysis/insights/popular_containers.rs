@@ -90,8 +90,8 @@ pub(super) fn find(
     popular.collect()
 }
 
-/// What the calls of a function do for a container, and the name of what the largest of them calls. Where they do different things,
-/// nothing is known of all.
+/// What the calls of a function do for a container, and the name of what the largest of them calls. Where they do
+/// different things, nothing is known of all.
 fn call<'a>(
     paths: &CallPaths,
     functions: &'a Functions<'_>,

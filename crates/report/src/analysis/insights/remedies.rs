@@ -7,8 +7,8 @@ use crate::names;
 use Container::*;
 
 impl Container {
-    /// [`Self::remedy`] where none of its blocks had to grow, and one is gone before the next: each had its final size, and a capacity
-    /// would change nothing. `call` is what the program called, by the name `through`.
+    /// [`Self::remedy`] where none of its blocks had to grow, and one is gone before the next: each had its final size,
+    /// and a capacity would change nothing. `call` is what the program called, by the name `through`.
     pub fn remedy_without_growth(self, call: LibraryCall, through: Option<&str>) -> String {
         let remedy = match (self, call, through) {
             (RustFormat, ..) => self.remedy(),
@@ -36,8 +36,9 @@ impl Container {
         remedy.to_owned()
     }
 
-    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is kept and
-    /// cleared, nor for a part of something larger. None where there is nothing. `grown`: some of its blocks had to grow.
+    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is
+    /// kept and cleared, nor for a part of something larger. None where there is nothing. `grown`: some of its blocks
+    /// had to grow.
     pub fn remedy_of_many(self, grown: bool, call: LibraryCall, through: Option<&str>) -> Option<String> {
         match (self, call, through) {
             // Who makes the text that is kept needs its block.

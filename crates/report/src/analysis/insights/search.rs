@@ -46,8 +46,8 @@ struct Search<'a> {
     whole: &'a Whole,
     interpreted: &'a Interpreted<'a>,
     found: Vec<(usize, Finding)>,
-    /// Call paths whose blocks are freed together, and those whose blocks other threads free: what may have one remedy is
-    /// one insight.
+    /// Call paths whose blocks are freed together, and those whose blocks other threads free: what may have one remedy
+    /// is one insight.
     together: Vec<(usize, Evidence, Savings)>,
     handed_over: Vec<(usize, Evidence, Savings)>,
 }

@@ -85,7 +85,8 @@ fn buffers_that_hardly_grow() {
     assert!(silent(&grown(10_000, 9_000, 800, 90_000, 16_384)), "less than a hundredth of the program");
 }
 
-/// Each is allocated before the last one is freed, as std::vector would, but no container or realloc says that they are one.
+/// Each is allocated before the last one is freed, as std::vector would, but no container or realloc says that they are
+/// one.
 #[test]
 fn a_series_of_growing_blocks_is_no_buffer() {
     let patterns =
@@ -302,8 +303,8 @@ fn containers_that_stand_for_much_of_the_program() {
     assert!(matches!(found.evidence, Evidence::TemporaryBlock { container: Some("std::string"), .. }), "{found:?}");
 }
 
-/// What swiftc 6.0 makes of `append`, `d[k] = v`, `insert`, `+=` and `"\(i)"` in a release build, and libswiftCore, which has local
-/// functions without names.
+/// What swiftc 6.0 makes of `append`, `d[k] = v`, `insert`, `+=` and `"\(i)"` in a release build, and libswiftCore,
+/// which has local functions without names.
 const SWIFT: &[(&[&str], &str, &str)] = &[
     (
         &[

@@ -1,9 +1,9 @@
 //! What allocating takes, and from what on a suggestion is worth a word.
 //!
-//! Estimates rank suggestions of different kinds: what an allocation and its free take with the C library's allocator, copying from
-//! cache and memory, and a free that has to go to another thread's arena. A program is compared with itself alone, so their
-//! proportions matter and not the machine. What malloc takes of a run is between two bounds, because it depends on sizes, lifetimes
-//! and caches: docs/design/analyses.md has the measurements.
+//! Estimates rank suggestions of different kinds: what an allocation and its free take with the C library's allocator,
+//! copying from cache and memory, and a free that has to go to another thread's arena. A program is compared with
+//! itself alone, so their proportions matter and not the machine. What malloc takes of a run is between two bounds,
+//! because it depends on sizes, lifetimes and caches: docs/design/analyses.md has the measurements.
 
 use mallow_profile::{Counts, Profile};
 
@@ -17,15 +17,15 @@ const COPIED_BYTE: f64 = 0.1;
 /// Estimated nanoseconds that a free by another thread takes more, before anybody waits for a lock.
 const FREED_BY_OTHER: f64 = 40.0;
 
-/// Blocks from this size on always have a mapping of their own in glibc (`DEFAULT_MMAP_THRESHOLD_MAX`): estimated nanoseconds of mmap,
-/// munmap and the first page, of each.
+/// Blocks from this size on always have a mapping of their own in glibc (`DEFAULT_MMAP_THRESHOLD_MAX`): estimated
+/// nanoseconds of mmap, munmap and the first page, of each.
 const MAPPED: u64 = 32 << 20;
 const MAPPING: f64 = 5000.0;
 
 /// Least nanoseconds of an allocation and its free.
 const ALLOCATION_LEAST: f64 = 5.0;
-/// Most nanoseconds of each: an allocation and its free among many live blocks of all sizes, a copied byte, a free by another thread, a
-/// byte of a large block, whose pages may come from the kernel each time.
+/// Most nanoseconds of each: an allocation and its free among many live blocks of all sizes, a copied byte, a free by
+/// another thread, a byte of a large block, whose pages may come from the kernel each time.
 const ALLOCATION_MOST: f64 = 1000.0;
 const COPIED_BYTE_MOST: f64 = 0.5;
 const FREED_BY_OTHER_MOST: f64 = 1000.0;

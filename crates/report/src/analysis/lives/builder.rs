@@ -32,7 +32,8 @@ pub struct LifeGridBuilder {
     last_block: Vec<u64>,
     /// Of each process, the bucket in which it ended.
     ends: Vec<Option<usize>>,
-    /// Processes that ended since the last event of another kind; the bucket of the clock then, and what was live of them.
+    /// Processes that ended since the last event of another kind; the bucket of the clock then, and what was live of
+    /// them.
     last_ended: Vec<(u32, usize, u64)>,
     series: LifeSeries,
     /// When each run of a measured region began.
@@ -236,7 +237,8 @@ impl LifeGridBuilder {
         }
     }
 
-    /// Makes buckets of cells longer until there are few enough. Precondition: cells were merged, and the bucket was flushed.
+    /// Makes buckets of cells longer until there are few enough. Precondition: cells were merged, and the bucket was
+    /// flushed.
     fn bound(&mut self) {
         while self.cells.len() > self.cells_max && (self.series.live.len() - 1) >> self.shift > 0 {
             self.cells.halve();

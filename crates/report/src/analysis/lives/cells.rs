@@ -121,8 +121,8 @@ impl Cells {
         }
     }
 
-    /// Merges cells of one key, where that is due. Their number stays below three times that of different ones, and each
-    /// is sorted a few times at most.
+    /// Merges cells of one key, where that is due. Their number stays below three times that of different ones, and
+    /// each is sorted a few times at most.
     pub fn merge_if_many(&mut self) -> bool {
         let due = self.all.len() > 2 * self.merged + FEW;
         if due {

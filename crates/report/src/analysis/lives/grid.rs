@@ -36,16 +36,17 @@ pub struct TimeRange {
 pub struct LifeSeries {
     /// The highest live bytes.
     pub live: Vec<u64>,
-    /// Bytes that were live at each boundary: one more than there are buckets. At the last one, before blocks were given up with
-    /// their processes. Between those boundaries where a range may begin, by the order of the events: times of threads may go back
-    /// a little.
+    /// Bytes that were live at each boundary: one more than there are buckets. At the last one, before blocks were
+    /// given up with their processes. Between those boundaries where a range may begin, by the order of the events:
+    /// times of threads may go back a little.
     pub live_at: Vec<u64>,
     pub allocations: Vec<u64>,
     /// Their requested bytes.
     pub allocated_bytes: Vec<u64>,
     /// Requested bytes of the blocks that were freed.
     pub freed_bytes: Vec<u64>,
-    /// Milliseconds since the recording began, and RSS, added up over the processes that ran. Empty where no memory was read.
+    /// Milliseconds since the recording began, and RSS, added up over the processes that ran. Empty where no memory was
+    /// read.
     pub rss: Vec<(u64, u64)>,
     /// Of a single process, the kernel's own maximum of its RSS, which no reading needs to have met; null of several.
     pub rss_peak: Option<KernelPeak>,
@@ -85,14 +86,14 @@ impl LifeGrid {
         grid
     }
 
-    /// The moments between which buckets lie, in milliseconds since the recording began. Bucket `n` is from the `n`th one up to the
-    /// next one, which is not in it.
+    /// The moments between which buckets lie, in milliseconds since the recording began. Bucket `n` is from the `n`th
+    /// one up to the next one, which is not in it.
     pub fn boundaries(&self) -> &[u64] {
         &self.boundaries
     }
 
-    /// Ranges begin and end at the boundaries whose index is a multiple of this, and at the last one. It is 1 where the recording is
-    /// not too rich for that.
+    /// Ranges begin and end at the boundaries whose index is a multiple of this, and at the last one. It is 1 where the
+    /// recording is not too rich for that.
     pub fn step(&self) -> usize {
         self.step
     }
@@ -151,8 +152,8 @@ impl LifeGrid {
         sums
     }
 
-    /// Makes a profile one of the chosen blocks. `sites` are all sites of the recording, by index. The profile keeps what they refer
-    /// to; it loses what is no sum over blocks, and its origin names the quantities that a range has.
+    /// Makes a profile one of the chosen blocks. `sites` are all sites of the recording, by index. The profile keeps
+    /// what they refer to; it loses what is no sum over blocks, and its origin names the quantities that a range has.
     pub fn choose(&self, range: TimeRange, choice: BlockChoice, sites: &[Site], profile: &mut Profile) {
         profile.sites.clear();
         profile.totals = Counts::default();

@@ -23,8 +23,8 @@ fn profile(duration_ms: u64) -> Profile {
     Profile { duration_ms, ..b.profile }
 }
 
-/// Milliseconds since the last event, milliseconds that the thread's clock lags, what, with which thread, site and block, and of
-/// which size.
+/// Milliseconds since the last event, milliseconds that the thread's clock lags, what, with which thread, site and
+/// block, and of which size.
 type Story = Vec<(u64, u64, u8, u32, u32, usize, u64)>;
 
 fn story() -> impl Strategy<Value = Story> {
@@ -247,7 +247,8 @@ proptest! {
 #[test]
 fn a_story_that_can_be_followed_by_hand() {
     let allocate = |thread, site, size| (1, 0, 10, thread, site, 0, size);
-    // At 1, 2, 3 and 4 ms; then the first one of process 0 is freed at 6, the last by its thread at 6, and both end at 9 and 10.
+    // At 1, 2, 3 and 4 ms; then the first one of process 0 is freed at 6, the last by its thread at 6, and both end at
+    // 9 and 10.
     let story = vec![
         allocate(0, 0, 100),
         allocate(1, 1, 30),

@@ -24,7 +24,8 @@ fn another_allocator_may_spare_all_but_live_blocks() {
     assert!(other.expected_bytes > remedy(&report, RemedyKind::MallocTrim).expected_bytes);
 }
 
-/// Eight arenas of threads that ended, with as much free as their caches may have held: one arena may need more than all of them.
+/// Eight arenas of threads that ended, with as much free as their caches may have held: one arena may need more than
+/// all of them.
 #[test]
 fn one_arena_for_what_caches_held_is_no_likely_remedy() {
     let (arena, all) = (0x7f40_0000_0000, 64 << 8);
@@ -51,7 +52,8 @@ fn one_arena_for_what_caches_held_is_no_likely_remedy() {
     assert!(found.expected_bytes >= free, "{found:?} {free}");
 }
 
-/// A copy of jemalloc has a setting from its build, its environment or, as its thread shows, from wherever: setting it again changes nothing.
+/// A copy of jemalloc has a setting from its build, its environment or, as its thread shows, from wherever: setting it
+/// again changes nothing.
 #[test]
 fn what_is_in_force_already_is_no_remedy() {
     let offered = |options: &str, settings: &[&str], runs: bool| {

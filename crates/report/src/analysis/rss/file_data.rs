@@ -48,7 +48,8 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// A program with more `.bss` than any file has data, an allocator's block in it, and memory of its own right behind libc's data.
+    /// A program with more `.bss` than any file has data, an allocator's block in it, and memory of its own right
+    /// behind libc's data.
     #[test]
     fn bss_is_its_modules_and_what_an_allocator_has_of_it_is_not() {
         let at = 0x5555_0000_0000 - 0x100_0000;

@@ -1,4 +1,5 @@
-//! Allocators' geometry: what a request takes, and what one live block keeps an allocator from giving back. This is the one table of it.
+//! Allocators' geometry: what a request takes, and what one live block keeps an allocator from giving back. This is the
+//! one table of it.
 //!
 //! | allocator | chunk of a request | given back in |
 //! | --- | --- | --- |
@@ -67,8 +68,8 @@ impl Allocator {
         all.into_iter().find(|allocator| allocator.name() == Some(name)).unwrap_or_default()
     }
 
-    /// The usable size of a request by its formula; None where there is none. A chunk of glibc may be 16 bytes larger, where less than
-    /// a whole chunk would have been left over.
+    /// The usable size of a request by its formula; None where there is none. A chunk of glibc may be 16 bytes larger,
+    /// where less than a whole chunk would have been left over.
     pub fn usable(self, requested: u64) -> Option<u64> {
         match self {
             Self::Glibc => glibc_chunk(requested).map(|chunk| chunk - 8),
@@ -105,8 +106,8 @@ pub enum Place {
     OwnMapping,
 }
 
-/// The chunk of a block. `usable`: its usable size, where something better than the formula has it. None: it would reach beyond the last
-/// address.
+/// The chunk of a block. `usable`: its usable size, where something better than the formula has it. None: it would
+/// reach beyond the last address.
 pub fn chunk(allocator: Allocator, place: Place, address: u64, requested: u64, usable: Option<u64>) -> Option<Chunk> {
     let requested_end = address.checked_add(requested)?;
     let usable = usable.or_else(|| allocator.usable(requested)).unwrap_or(requested).max(requested);
@@ -137,7 +138,8 @@ fn slab(allocator: Allocator, address: u64, usable: u64) -> Option<(u64, u64)> {
         Allocator::Jemalloc if usable < JEMALLOC_LARGE => {
             let class = usable.max(8);
             let slab = class / gcd(class, PAGE) * PAGE;
-            // A slab begins at a page and holds blocks of one class: of its places, one alone has this offset within a page.
+            // A slab begins at a page and holds blocks of one class: of its places, one alone has this offset within a
+            // page.
             let index = (0..slab / class).find(|index| index * class % PAGE == address % PAGE)?;
             let start = address.checked_sub(index * class)?;
             Some((start, start.checked_add(slab)?))

@@ -5,8 +5,8 @@ use mallow_profile::{Footprint, HeapMap, MappingKind, Profile, Site};
 use super::geometry::PAGE;
 use super::owners::Owners;
 
-/// Blocks of this size have mappings of their own in glibc, until the first of them is freed: the threshold rises to its size then, and that
-/// for the end of the heap to twice as much.
+/// Blocks of this size have mappings of their own in glibc, until the first of them is freed: the threshold rises to
+/// its size then, and that for the end of the heap to twice as much.
 pub const LARGE: u64 = 128 << 10;
 /// The thresholds rise up to this size (`DEFAULT_MMAP_THRESHOLD_MAX`); freeing a larger mapping leaves them.
 const MOST: u64 = 32 << 20;
@@ -25,8 +25,9 @@ const GEOMETRIC: u64 = 5;
 /// What glibc's large blocks have done to a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargeBlocks {
-    /// What sites whose blocks are [`LARGE`] on average had at the peak of live bytes, and have no more: of those blocks that may have lain in
-    /// the heap. Others had mappings of their own, and went back to the kernel when they were freed.
+    /// What sites whose blocks are [`LARGE`] on average had at the peak of live bytes, and have no more: of those
+    /// blocks that may have lain in the heap. Others had mappings of their own, and went back to the kernel when they
+    /// were freed.
     pub given_up: u64,
     /// What chunks of the other sites took then at most, and do no more.
     pub small_given_up: u64,
@@ -36,7 +37,8 @@ pub struct LargeBlocks {
     pub at_peak: AtPeak,
 }
 
-/// Blocks that were live at the peak of live bytes, and are not at the moment of a footprint, by where they may have lain.
+/// Blocks that were live at the peak of live bytes, and are not at the moment of a footprint, by where they may have
+/// lain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtPeak {
     /// In glibc's heap: what their chunks took at most.
@@ -171,8 +173,8 @@ impl Thresholds {
         found
     }
 
-    /// Whether blocks of a site that were live at the peak may have lain in the heap: an earlier free had raised the threshold above the
-    /// size of one. Buffers that grow never fall below what their own steps freed.
+    /// Whether blocks of a site that were live at the peak may have lain in the heap: an earlier free had raised the
+    /// threshold above the size of one. Buffers that grow never fall below what their own steps freed.
     fn may_keep(&self, at: usize, site: &Site) -> bool {
         let (highest, highest_at) = self.highest;
         let threshold = if highest_at == at && grows(site) { self.second } else { highest };
@@ -180,8 +182,8 @@ impl Thresholds {
     }
 }
 
-/// The highest threshold to which frees of a site's blocks may have brought glibc before the peak of live bytes; 0: none. Blocks that were
-/// live at the peak were not freed before it, and a buffer that realloc grew is freed once.
+/// The highest threshold to which frees of a site's blocks may have brought glibc before the peak of live bytes; 0:
+/// none. Blocks that were live at the peak were not freed before it, and a buffer that realloc grew is freed once.
 fn threshold_before_peak(site: &Site) -> u64 {
     let counts = &site.counts;
     if counts.peak > 0 && is_grown_by_realloc(site) {
@@ -210,15 +212,16 @@ fn is_one_buffer(site: &Site) -> bool {
     patterns.grown_buffers <= 1 && patterns.growth_steps.saturating_add(1) >= counts.allocations
 }
 
-/// Whether realloc made each block of a site of the one before: realloc moves a mapping or gives it back, and leaves the thresholds. free
-/// alone raises them, of the last block.
+/// Whether realloc made each block of a site of the one before: realloc moves a mapping or gives it back, and leaves
+/// the thresholds. free alone raises them, of the last block.
 fn is_grown_by_realloc(site: &Site) -> bool {
     let counts = &site.counts;
     let reallocs = counts.reallocs_in_place.saturating_add(counts.reallocs_moved);
     reallocs > 0 && reallocs.saturating_add(1) >= counts.allocations && is_one_buffer(site)
 }
 
-/// Whether a site has had a block that raises the thresholds, and has it no more: its largest one, or any where they are so large on average.
+/// Whether a site has had a block that raises the thresholds, and has it no more: its largest one, or any where they
+/// are so large on average.
 fn raises(site: &Site, live: LiveBlocks) -> bool {
     let is_large = |size: u64| size >= LARGE && mapping_of(size) <= MOST;
     let counts = &site.counts;

@@ -138,11 +138,13 @@ pub struct Ledger<'a> {
     pub stacks: Vec<usize>,
     /// An estimate of the bytes of zeros in huge pages that the process asked for.
     pub huge_zeros: u64,
-    /// What blocks with mappings of their own have done to glibc. Its thresholds rose only where the environment does not fix them.
+    /// What blocks with mappings of their own have done to glibc. Its thresholds rose only where the environment does
+    /// not fix them.
     pub large: LargeBlocks,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
-    /// `.bss` of files in recordings that have no mappings of that kind: what lies right behind a file's data. Index of the mapping, and bytes.
+    /// `.bss` of files in recordings that have no mappings of that kind: what lies right behind a file's data. Index of
+    /// the mapping, and bytes.
     pub unnamed_bss: Vec<(usize, u64)>,
     /// Resident bytes of `.bss` that are in a territory: an allocator has its memory in a static array.
     pub managed_bss: u64,
@@ -429,8 +431,8 @@ impl ArenaSums {
     }
 }
 
-/// The pages of a free chunk of glibc that `malloc_trim` gives back. The chunk begins 8 bytes before the end of the one before, and its
-/// first 48 bytes stay; what follows it begins with 8 bytes that are the free chunk's.
+/// The pages of a free chunk of glibc that `malloc_trim` gives back. The chunk begins 8 bytes before the end of the one
+/// before, and its first 48 bytes stay; what follows it begins with 8 bytes that are the free chunk's.
 fn trimmed(start: u64, end: u64) -> Option<(u64, u64)> {
     let (from, to) = (page_after(start.checked_add(40)?)?, page_of(end.checked_sub(8)?));
     (from < to).then_some((from, to))
@@ -443,7 +445,8 @@ fn managed(residency: &Residency<'_>, all: &[Territory], start: u64, end: u64) -
     own.map(|territory| residency.resident(territory.start.max(start), territory.end.min(end))).sum()
 }
 
-/// The heaps of runtimes, cut at the bounds of mappings with pages: each with its resident bytes that no allocator manages.
+/// The heaps of runtimes, cut at the bounds of mappings with pages: each with its resident bytes that no allocator
+/// manages.
 fn runtime_heaps(
     footprint: &Footprint,
     heap: &HeapMap,

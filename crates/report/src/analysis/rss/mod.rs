@@ -1,5 +1,5 @@
-//! The memory of a process, divided until it adds up to the kernel's figure: live blocks, what the allocator keeps and why, and
-//! what no allocator has to do with. And what would help.
+//! The memory of a process, divided until it adds up to the kernel's figure: live blocks, what the allocator keeps and
+//! why, and what no allocator has to do with. And what would help.
 //!
 //! | file | holds |
 //! | --- | --- |

@@ -21,7 +21,8 @@ pub enum RssNote {
     WhileRunning,
     /// The kernel's maximum is more than a twentieth above the highest RSS that was read.
     HigherBefore,
-    /// Live bytes were freed just before, most of them, or more than half of what a remedy would give back: until then, what is free was in use.
+    /// Live bytes were freed just before, most of them, or more than half of what a remedy would give back: until then,
+    /// what is free was in use.
     FreedBefore,
     /// RSS was the same at another moment, with markedly more live bytes.
     Busier,

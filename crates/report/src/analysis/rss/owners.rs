@@ -1,9 +1,9 @@
-//! The allocators of a process, and whose a block is. A process may have several: the C library's, one that is a library, and copies inside
-//! of modules, each with its own memory, geometry and settings.
+//! The allocators of a process, and whose a block is. A process may have several: the C library's, one that is a
+//! library, and copies inside of modules, each with its own memory, geometry and settings.
 //!
-//! A block belongs to a copy inside of a library only if code of that library requested it. Among the allocators that code can
-//! reach, the address decides: glibc's blocks with mappings of their own begin 16 bytes behind the beginning of a page, and no block of that
-//! size of another allocator does.
+//! A block belongs to a copy inside of a library only if code of that library requested it. Among the allocators that
+//! code can reach, the address decides: glibc's blocks with mappings of their own begin 16 bytes behind the beginning
+//! of a page, and no block of that size of another allocator does.
 
 use mallow_profile::{AllocatorInside, Footprint, HeapMap, Mapping, MappingKind, PlacedBlock, Process, Profile};
 
@@ -28,8 +28,8 @@ pub struct Owner {
     pub module: Option<String>,
     /// Who can call it.
     pub reach: Reach,
-    /// The variable of the environment that this copy reads for the setting by which it gives free pages back. None: it reads none, or
-    /// that is not known.
+    /// The variable of the environment that this copy reads for the setting by which it gives free pages back. None: it
+    /// reads none, or that is not known.
     pub environment: Option<String>,
     /// Options that are compiled into this copy, as that variable would have them; may be empty.
     pub options: String,
@@ -234,7 +234,8 @@ fn copies<'a>(
     profile.allocators_inside.iter().filter(is_it)
 }
 
-/// What an allocator that is a library, and so has no prefix, reads; for recordings that do not say. mimalloc changed the name.
+/// What an allocator that is a library, and so has no prefix, reads; for recordings that do not say. mimalloc changed
+/// the name.
 fn of_library(allocator: Allocator) -> Option<&'static str> {
     match allocator {
         Allocator::Jemalloc => Some("MALLOC_CONF"),
@@ -249,8 +250,8 @@ fn is_glibc(name: &str) -> bool {
     file == "libc.so.6" || file.starts_with("libc-2.")
 }
 
-/// Whether a mapping may hold an allocator's memory: private, of no file. A block that a program made a stack of is its allocator's, and
-/// an allocator may have its memory in a static array.
+/// Whether a mapping may hold an allocator's memory: private, of no file. A block that a program made a stack of is its
+/// allocator's, and an allocator may have its memory in a static array.
 pub fn may_be_managed(mapping: &Mapping) -> bool {
     use MappingKind::{Anonymous, Bss, Heap, ThreadStack};
     matches!(mapping.kind, Heap | Anonymous | ThreadStack | Bss)

@@ -82,7 +82,8 @@ pub struct Part {
     pub file_bytes: Option<u64>,
     /// Its `.bss` among them, static variables without a value in the file.
     pub bss_bytes: Option<u64>,
-    /// Bytes of it in use, as its own heads say; null of all but CPython's pools. The rest is free, or pinned by what is in use.
+    /// Bytes of it in use, as its own heads say; null of all but CPython's pools. The rest is free, or pinned by what
+    /// is in use.
     pub used_bytes: Option<u64>,
 }
 
@@ -251,7 +252,8 @@ fn largest_of(ledger: &Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<Cau
 
 /// The largest part in memory, and whose it is.
 pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_>>, parts: &[Part]) -> Option<Cause> {
-    // Of live blocks, what was never touched is in no memory; headers and rounding that were not are a small part of that.
+    // Of live blocks, what was never touched is in no memory; headers and rounding that were not are a small part of
+    // that.
     let absent = ledger.map_or(0, |ledger| {
         let resident = ledger.places.iter().map(|entry| entry.sums.resident_bytes).sum::<u64>();
         ledger.sums.live_bytes.saturating_sub(resident)
@@ -280,8 +282,9 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
     })
 }
 
-/// Who had more live bytes at the peak than now, of what this allocator may have given it: most of the `free` bytes of pages were its. A
-/// block that is larger than they are has left none of them: it had a mapping of its own, which went with it.
+/// Who had more live bytes at the peak than now, of what this allocator may have given it: most of the `free` bytes of
+/// pages were its. A block that is larger than they are has left none of them: it had a mapping of its own, which went
+/// with it.
 fn used_before(
     profile: &Profile,
     footprint: &Footprint,

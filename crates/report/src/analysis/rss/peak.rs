@@ -1,27 +1,29 @@
-//! The kernel's own maximum of a process's RSS, beside what was read of its memory; and what of its blocks a recording cannot know.
+//! The kernel's own maximum of a process's RSS, beside what was read of its memory; and what of its blocks a recording
+//! cannot know.
 
 use mallow_profile::{Footprint, PeakRss, Process, ProcessId, Profile, RecentLive, RssPoint};
 use serde::Serialize;
 
-/// The highest RSS of a process as the kernel counts it (`VmHWM`). It is no figure of any moment that was read: those are beside it.
+/// The highest RSS of a process as the kernel counts it (`VmHWM`). It is no figure of any moment that was read: those
+/// are beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct KernelPeak {
     /// In bytes.
     pub peak_rss: u64,
-    /// The process reached it after this time, in milliseconds since the recording began; null where that is not known, as where the kernel's
-    /// figure had been as high before, within what the kernel adds late.
+    /// The process reached it after this time, in milliseconds since the recording began; null where that is not known,
+    /// as where the kernel's figure had been as high before, within what the kernel adds late.
     pub peak_after_ms: Option<u64>,
     /// The process reached it by this time; null where that is not known.
     pub peak_by_ms: Option<u64>,
-    /// So many milliseconds before the end of the process, or of its recording, the kernel's figure was read last; null where nothing
-    /// can have come after it.
+    /// So many milliseconds before the end of the process, or of its recording, the kernel's figure was read last; null
+    /// where nothing can have come after it.
     pub peak_unread_ms: Option<u64>,
     /// The process reached it before mallow attached to it.
     pub peak_is_older: bool,
 }
 
-/// A moment at which RSS was no higher than that of the account, and markedly more was live: what is free at the account's moment was in use
-/// then, so giving it back lowers the highest RSS by less, or not at all.
+/// A moment at which RSS was no higher than that of the account, and markedly more was live: what is free at the
+/// account's moment was in use then, so giving it back lowers the highest RSS by less, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BusierMoment {
     /// In milliseconds since the recording began.
@@ -51,7 +53,8 @@ impl FreedBefore {
     }
 }
 
-/// A later moment that was read, at which RSS was nearly that of the account and markedly less was live: the process keeps what its blocks had.
+/// A later moment that was read, at which RSS was nearly that of the account and markedly less was live: the process
+/// keeps what its blocks had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct KeptMoment {
     /// In milliseconds since the recording began.
@@ -61,18 +64,21 @@ pub struct KeptMoment {
     pub live_bytes: u64,
 }
 
-/// The kernel counts pages of files, anonymous and shared ones on each processor apart, and adds them up after 32 at the earliest: so much may
-/// be missing from a figure on two processors, and is in the exact one of the process's end. On more it may be more; see [`SAME`].
+/// The kernel counts pages of files, anonymous and shared ones on each processor apart, and adds them up after 32 at
+/// the earliest: so much may be missing from a figure on two processors, and is in the exact one of the process's end.
+/// On more it may be more; see [`SAME`].
 const LATE: u64 = 3 * 64 * 4096;
 /// RSS is the same within this part of it.
 const SAME: u64 = 50;
 /// Live bytes are markedly more by this part of RSS.
 const MARKED: u64 = 10;
-/// So long before the account's moment, in milliseconds, is shortly before. What is live at any time after it needs its memory again.
+/// So long before the account's moment, in milliseconds, is shortly before. What is live at any time after it needs its
+/// memory again.
 const SHORTLY: u64 = 1000;
 
 impl BusierMoment {
-    /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such moment.
+    /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such
+    /// moment.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         let &Footprint { ms, live_bytes, totals, .. } = footprint;
         let process = profile.processes.get(footprint.process.0 as usize).filter(|_| footprint.is_highest)?;
@@ -80,7 +86,8 @@ impl BusierMoment {
             of.saturating_add(SHORTLY) >= ms && live.saturating_sub(live_bytes) > totals.rss / MARKED
         };
         let series = profile.rss.iter().filter(|series| series.process == footprint.process);
-        // Its own reading is a point as well: in recordings before live bytes were those of each look, with live bytes of some time before.
+        // Its own reading is a point as well: in recordings before live bytes were those of each look, with live bytes
+        // of some time before.
         let is_same = |point: &&RssPoint| {
             point.ms != ms
                 && point.rss.abs_diff(totals.rss) <= totals.rss / SAME
@@ -99,8 +106,8 @@ impl BusierMoment {
 const KEPT: u64 = 10;
 
 impl KeptMoment {
-    /// For the footprint that stands for the highest RSS of its process, the last one of that process; None elsewhere, and where RSS fell, or
-    /// hardly less was live, or the process was about to end and freed what it had.
+    /// For the footprint that stands for the highest RSS of its process, the last one of that process; None elsewhere,
+    /// and where RSS fell, or hardly less was live, or the process was about to end and freed what it had.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         let is_last = |other: &&Footprint| other.process == footprint.process && other.is_last && !other.is_highest;
         let last = profile.footprints.iter().find(is_last).filter(|_| footprint.is_highest)?;
@@ -227,7 +234,8 @@ mod tests {
         assert_eq!(KernelPeak::of(&Profile::default(), ProcessId(0)), None);
     }
 
-    /// The exact figure of a process's end is above what the kernel had added up before: it has not risen between two looks.
+    /// The exact figure of a process's end is above what the kernel had added up before: it has not risen between two
+    /// looks.
     #[test]
     fn what_the_kernel_adds_late_is_no_rise() {
         let of = |bytes, after_ms, by_ms, exit_ms: Option<u64>| {

@@ -32,7 +32,8 @@ pub struct Pools {
     pub places: Vec<u32>,
     /// By number of the first places: the free bytes in pages that nobody else pins.
     pub together: Vec<u64>,
-    /// Of each place, what chunks of the blocks that it freed itself took at most. A pool of its blocks has the holes that these leave.
+    /// Of each place, what chunks of the blocks that it freed itself took at most. A pool of its blocks has the holes
+    /// that these leave.
     pub own_freed: Vec<u64>,
 }
 
@@ -42,8 +43,8 @@ pub fn least_worth(footprint: &Footprint) -> u64 {
 }
 
 impl Pools {
-    /// Of places that pin holes, by the passes over the territories. Places whose holes other places' blocks left come first: if they release
-    /// anything, the others are left out.
+    /// Of places that pin holes, by the passes over the territories. Places whose holes other places' blocks left come
+    /// first: if they release anything, the others are left out.
     pub fn of(
         profile: &Profile,
         process: ProcessId,

@@ -71,8 +71,8 @@ pub struct Remedy {
     pub module: Option<String>,
     /// Of a pool: whose blocks, those that pin most first.
     pub places: Vec<Frame>,
-    /// Of a pool: blocks that these places freed themselves may have left the holes. A pool has them as well, unless blocks that are freed
-    /// together lie together in it.
+    /// Of a pool: blocks that these places freed themselves may have left the holes. A pool has them as well, unless
+    /// blocks that are freed together lie together in it.
     pub own_holes: bool,
     /// Of a bound that holds more than what the setting is about: the estimate of that alone, at this moment.
     pub own_bytes: Option<u64>,
@@ -85,9 +85,9 @@ const CACHED: u64 = 7 * 64;
 /// What these take: 7 of each size from 32 to 1040 bytes.
 const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 
-/// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them. And whether live bytes
-/// that were freed in the second before made bounds of some.
-/// `is_trough`: at another moment of this RSS, markedly more was live. `undivided`: what the account stands for, and does not divide.
+/// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
+/// And whether live bytes that were freed in the second before made bounds of some. `is_trough`: at another moment of
+/// this RSS, markedly more was live. `undivided`: what the account stands for, and does not divide.
 pub fn remedies(
     footprint: &Footprint,
     process: &Process,
@@ -147,8 +147,8 @@ fn reached(undivided: &Undivided, remedy: RemedyKind) -> u64 {
     reached.min(undivided.bytes)
 }
 
-/// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is in use before or after
-/// it. The estimates are bounds, and may be 0.
+/// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is
+/// in use before or after it. The estimates are bounds, and may be 0.
 fn bound(remedy: &mut Remedy) {
     (remedy.certainty, remedy.least_bytes) = (Certainty::AtMost, 0);
 }
@@ -188,8 +188,8 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     let certainty = if cached <= expected / 10 { Certainty::Sure } else { Certainty::Likely };
     all.push(remedy(RemedyKind::MallocTrim, "malloc_trim(0)", expected - cached, expected, certainty));
 
-    // Both settings are what glibc begins with, and fix it. Where its thresholds have not risen, or the environment fixes them, either one
-    // changes nothing.
+    // Both settings are what glibc begins with, and fix it. Where its thresholds have not risen, or the environment
+    // fixes them, either one changes nothing.
     if ledger.large.rose {
         let tops = arenas.iter().map(|arena| arena.trim_top);
         let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
@@ -210,7 +210,8 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         }
     }
 
-    // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of all.
+    // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of
+    // all.
     let is_thread = |arena: &&ArenaSums| arena.kind == TerritoryKind::ThreadArena;
     let threads = || arenas.iter().filter(is_thread);
     if threads().count() > 1 {
@@ -222,10 +223,10 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
         let holes: u64 = arenas.iter().map(|arena| arena.holes).sum();
         let needed = u64::try_from(peak).unwrap_or(u64::MAX).max(used.saturating_add(holes));
         let expected = resident.saturating_sub(needed).min(free);
-        // Where most of what is free was needed at one time, the rest is within the error of that: six threads that were all at their peaks
-        // had 6.7 MB of 28 MB too much, and gave 0 MB back.
-        // What threads kept of freed blocks at the peak was in no live block, and one arena has it between all other blocks: 64 threads that
-        // had filled their caches and ended were promised 2.0 MB, and took 12 MB more.
+        // Where most of what is free was needed at one time, the rest is within the error of that: six threads that
+        // were all at their peaks had 6.7 MB of 28 MB too much, and gave 0 MB back. What threads kept of freed blocks
+        // at the peak was in no live block, and one arena has it between all other blocks: 64 threads that had filled
+        // their caches and ended were promised 2.0 MB, and took 12 MB more.
         let cached = CACHE_MOST.saturating_mul(threads().count() as u64);
         let is_likely = expected > free / 2 && expected > 2 * cached;
         let certainty = if is_likely { Certainty::Likely } else { Certainty::AtMost };
@@ -244,8 +245,8 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     all
 }
 
-/// Mappings without a live block may be free memory of an allocator, as far as the program has freed that much: twice the requested
-/// bytes, for what these took beside.
+/// Mappings without a live block may be free memory of an allocator, as far as the program has freed that much: twice
+/// the requested bytes, for what these took beside.
 fn unowned(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> u64 {
     let is_unnamed = |index: usize| footprint.mappings.get(index).is_some_and(|mapping| mapping.name.is_empty());
     let unnamed = ledger.others.iter().filter(|(index, _)| is_unnamed(*index)).map(|(_, bytes)| bytes).sum::<u64>();
@@ -258,8 +259,8 @@ const ENOUGH_STACK: u64 = 256 << 10;
 /// The stack of a thread where neither the program nor the user sets another size.
 const USUAL_STACK: u64 = 8 << 20;
 
-/// Locked memory is in memory whether it is used or not, so a smaller stack is less RSS. Elsewhere, pages of a stack are those that a thread
-/// has touched, and it would touch as many of a smaller one.
+/// Locked memory is in memory whether it is used or not, so a smaller stack is less RSS. Elsewhere, pages of a stack
+/// are those that a thread has touched, and it would touch as many of a smaller one.
 fn of_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> Remedy {
     let stacks = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
     let is_whole = |mapping: &&Mapping| {
@@ -279,7 +280,8 @@ fn of_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> Remedy {
     Remedy { allocator: None, ..remedy(RemedyKind::ThreadStacks, setting, 0, saved, Certainty::Likely) }
 }
 
-/// Settings with which another allocator gives free pages back, where this copy of it reads any. `unowned`: memory that may be its.
+/// Settings with which another allocator gives free pages back, where this copy of it reads any. `unowned`: memory that
+/// may be its.
 fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
     let Some(variable) = owner.environment.as_deref() else { return Vec::new() };
     let settings: &[(RemedyKind, &str)] = match owner.allocator {
@@ -301,8 +303,8 @@ fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
     settings.iter().map(of_setting).collect()
 }
 
-/// Whether the process ran with it. jemalloc's options are a list, and those of the environment override what is compiled in; to tcmalloc,
-/// anything but a no says yes.
+/// Whether the process ran with it. jemalloc's options are a list, and those of the environment override what is
+/// compiled in; to tcmalloc, anything but a no says yes.
 fn is_in_force(footprint: &Footprint, ledger: &Ledger<'_>, owner: &Owner, remedy: &Remedy) -> bool {
     let Some((name, value)) = remedy.setting.as_deref().and_then(|setting| setting.split_once('=')) else {
         return false;
@@ -340,8 +342,8 @@ fn value_of<'a>(settings: &'a [String], name: &str) -> Option<&'a str> {
     settings.iter().filter_map(|setting| setting.split_once('=')).find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
-/// Settings of numpy. `PYTHONMALLOC=malloc` is none: where what stays pins pymalloc's arenas, it pins malloc's pages as well, and the
-/// objects take more (198 MB became 197 where 176 of them were free).
+/// Settings of numpy. `PYTHONMALLOC=malloc` is none: where what stays pins pymalloc's arenas, it pins malloc's pages as
+/// well, and the objects take more (198 MB became 197 where 176 of them were free).
 fn of_python(footprint: &Footprint, ledger: &Ledger<'_>) -> Vec<Remedy> {
     let has_numpy = footprint.mappings.iter().any(|mapping| mapping.name.contains("_multiarray_umath"));
     let zeros = if has_numpy { ledger.huge_zeros } else { 0 };
@@ -349,7 +351,8 @@ fn of_python(footprint: &Footprint, ledger: &Ledger<'_>) -> Vec<Remedy> {
     vec![Remedy { allocator: None, ..found }]
 }
 
-/// The fewest places that bring four fifths of what all of them would. What they freed themselves leaves the same holes in a pool.
+/// The fewest places that bring four fifths of what all of them would. What they freed themselves leaves the same holes
+/// in a pool.
 fn pool(ledger: &Ledger<'_>) -> Option<Remedy> {
     let Pools { places, together, own_freed } = &ledger.pools;
     let most = *together.last()?;

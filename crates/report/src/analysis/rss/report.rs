@@ -82,7 +82,8 @@ pub struct RssAccount {
     pub executable: String,
     /// The moment, in milliseconds since the recording began.
     pub ms: u64,
-    /// It stands for the highest RSS: no higher one was read, or only after the process had freed most of its blocks at its exit.
+    /// It stands for the highest RSS: no higher one was read, or only after the process had freed most of its blocks at
+    /// its exit.
     pub is_highest: bool,
     /// It is the last moment that was read.
     pub is_last: bool,
@@ -105,19 +106,22 @@ pub struct RssAccount {
     pub live_bytes: u64,
     /// Why there may be others; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// What live bytes had been in the second before this moment, where most of them were freed in it, or so many that a remedy is a bound.
+    /// What live bytes had been in the second before this moment, where most of them were freed in it, or so many that
+    /// a remedy is a bound.
     pub freed_before: Option<FreedBefore>,
-    /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the account is not that of
-    /// the highest RSS.
+    /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the
+    /// account is not that of the highest RSS.
     pub busier: Option<BusierMoment>,
-    /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account is not that of the
-    /// highest RSS.
+    /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account
+    /// is not that of the highest RSS.
     pub kept: Option<KeptMoment>,
-    /// What came on top of this moment up to the highest RSS; null: hardly anything, or the account is not that of the highest RSS.
+    /// What came on top of this moment up to the highest RSS; null: hardly anything, or the account is not that of the
+    /// highest RSS.
     pub undivided: Option<Undivided>,
     /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
     pub elsewhere_bytes: u64,
-    /// Pages that were unmapped while the memory was read, before anything said whose they were: a part of what changed while it was read.
+    /// Pages that were unmapped while the memory was read, before anything said whose they were: a part of what changed
+    /// while it was read.
     pub unmapped_bytes: u64,
     /// What RSS consists of.
     pub parts: Vec<Part>,
@@ -214,7 +218,8 @@ pub struct AllocatorRow {
     pub allocator: Option<&'static str>,
     /// The file that has it inside, or is it; null of the C library's.
     pub module: Option<String>,
-    /// The variable of the environment that this copy reads for giving free pages back; null where it reads none that Mallow knows.
+    /// The variable of the environment that this copy reads for giving free pages back; null where it reads none that
+    /// Mallow knows.
     pub environment: Option<String>,
     #[serde(flatten)]
     pub sums: HeapSums,
@@ -305,7 +310,8 @@ pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -
     found.map(|(index, _)| index)
 }
 
-/// The report of a footprint, by its index, with at most `limit` places and rows of each list. None: there is no such footprint.
+/// The report of a footprint, by its index, with at most `limit` places and rows of each list. None: there is no such
+/// footprint.
 pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize) -> Option<Rss> {
     let footprint = profile.footprints.get(index)?;
     let process = profile.processes.get(footprint.process.0 as usize)?;

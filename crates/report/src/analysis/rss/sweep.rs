@@ -1,7 +1,8 @@
-//! One pass over the blocks of a process by address: what each takes, what their pages have left, what lies between them.
+//! One pass over the blocks of a process by address: what each takes, what their pages have left, what lies between
+//! them.
 //!
-//! All ranges that are handed out are disjoint, and their resident bytes add up to those of the territories, whatever the blocks
-//! are: a chunk that overlaps the one before is cut.
+//! All ranges that are handed out are disjoint, and their resident bytes add up to those of the territories, whatever
+//! the blocks are: a chunk that overlaps the one before is cut.
 
 use mallow_profile::{AddressRange, CachedBlock, HeapMap, SizeClasses};
 

@@ -20,7 +20,8 @@ pub enum TerritoryKind {
     Allocator,
 }
 
-/// Addresses that an allocator manages. Precondition of all that uses it: territories are by address and do not overlap.
+/// Addresses that an allocator manages. Precondition of all that uses it: territories are by address and do not
+/// overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Territory {
     pub kind: TerritoryKind,
@@ -114,8 +115,8 @@ impl Survey<'_> {
         self.region(area, from, end);
     }
 
-    /// The heap of an arena that begins at a multiple of its size. Where nobody looked for its head: it is followed by the addresses that are kept for it, or fills them,
-    /// and its first block is not one with a mapping of its own.
+    /// The heap of an arena that begins at a multiple of its size. Where nobody looked for its head: it is followed by
+    /// the addresses that are kept for it, or fills them, and its first block is not one with a mapping of its own.
     fn arena(&self, area: &[Mapping], start: u64) -> Option<Territory> {
         let blocks = &self.heap.blocks;
         let first = area.partition_point(|mapping| mapping.end <= start);
@@ -197,8 +198,8 @@ impl Survey<'_> {
         self.rest(area, (from, end), (rest, last));
     }
 
-    /// What is not glibc's: an allocator has the mappings that its live blocks lie in. A mapping without one is nobody's, unless it lies
-    /// between two of one allocator: naming an owner would be a guess.
+    /// What is not glibc's: an allocator has the mappings that its live blocks lie in. A mapping without one is
+    /// nobody's, unless it lies between two of one allocator: naming an owner would be a guess.
     fn rest(&mut self, area: &[Mapping], (start, end): (u64, u64), (first, last): (usize, usize)) {
         if start >= end || self.owners.is_alone_glibc() {
             return;
@@ -418,7 +419,8 @@ mod tests {
 
     const HUGE: u32 = WRITABLE | MappingFlags::HUGE;
 
-    /// What numpy does with arrays of 4 MiB and more: all pages of a block but the first and the last one are advised to be huge.
+    /// What numpy does with arrays of 4 MiB and more: all pages of a block but the first and the last one are advised
+    /// to be huge.
     #[test]
     fn a_block_that_madvise_split_is_one() {
         let start = 0x7f12_3450_0000;

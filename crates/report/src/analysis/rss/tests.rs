@@ -104,7 +104,8 @@ fn each_byte_of_a_heap_has_a_part() {
     // 1000 bytes and the 8 of the size are 1008.
     assert_eq!(bytes_of(&report, PartKind::Rounding), 0);
     assert_eq!(bytes_of(&report, PartKind::Allocator), 200 * 8 + 0x2a0);
-    // The last live block ends at 399 chunks of 1008 bytes behind the first: pages 1 to 99, and the first one with the cache.
+    // The last live block ends at 399 chunks of 1008 bytes behind the first: pages 1 to 99, and the first one with the
+    // cache.
     let end = 0x1010 + 399 * 1008 - 8;
     let pages = u64::div_ceil(end, PAGE);
     let holes = pages * PAGE - 200 * 1008 - 0x2a0;
@@ -115,7 +116,8 @@ fn each_byte_of_a_heap_has_a_part() {
     }
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
     assert_eq!(account.parts.iter().map(|part| part.bytes).sum::<i64>(), account.rss as i64);
-    // Two places of a hundred blocks: their holes are all, but for those of the first page, which is the allocator's own.
+    // Two places of a hundred blocks: their holes are all, but for those of the first page, which is the allocator's
+    // own.
     let shares: u64 = account.places.iter().map(|place| place.totals.holes_bytes).sum();
     assert_eq!(shares, holes - (PAGE - 0x2a0));
     assert_eq!(account.places.iter().map(|place| place.totals.live).collect::<Vec<_>>(), [100, 100]);
@@ -198,7 +200,8 @@ fn what_was_never_touched_or_is_in_swap_is_below_zero() {
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
 }
 
-/// A file's data that is in no file lies behind it, and is no mapping of the program's; a block may lie where no pages were read.
+/// A file's data that is in no file lies behind it, and is no mapping of the program's; a block may lie where no pages
+/// were read.
 #[test]
 fn data_in_no_file_is_data_and_blocks_may_lie_elsewhere() {
     let behind = 0x7f00_0000_0000 + 104 * PAGE;

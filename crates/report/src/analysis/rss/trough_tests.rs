@@ -1,4 +1,5 @@
-//! What is free now, and had been in use for something else than a remedy supposes: a trough of live bytes, and small blocks.
+//! What is free now, and had been in use for something else than a remedy supposes: a trough of live bytes, and small
+//! blocks.
 
 use mallow_profile::{PeakRss, RecentLive, RssPoint, RssSeries};
 
@@ -38,7 +39,8 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
     assert_eq!(certainty(&made).0, Certainty::Likely);
 }
 
-/// Nobody looked when most was live, after the account's moment or shortly before it: the account of the process's own peak tells.
+/// Nobody looked when most was live, after the account's moment or shortly before it: the account of the process's own
+/// peak tells.
 #[test]
 fn what_was_in_use_between_two_looks_is_no_sure_remedy() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
@@ -58,7 +60,8 @@ fn what_was_in_use_between_two_looks_is_no_sure_remedy() {
     assert_eq!(busier(9000, 60_000), (false, None));
 }
 
-/// A program of which little is live frees that at its end: a remedy that would release less than twice as much is none that is sure.
+/// A program of which little is live frees that at its end: a remedy that would release less than twice as much is none
+/// that is sure.
 #[test]
 fn what_the_end_freed_is_no_sure_remedy_however_little_it_is() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
@@ -80,8 +83,8 @@ fn what_the_end_freed_is_no_sure_remedy_however_little_it_is() {
     assert_eq!(trim(freed), (Certainty::AtMost, expected, Some(freed)));
 }
 
-/// The highest RSS was higher than what is divided. Of what came on top, only what lay in the heap is within a remedy's bound: nothing, where
-/// that is not known, and no block with a mapping of its own.
+/// The highest RSS was higher than what is divided. Of what came on top, only what lay in the heap is within a remedy's
+/// bound: nothing, where that is not known, and no block with a mapping of its own.
 #[test]
 fn what_came_on_top_is_no_remedys_unless_it_lay_in_the_heap() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
@@ -121,8 +124,8 @@ fn what_came_on_top_is_no_remedys_unless_it_lay_in_the_heap() {
     assert_eq!(trim(10, 40, (10_000, 2_000_000)).1, expected + rss / 10);
 }
 
-/// A buffer grew, and a large block came upon it: above them in the heap, or in mappings of their own, as frees before had left glibc's
-/// thresholds. What is not known of the one is not known of all, and is in no bound.
+/// A buffer grew, and a large block came upon it: above them in the heap, or in mappings of their own, as frees before
+/// had left glibc's thresholds. What is not known of the one is not known of all, and is in no bound.
 #[test]
 fn what_came_on_top_lay_where_the_thresholds_put_it() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
@@ -136,7 +139,8 @@ fn what_came_on_top_lay_where_the_thresholds_put_it() {
             .expect("free pages")
             .expected_bytes
     };
-    // Of the buffer: steps by realloc and by free, and how many buffers there were; the smallest size of the block's site.
+    // Of the buffer: steps by realloc and by free, and how many buffers there were; the smallest size of the block's
+    // site.
     let found = |heap_pages, reallocs: u64, frees: u64, buffers, fixed| {
         let mut made = Made::new(glibc(heap_pages, 120), &live);
         let rss = made.profile.footprints[0].totals.rss;
@@ -182,7 +186,8 @@ fn a_moment_is_not_busier_than_itself() {
     assert_eq!((account.busier, account.limits.contains(&RssNote::Busier)), (None, false));
 }
 
-/// Large blocks are gone, and the heap's end is free. Where small blocks are gone as well, the end may have been theirs.
+/// Large blocks are gone, and the heap's end is free. Where small blocks are gone as well, the end may have been
+/// theirs.
 #[test]
 fn what_small_blocks_left_is_not_promised_of_large_ones() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
@@ -207,8 +212,8 @@ fn what_small_blocks_left_is_not_promised_of_large_ones() {
     assert_eq!(certainty(140_000, 400_000), None, "small blocks had left most of it");
 }
 
-/// A large block lies in the heap only where one as large was freed before it: until then each has a mapping of its own, which goes back to
-/// the kernel.
+/// A large block lies in the heap only where one as large was freed before it: until then each has a mapping of its
+/// own, which goes back to the kernel.
 #[test]
 fn large_blocks_that_had_mappings_left_no_gaps() {
     let live: Vec<_> = (0..50).map(|n| (HEAP + 0x1010 + n * 1008, 1000, 0)).collect();
@@ -267,8 +272,8 @@ fn what_small_blocks_left_includes_their_headers() {
     assert_eq!(found.map(|remedy| remedy.certainty), Some(Certainty::AtMost));
 }
 
-/// Every other block of two places was freed: by others, by the first one, or by both. What a place freed itself leaves the same holes in a
-/// pool of its blocks.
+/// Every other block of two places was freed: by others, by the first one, or by both. What a place freed itself leaves
+/// the same holes in a pool of its blocks.
 #[test]
 fn a_pool_has_the_holes_that_its_own_blocks_leave() {
     let live: Vec<_> = (0..400).step_by(2).map(|n| (HEAP + 0x1010 + n * 1008, 1000, (n / 200) as u32)).collect();

@@ -12,7 +12,8 @@ use super::peak::KernelPeak;
 pub struct Undivided {
     /// By so many bytes.
     pub bytes: u64,
-    /// What was live while the maximum was reached, and is not at the account's moment. Null: that is not known, or not where it lay.
+    /// What was live while the maximum was reached, and is not at the account's moment. Null: that is not known, or not
+    /// where it lay.
     pub blocks: Option<UndividedBlocks>,
 }
 
@@ -23,7 +24,8 @@ pub struct UndividedBlocks {
     pub ms: u64,
     /// In glibc's heap: what they took there at most.
     pub heap_bytes: u64,
-    /// In mappings of their own: freeing such a block gives its memory back to the kernel, and no remedy gives it back again.
+    /// In mappings of their own: freeing such a block gives its memory back to the kernel, and no remedy gives it back
+    /// again.
     pub mapped_bytes: u64,
     /// In memory of other allocators: requested bytes.
     pub other_bytes: u64,

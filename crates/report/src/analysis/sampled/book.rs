@@ -131,7 +131,8 @@ impl Book {
         self.warm_up_ns = Some(warm_up_ns);
     }
 
-    /// Keeps what was live at the highest footprint. It costs a copy of the live samples for each percent by which it rises.
+    /// Keeps what was live at the highest footprint. It costs a copy of the live samples for each percent by which it
+    /// rises.
     pub fn track_peak(&mut self) {
         self.peak.get_or_insert_default();
     }
@@ -223,7 +224,8 @@ impl Book {
         self.lost
     }
 
-    /// How many sites were given up to bound the memory, and the bytes that they had allocated. They had no live samples.
+    /// How many sites were given up to bound the memory, and the bytes that they had allocated. They had no live
+    /// samples.
     pub fn folded(&self) -> (u64, Estimate) {
         (self.folded.0, self.folded.1.allocated_bytes.estimate(0.5))
     }
@@ -327,7 +329,8 @@ impl Book {
         let Some(since_ns) = running().map(|(process, _)| self.since_ns(**process)).min() else {
             return Evidence { growth: Growth { chance: 1.0, ..Growth::default() }, ..Evidence::default() };
         };
-        // A site is looked at again and again: about as often as its time doubled anew. So is each branch of their callers.
+        // A site is looked at again and again: about as often as its time doubled anew. So is each branch of their
+        // callers.
         let watched = self.now_ns.saturating_sub(since_ns) as f64 * 1e-9;
         let asked = Asked {
             since_ns,

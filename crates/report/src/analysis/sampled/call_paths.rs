@@ -1,8 +1,8 @@
-//! Growth by call path: which callers of a line tell what grows from what does not ([`Branches`]). What grows is the branch nearest to
-//! the line whose paths all grow, as far as anything shows.
+//! Growth by call path: which callers of a line tell what grows from what does not ([`Branches`]). What grows is the
+//! branch nearest to the line whose paths all grow, as far as anything shows.
 //!
-//! A tree with n leaves has at most 2 n - 1 branches, so there are at most twice as many tests as there are sites, and the limit of
-//! chance is divided by so many ([`super::growth`]).
+//! A tree with n leaves has at most 2 n - 1 branches, so there are at most twice as many tests as there are sites, and
+//! the limit of chance is divided by so many ([`super::growth`]).
 
 use mallow_profile::StackId;
 use rustc_hash::FxHashSet;
@@ -69,8 +69,8 @@ impl Criterion for Growing<'_> {
         true
     }
 
-    /// Whether a branch that grows is what to name, and not those of its parts that grow by themselves: unless the rest of it
-    /// does something else, the same part of the program is behind all of it.
+    /// Whether a branch that grows is what to name, and not those of its parts that grow by themselves: unless the rest
+    /// of it does something else, the same part of the program is behind all of it.
     fn is_named_whole(&mut self, whole: &GrowingPaths, inner: &[GrowingPaths]) -> bool {
         let verdict = inner.iter().map(|part| part.figures.growth.verdict).max();
         if verdict > Some(whole.figures.growth.verdict) {

@@ -21,8 +21,8 @@ const UNSEEN: f64 = 3.688_879_454_113_936;
 pub struct Estimate {
     /// The estimate. Over many runs its mean is the truth.
     pub value: f64,
-    /// Between this and `high` the truth lies 95 times in a hundred. None: there are not enough samples to tell. Equal to
-    /// `value`: all of it was seen.
+    /// Between this and `high` the truth lies 95 times in a hundred. None: there are not enough samples to tell. Equal
+    /// to `value`: all of it was seen.
     pub low: Option<f64>,
     /// See `low`.
     pub high: Option<f64>,
@@ -36,8 +36,8 @@ impl Estimate {
         self.low.zip(self.high)
     }
 
-    /// The sum of numbers that were sampled each by itself, as those of several processes are. The distances from the value to a
-    /// limit add up as deviations do. No limits where one of them has none.
+    /// The sum of numbers that were sampled each by itself, as those of several processes are. The distances from the
+    /// value to a limit add up as deviations do. No limits where one of them has none.
     pub fn sum<'e>(all: impl IntoIterator<Item = &'e Self>) -> Self {
         let (mut sum, mut below, mut above) = (Self::default(), Some(0.0), Some(0.0));
         let add = |squares: &mut Option<f64>, distance: Option<f64>| {
@@ -71,9 +71,9 @@ impl Estimate {
 
     /// What changed between two sums of different runs, or hosts.
     ///
-    /// The limits are those of both sums, put together as deviations of independent numbers are: by the root of their squares, each in
-    /// its direction (Zou and Donner's method of variance estimates recovery). A sum without samples has limits here too: one that
-    /// nothing was picked of is below `-ln 0.025` of the largest weight 39 times in 40.
+    /// The limits are those of both sums, put together as deviations of independent numbers are: by the root of their
+    /// squares, each in its direction (Zou and Donner's method of variance estimates recovery). A sum without samples
+    /// has limits here too: one that nothing was picked of is below `-ln 0.025` of the largest weight 39 times in 40.
     pub fn of_change(before: &Precision, after: &Precision, lot: f64) -> Self {
         let value = after.value - before.value;
         let with = |low, high| Self { value, low, high, samples: (before.samples + after.samples) as u64 };
@@ -159,8 +159,8 @@ impl Moments {
         Self { samples: 1, value: w, squares: square, cubes: cube, variance, third, common: third * missed }
     }
 
-    /// Between which limits the expected sum lies, if as many blocks come as Poisson's distribution has them, where limits are
-    /// shown from this sum of squares on. There must be samples.
+    /// Between which limits the expected sum lies, if as many blocks come as Poisson's distribution has them, where
+    /// limits are shown from this sum of squares on. There must be samples.
     pub fn arrivals(&self, least_squares: f64, lot: f64) -> (f64, f64) {
         let Self { value, squares, cubes, .. } = *self;
         let (weight, lot) = (cubes / squares, lot.clamp(0.0, 1.0));
@@ -194,8 +194,8 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// One more sample with a value of its own, 0 or above. `heaviest` is the largest weighted value that an allocation may
-    /// have that was not picked.
+    /// One more sample with a value of its own, 0 or above. `heaviest` is the largest weighted value that an allocation
+    /// may have that was not picked.
     pub fn add(&mut self, sample: &Sample, value: f64, heaviest: f64) {
         let p = picked(sample.size, sample.period);
         if p > 0.0 {
@@ -211,8 +211,8 @@ impl Sum {
         self.add(sample, sample.size as f64, sample.period as f64);
     }
 
-    /// One more sample of a number of allocations. Small ones that were never picked may be any number: the interval counts
-    /// those that are at least as large as the smallest sample.
+    /// One more sample of a number of allocations. Small ones that were never picked may be any number: the interval
+    /// counts those that are at least as large as the smallest sample.
     pub fn add_count(&mut self, sample: &Sample) {
         self.add(sample, 1.0, 1.0 / picked(sample.size, sample.period));
     }

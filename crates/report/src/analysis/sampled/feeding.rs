@@ -53,8 +53,9 @@ impl Book {
         match self.live.get(&place).copied() {
             Some((old, _)) if old == key => return,
             Some((old, stack)) => {
-                // The slot has another use. Within a look beginnings come first, so the end of what was there may be still to come;
-                // two that wait for their ends are one too many, and that of the older one is in no event.
+                // The slot has another use. Within a look beginnings come first, so the end of what was there may be
+                // still to come; two that wait for their ends are one too many, and that of the older one is in no
+                // event.
                 let waits = (key.process, key.slot, true);
                 if let Some(&(older, _)) = self.live.get(&waits) {
                     self.end(older, Release { thread: 0, at_ns: sample.at_ns, stack: Stacks::ROOT }, None, clocks);

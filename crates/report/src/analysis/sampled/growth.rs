@@ -1,20 +1,21 @@
 //! Is a site's live memory growing, and will it go on?
 //!
-//! Blocks that lived through at least one whole bucket are *settled*; what comes and goes faster is no growth. The settled
-//! blocks that came and are still live are compared with those that were there and are gone. That is growth, if chance would
-//! seldom make such a difference, over all sites that are looked at. It is called lasting if five more things hold:
+//! Blocks that lived through at least one whole bucket are *settled*; what comes and goes faster is no growth. The
+//! settled blocks that came and are still live are compared with those that were there and are gone. That is growth, if
+//! chance would seldom make such a difference, over all sites that are looked at. It is called lasting if five more
+//! things hold:
 //!
 //! - Each third of the last three quarters of the time has its part in it. One large step is no leak.
 //! - What came and stayed came as much late as early. A cache that fills up slows down.
 //! - It has not stopped: the last few buckets have their part in it, too. A cache that is full is seen by that soon.
 //! - Settled blocks hardly die. Where a third of them would be gone after as long again, what looks like growth is a
-//!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began. It may
-//!   also be two populations, a leak beside a cache: so blocks count that outlive those, if they last.
+//!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began.
+//!   It may also be two populations, a leak beside a cache: so blocks count that outlive those, if they last.
 //! - It has gone on for longer than caches take to fill. An even growth that ends cannot be distinguished from one that
 //!   does not until it ends; before that it is growth so far.
 //!
-//! A server that has less to do leaks less. So time is measured twice where growth seems to fade or to stop: by the clock, and
-//! by what other sites allocated meanwhile.
+//! A server that has less to do leaks less. So time is measured twice where growth seems to fade or to stop: by the
+//! clock, and by what other sites allocated meanwhile.
 //!
 //! Chance is reckoned with whole blocks, however large: three buffers of 64 MiB are three blocks.
 
@@ -41,8 +42,8 @@ pub const FIRST_VERDICT_NS: u64 = LEAST_BUCKETS as u64 * FIRST_WIDTH_NS;
 pub const WARM_UP_NS: u64 = 180_000_000_000;
 /// It has stopped if the last part has less than this of what it should have, and chance would hardly do that.
 const STOPPED: (f64, f64) = (0.5, 0.001);
-/// The middle of even growth is at 0.5 of its time, with the second number as deviation, divided by the root of the number of
-/// blocks. Where growth halves within the time, its middle is at 0.46: below the first number it may fade.
+/// The middle of even growth is at 0.5 of its time, with the second number as deviation, divided by the root of the
+/// number of blocks. Where growth halves within the time, its middle is at 0.46: below the first number it may fade.
 const EVEN_MIDDLE: (f64, f64) = (0.47, 0.29);
 /// Of what grows beyond chance, in bytes an hour: zero is outside of the interval.
 const LEAST_RATE: f64 = 1.0;
@@ -60,8 +61,8 @@ pub enum Verdict {
     Steady,
     /// More goes than comes.
     Shrinking,
-    /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that; or it grows, and whether
-    /// that fades may be chance.
+    /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that; or it
+    /// grows, and whether that fades may be chance.
     Undecided,
     /// It grew in steps, significantly.
     Uneven,
@@ -87,8 +88,8 @@ pub struct Growth {
     pub over_ns: u64,
     /// For how long no sampled block has come that is settled or may be, in whole buckets.
     pub idle_ns: u64,
-    /// Without an interval: how many settled samples one needs, of the kind that there are `samples` of; 0 with one, and
-    /// before there was time for any.
+    /// Without an interval: how many settled samples one needs, of the kind that there are `samples` of; 0 with one,
+    /// and before there was time for any.
     pub needed_samples: u64,
 }
 
@@ -122,7 +123,8 @@ pub struct Said {
     rare: f64,
     /// Nobody says yet that growth lasts.
     early: bool,
-    /// Blocks that came into, and went out of, the settled ones, as many as would be as sure if all had the weight `weight`.
+    /// Blocks that came into, and went out of, the settled ones, as many as would be as sure if all had the weight
+    /// `weight`.
     came: f64,
     went: f64,
     weight: f64,
@@ -181,9 +183,9 @@ impl Said {
         Growth { verdict: said.verdict(early), ..said.growth }
     }
 
-    /// The criteria of lasting growth are sensitive: in a first verdict, a false alarm is worse than a late one. A constant leak of some
-    /// dozens of blocks fails them in one of six looks. So growth that fails them is only then said to slow down, or to come in
-    /// steps, if that is significant.
+    /// The criteria of lasting growth are sensitive: in a first verdict, a false alarm is worse than a late one. A
+    /// constant leak of some dozens of blocks fails them in one of six looks. So growth that fails them is only then
+    /// said to slow down, or to come in steps, if that is significant.
     fn verdict(&self, early: bool) -> Verdict {
         match (self.growth.verdict, self.against) {
             (Verdict::Slowing | Verdict::Uneven, Against { slows: true, .. }) => Verdict::Slowing,
@@ -205,8 +207,9 @@ impl Said {
         self.weight
     }
 
-    /// Whether the blocks of this clock's time are evidence against growth at half of a rate that was found before, in bytes an
-    /// hour, as strong as a chance of `rare` is. `weight`: of one of its blocks. `usual`: what other sites allocated then.
+    /// Whether the blocks of this clock's time are evidence against growth at half of a rate that was found before, in
+    /// bytes an hour, as strong as a chance of `rare` is. `weight`: of one of its blocks. `usual`: what other sites
+    /// allocated then.
     pub fn refutes(&self, bytes_per_hour: f64, weight: f64, usual: Option<f64>, rare: f64) -> bool {
         if self.shrinks || self.against.slows || self.against.dies || self.against.steps {
             return true;
@@ -243,8 +246,8 @@ pub struct Asked {
     pub warm_up_ns: u64,
 }
 
-/// Where the time begins that is looked at, of buckets from `first` on and before `to`: three thirds of what is left without the first
-/// quarter. None: there are too few.
+/// Where the time begins that is looked at, of buckets from `first` on and before `to`: three thirds of what is left
+/// without the first quarter. None: there are too few.
 fn begin(first: u32, to: u32) -> Option<u32> {
     let buckets = to.saturating_sub(first);
     (buckets >= LEAST_BUCKETS).then(|| to - 3 * (buckets / 4))
@@ -316,8 +319,8 @@ impl Lives {
         others
     }
 
-    /// Whether growth has come to an end in the last few buckets, though there was as much to do: lasting growth would look like
-    /// this by chance less often than `rare`.
+    /// Whether growth has come to an end in the last few buckets, though there was as much to do: lasting growth would
+    /// look like this by chance less often than `rare`.
     fn stopped(&self, from: u32, to: u32, others: &Traffic, rare: f64) -> bool {
         let weight = self.flow(from, to).weight();
         (1..=(to - from) / 3).any(|last| {
@@ -338,8 +341,8 @@ impl Lives {
         })
     }
 
-    /// The bytes of settled blocks that died, and the mean of those that lived. The first divided by the second is the share that
-    /// would die in a time as long as this one.
+    /// The bytes of settled blocks that died, and the mean of those that lived. The first divided by the second is the
+    /// share that would die in a time as long as this one.
     fn dying(&self, from: u32, to: u32) -> (f64, f64) {
         let (mut died, mut lived) = (0.0, 0.0);
         let mut add = |born: u32, death: Option<u32>, block: &Moments| {
@@ -376,8 +379,8 @@ impl Lives {
 
     /// What one clock says. `traffic` is what all sites allocated.
     ///
-    /// A site may be two populations: blocks that stay beside those that are replaced after some buckets. Where settled blocks die, what
-    /// lives longer than these is therefore looked at alone, too, and counts where it lasts.
+    /// A site may be two populations: blocks that stay beside those that are replaced after some buckets. Where settled
+    /// blocks die, what lives longer than these is therefore looked at alone, too, and counts where it lasts.
     pub fn growth(&self, clock: &Clock, traffic: &Traffic, asked: &Asked) -> Said {
         let others = self.others(traffic);
         let to = clock.over(asked.now_ns);
@@ -459,8 +462,8 @@ impl Lives {
         Said { growth, stopped, traffic, shrinks, against, rare, early, came, went, weight: flow.weight() }
     }
 
-    /// Whether growth, if there is any, fails to be lasting by more than chance: as [`Lives::lasts`] decides, and [`Lives::stopped`],
-    /// but on evidence that lasting growth shows by chance less often than `rare`.
+    /// Whether growth, if there is any, fails to be lasting by more than chance: as [`Lives::lasts`] decides, and
+    /// [`Lives::stopped`], but on evidence that lasting growth shows by chance less often than `rare`.
     fn against(&self, (first, from, to): (u32, u32, u32), others: &Traffic, rare: f64) -> Against {
         let flow = self.flow(from, to);
         if flow.net() <= 0.0 {
@@ -482,7 +485,8 @@ impl Lives {
         Against { slows, dies, steps }
     }
 
-    /// Whether what came and stayed came so much earlier than later that even growth would do that less often than `rare`.
+    /// Whether what came and stayed came so much earlier than later that even growth would do that less often than
+    /// `rare`.
     fn fades(&self, (first, to): (u32, u32), others: &Traffic, rare: f64) -> bool {
         // Without what happens at the very start.
         let early = first + (to - first).div_ceil(8);

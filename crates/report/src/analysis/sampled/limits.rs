@@ -1,17 +1,17 @@
 //! Between which limits the truth lies, from what a sum of samples says about its own distribution.
 //!
-//! A sum of samples is no normal variable: with ten of them it is as skewed as Poisson's distribution, and with sizes around
-//! the period it is skewed the other way, because few are missed rather than few are picked. So the limits come from a test
-//! that is inverted: a value is within them unless a sum as small, or as large, as the one that was found would be one of the
-//! 2.5 % most unlikely ones. Three things make them hold for sums of few samples:
+//! A sum of samples is no normal variable: with ten of them it is as skewed as Poisson's distribution, and with sizes
+//! around the period it is skewed the other way, because few are missed rather than few are picked. So the limits come
+//! from a test that is inverted: a value is within them unless a sum as small, or as large, as the one that was found
+//! would be one of the 2.5 % most unlikely ones. Three things make them hold for sums of few samples:
 //!
-//! - The sum is taken for `rest + weight × n`, with `n` picked out of `N` with probability `p` each. Weight, `p` and rest are
-//!   such that mean, variance, skewness and what mean and variance have in common are those of the samples. For blocks of
-//!   one size that is the very distribution, and nothing is approximated.
+//! - The sum is taken for `rest + weight × n`, with `n` picked out of `N` with probability `p` each. Weight, `p` and
+//!   rest are such that mean, variance, skewness and what mean and variance have in common are those of the samples.
+//!   For blocks of one size that is the very distribution, and nothing is approximated.
 //! - Limits are shown only above a number of samples, and what was shown by luck had more than its expectation. So the
 //!   distribution is cut there: what is asked is how likely the sum would be among those that are shown.
-//! - Counts are whole numbers, and no fixed rule for whole numbers covers 95 in 100: it would be 93 for some truths and 97
-//!   for others. Between one number and the next the limits are therefore drawn, by a lot that a site has once.
+//! - Counts are whole numbers, and no fixed rule for whole numbers covers 95 in 100: it would be 93 for some truths and
+//!   97 for others. Between one number and the next the limits are therefore drawn, by a lot that a site has once.
 
 use statrs::function::beta::beta_reg;
 use statrs::function::erf::erfc;
@@ -76,7 +76,8 @@ impl Spread {
             }
         } else {
             over = under;
-            // Two or three strides are usual. A stride below the precision of the value leads nowhere, however many there are.
+            // Two or three strides are usual. A stride below the precision of the value leads nowhere, however many
+            // there are.
             let mut strides = 0;
             while under >= 0.0 {
                 if below <= self.floor || strides == STRIDES + 60 {
@@ -115,8 +116,8 @@ impl Spread {
         0.5 * (below + above)
     }
 
-    /// If this is the truth: how likely a larger sum is, among those that are shown, and how likely one that is shown. Both
-    /// rise with the truth.
+    /// If this is the truth: how likely a larger sum is, among those that are shown, and how likely one that is shown.
+    /// Both rise with the truth.
     fn larger(&self, truth: f64) -> (f64, f64) {
         let Self { value, variance, weight, missed, .. } = *self;
         let picked = 1.0 - missed;

@@ -1,9 +1,10 @@
 //! When the sampled blocks of a site were born and when they died, in a memory that does not grow.
 //!
-//! Time is cut into at most [`BUCKETS`] buckets. When they are full, two become one; where they are as wide as they may be, the
-//! older half is forgotten instead. Several such clocks run at the same time, so that a leak that began an hour ago is seen as
-//! well as one that took weeks. A block that died is kept as its two buckets; one that died in the bucket that it was born in,
-//! or in the next one, is not kept at all: it shows nothing of growth, and most blocks are like this.
+//! Time is cut into at most [`BUCKETS`] buckets. When they are full, two become one; where they are as wide as they may
+//! be, the older half is forgotten instead. Several such clocks run at the same time, so that a leak that began an hour
+//! ago is seen as well as one that took weeks. A block that died is kept as its two buckets; one that died in the
+//! bucket that it was born in, or in the next one, is not kept at all: it shows nothing of growth, and most blocks are
+//! like this.
 
 use rustc_hash::FxHashMap;
 

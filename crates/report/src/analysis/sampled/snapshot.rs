@@ -1,5 +1,5 @@
-//! The book as a profile, which every view reads and every writer writes. Numbers are the estimates; each site has what their
-//! intervals need.
+//! The book as a profile, which every view reads and every writer writes. Numbers are the estimates; each site has what
+//! their intervals need.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,16 @@ struct Figures {
     youngest_ns: u64,
 }
 
-/// What was allocated and is live now, and what was live at the highest footprint if the book tracks it. `tables` are those
-/// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The profile's
-/// end is now.
+/// What was allocated and is live now, and what was live at the highest footprint if the book tracks it. `tables` are
+/// those that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The profile's end is
+/// now.
 pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     // What was live before everything was known was allocated too.
     made(book, tables, (now_ns, unix_ms), true)
 }
 
-/// The same without allocations from before everything was known, though their blocks be live: what is allocated never becomes less.
+/// The same without allocations from before everything was known, though their blocks be live: what is allocated never
+/// becomes less.
 pub fn snapshot_since_known(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     made(book, tables, (now_ns, unix_ms), false)
 }

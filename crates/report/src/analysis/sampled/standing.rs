@@ -1,8 +1,10 @@
-//! Verdicts from look to look: what was found growing stays so until the evidence against it is as strong as it was for it.
+//! Verdicts from look to look: what was found growing stays so until the evidence against it is as strong as it was for
+//! it.
 //!
-//! A constant leak is tested anew with each look, over another part of its time. Now and then its blocks are unevenly spread, or
-//! too few for the number of sites that there are by now, and the test does not find again what it found a minute ago. That is
-//! no evidence against growth, and an alert that waits for five minutes of it would begin anew each time.
+//! A constant leak is tested anew with each look, over another part of its time. Now and then its blocks are unevenly
+//! spread, or too few for the number of sites that there are by now, and the test does not find again what it found a
+//! minute ago. That is no evidence against growth, and an alert that waits for five minutes of it would begin anew each
+//! time.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -1,13 +1,15 @@
 //! The interval of a rate of growth: between which limits the rate of the process that makes and ends blocks lies.
 //!
-//! A rate is a statement about what goes on, and not about the very blocks that came and went in the time that was looked at. A
-//! cache of fixed size with a few hundred entries has now more, now fewer settled ones, although nothing grows, and that would be
-//! so if each of its blocks were picked. So the limits hold both kinds of chance: which blocks were picked, and which blocks there
-//! were. Picked blocks that come independently of each other are as many as Poisson's distribution has them, however likely each of
-//! them was to be picked; that is the distribution of the test whether a site grows, too.
+//! A rate is a statement about what goes on, and not about the very blocks that came and went in the time that was
+//! looked at. A cache of fixed size with a few hundred entries has now more, now fewer settled ones, although nothing
+//! grows, and that would be so if each of its blocks were picked. So the limits hold both kinds of chance: which blocks
+//! were picked, and which blocks there were. Picked blocks that come independently of each other are as many as
+//! Poisson's distribution has them, however likely each of them was to be picked; that is the distribution of the test
+//! whether a site grows, too.
 //!
-//! Blocks are not always independent: what is freed at once goes up and down together. Where the settled bytes swing about their
-//! trend by much more than independent blocks would make them, the swing takes the place of Poisson's variance.
+//! Blocks are not always independent: what is freed at once goes up and down together. Where the settled bytes swing
+//! about their trend by much more than independent blocks would make them, the swing takes the place of Poisson's
+//! variance.
 
 use statrs::function::beta::beta_reg;
 
@@ -18,7 +20,8 @@ use super::lives::BUCKETS;
 const MISS: f64 = 0.025;
 /// As many standard deviations have a normal variable's 95 in a hundred on either side.
 const DEVIATIONS: f64 = 1.96;
-/// The swing counts from so many times the variance of independent blocks on. Below, what is measured of a dozen points is chance.
+/// The swing counts from so many times the variance of independent blocks on. Below, what is measured of a dozen points
+/// is chance.
 const SWINGING: f64 = 2.0;
 
 /// Blocks that came into, and went out of, the settled ones between two ends of buckets.
@@ -67,21 +70,22 @@ impl Flow {
         LEAST_SAMPLES * heaviest.max(self.weight()).powi(2)
     }
 
-    /// Between which limits the expected net lies, with settled bytes that swing with this variance. Precondition: there are
-    /// blocks.
+    /// Between which limits the expected net lies, with settled bytes that swing with this variance. Precondition:
+    /// there are blocks.
     pub fn limits(&self, heaviest: f64, swing: f64, lot: f64) -> (f64, f64) {
         let least = self.least(heaviest);
         let alone = if self.came.squares > 0.0 && self.went.squares > 0.0 { 0.0 } else { least };
         let (low, high) = self.between(alone, swing, lot);
-        // What came without anything that went may have been about to go. Zero is outside where the test says so as well.
+        // What came without anything that went may have been about to go. Zero is outside where the test says so as
+        // well.
         let low = if chance(self) < MISS { low } else { low.min(0.0) };
         let high = if chance(&self.reversed()) < MISS { high } else { high.max(0.0) };
         (low, high)
     }
 
-    /// The same of growth that is shown because chance alone would show as much less often than `rare`, which it does. Who got
-    /// there by luck has more than its share, as with all that is shown only where it is large: so the limits are those among
-    /// what is shown. At the very threshold nothing is known but that it grows.
+    /// The same of growth that is shown because chance alone would show as much less often than `rare`, which it does.
+    /// Who got there by luck has more than its share, as with all that is shown only where it is large: so the limits
+    /// are those among what is shown. At the very threshold nothing is known but that it grows.
     pub fn limits_of_growth(&self, rare: f64, swing: f64, lot: f64) -> (f64, f64) {
         let (came, went) = whole(self);
         let (mut below, mut above) = (went, came);
@@ -206,7 +210,8 @@ mod tests {
         // What is shown from 17 on, and is 17, may be anything; what is far above is what it is.
         let rare = 0.5f64.powi(18) * 1.01;
         let (low, high) = flow(17, 0).limits_of_growth(rare, 0.0, 0.5);
-        // 17 is at the threshold: no mean is too small for it, and the largest is below 27.2, which 17 alone would allow.
+        // 17 is at the threshold: no mean is too small for it, and the largest is below 27.2, which 17 alone would
+        // allow.
         assert!(low < 1.0 && (2200.0..2700.0).contains(&high), "{low} {high}");
         let (low, _) = flow(20, 0).limits_of_growth(rare, 0.0, 0.5);
         assert!((500.0..1000.0).contains(&low), "{low}");

@@ -1,8 +1,8 @@
 //! Levels that go up and down, and what each of them was when their sum was highest.
 //!
 //! The levels at that moment are kept without touching all of them when a new one comes. Moments have generations; a
-//! level whose copy is older than the current generation has not changed since, so it still is what it was then, and its
-//! next change copies it first. Each change costs the same, however many levels there are.
+//! level whose copy is older than the current generation has not changed since, so it still is what it was then, and
+//! its next change copies it first. Each change costs the same, however many levels there are.
 
 use mallow_profile::Profile;
 use rustc_hash::FxHashMap;

@@ -60,8 +60,9 @@ const FUNCTIONS_MAX: usize = 4096;
 
 /// The heap over time: points, and for each of them how much of it some functions have.
 ///
-/// A point of what is live is the highest value within its time, and what it consists of is what it consisted of at that
-/// moment, so that the highest point is the recording's peak. A point of allocations is how many there were in its time.
+/// A point of what is live is the highest value within its time, and what it consists of is what it consisted of at
+/// that moment, so that the highest point is the recording's peak. A point of allocations is how many there were in its
+/// time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
     /// The command line that was recorded.
@@ -78,8 +79,8 @@ pub struct Timeline {
     pub to_ms: u64,
     /// Milliseconds of a point; where points are shorter than that, 1.
     pub point_ms: u64,
-    /// Points are parts of milliseconds: each has equally many of its events, in their order. The more events a millisecond
-    /// has, the more points.
+    /// Points are parts of milliseconds: each has equally many of its events, in their order. The more events a
+    /// millisecond has, the more points.
     pub by_order: bool,
     /// The highest value, or all allocations.
     pub total: u64,
@@ -87,8 +88,8 @@ pub struct Timeline {
     pub highest_ms: Option<u64>,
     /// The point in which that was; of allocations, the one with most.
     pub highest_point: usize,
-    /// What was live at the end of what is shown; at that of the recording, before it was given up with its processes. Null
-    /// for allocations.
+    /// What was live at the end of what is shown; at that of the recording, before it was given up with its processes.
+    /// Null for allocations.
     pub at_end: Option<u64>,
     /// In the order of their times.
     pub points: Vec<Point>,

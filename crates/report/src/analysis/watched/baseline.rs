@@ -7,8 +7,8 @@ use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::analysis::functions::Functions;
 
-/// Stacks that an earlier profile had live. They are compared by the names of their functions, so that a rebuild in between
-/// changes nothing; two stacks of the same names are one.
+/// Stacks that an earlier profile had live. They are compared by the names of their functions, so that a rebuild in
+/// between changes nothing; two stacks of the same names are one.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     stacks: FxHashSet<u64>,

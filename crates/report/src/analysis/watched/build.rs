@@ -244,8 +244,8 @@ fn run(state: &WatchState<'_>) -> u64 {
     hasher.finish()
 }
 
-/// A number from 0 to 1 that a site draws once in a run. Another run draws anew: with the same lot each time, a program's site
-/// would have limits that hold too often or too seldom for ever.
+/// A number from 0 to 1 that a site draws once in a run. Another run draws anew: with the same lot each time, a
+/// program's site would have limits that hold too often or too seldom for ever.
 fn lot(id: u64, run: u64) -> f64 {
     let mut word = id ^ run;
     for _ in 0..2 {

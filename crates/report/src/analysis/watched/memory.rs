@@ -16,8 +16,8 @@ const LEAST_SHARE: u64 = 50;
 pub enum MemoryPart {
     /// Live blocks, as sampling estimates them. Not all of them need to be in memory.
     LiveHeap,
-    /// Private memory of no file that is no live block: free pages and holes that the allocator keeps, its own data, and what the
-    /// program maps itself.
+    /// Private memory of no file that is no live block: free pages and holes that the allocator keeps, its own data,
+    /// and what the program maps itself.
     OtherAnonymous,
     /// All private memory of no file, where some live blocks are not known: it is not divided then.
     Anonymous,
@@ -36,8 +36,8 @@ pub struct MemoryPartRow {
     pub part: MemoryPart,
     /// Its bytes.
     pub bytes: u64,
-    /// Between this and `high` the truth lies in 95 of 100 watches: live heap is an estimate, and so is what is left without it. Null: there
-    /// are not enough samples. Equal to `bytes`: the kernel counts it.
+    /// Between this and `high` the truth lies in 95 of 100 watches: live heap is an estimate, and so is what is left
+    /// without it. Null: there are not enough samples. Equal to `bytes`: the kernel counts it.
     pub low: Option<u64>,
     /// See `low`.
     pub high: Option<u64>,
@@ -56,10 +56,11 @@ pub struct WatchedMemory {
     pub swap: u64,
     /// RSS that is no live block, by the estimate of live bytes; null where `older_blocks` are not known.
     pub gap: Option<u64>,
-    /// It is that at the least: more is live than all private memory of no file that is in memory. Blocks were never touched, or are in swap,
-    /// so the heap is not divided.
+    /// It is that at the least: more is live than all private memory of no file that is in memory. Blocks were never
+    /// touched, or are in swap, so the heap is not divided.
     pub gap_is_least: bool,
-    /// Between this and `gap_high` the truth lies in 95 of 100 watches; null: there are not enough samples, or no gap, or `gap_is_least`.
+    /// Between this and `gap_high` the truth lies in 95 of 100 watches; null: there are not enough samples, or no gap,
+    /// or `gap_is_least`.
     pub gap_low: Option<u64>,
     /// See `gap_low`.
     pub gap_high: Option<u64>,
@@ -67,7 +68,8 @@ pub struct WatchedMemory {
     pub older_blocks: Option<OlderBlocks>,
     /// What RSS consists of. The sum is RSS.
     pub parts: Vec<MemoryPartRow>,
-    /// The part that grew most since the watching began; null: none grew much, or none by more than its estimate may be wrong.
+    /// The part that grew most since the watching began; null: none grew much, or none by more than its estimate may be
+    /// wrong.
     pub grows: Option<MemoryPart>,
 }
 
@@ -104,7 +106,8 @@ impl MemoryParts {
         }
     }
 
-    /// Private memory of no file is divided only where all live blocks are known and may be in memory: what is unknown is not absent.
+    /// Private memory of no file is divided only where all live blocks are known and may be in memory: what is unknown
+    /// is not absent.
     fn rows(&self, is_divided: bool) -> Vec<(MemoryPart, u64)> {
         let mut rows = match is_divided {
             true => vec![
@@ -286,8 +289,8 @@ mod tests {
         assert_eq!(memory.parts.iter().map(|row| row.bytes).sum::<u64>(), memory.rss);
     }
 
-    /// After attaching, 9 MiB that are known would say that the rest is no live heap; and blocks that take the place of older ones, that the
-    /// heap grows.
+    /// After attaching, 9 MiB that are known would say that the rest is no live heap; and blocks that take the place of
+    /// older ones, that the heap grows.
     #[test]
     fn where_older_blocks_are_not_known_the_heap_is_not_divided() {
         use MappingKind::*;

@@ -42,8 +42,8 @@ pub struct Watched {
     /// How long the program has been watched, by this mallow.
     pub watched_ms: u64,
     pub command: Vec<String>,
-    /// How many milliseconds it had run when mallow attached to it: blocks allocated before are not included. null: it was started
-    /// under mallow.
+    /// How many milliseconds it had run when mallow attached to it: blocks allocated before are not included. null: it
+    /// was started under mallow.
     pub attached_ms: Option<u64>,
     /// Processes that run, or ended with live samples.
     pub processes: Vec<WatchedProcess>,
@@ -139,7 +139,8 @@ pub struct WatchLosses {
     pub left: u64,
     /// Processes that sample nothing more, because a filter of system calls that they installed forbids it.
     pub filtered: u64,
-    /// Processes that give blocks of `malloc` to functions of their allocator that Mallow does not see, so that nothing is sampled.
+    /// Processes that give blocks of `malloc` to functions of their allocator that Mallow does not see, so that nothing
+    /// is sampled.
     pub foreign: u64,
     /// Processes without any sample.
     pub unsampled: u64,
@@ -186,7 +187,8 @@ pub struct WatchedPlaces {
     pub places_in_all: u64,
     /// Places, the growing ones first, then the largest.
     pub places: Vec<WatchedPlace>,
-    /// Of all places, also of those whose blocks are too young to be reported: how many have a verdict other than unknown.
+    /// Of all places, also of those whose blocks are too young to be reported: how many have a verdict other than
+    /// unknown.
     pub places_judged: u64,
     /// Among the others: the most settled samples that one has.
     pub settled_samples: u64,
@@ -194,15 +196,15 @@ pub struct WatchedPlaces {
     pub places_hidden: Option<LeftOut<Samples>>,
 }
 
-/// A line of a watched program, with the sites that it is named for: reports look past wrappers and containers. Where some call
-/// paths of a line grow and others do not, the caller that tells them apart.
+/// A line of a watched program, with the sites that it is named for: reports look past wrappers and containers. Where
+/// some call paths of a line grow and others do not, the caller that tells them apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WatchedPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; None: the line
-    /// itself allocates.
+    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; None:
+    /// the line itself allocates.
     pub by: Option<String>,
     /// The function that the line called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,

@@ -1,5 +1,5 @@
-//! Sites of a watched program by place: the line of the program that the blocks come from, whatever called it. Where some of its
-//! call paths grow and others do not, what grows is a place of its own: the caller that tells them apart.
+//! Sites of a watched program by place: the line of the program that the blocks come from, whatever called it. Where
+//! some of its call paths grow and others do not, what grows is a place of its own: the caller that tells them apart.
 
 use std::cmp::Ordering;
 
@@ -56,7 +56,8 @@ impl Held {
 pub(super) struct PlaceGroup {
     /// Names it from report to report.
     pub id: u64,
-    /// The caller of the line that tells these sites from others of the line, by its place among the callers; None: all of them.
+    /// The caller of the line that tells these sites from others of the line, by its place among the callers; None: all
+    /// of them.
     caller: Option<usize>,
     /// Those of all its sites: growth is that of the place as a whole.
     pub figures: SiteFigures,

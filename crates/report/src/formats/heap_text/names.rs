@@ -1,5 +1,5 @@
-//! Names that stand in a heap profile as text: before it, as jeprof, google-pprof and php-memprof put them, or below each
-//! stack, as Go and Mallow do.
+//! Names that stand in a heap profile as text: before it, as jeprof, google-pprof and php-memprof put them, or below
+//! each stack, as Go and Mallow do.
 //!
 //! ```text
 //! --- symbol                                       1: 1024 [1: 1024] @ 0x4bcb2d 0x4c2c0d
@@ -57,8 +57,8 @@ pub fn comment(text: &[u8], go: bool) -> Option<(Option<u64>, Named)> {
     Some((address, Named { function: function.to_owned(), file }))
 }
 
-/// Names by their addresses, as they stand before a profile. There is one more function for each `--` in a name, the innermost
-/// last.
+/// Names by their addresses, as they stand before a profile. There is one more function for each `--` in a name, the
+/// innermost last.
 #[derive(Default)]
 pub struct SymbolTable {
     names: FxHashMap<u64, String>,
@@ -104,8 +104,8 @@ impl SymbolTable {
         self.names.get(&address).map(String::as_str)
     }
 
-    /// The functions of an address of a stack, the innermost first. jemalloc's tools name a caller by the address of its call,
-    /// which is before the return address; gperftools' do so when they write the stack.
+    /// The functions of an address of a stack, the innermost first. jemalloc's tools name a caller by the address of
+    /// its call, which is before the return address; gperftools' do so when they write the stack.
     pub fn lines(&self, format: InputFormat, address: u64, innermost: bool, strings: &mut Strings) -> Vec<Line> {
         let (call, here) = (self.names.get(&address.wrapping_sub(1)), self.names.get(&address));
         let found = match format == InputFormat::Jemalloc && !innermost {

@@ -65,8 +65,8 @@ impl Raw {
         self.counts = Some(counts);
     }
 
-    /// A name below the stack that was begun. Functions of one address are in one another, the innermost first, unless the
-    /// stack has the address several times in a row.
+    /// A name below the stack that was begun. Functions of one address are in one another, the innermost first, unless
+    /// the stack has the address several times in a row.
     pub fn name(&mut self, address: Option<u64>, name: Named) {
         let is_of = |entry: u64, wanted: u64| entry == wanted || entry.wrapping_sub(1) == wanted;
         let at = match (address, self.named) {
@@ -138,8 +138,8 @@ impl Raw {
         self.builder.add(stack, Counts { allocations, allocated_bytes, live, live_bytes, ..Counts::default() });
     }
 
-    /// A block of `size` bytes is in the sample with a probability of `1 - exp(-size / period)`. The blocks of a stack are
-    /// taken to be all of one size, as all readers of these profiles do; jemalloc prepares its numbers for that.
+    /// A block of `size` bytes is in the sample with a probability of `1 - exp(-size / period)`. The blocks of a stack
+    /// are taken to be all of one size, as all readers of these profiles do; jemalloc prepares its numbers for that.
     fn unbiased(&self, blocks: u64, bytes: u64) -> (u64, u64) {
         if self.period <= 1.0 || blocks == 0 || bytes == 0 {
             return (blocks, bytes);

@@ -64,7 +64,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     }
 }
 
-/// `1: 4096 [ 1: 4096]`, and what comes after it. None for counts below 0 in place of the counts, and None for something else.
+/// `1: 4096 [ 1: 4096]`, and what comes after it. None for counts below 0 in place of the counts, and None for
+/// something else.
 fn numbers(text: &[u8]) -> Option<(Option<[u64; 4]>, &[u8])> {
     let mut all = [0; 4];
     let mut negative = false;

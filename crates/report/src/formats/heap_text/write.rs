@@ -1,4 +1,5 @@
-//! Writing a heap profile as text, as Go's endpoints do with `?debug=1`: for people, and for each reader of gperftools' format.
+//! Writing a heap profile as text, as Go's endpoints do with `?debug=1`: for people, and for each reader of gperftools'
+//! format.
 
 use std::io::{self, Write};
 

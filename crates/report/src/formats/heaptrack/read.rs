@@ -192,7 +192,8 @@ impl Reader {
     fn free(&mut self, numbers: &mut Numbers) -> Result<(), Fault> {
         let number = numbers.next()?;
         let temporary = self.last == Some(number);
-        // heaptrack keeps the number of the last allocation, and 0 after a free: a free of kind 0 is temporary to it then.
+        // heaptrack keeps the number of the last allocation, and 0 after a free: a free of kind 0 is temporary to it
+        // then.
         self.last = (!self.raw).then_some(0);
         let block = match self.raw {
             true => self.blocks.remove(&number),

@@ -31,11 +31,11 @@ pub struct Writer<'p, W> {
     frames: Vec<u64>,
     stacks: Vec<u64>,
     written: (u64, u64),
-    /// Sizes and sites of kinds → their numbers, in the order of their first allocations: heaptrack_gui fails where another
-    /// kind is allocated first.
+    /// Sizes and sites of kinds → their numbers, in the order of their first allocations: heaptrack_gui fails where
+    /// another kind is allocated first.
     kinds: FxHashMap<(u64, u32), u64>,
-    /// Size and site of kind 0, which the first allocation alone is of: heaptrack takes each of its frees that follows another
-    /// free for temporary. Later ones like it have a number of their own.
+    /// Size and site of kind 0, which the first allocation alone is of: heaptrack takes each of its frees that follows
+    /// another free for temporary. Later ones like it have a number of their own.
     first: Option<(u64, u32)>,
     ms: u64,
     failed: io::Result<()>,

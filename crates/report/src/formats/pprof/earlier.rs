@@ -3,8 +3,8 @@
 use mallow_profile::{Counts, ProcessId, Profile, StackId};
 use rustc_hash::FxHashMap;
 
-/// The counts of each site then. Sums of processes that have ended are one process without an id, which comes after all others and so
-/// has another number later.
+/// The counts of each site then. Sums of processes that have ended are one process without an id, which comes after all
+/// others and so has another number later.
 #[derive(Default)]
 pub struct Earlier {
     counts: FxHashMap<(u32, u32), Counts>,

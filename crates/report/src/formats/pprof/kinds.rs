@@ -42,8 +42,9 @@ pub const COMMAND: &str = "command: ";
 /// And so does this: addresses are those of calls, one less than those of recordings.
 pub const CALLS: &str = "addresses: of calls, by mallow";
 
-/// Other tools' names for the first four, with `_` for `-`. What pprof calls objects and space, without more, is what was live when the
-/// profile was taken. `alloc_in_new_tlab_objects` and its like are missing: they count samples of a JVM, and not allocations.
+/// Other tools' names for the first four, with `_` for `-`. What pprof calls objects and space, without more, is what
+/// was live when the profile was taken. `alloc_in_new_tlab_objects` and its like are missing: they count samples of a
+/// JVM, and not allocations.
 const OTHERS: [(&str, &str); 19] = [
     ("objects", "inuse_objects"),
     ("space", "inuse_space"),

@@ -1,7 +1,9 @@
-//! How precise a sample's values are, as numeric labels: one key for each of the values, which comes eight times with one number
-//! each. Readers that do not know it show these labels as they show any other, and add up the values as before.
+//! How precise a sample's values are, as numeric labels: one key for each of the values, which comes eight times with
+//! one number each. Readers that do not know it show these labels as they show any other, and add up the values as
+//! before.
 //!
-//! Each number is one more than what it stands for, because `go tool pprof` drops labels of 0 where it writes a profile.
+//! Each number is one more than what it stands for, because `go tool pprof` drops labels of 0 where it writes a
+//! profile.
 
 use mallow_profile::{Precision, Precisions};
 

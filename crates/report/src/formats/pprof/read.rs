@@ -1,5 +1,5 @@
-//! Reading: three passes over the bytes. Tables may come after what refers to them, so the first pass finds the strings,
-//! functions and mappings, the second makes frames of locations, the third adds samples up.
+//! Reading: three passes over the bytes. Tables may come after what refers to them, so the first pass finds the
+//! strings, functions and mappings, the second makes frames of locations, the third adds samples up.
 
 use mallow_profile::{
     Counts, Frame, FrameId, Line, ModuleId, ProcessId, Quantities, Quantity, StackId, Stacks, StringId, add_precisions,
@@ -17,8 +17,8 @@ use crate::formats::builder::Builder;
 use crate::formats::input::Input;
 use crate::formats::{Addresses, Foreign, FormatError, InputFormat};
 
-/// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is that
-/// message: text may look like fields for some bytes.
+/// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is
+/// that message: text may look like fields for some bytes.
 pub fn looks_like(head: &[u8]) -> bool {
     let mut fields = Fields::of(head);
     let mut seen = 0;

@@ -69,7 +69,8 @@ struct Writer<'p, W: Write> {
     functions: FxHashMap<(i64, i64), u64>,
     /// The number of each frame's location; 0: it is not written yet.
     locations: Vec<u64>,
-    /// Locations so far. As of functions and mappings, their numbers are 1, 2, 3 …: the format leaves them free, and Parca wants them so.
+    /// Locations so far. As of functions and mappings, their numbers are 1, 2, 3 …: the format leaves them free, and
+    /// Parca wants them so.
     written: u64,
     profile: &'p Profile,
     options: &'p Options<'p>,

@@ -29,12 +29,14 @@ pub struct Header<'a> {
     pub arguments: &'a str,
 }
 
-/// `redis-server  4711/4712 [001]  17.602282: sdt_mallow:malloc: (7f5c3d00) arg1=362`: perf script, and examples/probes.bt.
+/// `redis-server  4711/4712 [001]  17.602282: sdt_mallow:malloc: (7f5c3d00) arg1=362`: perf script, and
+/// examples/probes.bt.
 static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^\s*(\S.*?)\s+(?:(\d+)/)?(\d+)\s+(?:\[\d+\]\s+)?(\d+)\.(\d{1,9}):\s+(?:\d+\s+)?(?:sdt_)?(mallow|libpoireau|otel_memory):(\w+):\s*(.*)$").ok()
 });
 
-/// `17602.282 redis-server/4711 sdt_mallow:malloc(__probe_ip: 140369, arg1: 362)`: perf trace, whose times are milliseconds.
+/// `17602.282 redis-server/4711 sdt_mallow:malloc(__probe_ip: 140369, arg1: 362)`: perf trace, whose times are
+/// milliseconds.
 static TRACE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^\s*(\d+)\.(\d{1,6})\s+(?:\([^)]*\):?\s+)?(\S.*?)/(\d+)\s+(?:sdt_)?(mallow|libpoireau|otel_memory):(\w+)\((.*)\)$").ok()
 });

@@ -9,8 +9,8 @@
 //!             malloc (/home/me/.cache/mallow/libmallow.so)
 //! ```
 //!
-//! The events and their arguments are those of libpoireau under the provider `mallow` (its own text is read, too), or the two of
-//! `otel_memory`. Where both are there, the latter say everything again and are passed over.
+//! The events and their arguments are those of libpoireau under the provider `mallow` (its own text is read, too), or
+//! the two of `otel_memory`. Where both are there, the latter say everything again and are passed over.
 
 mod lines;
 #[cfg(test)]
@@ -228,8 +228,8 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
-        // Who follows frame pointers, as bpftrace does, strays where there are none. What lies outside of all files then is no
-        // caller, and would make many sites of one.
+        // Who follows frame pointers, as bpftrace does, strays where there are none. What lies outside of all files
+        // then is no caller, and would make many sites of one.
         let somewhere = |id: &FrameId| {
             let frame = self.builder.profile.frames.get(id.0 as usize);
             frame.is_some_and(|frame| frame.module.is_some() || !frame.lines.is_empty())

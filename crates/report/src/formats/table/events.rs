@@ -42,8 +42,8 @@ impl<'p, R: Rows> Events<'p, R> {
         Self { profile, rows, number: 0, failed: Ok(()) }
     }
 
-    /// The next event. `block`: the number of the block that an allocation makes, as frees name it. A failure is reported
-    /// at the end.
+    /// The next event. `block`: the number of the block that an allocation makes, as frees name it. A failure is
+    /// reported at the end.
     pub fn add(&mut self, block: u64, at: Moment, event: Event) {
         if self.failed.is_ok() {
             let cells = self.cells(block, at, event);

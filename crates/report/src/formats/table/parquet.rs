@@ -90,8 +90,8 @@ fn field(column: &Column) -> String {
     }
 }
 
-/// Values, and for each how much of its path is there (0: no list, 1: an empty one, 2: a text) and whether it goes on in
-/// the list of the one before (1) or begins one (0).
+/// Values, and for each how much of its path is there (0: no list, 1: an empty one, 2: a text) and whether it goes on
+/// in the list of the one before (1) or begins one (0).
 fn lists<'c>(cells: impl Iterator<Item = &'c Cell>) -> (Vec<ByteArray>, Vec<i16>, Vec<i16>) {
     let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     for cell in cells {

@@ -29,8 +29,8 @@ pub fn group(text: &str) -> Option<usize> {
     None
 }
 
-/// Brackets that are open. The demangler leaves some square ones open (`[Closure Propagated : f, Argument Types : []>`):
-/// what closes an outer one closes them as well.
+/// Brackets that are open. The demangler leaves some square ones open (`[Closure Propagated : f, Argument Types :
+/// []>`): what closes an outer one closes them as well.
 #[derive(Default)]
 struct Open(Vec<u8>);
 
@@ -52,7 +52,8 @@ impl Open {
     }
 }
 
-/// The positions of a text's characters, with the brackets. Those of arrows and operators (`Swift.Int.< infix`) are none.
+/// The positions of a text's characters, with the brackets. Those of arrows and operators (`Swift.Int.< infix`) are
+/// none.
 struct Brackets<'a> {
     text: &'a str,
     at: usize,

@@ -1,7 +1,7 @@
 use super::{function, without_copies};
 
-/// Rows: mangled, as `swift demangle` has it, our short form, its module, whether the compiler made it. The short forms are
-/// those of `swift demangle --simplified` but for what is in angle brackets.
+/// Rows: mangled, as `swift demangle` has it, our short form, its module, whether the compiler made it. The short forms
+/// are those of `swift demangle --simplified` but for what is in angle brackets.
 const ROWS: &str = include_str!("../../../../../tests/names/swift.tsv");
 
 #[test]

@@ -161,8 +161,8 @@ impl Legend {
     }
 }
 
-/// The class of each group. The groups with the most area and those that allocate most, in turn, have a colour each: the
-/// one that their name prefers if it is free. Those of the language are grey.
+/// The class of each group. The groups with the most area and those that allocate most, in turn, have a colour each:
+/// the one that their name prefers if it is free. Those of the language are grey.
 fn classes(flame: &Flame) -> Vec<String> {
     let mut area = vec![0u128; flame.groups.len()];
     for node in &flame.boxes {

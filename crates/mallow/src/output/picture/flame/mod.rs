@@ -139,7 +139,8 @@ fn draw_box(picture: &mut Picture, flame: &Flame, legend: &Legend, node: &FlameB
     picture.line();
 }
 
-/// The colour of a box in a comparison: the more of the largest change it is, the stronger. Roots make small ones visible.
+/// The colour of a box in a comparison: the more of the largest change it is, the stronger. Roots make small ones
+/// visible.
 fn change_class(flame: &Flame, node: &FlameBox, strongest: u64) -> String {
     let change = if flame.callers && node.parent.is_none() { 0 } else { coloured(flame, node) };
     let part = (change.unsigned_abs() as f64 / strongest.max(1) as f64).sqrt();

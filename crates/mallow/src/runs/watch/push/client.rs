@@ -32,8 +32,8 @@ impl StoreClient {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build()
         });
-        // No redirects and no proxy: what takes the secrets is what was named. No connection is kept: one that the store has closed
-        // meanwhile would leave open whether a request arrived.
+        // No redirects and no proxy: what takes the secrets is what was named. No connection is kept: one that the
+        // store has closed meanwhile would leave open whether a request arrived.
         let agent: Agent = Agent::config_builder()
             .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))

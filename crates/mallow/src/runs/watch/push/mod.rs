@@ -5,8 +5,8 @@
 //!                                         └── request ──▶ queue ──▶ sender ──▶ store
 //! ```
 //!
-//! Each arrow is a thread that waits for nobody on its right: the watch offers nothing while the maker works, and the maker makes nothing
-//! for a queue that is full.
+//! Each arrow is a thread that waits for nobody on its right: the watch offers nothing while the maker works, and the
+//! maker makes nothing for a queue that is full.
 
 mod chance;
 mod client;
@@ -134,8 +134,8 @@ fn has(stores: &[Store], kind: StoreKind) -> bool {
 }
 
 impl Push {
-    /// Reads what is known of a process that is new, the next one of this source: when it has ended it is too late. `here`: its
-    /// number on this machine, which it may call otherwise itself.
+    /// Reads what is known of a process that is new, the next one of this source: when it has ended it is too late.
+    /// `here`: its number on this machine, which it may call otherwise itself.
     pub fn notice(&mut self, source: u64, here: Option<u32>, process: &Process) {
         let of: ProcessFacts = facts(here, process.pid, &process.executable);
         self.new.push((source, Resource::of(&of)));
@@ -190,8 +190,8 @@ impl Push {
         PushFigures { stores: self.queues.iter().map(|queue| queue.figures()).collect() }
     }
 
-    /// Sends the last ones, and waits for the stores: some seconds at the most, and only until `hurry` says so. `last`: some of them,
-    /// until there are no more.
+    /// Sends the last ones, and waits for the stores: some seconds at the most, and only until `hurry` says so. `last`:
+    /// some of them, until there are no more.
     pub fn finish(
         mut self,
         mut last: impl FnMut(&mut Self) -> Option<Vec<WatchedProfile>>,
