@@ -16,5 +16,5 @@ for room in base $rooms; do
 done
 exec "$cc" -std=c11 -D_GNU_SOURCE -O2 -g1 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden \
     -fno-stack-protector -fno-plt -falign-functions=64 -fno-reorder-blocks-and-partition -fno-tree-vectorize -fcf-protection=none -fasynchronous-unwind-tables \
-    -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-soname,libmallow.so -Wl,--build-id=sha1 -Wl,--hash-style=gnu \
+    -Wl,-z,initfirst -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-soname,libmallow.so -Wl,--build-id=sha1 -Wl,--hash-style=gnu \
     -I "$here" -I "$here/arch/$processor" -o "$output" "$@"

@@ -15,8 +15,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Finds a variable in a block of NUL-terminated settings; NULL when it is not there. */
 static const char *setting(const char *at, const char *end, const char *name) {
@@ -33,13 +33,25 @@ static int is_one_of(const char *value, const char *one, const char *other) {
     return value != NULL && (strcmp(value, one) == 0 || strcmp(value, other) == 0);
 }
 
+/* What the dynamic linker gives to constructors; NULL before them, and with musl, which has set environ by then. */
+static char **given;
+
+/* As getenv: the C library's environment may not be there yet. */
+static const char *variable(const char *name) {
+    size_t length = strlen(name);
+    for (char **at = environ != NULL ? environ : given; at != NULL && *at != NULL; at++)
+        if (strncmp(*at, name, length) == 0 && (*at)[length] == '=')
+            return *at + length + 1;
+    return NULL;
+}
+
 /* The run directory, and what the environment says of allocators above malloc. A call can come before the C library
  * has an environment: the kernel's copy serves then; and in an attached process, where another thread may change the
  * C library's. */
 static int find_directory(void) {
     int late = attachment_is_late();
-    const char *value = late ? NULL : getenv(MALLOW_DIR_VARIABLE), *python = late ? NULL : getenv("PYTHONMALLOC");
-    const char *zend = late ? NULL : getenv("USE_ZEND_ALLOC");
+    const char *value = late ? NULL : variable(MALLOW_DIR_VARIABLE), *python = late ? NULL : variable("PYTHONMALLOC");
+    const char *zend = late ? NULL : variable("USE_ZEND_ALLOC");
     static char text[16384];
     if (value == NULL) {
         long fd = sys_open("/proc/self/environ", O_RDONLY, 0);
@@ -58,7 +70,7 @@ static int find_directory(void) {
 
 /* Mallow's is the first of LD_PRELOAD. */
 static void find_library(void) {
-    const char *value = getenv("LD_PRELOAD");
+    const char *value = variable("LD_PRELOAD");
     size_t length = value == NULL ? 0 : strcspn(value, ": ");
     if (length >= sizeof target.library || length == 0 || value[0] != '/')
         return;
@@ -143,8 +155,13 @@ void target_watch_forks(void (*begins)(void), void (*ended)(void)) {
         pthread_atfork(begins, ended, target_forked);
 }
 
-/* Before the constructors of other rooms. */
-__attribute__((constructor(101))) static void library_loaded(void) {
+/* Before the constructors of other rooms, and with glibc before those of all other libraries, the C library's among
+ * them (-z initfirst): what they allocate with an allocator inside counts, and threads that they start come later. */
+__attribute__((constructor(101))) static void library_loaded(int count, char **arguments, char **environment) {
+    (void)count;
+    (void)arguments;
+    if (environ == NULL)
+        given = environment;
     start();
     if (attachment_is_late())
         return;

@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 /* argv[0]; NULL: not known. */
 static const char *first;
 
-/* The C library's, from before constructors on: argv[0], until the program sets another one. */
+/* The C library's: argv[0], until the program sets another one. musl has set it before constructors, and gives them no
+ * arguments; glibc sets it in a constructor, after this one. */
 extern char *program_invocation_name __attribute__((weak));
 
 /* The kernel puts the executable's path above arguments and environment, on the main thread's stack. */
@@ -25,8 +27,10 @@ static const char *stack_text_end(void) {
 
 /* A pointer so near below the executable's path is on that stack, all of which is mapped between the two; any other
  * one is not followed. The kernel takes 6 MiB of arguments and environment at the most. */
-__attribute__((constructor)) static void find_first(void) {
+__attribute__((constructor)) static void find_first(int count, char **arguments) {
     const char *end = stack_text_end(), *name = &program_invocation_name == NULL ? NULL : program_invocation_name;
+    if (environ == NULL && count > 0)
+        name = arguments[0];
     if (name != NULL && name < end && (size_t)(end - name) <= (size_t)8 << 20)
         first = name;
 }

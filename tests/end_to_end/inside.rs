@@ -49,6 +49,23 @@ fn calls_of_jemalloc_inside_are_those_that_it_counts() {
     assert!(of("malloc").is_none() && of("je_malloc_default").is_none() && of("allocate").is_none());
 }
 
+/// Constructors of libraries run before main, and before those of a library that is preloaded, unless it is to be first.
+#[test]
+fn what_libraries_allocate_before_main_with_an_allocator_inside_counts() {
+    let library = program_as("early_inside", "libearly_inside.so", "cc", &["-DLIBRARY", "-shared", "-fPIC"]);
+    let path = library.to_str().expect("a path");
+    let program = program_as("early_inside", "early-inside", "cc", &[&[path, "-rdynamic"][..], &JEMALLOC].concat());
+    let three = Case::new(&program).three_ways();
+    for (way, counts) in [("stat", three.stat.counts()), ("record", three.record.counts())] {
+        // Beside them, libstdc++ has a reserve for exceptions, which it keeps.
+        let reserve = counts.allocated_bytes - (100 * 1000 + 10 * 500);
+        let of_it = u64::from(reserve > 0);
+        assert_eq!((counts.allocations, counts.frees), (110 + of_it, 110), "{way}: {counts:?}");
+    }
+    let report = three.record.shown(&["report"]);
+    assert!(report.contains("Counted: jemalloc inside") && !report.contains("not recorded"), "{report}");
+}
+
 /// Calls that pass an entry function by are in no number, and frees of their blocks would be of nothing.
 #[test]
 fn a_malloc_that_is_inlined_elsewhere_is_not_called_counted() {
