@@ -5,7 +5,7 @@ use mallow_report::analysis::{
     TerritoryKind,
 };
 
-use super::peak_text::{below, busier, freed, reached, since, stayed, undivided, unread};
+use super::peak_text::{OLDER, because_of, below, busier, freed, reached, since, stayed, undivided, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
@@ -460,9 +460,7 @@ fn notes(account: &RssAccount, page: &mut Page) {
         let words = match note {
             RssNote::NoPages => format!("Pages are not in the recording: {gap}."),
             RssNote::OlderBlocks => {
-                "The process has blocks from before it was recorded (fork, attach): holes and free pages cannot be divided, so no \
-                 remedy has an estimate."
-                    .to_owned()
+                format!("The process has blocks that are not in the recording{}: {OLDER}.", because_of(account))
             }
             RssNote::UnknownSizeClasses => {
                 "The allocator's size classes are not known: holes and rounding are one part.".to_owned()

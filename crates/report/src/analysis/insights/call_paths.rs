@@ -5,8 +5,10 @@
 //! program's own may be a wrapper that all others go through. So a habit is looked for at the root of each tree, and
 //! where it is not to be seen there, further out.
 
+use std::hash::{Hash, Hasher};
+
 use mallow_profile::{Counts, FrameId, Patterns, Profile, Site, StackId, StringId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::super::function_kind::FunctionKind;
 use super::super::functions::{FunctionId, Functions, Step};
@@ -39,6 +41,9 @@ pub(crate) struct CallPath {
     /// Their large blocks, by where the peak was.
     pub large: LargeBlocks,
     pub sites: u64,
+    /// Hashes of the frames from the allocation to this function: calls that are not one are different here, whatever called
+    /// the function.
+    calls: FxHashSet<u64>,
     /// The stack with the most allocations.
     pub largest: StackId,
     most: u64,
@@ -70,6 +75,13 @@ struct Walker {
     /// Index of a step of the stack: the next one to look at.
     next: usize,
     path: Option<usize>,
+}
+
+impl CallPath {
+    /// How many calls of the function lead to the allocator: each has blocks of its own.
+    pub fn calls(&self) -> u64 {
+        self.calls.len() as u64
+    }
 }
 
 impl CallPaths {
@@ -148,6 +160,7 @@ impl CallPaths {
                     patterns,
                     large: LargeBlocks::default(),
                     sites: 0,
+                    calls: FxHashSet::default(),
                     largest,
                     most: 0,
                 });
@@ -162,6 +175,7 @@ impl CallPaths {
             path.patterns += walker.patterns;
             path.large += walker.large;
             path.sites += 1;
+            path.calls.insert(hash_of(&steps[..=at]));
             if walker.counts.allocations > path.most {
                 (path.most, path.largest) = (walker.counts.allocations, walker.stack);
             }
@@ -197,6 +211,13 @@ impl CallPaths {
         let largest = path.outer.iter().map(|&outer| self.paths[outer].counts.allocations).max().unwrap_or(0);
         callers.len() >= 4 && largest < path.counts.allocations / 10 * 9
     }
+}
+
+/// Of frames, by their addresses.
+fn hash_of(steps: &[Step]) -> u64 {
+    let mut hasher = FxHasher::default();
+    steps.iter().for_each(|step| step.frame().hash(&mut hasher));
+    hasher.finish()
 }
 
 /// The same stack in several processes is one.

@@ -34,23 +34,37 @@ pub(super) fn temporary(
         allocated_bytes: c.allocated_bytes,
         container: path.container.map(Container::name),
     };
+    let calls = path.calls();
     let remedy = match (path.container, through) {
         _ if language == Language::DropGlue => {
             "It is allocated while a value is dropped: drop fewer such values, or keep them for reuse.".to_owned()
         }
         (Some(container), _) if growth_steps(path) > 0 => container.remedy().to_owned(),
-        (Some(container), _) => container.remedy_without_growth(path.call, through),
+        (Some(container), _) => for_each_call(container.remedy_without_growth(path.call, through), calls),
         (None, Some(through)) => {
             format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
         }
-        (None, None) if language == Language::Rust => "Keep one buffer outside of the loop, and reuse it.".to_owned(),
-        (None, None) if p.smallest != p.largest => {
-            "Keep one block outside of the loop, as large as it has to be.".to_owned()
+        (None, None) if language == Language::Rust => {
+            for_each_call("Keep one buffer outside of the loop, and reuse it.".to_owned(), calls)
         }
-        (None, None) if p.largest <= ON_STACK => "Keep one outside of the loop, or take one on the stack.".to_owned(),
-        (None, None) => "Keep one outside of the loop.".to_owned(),
+        (None, None) if p.smallest != p.largest => {
+            for_each_call("Keep one block outside of the loop, as large as it has to be.".to_owned(), calls)
+        }
+        (None, None) if p.largest <= ON_STACK => {
+            for_each_call("Keep one outside of the loop, or take one on the stack.".to_owned(), calls)
+        }
+        (None, None) => for_each_call("Keep one outside of the loop.".to_owned(), calls),
     };
     Some((evidence, Savings { allocations: freed_before_next, ..Savings::default() }, remedy))
+}
+
+/// Blocks of different calls of one line may be live at once: then one is too few.
+fn for_each_call(remedy: String, calls: u64) -> String {
+    let what = ["Keep one block", "Keep one buffer", "Keep one"].into_iter().find(|what| remedy.starts_with(what));
+    match what {
+        Some(what) if calls > 1 => format!("{what} for each of {calls} call paths{}", &remedy[what.len()..]),
+        _ => remedy,
+    }
 }
 
 /// Small blocks that are freed together; several places may share an arena, so there is no remedy yet.

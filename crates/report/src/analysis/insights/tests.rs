@@ -130,6 +130,21 @@ fn alternating(allocations: u64, alternating: u64, sizes: Patterns) -> Profile {
     beside(PLACE, blocks(allocations, 100, 0, 0), Patterns { alternating, ..sizes })
 }
 
+/// Two calls of one line may have a block each at the same time.
+#[test]
+fn blocks_of_two_calls_of_a_line_need_two() {
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    // The second is the same line, at another address; the third the same call again, from elsewhere.
+    for frames in
+        [&["f@a.c:5", "main@a.c:10"][..], &["f@a.c:05", "main@a.c:10"], &["f@a.c:5", "g@a.c:7", "main@a.c:11"]]
+    {
+        let patterns = Patterns { alternating: 30_000, ..sizes(5000, 5000) };
+        b.site(process, frames, blocks(30_000, 5000, 0, 0)).patterns = patterns.into();
+    }
+    assert_eq!(one(&b.profile).remedy, "Keep one for each of 2 call paths outside of the loop.");
+}
+
 #[test]
 fn blocks_that_one_block_could_stand_for() {
     let found = one(&alternating(30_000, 29_999, sizes(256, 256)));

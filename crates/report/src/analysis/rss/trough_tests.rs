@@ -58,6 +58,10 @@ fn what_was_in_use_between_two_looks_is_no_sure_remedy() {
     assert_eq!(busier(9000, 400_000), (true, Some((9000, None, 400_000))));
     assert_eq!(busier(3999, 400_000), (false, None));
     assert_eq!(busier(9000, 60_000), (false, None));
+    // What was allocated before and freed meanwhile is in neither figure.
+    made.profile.processes[0].attached = true;
+    (made.profile.processes[0].own_peak_ms, made.profile.processes[0].own_peak_bytes) = (9000, 400_000);
+    assert!(made.report().account.busier.is_none());
 }
 
 /// A program of which little is live frees that at its end: a remedy that would release less than twice as much is none
