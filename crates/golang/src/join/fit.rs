@@ -41,7 +41,7 @@ fn makes(callee: &str, what: &str) -> Option<bool> {
 /// Can this call that puts a value into an interface be for the expression? Expressions of which the source alone shows
 /// the type are of one function of the runtime.
 fn boxes(callee: &str, what: &str) -> bool {
-    const BEGINS: [(&str, &str); 14] = [
+    const BEGINS: [(&str, &str); 21] = [
         ("len(", "convT64"),
         ("cap(", "convT64"),
         ("int(", "convT64"),
@@ -54,12 +54,32 @@ fn boxes(callee: &str, what: &str) -> bool {
         ("uint32(", "convT32"),
         ("float32(", "convT32"),
         ("string(", "convTstring"),
+        ("fmt.Sprintf(", "convTstring"),
+        ("fmt.Sprint(", "convTstring"),
+        ("fmt.Sprintln(", "convTstring"),
+        ("strconv.Itoa(", "convTstring"),
+        ("strconv.FormatInt(", "convTstring"),
+        ("strings.Join(", "convTstring"),
+        ("strings.Repeat(", "convTstring"),
         ("([]byte)(", "convTslice"),
         ("([]rune)(", "convTslice"),
     ];
     let Some(name) = callee.strip_prefix("runtime.") else { return true };
     let begins = BEGINS.into_iter().find(|(begin, _)| what.starts_with(begin) && what.ends_with(')'));
-    begins.is_none_or(|(_, of)| of == name)
+    let is_other = matches!(name, "convTstring" | "convTslice") && is_number(what);
+    !is_other && begins.is_none_or(|(_, of)| of == name)
+}
+
+/// Does the source alone show that the expression is a number? It is one where a number is an operand: `i + 1000`.
+fn is_number(what: &str) -> bool {
+    const OPERATORS: [&str; 11] = ["+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "&^"];
+    let words: Vec<&str> = what.split(' ').collect();
+    let is_operand = |word: Option<&&str>| word.is_some_and(|word| word.parse::<f64>().is_ok());
+    // What stands in quotes or brackets may be of anything.
+    !what.contains(['"', '`', '(', '[', '{'])
+        && (1..words.len()).any(|at| {
+            OPERATORS.contains(&words[at]) && (is_operand(words.get(at - 1)) || is_operand(words.get(at + 1)))
+        })
 }
 
 /// Can blocks of the size that the allocation has be of this expression? A slice whose length is written as a number

@@ -310,6 +310,21 @@ fn calls_that_allocate_nothing_take_their_expressions() {
     assert_eq!(found(three(), &[row(2), row(1)]), [one(5, 37, "len(k)"), one(5, 30, "k")]);
 }
 
+/// `S = fmt.Sprintf("%d-%s", i+1000, "x")`: the number of 8 bytes is not the string of 16.
+#[test]
+fn a_number_is_no_string() {
+    let line = [place("p.F", "a.go:5")];
+    let (number, text) = ("i + 1000", "fmt.Sprintf(\"%d-%s\", ... argument...)");
+    let list = || vec![escapes(Kind::Boxed, text, &["a.go:5:15"]), escapes(Kind::Boxed, number, &["a.go:5:28"])];
+    let calls = [(20..25, call("runtime.convT64", None)), (30..35, call("runtime.convTstring", None))];
+    let row = |at: usize| Allocation {
+        calls_of_line: calls.to_vec(),
+        ..allocation(calls[at].0.start + 4, &line, Some(calls[at].1.clone()))
+    };
+    assert_eq!(found(list(), &[row(0), row(1)]), [one(5, 28, number), one(5, 15, text)]);
+    assert_eq!(found(list(), &[row(1), row(0)]), [one(5, 15, text), one(5, 28, number)]);
+}
+
 /// `x, y := a, b; return &x, &y`: Go gives small variables one block.
 #[test]
 fn small_variables_share_a_block() {

@@ -51,7 +51,9 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
     let gaps = gaps(report);
     show_gaps(gaps.iter().take(GAPS).cloned(), &mut page);
-    page.line(Line::new().strong("Verdict: ").strong(&finding.text));
+    let verdict = Line::new().strong("Verdict: ").strong(&finding.text);
+    let further = look.width.map_or(0, |width| verdict.width() / width.max(1));
+    page.sentence(verdict);
     let attached = attached(report);
     if let Some(attached) = &attached {
         page.line(Line::new().plain("  ").plain(attached));
@@ -69,7 +71,7 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let rows = look
         .height
         .unwrap_or(HEIGHT)
-        .saturating_sub(PROMPT + FRAME + 2 * gaps.len().min(GAPS) + usize::from(attached.is_some()))
+        .saturating_sub(PROMPT + FRAME + further + 2 * gaps.len().min(GAPS) + usize::from(attached.is_some()))
         .max(2);
     let places = &report.places.places;
     let (growing, rest): (Vec<_>, Vec<_>) = places.iter().partition(|place| place.growth.verdict >= Verdict::SoFar);
