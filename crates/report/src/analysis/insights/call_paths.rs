@@ -41,8 +41,8 @@ pub(crate) struct CallPath {
     /// Their large blocks, by where the peak was.
     pub large: LargeBlocks,
     pub sites: u64,
-    /// Hashes of the frames from the allocation to this function: calls that are not one are different here, whatever called
-    /// the function.
+    /// Hashes of the frames from the allocation to this function: calls that are not one are different here, whatever
+    /// called the function.
     calls: FxHashSet<u64>,
     /// The stack with the most allocations.
     pub largest: StackId,
