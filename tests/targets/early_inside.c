@@ -16,8 +16,7 @@ __attribute__((destructor)) static void free_late(void) {
         free(kept[i]);
 }
 
-void touch(void) {
-}
+void touch(void) {}
 #else
 void touch(void);
 
