@@ -243,7 +243,12 @@ impl Page {
         if is_begun && row.width() + used > width {
             self.line(std::mem::replace(row, Line::new().plain(" ".repeat(indent))));
         }
-        row.pieces.extend(word.pieces);
+        for piece in word.pieces {
+            match row.pieces.last_mut() {
+                Some(last) if last.style == piece.style && last.is_name == piece.is_name => last.text += &piece.text,
+                _ => row.pieces.push(piece),
+            }
+        }
     }
 
     /// Adds lines of text, indented, and broken between words where the terminal ends.
