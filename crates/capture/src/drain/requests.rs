@@ -21,39 +21,83 @@ pub struct Request {
     pub since: Instant,
 }
 
-/// What processes waited for tables, by their numbers: how long in all, and until when. Threads that wait at once wait
-/// once.
+/// So long a process waits for one table, as preload/walk/modules.c does.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What processes waited for tables, by their numbers.
 #[derive(Debug, Default)]
-pub struct TableWaits(Mutex<FxHashMap<u32, (Duration, Option<Instant>)>>);
+pub struct TableWaits(Mutex<FxHashMap<u32, Waits>>);
+
+/// Of one process. Threads that wait at once wait once.
+#[derive(Clone, Debug, Default)]
+struct Waits {
+    sum: Duration,
+    /// It waited until then.
+    until: Option<Instant>,
+    /// When those began that have no answer, the oldest first: whoever lost patience has none.
+    open: Vec<Instant>,
+}
+
+impl Waits {
+    fn count(&mut self, since: Instant, now: Instant) {
+        let end = now.min(since + PATIENCE);
+        let counted = self.until.map_or(since, |until| until.max(since));
+        self.sum += end.saturating_duration_since(counted);
+        self.until = Some(self.until.map_or(end, |until| until.max(end)));
+    }
+}
 
 impl TableWaits {
-    /// A process waited from then until now.
-    fn add(&self, process: u32, since: Instant) {
-        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (waited, until) = waits.entry(process).or_default();
-        let now = Instant::now();
-        *waited += now.saturating_duration_since(until.map_or(since, |until| until.max(since)));
-        *until = Some(now);
+    /// A process waits from then on.
+    pub fn begin(&self, process: u32, since: Instant) {
+        self.of_all(|waits| waits.entry(process).or_default().open.push(since));
     }
 
-    /// How long a process waited.
+    /// It has its answer, if it still waits.
+    fn end(&self, process: u32, since: Instant) {
+        self.of_all(|waits| {
+            let waits = waits.entry(process).or_default();
+            waits.open.retain(|&open| open != since);
+            waits.count(since, Instant::now());
+        });
+    }
+
+    /// How long a process waited, up to now.
     pub fn of(&self, process: u32) -> Duration {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&process)
-            .map_or(Duration::ZERO, |(waited, _)| *waited)
+        let mut waits = self.of_all(|waits| waits.get(&process).cloned()).unwrap_or_default();
+        let now = Instant::now();
+        std::mem::take(&mut waits.open).into_iter().for_each(|since| waits.count(since, now));
+        waits.sum
+    }
+
+    fn of_all<R>(&self, act: impl FnOnce(&mut FxHashMap<u32, Waits>) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Has the table of module `index` made, where its process waits for it; says so where nobody makes tables any more.
-pub fn ask_if_wanted(tables: &Sender<Request>, source: &Arc<ProcessFile>, index: u32, module: ModuleStart) {
+/// `waits`: of who answers, where they are counted.
+pub fn ask_if_wanted(
+    tables: &Sender<Request>,
+    waits: Option<&TableWaits>,
+    source: &Arc<ProcessFile>,
+    index: u32,
+    module: ModuleStart,
+) {
     if !source.module_wanted(index) {
         return;
     }
     let request = Request { source: Arc::clone(source), index, module, since: Instant::now() };
+    // Before it can have its answer.
+    if let Some(waits) = waits {
+        waits.begin(request.module.process, request.since);
+    }
     if let Err(unsent) = tables.send(request) {
-        unsent.0.source.module_answer(index, false);
+        let request = unsent.0;
+        if let Some(waits) = waits {
+            waits.end(request.module.process, request.since);
+        }
+        request.source.module_answer(index, false);
     }
 }
 
@@ -65,7 +109,7 @@ pub fn serve(requests: &Receiver<Request>, waits: &TableWaits) {
         let tables = request.source.directory().join(TABLES);
         let ready = provide(&request, &tables, cache.as_ref()).is_some();
         // Before it goes on, and perhaps ends.
-        waits.add(request.module.process, request.since);
+        waits.end(request.module.process, request.since);
         request.source.module_answer(request.index, ready);
     }
 }
@@ -80,4 +124,26 @@ fn provide(request: &Request, tables: &Path, cache: Option<&TableCache>) -> Opti
         return put(&id, TableInput::Image(image), tables, cache);
     }
     put(&module.build_id, TableInput::File(&module_file(module, || request.source.pid_here())?), tables, cache)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mallow may be slow, and the program end before its tables are there.
+    #[test]
+    fn who_loses_patience_has_waited_too() {
+        let waits = TableWaits::default();
+        let now = Instant::now();
+        let ago = |seconds: u64| now.checked_sub(Duration::from_secs(seconds)).expect("a machine that runs for longer");
+        assert_eq!(waits.of(7), Duration::ZERO);
+        for seconds in [10, 8, 7] {
+            waits.begin(7, ago(seconds));
+        }
+        // From 10 to 8 s ago, from 8 to 6, and from 7 to 5.
+        assert_eq!(waits.of(7), Duration::from_secs(5));
+        waits.end(7, ago(10));
+        assert_eq!(waits.of(7), Duration::from_secs(5));
+        assert_eq!(waits.of(8), Duration::ZERO);
+    }
 }

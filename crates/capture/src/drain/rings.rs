@@ -509,7 +509,7 @@ impl<'a> Drain<'a> {
             let mut module = image.source.module(image.number, index);
             module.base_svma = self.bases.of(&module, || image.source.pid_here());
             self.append(&Chunk::Module(module.clone()))?;
-            requests::ask_if_wanted(&self.tables, &image.source, index, module);
+            requests::ask_if_wanted(&self.tables, Some(&self.shown.table_waits), &image.source, index, module);
             image.modules += 1;
         }
         Ok(())

@@ -347,7 +347,7 @@ impl Image {
             let mut module = self.source.module(self.id.0, index);
             module.base_svma = common.bases.of(&module, || self.source.pid_here());
             self.addresses.add(&mut common.interner, &mut common.catalog, &module);
-            requests::ask_if_wanted(&common.tables, &self.source, index, module);
+            requests::ask_if_wanted(&common.tables, None, &self.source, index, module);
             self.modules += 1;
         }
     }

@@ -3,7 +3,7 @@
 import { asker, isSuperseded } from "./data.js";
 import { element, fill, message } from "./dom.js";
 import { hasRange, sharedChoices } from "./state.js";
-import { formatBytes, formatCount, formatShare } from "./units.js";
+import { formatBytes, formatCount, formatOf, formatShare } from "./units.js";
 
 export const WHOLE_RUN = "These numbers are of the whole run: a chosen range does not change them.";
 
@@ -50,7 +50,7 @@ export class SizeView extends HistogramView {
 
   content(answer) {
     const rows = answer.buckets.map((b) => ({ label: span(b, formatBytes), blocks: b.blocks, bytes: b.bytes }));
-    return rows.length === 0 ? message("No blocks.") : bars("Sizes of blocks", `${formatCount(answer.allocations)} allocations, ${formatBytes(answer.allocated_bytes)}`, rows);
+    return rows.length === 0 ? message("No blocks.") : bars("Sizes of blocks", `${formatOf(answer.allocations, "allocation")}, ${formatBytes(answer.allocated_bytes)}`, rows);
   }
 }
 
@@ -65,7 +65,7 @@ export class LifetimeView extends HistogramView {
     const found = [
       bars("Lifetimes in time", "From the allocation to the free; blocks that were never freed are not in it.", rows(answer.by_ms, milliseconds)),
       bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", rows(answer.by_allocations, formatCount))];
-    const live = answer.live > 0 && element("p", { class: "quiet" }, `${formatCount(answer.live)} blocks, ${formatBytes(answer.live_bytes)}, were never freed.`);
+    const live = answer.live > 0 && element("p", { class: "quiet" }, `Never freed: ${formatOf(answer.live, "block")}, ${formatBytes(answer.live_bytes)}.`);
     return found.some(Boolean) ? [found, live] : [message("No block was freed."), live];
   }
 }

@@ -5,7 +5,7 @@ import { byId, element, fill, hideTip, message, showTip } from "./dom.js";
 import { onColours } from "./palette.js";
 import { changeState } from "./state.js";
 import { drawSeries } from "./time_chart.js";
-import { formatBytes, formatCount, formatTime, printable } from "./units.js";
+import { formatBytes, formatCount, formatOf, formatTime, printable } from "./units.js";
 
 const EVERY_MS = 2000;
 
@@ -86,7 +86,7 @@ function paint(answer) {
   const of = (part) => part.part.replaceAll("_", " ");
   const grown = memory?.parts.find((part) => part.part === memory.grows);
   const tiles = [
-    tile("live", "Live now", words.live_bytes, [words.live, `${formatCount(report.samples)} samples`], { view: "flame", by: "live" }),
+    tile("live", "Live now", words.live_bytes, [words.live, formatOf(report.samples, "sample")], { view: "flame", by: "live" }),
     tile("growing", "Places that grow", formatCount(grows), [sure], { view: "places", sort: "" }),
     memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${memory.gap_is_least ? "at least " : memory.gap_low === memory.gap_high && memory.gap_low !== null ? "" : "roughly "}${formatBytes(memory.gap)} of it is not live heap${(report.custom_allocators ?? []).length > 0 && !memory.gap_is_least ? " that is seen" : ""}`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
     tile("sampled", "Watched for", formatTime(report.watched_ms), [report.period_bytes === null ? "nothing is sampled" : `one sample in ${formatBytes(report.period_bytes)}`], { view: "flame", by: "bytes" }),

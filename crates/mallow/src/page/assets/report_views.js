@@ -5,7 +5,7 @@ import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { changeState, hasRange, sharedChoices, state } from "./state.js";
 import { Table } from "./table.js";
-import { baseName, formatBytes, formatCount, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
+import { baseName, formatBytes, formatCount, formatOf, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
 
 const CAUSES_AT_MOST = 500;
 
@@ -45,7 +45,7 @@ export class LeakView extends WholeRunView {
     if (rows.length === 0) return message(`Nothing was ${title.toLowerCase()}.`);
     const { totals, not_scanned: notScanned } = report.sentences;
     const row = totals.find((one) => one.by === "live");
-    const sentence = row && [`${title}: ${row.size}`, row.number && `${row.number} blocks`, row.remark].filter(Boolean).join("; ");
+    const sentence = row && [`${title}: ${row.size}`, row.number && formatOf(row.number, "block"), row.remark].filter(Boolean).join("; ");
     const columns = [
       { id: "cause", title: "Call site", wide: 260, value: (row) => row.function, node: (row) => element("span", { class: "over" }, nameText(row.function), " ", element("span", { class: "name quiet" }, placeOf(row))) },
       bytesColumn("live_bytes", title, "live_bytes", report.live_bytes), countColumn("live", "Blocks", "live"), countColumn("sites", "Call paths", "sites"),
@@ -127,7 +127,7 @@ export class ThreadView extends WholeRunView {
     ];
     const table = new Table({ id: "threads-table", label: "Threads", columns, sort: { column: "allocated_bytes", down: true } });
     this.after = () => table.set(answer.threads ?? []);
-    const handed = answer.handed_over > 0 && element("p", {}, `${formatCount(answer.handed_over)} blocks, ${formatBytes(answer.handed_over_bytes)}, were freed by another thread than the one that allocated them.`);
+    const handed = answer.handed_over > 0 && element("p", {}, `${formatOf(answer.handed_over, "block")}, ${formatBytes(answer.handed_over_bytes)}, freed by another thread than the one that allocated.`);
     return [handed, table.node];
   }
 }

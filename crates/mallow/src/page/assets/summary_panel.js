@@ -3,7 +3,7 @@
 import { ask, isExported, leftOut } from "./data.js";
 import { byId, element, fill } from "./dom.js";
 import { changeState } from "./state.js";
-import { clipped, formatShare, MEASURES, placeOf, printable } from "./units.js";
+import { clipped, formatCount, formatOf, formatShare, MEASURES, placeOf, printable } from "./units.js";
 
 export async function startSummary(context) {
   const { about } = context;
@@ -81,7 +81,7 @@ function facts(context, report) {
     const to = TILES[row.by ?? row.name] ?? { id: row.name.replaceAll(" ", "-").toLowerCase(), view: "flame" };
     const by = row.by === "allocations" && has("bytes") ? "bytes" : row.by;
     const title = `${row.name[0].toUpperCase()}${row.name.slice(1)}`;
-    const more = figure(row, second) && `${figure(row, second)}${second === "number" ? " blocks" : ""}`;
+    const more = figure(row, second) && (second === "number" ? formatOf(figure(row, second), "block") : figure(row, second));
     return tile(context, { ...to, title, by, value: figure(row, first) || figure(row, second), more: [texts(figure(row, first) && more, row.remark), by && largest(context, report, by)] });
   };
   const rank = (row) => (ORDER.includes(row.by) ? ORDER.indexOf(row.by) : ORDER.length);
@@ -103,10 +103,12 @@ export function verdict({ lead, statements }) {
 function insight(context, report) {
   const [best, said] = [report.insights?.[0], report.sentences.suggestions[0]];
   if (!best || !said) return null;
+  // A file that was exported has not all of them.
+  const more = (report.insights_in_all ?? 0) - (report.small_in_all ?? 0) - 1;
   return element("button", { type: "button", class: "insight-line", id: "best-insight", onclick: () => changeState({ view: "insights" }) },
     element("span", { class: "label" }, "Best insight"), element("span", { class: "number strong" }, said.saves),
     element("span", { class: "name" }, clipped(printable(best.function), 120)), element("span", {}, printable(said.text)),
-    report.sentences.suggestions.length > 1 && element("span", { class: "quiet" }, `and ${report.sentences.suggestions.length - 1} more`));
+    more > 0 && element("span", { class: "quiet" }, `and ${formatCount(more)} more`));
 }
 
 async function comparison(context) {

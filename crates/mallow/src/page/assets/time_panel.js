@@ -7,7 +7,7 @@ import { changeState, hasRange, onState, state } from "./state.js";
 import { CHART, drawMarks, drawSelection, drawSeries } from "./time_chart.js";
 import { generations, marksOf, nameOf, regionRuns, toggleMark } from "./time_marks.js";
 import { peakWords } from "./rss_words.js";
-import { formatBytes, formatCount, formatRange, formatTime } from "./units.js";
+import { formatBytes, formatCount, formatOf, formatRange, formatTime } from "./units.js";
 
 const WHAT = [
   ["allocated", "Allocated within", "Blocks that were allocated within the range"],
@@ -224,7 +224,7 @@ function tipAt(event, ms) {
   showTip(event.clientX, event.clientY, element("b", { class: "number" }, formatTime(boundaries[at])),
     element("div", { class: "number" }, `live ${formatBytes(live[at])}`),
     resident !== null && element("div", { class: "number" }, `RSS ${formatBytes(resident)}`),
-    element("div", { class: "number" }, `${formatCount(allocations[at])} allocations, ${formatBytes(bytes[at])}`));
+    element("div", { class: "number" }, `${formatOf(allocations[at], "allocation")}, ${formatBytes(bytes[at])}`));
 }
 
 function onKey(event) {

@@ -25,6 +25,12 @@ export function formatCount(count) {
   return Math.round(count).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+// A count with its noun: "1 block". `count` may be written already.
+export function formatOf(count, noun) {
+  const text = typeof count === "number" ? formatCount(count) : String(count);
+  return `${text} ${noun}${text === "1" ? "" : "s"}`;
+}
+
 export function formatShare(part, whole) {
   if (!whole) return "–";
   const share = (100 * part) / whole;
