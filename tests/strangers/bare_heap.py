@@ -2,8 +2,8 @@
 
 memcheck's malloc leaves no words on the program's stack, glibc's does: a frame that has room which it never writes shows
 them. Mallow's definition takes each word of a live frame for a pointer, into the middle of a block too, and what such a
-block points to is reached with it. Memory that is reused holds words of before, which memcheck's heap hardly has. Only glibc's main heap and the main thread are looked at, which is enough for small
-programs; of others nothing is said.
+block points to is reached with it. Memory that is reused holds words of before, which memcheck's heap hardly has. Only
+glibc's main heap and the main thread are looked at, which is enough for small programs; of others nothing is said.
 
 As a program of its own, inside of gdb, this file counts them.
 """

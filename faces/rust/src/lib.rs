@@ -18,8 +18,8 @@
 //! region.end(1);
 //! ```
 
-// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![warn(missing_docs)]
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![cfg_attr(
     not(test),
     deny(

@@ -111,18 +111,19 @@ pub fn since(older: OlderBlocks) -> &'static str {
     }
 }
 
-/// What older blocks mean for an account.
-pub const OLDER: &str = "holes and free pages cannot be divided, so no remedy has an estimate";
-
-/// Why a process has blocks that its recording has not, in brackets.
-pub fn because_of(account: &RssAccount) -> &'static str {
-    match account.older_blocks {
+/// What older blocks mean for an account, and why there are some.
+pub fn older(account: &RssAccount) -> String {
+    let why = match account.older_blocks {
         None => "",
         Some(OlderBlocks::Attached) => " (mallow attached to it)",
         Some(OlderBlocks::Forked) => " (it began with fork)",
         Some(OlderBlocks::Freed) => " (it freed some that were never seen)",
         Some(OlderBlocks::Unsampled) => " (from while nothing was sampled)",
-    }
+    };
+    format!(
+        "The process has blocks that are not in the recording{why}: holes and free pages cannot be divided, so no remedy \
+         has an estimate."
+    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use mallow_report::analysis::{
     TerritoryKind,
 };
 
-use super::peak_text::{OLDER, because_of, below, busier, freed, reached, since, stayed, undivided, unread};
+use super::peak_text::{below, busier, freed, older, reached, since, stayed, undivided, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
@@ -459,9 +459,7 @@ fn notes(account: &RssAccount, page: &mut Page) {
         let gap = account.no_pages.as_deref().unwrap_or("they were not read");
         let words = match note {
             RssNote::NoPages => format!("Pages are not in the recording: {gap}."),
-            RssNote::OlderBlocks => {
-                format!("The process has blocks that are not in the recording{}: {OLDER}.", because_of(account))
-            }
+            RssNote::OlderBlocks => older(account),
             RssNote::UnknownSizeClasses => {
                 "The allocator's size classes are not known: holes and rounding are one part.".to_owned()
             }

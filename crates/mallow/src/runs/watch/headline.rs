@@ -48,8 +48,8 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
     let places = &report.places;
     if let Some(place) = first(report, before) {
         let (verdict, so_far) = match place.growth.verdict {
-            Verdict::Growing => (Verdict::Growing, ""),
-            _ => (Verdict::SoFar, " so far"),
+            Verdict::Growing => (Verdict::Growing, String::new()),
+            _ => (Verdict::SoFar, format!(" so far{}", idle(&place.growth))),
         };
         let more = match verdict {
             Verdict::Growing => places.growing_places,
@@ -61,11 +61,7 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
             n => format!("; {} more places grow", count(n)),
         };
         let rate = rate_per_hour(&place.growth.bytes_per_hour, look);
-        let last = match verdict {
-            Verdict::SoFar => idle(&place.growth),
-            _ => String::new(),
-        };
-        let text = format!("{} grows {rate}{so_far}{last}{more}", name(place, look));
+        let text = format!("{} grows {rate}{so_far}{more}", name(place, look));
         return Headline { text, place: Some(place.id), verdict };
     }
     let largest = places.places.iter().max_by(|a, b| a.live_bytes.value.total_cmp(&b.live_bytes.value));

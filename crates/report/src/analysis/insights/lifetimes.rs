@@ -34,27 +34,25 @@ pub(super) fn temporary(
         allocated_bytes: c.allocated_bytes,
         container: path.container.map(Container::name),
     };
-    let calls = path.calls();
     let remedy = match (path.container, through) {
         _ if language == Language::DropGlue => {
             "It is allocated while a value is dropped: drop fewer such values, or keep them for reuse.".to_owned()
         }
         (Some(container), _) if growth_steps(path) > 0 => container.remedy().to_owned(),
-        (Some(container), _) => for_each_call(container.remedy_without_growth(path.call, through), calls),
+        (Some(container), _) => container.remedy_without_growth(path.call, through),
         (None, Some(through)) => {
             format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
         }
-        (None, None) if language == Language::Rust => {
-            for_each_call("Keep one buffer outside of the loop, and reuse it.".to_owned(), calls)
-        }
+        (None, None) if language == Language::Rust => "Keep one buffer outside of the loop, and reuse it.".to_owned(),
         (None, None) if p.smallest != p.largest => {
-            for_each_call("Keep one block outside of the loop, as large as it has to be.".to_owned(), calls)
+            "Keep one block outside of the loop, as large as it has to be.".to_owned()
         }
-        (None, None) if p.largest <= ON_STACK => {
-            for_each_call("Keep one outside of the loop, or take one on the stack.".to_owned(), calls)
-        }
-        (None, None) => for_each_call("Keep one outside of the loop.".to_owned(), calls),
+        (None, None) if p.largest <= ON_STACK => "Keep one outside of the loop, or take one on the stack.".to_owned(),
+        (None, None) => "Keep one outside of the loop.".to_owned(),
     };
+    // One container grows by several calls.
+    let calls = if path.container.is_some() && growth_steps(path) > 0 { 1 } else { path.calls() };
+    let remedy = for_each_call(remedy, calls);
     Some((evidence, Savings { allocations: freed_before_next, ..Savings::default() }, remedy))
 }
 

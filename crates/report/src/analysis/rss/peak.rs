@@ -76,16 +76,19 @@ const MARKED: u64 = 10;
 /// memory again.
 const SHORTLY: u64 = 1000;
 
+/// The process of the footprint that stands for its highest RSS, where all that was live at any moment is known. Older
+/// blocks may have been freed meanwhile.
+fn known<'a>(profile: &'a Profile, footprint: &Footprint) -> Option<&'a Process> {
+    let process = profile.processes.get(footprint.process.0 as usize)?;
+    (footprint.is_highest && OlderBlocks::of(process).is_none()).then_some(process)
+}
+
 impl BusierMoment {
     /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such
     /// moment.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         let &Footprint { ms, live_bytes, totals, .. } = footprint;
-        let process = profile.processes.get(footprint.process.0 as usize).filter(|_| footprint.is_highest)?;
-        // Older blocks may have been freed meanwhile: how much was live at either moment is not known.
-        if OlderBlocks::of(process).is_some() {
-            return None;
-        }
+        let process = known(profile, footprint)?;
         let is_busier = |of: u64, live: u64| {
             of.saturating_add(SHORTLY) >= ms && live.saturating_sub(live_bytes) > totals.rss / MARKED
         };
@@ -113,14 +116,13 @@ impl KeptMoment {
     /// For the footprint that stands for the highest RSS of its process, the last one of that process; None elsewhere,
     /// and where RSS fell, or hardly less was live, or the process was about to end and freed what it had.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
-        let process = profile.processes.get(footprint.process.0 as usize)?;
+        known(profile, footprint)?;
         let is_last = |other: &&Footprint| other.process == footprint.process && other.is_last && !other.is_highest;
-        let last = profile.footprints.iter().find(is_last).filter(|_| footprint.is_highest)?;
-        let is_known = OlderBlocks::of(process).is_none();
+        let last = profile.footprints.iter().find(is_last)?;
         let (rss, live_bytes) = (last.totals.rss, last.live_bytes);
         let is_kept = rss >= footprint.totals.rss - footprint.totals.rss / KEPT && last.fell_from().is_none();
         let is_less = footprint.live_bytes.saturating_sub(live_bytes) > footprint.totals.rss / MARKED;
-        (last.ms > footprint.ms && is_known && is_kept && is_less).then_some(Self { ms: last.ms, rss, live_bytes })
+        (last.ms > footprint.ms && is_kept && is_less).then_some(Self { ms: last.ms, rss, live_bytes })
     }
 }
 

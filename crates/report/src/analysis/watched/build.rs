@@ -25,7 +25,7 @@ pub struct WatchState<'a> {
     pub book: &'a Book,
     /// The moment, CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// For how long it has been watched, by a clock that does not tick.
+    /// For how long it has been watched.
     pub watched_ns: u64,
     /// The moment on the wall.
     pub at_unix_ms: u64,
