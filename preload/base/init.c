@@ -18,14 +18,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Finds a variable in a block of NUL-terminated settings; NULL when it is not there. */
-static const char *setting(const char *at, const char *end, const char *name) {
+/* What stands behind "NAME=" in a setting of this name; else NULL. */
+static const char *value_of(const char *setting, const char *name) {
     size_t length = strlen(name);
-    while (at < end) {
-        if (strncmp(at, name, length) == 0 && at[length] == '=')
-            return at + length + 1;
-        at += strlen(at) + 1;
-    }
+    return strncmp(setting, name, length) == 0 && setting[length] == '=' ? setting + length + 1 : NULL;
+}
+
+/* Finds a variable in a block of NUL-terminated settings; NULL when it is not there. */
+static const char *variable_between(const char *at, const char *end, const char *name) {
+    for (const char *value; at < end; at += strlen(at) + 1)
+        if ((value = value_of(at, name)) != NULL)
+            return value;
     return NULL;
 }
 
@@ -38,11 +41,10 @@ static char **given;
 
 /* As getenv: the C library's environment may not be there yet. */
 static const char *variable(const char *name) {
-    size_t length = strlen(name);
-    for (char **at = environ != NULL ? environ : given; at != NULL && *at != NULL; at++)
-        if (strncmp(*at, name, length) == 0 && (*at)[length] == '=')
-            return *at + length + 1;
-    return NULL;
+    const char *value = NULL;
+    for (char **at = environ != NULL ? environ : given; at != NULL && *at != NULL && value == NULL; at++)
+        value = value_of(*at, name);
+    return value;
 }
 
 /* The run directory, and what the environment says of allocators above malloc. A call can come before the C library
@@ -59,9 +61,9 @@ static int find_directory(void) {
         if (fd >= 0)
             sys_close((int)fd);
         const char *end = length > 0 ? text + length : text;
-        value = late ? NULL : setting(text, end, MALLOW_DIR_VARIABLE);
-        python = setting(text, end, "PYTHONMALLOC");
-        zend = setting(text, end, "USE_ZEND_ALLOC");
+        value = late ? NULL : variable_between(text, end, MALLOW_DIR_VARIABLE);
+        python = variable_between(text, end, "PYTHONMALLOC");
+        zend = variable_between(text, end, "USE_ZEND_ALLOC");
     }
     target.settings = (is_one_of(python, "malloc", "malloc_debug") ? MALLOW_SETTING_PYTHON_MALLOC : 0) |
                       (is_one_of(zend, "0", "0") ? MALLOW_SETTING_ZEND_MALLOC : 0);

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 19u
+#define MALLOW_WIRE_VERSION 20u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -243,12 +243,14 @@ struct mallow_own {
     struct mallow_own_range range[MALLOW_OWN_RANGES];
 };
 
-#define MALLOW_MAX_MODULES 1024u
+#define MALLOW_MAX_MODULES   1024u
+#define MALLOW_TABLE_WAIT_MS 2000u /* so long a target waits for one table */
 
 enum mallow_module_status {
     MALLOW_MODULE_WANTED = 1,  /* mallow should make DIR/tables/KEY for it */
     MALLOW_MODULE_READY = 2,   /* the table exists; mallow writes this, then wakes status as a futex */
     MALLOW_MODULE_WITHOUT = 3, /* no table can be had; frame pointers are used */
+    MALLOW_MODULE_LATE = 4,    /* the target waited in vain, and writes this: its stacks are cut there */
 };
 
 /*

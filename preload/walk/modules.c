@@ -257,24 +257,27 @@ static struct mallow_module *announce(uint32_t index) {
     return entry;
 }
 
-/* Asks mallow for the table of a module and waits for it: two seconds at the most. Where nobody answers, the recording
- * ends in this process: stacks without tables are worth little, and would not look it. */
-static int table_wait(struct mallow_module *entry) {
+/* Asks mallow for the table of a module and waits for it: MALLOW_TABLE_WAIT_MS at the most. Returns what became of it,
+ * and writes that it was late where it was. Where nobody is left to answer, the recording ends in this process: stacks
+ * without tables are worth little, and would not look it. */
+static uint32_t table_wait(struct mallow_module *entry) {
     doorbell_ring();
     struct patience patience = {0};
-    for (uint64_t until = sys_tick_ns() + 2000000000ull; sys_tick_ns() < until;) {
+    for (uint64_t until = sys_tick_ns() + MALLOW_TABLE_WAIT_MS * 1000000ull; sys_tick_ns() < until;) {
         uint32_t status = __atomic_load_n(&entry->status, __ATOMIC_ACQUIRE);
         if (status != MALLOW_MODULE_WANTED)
-            return status == MALLOW_MODULE_READY;
+            return status;
         if (!reader_wait(&patience, &entry->status, MALLOW_MODULE_WANTED, 20)) {
             if (reader_is_gone(target.control))
                 target_stop();
-            else
-                target_count_lost();
-            return 0;
+            break;
         }
     }
-    return 0;
+    /* An answer of this very moment holds. */
+    uint32_t status = MALLOW_MODULE_WANTED;
+    if (__atomic_compare_exchange_n(&entry->status, &status, MALLOW_MODULE_LATE, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return MALLOW_MODULE_LATE;
+    return status;
 }
 
 /* True for the very file that entry `index` was made for, in the same place: the linker may use a handle again. */
@@ -315,13 +318,17 @@ static const struct module *module_add(const struct found *found) {
     int mapped = text->build_id_len != 0 && table_map(module, path);
     text->status = mapped ? MALLOW_MODULE_READY : MALLOW_MODULE_WANTED;
     struct mallow_module *entry = announce(index);
-    if (!mapped && modules_wait && entry != NULL && table_wait(entry))
+    uint32_t answer = MALLOW_MODULE_WITHOUT;
+    if (!mapped && modules_wait && entry != NULL && (answer = table_wait(entry)) == MALLOW_MODULE_READY)
         table_map(module, path);
     if (!mapped && !modules_wait) {
         __atomic_fetch_add(&modules_unanswered, 1, __ATOMIC_RELAXED);
         doorbell_ring();
+    } else if (module->table != NULL) {
+        text->status = MALLOW_MODULE_READY;
     } else {
-        text->status = module->table != NULL ? MALLOW_MODULE_READY : MALLOW_MODULE_WITHOUT;
+        /* Forked children go on without the table, too. */
+        text->status = answer == MALLOW_MODULE_LATE ? MALLOW_MODULE_LATE : MALLOW_MODULE_WITHOUT;
     }
     __atomic_store_n(&modules, index + 1, __ATOMIC_RELEASE);
     return module;

@@ -151,6 +151,32 @@ fn what_a_stopped_mallow_missed_is_counted() {
     assert_eq!(seen[0].0, seen[1].0 + seen[1].1, "{seen:?}");
 }
 
+/// Whose unwind table comes too late goes on without it: its call paths end where the table was needed.
+#[test]
+fn tables_that_came_too_late_are_told() {
+    let busy = program_as("busy", "busy-no-build-id", "cc", &["-Wl,--build-id=none"]);
+    let script = format!("echo > begun; read line < go; {} 0 1; echo > ended", busy.display());
+    let late = "Incomplete: unwind tables were not ready in time for 1 of 2 processes";
+    for stopped in [false, true] {
+        let place = directory();
+        assert!(Command::new("mkfifo").arg(place.path().join("go")).status().expect("mkfifo").success());
+        let mut child = start(place.path(), &["record", "--no-report", "-o", "out"], &script);
+        wait_for(&place.path().join("begun"));
+        if stopped {
+            signal(&child, "STOP");
+        }
+        fs::write(place.path().join("go"), "\n").expect("go");
+        wait_for(&place.path().join("ended"));
+        signal(&child, "CONT");
+        assert!(child.wait().expect("its end").success());
+        let run = Run::new(mallow(), place.path()).args(["report", "out"]).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        assert_eq!(run.out().contains(late), stopped, "{}", run.out());
+        let stacks = Run::new(mallow(), place.path()).args(["report", "--stacks", "out"]).go();
+        assert_eq!(stacks.out().contains("outer frames are missing"), stopped, "{}", stacks.out());
+    }
+}
+
 /// A recording that goes on after a stop records the processes that come after it.
 #[test]
 fn a_mallow_that_goes_on_records_on() {

@@ -392,7 +392,7 @@ def processes(recording, block):
     for _ in recording.processes:
         end = {name: column.number() for name in ("end_ms", "threads", "own_peak_bytes", "own_peak_ms")}
         end["families"] = {name: [column.number(), column.number()] for name in FAMILIES}
-        names = "frees frees_by_realloc reallocs_in_place reallocs_moved foreign_frees lost exit_wait_ms table_wait_ms".split()
+        names = "frees frees_by_realloc reallocs_in_place reallocs_moved foreign_frees lost exit_wait_ms table_wait_ms late_tables".split()
         recording.ends.append(end | {name: column.number() for name in names})
 
 

@@ -110,6 +110,8 @@ pub enum Chunk<'a> {
         process: u32,
         /// How long in all, in milliseconds.
         ms: u64,
+        /// For how many of them in vain.
+        late: u64,
     },
     /// Nothing more comes from this process.
     ProcessEnd {

@@ -5,7 +5,7 @@
 //! once.
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -60,6 +60,8 @@ pub const EPOCH_OVER: u64 = u64::MAX;
 pub const LARGE_RINGS: u32 = 8;
 /// `MALLOW_MAX_MODULES`
 pub const MAX_MODULES: u32 = 1024;
+/// `MALLOW_TABLE_WAIT_MS`
+pub const TABLE_WAIT_MS: u64 = 2000;
 /// `MALLOW_MAX_SIZE_CLASSES`
 pub const MAX_SIZE_CLASSES: u32 = 96;
 /// `MALLOW_DEPTH_LIMIT`
@@ -84,6 +86,8 @@ pub const MODULE_WANTED: u32 = 1;
 pub const MODULE_READY: u32 = 2;
 /// `MALLOW_MODULE_WITHOUT`
 pub const MODULE_WITHOUT: u32 = 3;
+/// `MALLOW_MODULE_LATE`
+pub const MODULE_LATE: u32 = 4;
 /// `MALLOW_THREAD_FREE`
 pub const THREAD_FREE: u32 = 0;
 /// `MALLOW_THREAD_OWNED`

@@ -66,7 +66,7 @@ fn block(kind: u8, columns: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Fields of the end of a process, a byte each where they are 0.
-const PROCESS: usize = 30;
+const PROCESS: usize = 31;
 
 /// A whole recording of one process, with a module and a frame, and these blocks before its ending.
 fn recording(blocks: &[Vec<u8>]) -> Vec<u8> {

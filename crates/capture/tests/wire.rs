@@ -112,6 +112,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_EPOCH_OVER", wire::EPOCH_OVER);
     number("MALLOW_LARGE_RINGS", wire::LARGE_RINGS.into());
     number("MALLOW_MAX_MODULES", wire::MAX_MODULES.into());
+    number("MALLOW_TABLE_WAIT_MS", wire::TABLE_WAIT_MS);
     number("MALLOW_DEPTH_LIMIT", wire::DEPTH_LIMIT.into());
     number("MALLOW_PROCESS_READY", wire::PROCESS_READY.into());
     number("MALLOW_PROCESS_CLOSED", wire::PROCESS_CLOSED.into());
@@ -121,6 +122,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_MODULE_WANTED", wire::MODULE_WANTED.into());
     number("MALLOW_MODULE_READY", wire::MODULE_READY.into());
     number("MALLOW_MODULE_WITHOUT", wire::MODULE_WITHOUT.into());
+    number("MALLOW_MODULE_LATE", wire::MODULE_LATE.into());
     number("MALLOW_THREAD_FREE", wire::THREAD_FREE.into());
     number("MALLOW_THREAD_OWNED", wire::THREAD_OWNED.into());
     number("MALLOW_OP_PAD", record::OP_PAD);

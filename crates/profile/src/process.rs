@@ -52,6 +52,8 @@ pub struct Process {
     pub exit_wait_ms: u64,
     /// How long it waited for unwind tables, in milliseconds.
     pub table_wait_ms: u64,
+    /// For how many modules it waited in vain: stacks that pass through them lack their outer frames.
+    pub late_tables: u64,
 }
 
 impl Process {

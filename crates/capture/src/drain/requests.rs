@@ -5,6 +5,7 @@ use crate::rundir::directory::TABLES;
 use crate::rundir::process_file::ProcessFile;
 use crate::tables::supply::{TableInput, known_images, module_file, put};
 use crate::tables::{self, TableCache};
+use crate::wire;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
@@ -21,8 +22,8 @@ pub struct Request {
     pub since: Instant,
 }
 
-/// So long a process waits for one table, as preload/walk/modules.c does.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// So long a process waits for one table.
+const PATIENCE: Duration = Duration::from_millis(wire::TABLE_WAIT_MS);
 
 /// What processes waited for tables, by their numbers.
 #[derive(Debug, Default)]

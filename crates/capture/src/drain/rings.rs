@@ -331,8 +331,9 @@ impl<'a> Drain<'a> {
             self.append(&Chunk::ExitWait { process: image.number, ms: image.waited.as_millis() as u64 })?;
         }
         let waited = self.shown.table_waits.of(image.number);
-        if !waited.is_zero() {
-            self.append(&Chunk::TableWait { process: image.number, ms: waited.as_millis() as u64 })?;
+        let late = image.source.late_tables();
+        if late > 0 || !waited.is_zero() {
+            self.append(&Chunk::TableWait { process: image.number, ms: waited.as_millis() as u64, late })?;
         }
         self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
         self.shown.running.fetch_sub(1, Ordering::Relaxed);

@@ -18,7 +18,7 @@
 //! kind 11 FinalRss   a: ms, b: bytes
 //! kind 12 Reading    a: its number, b: 1 at its end; payload: positions of rings
 //! kind 13 ExitWait   a: ms
-//! kind 14 TableWait  a: ms
+//! kind 14 TableWait  a: ms, b: tables that came too late
 //! kind 15 Arguments  payload: how many, and each of them
 //! ```
 
@@ -96,7 +96,7 @@ impl SpoolWriter {
             Chunk::Round { ms } => (4, 0, *ms, 0),
             Chunk::ProcessEnd { process, ms, lost } => (5, *process, *ms, *lost),
             Chunk::ExitWait { process, ms } => (13, *process, *ms, 0),
-            Chunk::TableWait { process, ms } => (14, *process, *ms, 0),
+            Chunk::TableWait { process, ms, late } => (14, *process, *ms, *late),
             Chunk::Arguments { process, words } => {
                 payload.words(words);
                 (15, *process, 0, 0)
@@ -358,7 +358,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         11 => Chunk::FinalRss { process, ms: a, peak: b },
         12 => Chunk::Reading { process, number: a, is_end: b != 0, heads: words },
         13 => Chunk::ExitWait { process, ms: a },
-        14 => Chunk::TableWait { process, ms: a },
+        14 => Chunk::TableWait { process, ms: a, late: b },
         15 => Chunk::Arguments { process, words: fields.words()? },
         _ => return None,
     })
@@ -422,7 +422,7 @@ mod tests {
             Chunk::Reading { process: 3, number: 4, is_end: true, heads: &[5, 1 << 50] },
             Chunk::SizeClasses { process: 3, usable: &[8, 16] },
             Chunk::ExitWait { process: 3, ms: 12 },
-            Chunk::TableWait { process: 3, ms: 7 },
+            Chunk::TableWait { process: 3, ms: 7, late: 2 },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]
     }

@@ -148,6 +148,7 @@ fn process_fields(p: &mut Process, mut each: impl FnMut(&mut u64) -> Result<(), 
         &mut p.lost,
         &mut p.exit_wait_ms,
         &mut p.table_wait_ms,
+        &mut p.late_tables,
     ] {
         each(field)?;
     }

@@ -178,8 +178,8 @@ impl<S: EventSink> Replay<S> {
                 Some(process) => process.exit_wait_ms = ms,
                 None => self.shared.damaged += 1,
             },
-            &Chunk::TableWait { process, ms } => match self.shared.ledger.processes.get_mut(process as usize) {
-                Some(process) => process.table_wait_ms = ms,
+            &Chunk::TableWait { process, ms, late } => match self.shared.ledger.processes.get_mut(process as usize) {
+                Some(process) => (process.table_wait_ms, process.late_tables) = (ms, late),
                 None => self.shared.damaged += 1,
             },
             Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),

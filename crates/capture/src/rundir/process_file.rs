@@ -303,11 +303,19 @@ impl ProcessFile {
         self.shared.get32(Self::module_offset(index) + module::STATUS) == wire::MODULE_WANTED
     }
 
-    /// Answers it: the table is there, or there is none.
+    /// Answers it: the table is there, or there is none. Whoever waits no more keeps its word that this came too late.
     pub fn module_answer(&self, index: u32, ready: bool) {
         let at = Self::module_offset(index) + module::STATUS;
-        self.shared.set32(at, if ready { wire::MODULE_READY } else { wire::MODULE_WITHOUT });
+        let answer = if ready { wire::MODULE_READY } else { wire::MODULE_WITHOUT };
+        self.shared.replace32(at, wire::MODULE_WANTED, answer);
         self.shared.futex_wake(at);
+    }
+
+    /// For how many modules the process, or the one that it was forked from, waited in vain: stacks are cut there.
+    pub fn late_tables(&self) -> u64 {
+        let is_late =
+            |index: &u32| self.shared.get32(Self::module_offset(*index) + module::STATUS) == wire::MODULE_LATE;
+        (0..self.modules()).filter(is_late).count() as u64
     }
 
     /// The thread that has this block, in the numbers of its namespace; None: nobody.

@@ -75,6 +75,11 @@ impl Shared {
         self.word32(offset).store(value, Ordering::Release);
     }
 
+    /// Writes a 4-byte word where it is `expected`, else leaves it.
+    pub fn replace32(&self, offset: usize, expected: u32, value: u32) {
+        _ = self.word32(offset).compare_exchange(expected, value, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// Writes an 8-byte word.
     pub fn set64(&self, offset: usize, value: u64) {
         self.word64(offset).store(value, Ordering::Release);

@@ -194,7 +194,7 @@ impl Recording {
         let ending = &self.profile.ending;
         let lacks = gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged);
         let unrecorded = if self.gaps_reported { &[] } else { &self.profile.unrecorded[..] };
-        gaps::unrecorded(unrecorded).chain(lacks)
+        gaps::unrecorded(unrecorded).chain(lacks).chain(gaps::late_tables(&self.profile.processes))
     }
 
     /// What the numbers lack, allocators that Mallow does not see included, each thing a sentence.

@@ -1,5 +1,6 @@
 //! What the numbers of a recording lack, in one form: `Incomplete: ` and a sentence, before anything else.
 
+use mallow_profile::Process;
 use mallow_report::analysis::{AllocatorInsideRow, CustomAllocatorRow};
 
 use super::page::{Line, Page};
@@ -49,6 +50,20 @@ pub fn lacks(cut_short: Option<&str>, lost: u64, damaged: u64) -> impl Iterator<
     [cut, lost, damaged].into_iter().flatten()
 }
 
+/// Of processes that waited in vain for unwind tables, one sentence.
+pub fn late_tables(processes: &[Process]) -> Option<String> {
+    let late: Vec<u64> = processes.iter().map(|process| process.late_tables).filter(|&late| late > 0).collect();
+    let (what, whose) = match (&late[..], processes.len()) {
+        ([], _) => return None,
+        (&[one], 1) => (format!("the unwind tables of {} were", of(one, "module")), String::new()),
+        (some, all) => ("unwind tables were".to_owned(), format!(" for {} of {all} processes", some.len())),
+    };
+    Some(format!(
+        "{what} not ready in time{whose}: call paths that pass through these modules lack their callers; record \
+         again, on a machine that is less busy"
+    ))
+}
+
 fn sentence(row: &CustomAllocatorRow, processes: usize) -> String {
     let CustomAllocatorRow { executable, found, remedy, .. } = row;
     let remedy = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
@@ -65,6 +80,18 @@ fn sentence(row: &CustomAllocatorRow, processes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_that_came_too_late_are_told() {
+        let of = |late_tables| Process { late_tables, ..Process::default() };
+        assert_eq!(late_tables(&[of(0)]), None);
+        let rest = "call paths that pass through these modules lack their callers; record again, on a machine that is \
+                    less busy";
+        let one = late_tables(&[of(1)]).expect("a sentence");
+        assert_eq!(one, format!("the unwind tables of 1 module were not ready in time: {rest}"));
+        let some = late_tables(&[of(3), of(0), of(2)]).expect("a sentence");
+        assert_eq!(some, format!("unwind tables were not ready in time for 2 of 3 processes: {rest}"));
+    }
 
     #[test]
     fn a_sentence_names_the_program_where_there_are_several_processes() {
