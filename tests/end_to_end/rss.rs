@@ -8,6 +8,7 @@ use harness::{Case, Recorded, Run, directory, mallow, number, program, program_a
 use serde_json::Value;
 
 use crate::attach_harness::{Target, attached};
+use crate::view_page::{Page, SIZES};
 use crate::watch_harness::until;
 
 const RSS: [&str; 3] = ["rss", "--at", "end"];
@@ -195,6 +196,22 @@ fn a_leak_is_live() {
         number(&truth, "in_use"),
         &json,
     );
+}
+
+/// 200,000 blocks of 3 bytes: 32 bytes each in glibc. The page says the same sentence.
+#[test]
+fn small_blocks_that_take_most_memory_are_named_beside_the_cause() {
+    let (record, json, truth) = run(&target("rss_blocks", "small"));
+    heap_is_true(&json, &truth);
+    assert_eq!(cause(&json), ("live", "leak"), "{json:#}");
+    let heaviest = &json["cause"]["heaviest"];
+    assert_eq!((heaviest["function"].as_str(), number(heaviest, "bytes")), (Some("intern"), 6_400_000), "{json:#}");
+    let text = record.view(&RSS).out().split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = " takes most memory, 6.40 MB with rounding and headers";
+    assert!(text.contains("; intern rss_blocks.c:") && text.contains(sentence), "{text}");
+    let mut page = Page::of(&record, SIZES[0]);
+    page.show("tab-rss");
+    page.wait_for_text("#rss-cause", sentence);
 }
 
 #[test]

@@ -256,5 +256,6 @@ def of_rss(document):
         facts["cause_bytes"] = cause["bytes"]
         facts["cause_share"] = share(cause["bytes"], document["rss"])
         facts["cause_place_bytes"] = (cause.get("place") or {}).get("bytes")
+        facts["heaviest_bytes"] = (cause.get("heaviest") or {}).get("bytes")
         facts["cause_file_bytes"], facts["cause_bss_bytes"] = cause.get("file_bytes"), cause.get("bss_bytes")
     return facts

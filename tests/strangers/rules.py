@@ -10,6 +10,7 @@ LIVE_HEAP = (
 LIVE = r"(?:live at end|live) {count:live} {bytes:live_bytes}(?: of the recording;?| when the profile was taken;?)?"
 OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
 KEPT_BY = r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?"
+HEAVIEST = r"(?:; .+ takes most memory, {bytes:heaviest_bytes} with rounding and headers)?"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
@@ -132,8 +133,9 @@ RSS = [
     r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
     r" what these had\. mallow rss --at end divides that\.",
     r"The kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before the process's recording ended: it may have risen since\.",
-    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
-    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?",
+    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?" + HEAVIEST,
+    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+?; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
+    + HEAVIEST,
     r"Cause: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
     r"Cause: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, .+ freed most, {bytes:cause_place_bytes}",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: data of files; .+ has {bytes:cause_file_bytes} of it"

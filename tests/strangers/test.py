@@ -12,9 +12,11 @@ import amounts
 import bare_heap
 import counter
 import evidence as gathering
+import facts as evidence_facts
 import memcheck
 import page
 import report
+import rules
 import statements
 import strangers
 import table
@@ -78,6 +80,17 @@ class Falsehoods(unittest.TestCase):
         ):
             self.assertIn(true, PAGE)
             self.assertEqual(len(found_by(text, record=self.falsified(page=PAGE.replace(true, false)))), 1, true)
+
+    def test_a_false_size_of_the_heaviest_place(self):
+        place = {**PLACE, "bytes": 9_500_000}
+        cause = {"part": "live", "bytes": 20_000_000, "place": place, "heaviest": {**PLACE, "bytes": 13_400_000}}
+        facts = evidence_facts.of_rss({**RSS, "rss": 40_000_000, "cause": cause})
+        sentence = (
+            "Cause: f a.c:1 holds 9.50 MB in live blocks; all have 20.0 MB, 50.0 % of RSS; "
+            "g a.c:2 takes most memory, 13.4 MB with rounding and headers"
+        )
+        for said, wrong in ((sentence, 0), (sentence.replace("13.4", "9.50"), 1)):
+            self.assertEqual(len(statements.check(said, rules.RSS, facts)), wrong, said)
 
     def test_record_prints_what_report_prints(self):
         record = self.falsified(run=a_run(stderr=REPORT_TEXT.replace("10.0 kB", "9.00 kB").encode()))
@@ -408,8 +421,6 @@ class Amounts(unittest.TestCase):
         self.assertEqual([case for case in no if amounts.is_written(*case)], [])
 
     def test_rules_compile(self):
-        import rules
-
         for rule in [
             *rules.REPORT,
             *rules.VERDICT,

@@ -1,7 +1,8 @@
 /* Live blocks. `rss_blocks leak`: nothing is freed. `rss_blocks reserved`: huge blocks of which a page in 64 is touched.
    `rss_blocks sizes`: blocks of all sizes, so that rounding is large. `rss_blocks own`: the program maps memory of its own.
    `rss_blocks split`: blocks whose mappings madvise and mprotect split, as numpy does with arrays of 4 MiB and more.
-   `rss_blocks static`: no live block, and a static array of which 30 MiB are touched. */
+   `rss_blocks static`: no live block, and a static array of which 30 MiB are touched. `rss_blocks small`: 4 MB in blocks
+   of 1000 bytes, and 600 kB in blocks of 3 bytes, which take more. */
 #include "rss_truth.h"
 
 static char table[40 << 20];
@@ -11,6 +12,12 @@ __attribute__((noinline)) static char *leak(size_t size) {
     memset(block, 4, size);
     truth_note(block, size);
     return block;
+}
+
+__attribute__((noinline)) static void intern(size_t size) {
+    char *block = malloc(size);
+    memset(block, 7, size);
+    truth_note(block, size);
 }
 
 __attribute__((noinline)) static void reserve(size_t size) {
@@ -52,6 +59,12 @@ int main(int count, char **arguments) {
     if (strcmp(mode, "split") == 0)
         for (int n = 0; n < 12; n++)
             split(5 << 20, n % 3 == 0 ? PROT_READ : n % 3 == 1 ? PROT_NONE : PROT_READ | PROT_WRITE);
+    if (strcmp(mode, "small") == 0) {
+        for (int n = 0; n < 4000; n++)
+            leak(1000);
+        for (int n = 0; n < 200000; n++)
+            intern(3);
+    }
     if (strcmp(mode, "static") == 0) {
         for (size_t n = 0; n < 100; n++)
             free(malloc(1000 * n));

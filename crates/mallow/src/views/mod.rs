@@ -17,6 +17,7 @@ pub mod list;
 mod list_code;
 mod list_sheet;
 pub mod manual;
+mod part_titles;
 pub mod peak_text;
 mod programs;
 pub mod report;

@@ -154,7 +154,13 @@ export function causeWords(answer) {
   }[cause.part] ?? `has ${much} of ${partWords(cause.part, allocator)}, ${size}`;
   // It freed most, which need not be what lies in these pages.
   const before = cause.part === "free_pages" ? `${allocator ?? "the allocator"} keeps free pages, ${size}; since the peak, ` : "";
-  return { place, before, text };
+  return { place, before, text: `${text}${heaviestWords(cause)}` };
+}
+
+// Whose blocks take most memory, where that is another place than the one with most requested bytes.
+function heaviestWords({ heaviest }) {
+  if (!heaviest) return "";
+  return `; ${printable(heaviest.function)} ${placeOf(heaviest)} takes most memory, ${formatBytes(heaviest.bytes)} with rounding and headers`;
 }
 
 // `setting` is typed as it stands; the rest explains.

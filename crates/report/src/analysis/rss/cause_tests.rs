@@ -2,8 +2,8 @@
 
 use mallow_profile::{AllocatorKind, CustomAllocator, HeapKind, KnownHeap, MappingKind, ProcessId};
 
-use super::PartKind;
-use super::tests::{Made, glibc, mapping};
+use super::tests::{HEAP, Made, glibc, mapping};
+use super::{CausePlace, PartKind};
 
 #[test]
 fn a_python_without_its_arenas_is_another_program() {
@@ -29,6 +29,25 @@ fn free_pages_are_of_blocks_that_fit_into_them() {
     let cause = made.report().account.cause.expect("a cause");
     assert_eq!(cause.part, PartKind::FreePages);
     assert_eq!(cause.place.map(|place| (place.frame.function, place.bytes)), Some(("second".to_owned(), 1_000_000)));
+}
+
+/// Of 3 bytes, glibc makes 32. The sentence about requested bytes alone names the place that takes less memory.
+#[test]
+fn small_blocks_can_take_more_than_those_with_most_requested_bytes() {
+    let at = HEAP + 0x1010;
+    let large: Vec<_> = (0..400).map(|n| (at + n * 1008, 1000, 0)).collect();
+    let small: Vec<_> = (0..20_000).map(|n| (at + 400 * 1008 + n * 32, 3, 1)).collect();
+    let heaviest = |small: &[(u64, u64, u32)]| {
+        let pages = (0x1010 + 400 * 1008 + small.len() as u64 * 32).div_ceil(4096);
+        let cause = Made::new(glibc(pages, pages), &[&large, small].concat()).report().account.cause.expect("a cause");
+        let whose = |place: CausePlace| (place.frame.function, place.bytes);
+        (cause.part, cause.place.map(whose), cause.heaviest.map(whose))
+    };
+    let place = Some(("first".to_owned(), 400_000));
+    assert_eq!(heaviest(&small), (PartKind::Live, place.clone(), Some(("second".to_owned(), 640_000))));
+    // The large blocks take 403 kB, and these 416 kB: less than a tenth more, and another run may have it otherwise.
+    assert_eq!(heaviest(&small[..13_000]), (PartKind::Live, place.clone(), None));
+    assert_eq!(heaviest(&[]), (PartKind::Live, place, None));
 }
 
 /// Pages that were unmapped before their heads could be read: arenas of a runtime as likely as mappings of the program.

@@ -47,6 +47,8 @@ pub struct PlaceSums {
     pub live_bytes: u64,
     /// What of these is in memory.
     pub resident_bytes: u64,
+    /// Bytes in memory that its blocks take: requested, rounding and headers.
+    pub taken_bytes: u64,
     /// Usable, not requested.
     pub rounding_bytes: u64,
     /// Its share of the free bytes in pages that its blocks pin: by the bytes that its blocks have there.
@@ -258,7 +260,7 @@ impl<'a> Ledger<'a> {
                 if block.is_some() {
                     self.block(block.and_then(|(site, _)| sweep.places.get(site as usize)), &bytes);
                 }
-                arena.used += bytes.requested_resident + bytes.rounding_resident + bytes.own_resident;
+                arena.used += bytes.resident();
             }
             Found::Unit { resident, used, cached, pins, start, end } => {
                 let free = resident - used - cached;
@@ -312,6 +314,7 @@ impl<'a> Ledger<'a> {
             entry.sums.live += 1;
             entry.sums.live_bytes = entry.sums.live_bytes.saturating_add(bytes.requested);
             entry.sums.resident_bytes += bytes.requested_resident;
+            entry.sums.taken_bytes += bytes.resident();
             entry.sums.rounding_bytes += bytes.rounding;
         }
     }
@@ -391,7 +394,7 @@ impl HeapSums {
         self.rounding_bytes += bytes.rounding;
         self.allocator_bytes += bytes.own;
         self.swapped_bytes += bytes.swapped;
-        let resident = bytes.requested_resident + bytes.rounding_resident + bytes.own_resident;
+        let resident = bytes.resident();
         let all = bytes.requested.saturating_add(bytes.rounding).saturating_add(bytes.own);
         self.never_touched_bytes =
             self.never_touched_bytes.saturating_add(all.saturating_sub(resident + bytes.swapped));

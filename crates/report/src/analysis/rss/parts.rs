@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, Functions};
 use super::file_data;
-use super::ledger::{Ledger, OwnerSums, PlaceSums};
+use super::ledger::{Ledger, OwnerSums, PlaceEntry, PlaceSums};
 use super::owners::LIBRARY;
 
 /// What a part of RSS is.
@@ -108,6 +108,9 @@ pub struct Cause {
     pub module: Option<String>,
     /// Whose: of free pages, who had used most of them at the peak of live bytes.
     pub place: Option<CausePlace>,
+    /// Of live blocks, the place whose blocks take most memory with rounding and headers; `bytes` has both. None: it is
+    /// `place`, or takes hardly more than that, or the cause is another part.
+    pub heaviest: Option<CausePlace>,
     /// The name of the largest mapping, of parts that are mappings; of data, the file that has most.
     pub mapping: Option<String>,
     /// Bytes of all data of that file; null of other parts.
@@ -245,9 +248,19 @@ fn largest_mapping(footprint: &Footprint, ledger: Option<&Ledger<'_>>, part: Par
 }
 
 fn largest_of(ledger: &Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<CausePlace> {
-    let entry = ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)?;
-    let named = entry.named?;
-    Some(CausePlace { frame: ledger.functions.place(&named), bytes: of(&entry.sums) })
+    let entry = largest_entry(ledger, &of)?;
+    Some(CausePlace { frame: ledger.functions.place(&entry.named?), bytes: of(&entry.sums) })
+}
+
+fn largest_entry<'a>(ledger: &'a Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<&'a PlaceEntry> {
+    ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)
+}
+
+/// The place whose blocks take most memory with rounding and headers. None: it is the one with most requested bytes in
+/// memory, or takes less than a tenth more than that one takes.
+fn heaviest(ledger: &Ledger<'_>) -> Option<CausePlace> {
+    let largest = largest_entry(ledger, |sums| sums.resident_bytes)?.sums.taken_bytes;
+    largest_of(ledger, |sums| sums.taken_bytes).filter(|place| place.bytes > largest.saturating_add(largest / 10))
 }
 
 /// The largest part in memory, and whose it is.
@@ -276,6 +289,7 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
         allocator: largest.allocator,
         module: largest.module.clone(),
         place,
+        heaviest: ledger.filter(|_| largest.part == PartKind::Live).and_then(heaviest),
         mapping: largest.mapping.clone(),
         file_bytes: largest.file_bytes,
         bss_bytes: largest.bss_bytes,

@@ -39,6 +39,13 @@ pub struct BlockBytes {
     pub swapped: u64,
 }
 
+impl BlockBytes {
+    /// What of the block, its rounding and its header is in memory.
+    pub fn resident(&self) -> u64 {
+        self.requested_resident + self.rounding_resident + self.own_resident
+    }
+}
+
 /// Where free pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FreeAt {
