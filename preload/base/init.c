@@ -112,6 +112,40 @@ int target_join(void) {
     return 0;
 }
 
+/* glibc's pthread_atfork is no dynamic symbol: it is linked into each library, and calls this one. musl has no such
+ * thing. Each is weak, so that one library loads with either. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *owner)
+    __attribute__((weak));
+extern void *__dso_handle HIDDEN;
+#pragma weak pthread_atfork
+
+void target_watch_forks(void (*begins)(void), void (*ended)(void)) {
+    if (__register_atfork != NULL)
+        __register_atfork(begins, ended, target_forked, &__dso_handle);
+}
+
+static void fork_begins(void) {
+    if (recording != NULL && recording->fork_begins != NULL)
+        recording->fork_begins();
+}
+
+static void fork_ended(void) {
+    if (recording != NULL && recording->fork_ended != NULL)
+        recording->fork_ended();
+}
+
+static void fork_made_child(void) {
+    if (recording != NULL)
+        target_forked();
+}
+
+/* musl's pthread_atfork takes memory by malloc, that is from us: it is called while nothing is counted, before anybody
+ * knows what recording there will be. */
+static void musl_watch_forks(void) {
+    if (__register_atfork == NULL && pthread_atfork != NULL)
+        pthread_atfork(fork_begins, fork_ended, fork_made_child);
+}
+
 /* 0: not yet; 1: under way in one thread; 2: done. */
 static int started;
 static _Thread_local char starting __attribute__((tls_model("initial-exec")));
@@ -134,6 +168,7 @@ COLD static int start(void) {
     filter_setup();
     if (find_directory()) {
         find_library();
+        musl_watch_forks();
         target_join();
     }
     starting = 0;
@@ -141,20 +176,6 @@ COLD static int start(void) {
     sys_futex_wake((uint32_t *)&started);
     errno = saved_errno;
     return 1;
-}
-
-/* glibc's pthread_atfork is no dynamic symbol: it is linked into each library, and calls this one. musl has no such
- * thing. Each is weak, so that one library loads with either. */
-extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *owner)
-    __attribute__((weak));
-extern void *__dso_handle HIDDEN;
-#pragma weak pthread_atfork
-
-void target_watch_forks(void (*begins)(void), void (*ended)(void)) {
-    if (__register_atfork != NULL)
-        __register_atfork(begins, ended, target_forked, &__dso_handle);
-    else if (pthread_atfork != NULL)
-        pthread_atfork(begins, ended, target_forked);
 }
 
 /* Before the constructors of other rooms, and with glibc before those of all other libraries, the C library's among

@@ -6,6 +6,7 @@
  * which begins anew whenever all its blocks are free; where some outlive it, free and realloc look for them first.
  */
 #include "base/real.h"
+#include "base/musl.h"
 #include "base/sys.h"
 
 #include <dlfcn.h>
@@ -163,6 +164,7 @@ void real_resolve(struct allocator *out) {
     }
     MALLOW_ENTRIES(X)
 #undef X
+    musl_call_once(&found);
     beneath = found;
     real_sizes = real_sizes_of(&found);
     if (arena_live != 0) {

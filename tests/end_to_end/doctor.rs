@@ -72,7 +72,7 @@ fn what_works_but_for_something() {
     assert_eq!(python(&["env", "PYTHONMALLOC=malloc", "/usr/bin/python3"]), None);
     let musl = program_as("busy", "busy-musl", "musl-gcc", &[]);
     let (_, _, checks) = diagnose(&[text(&musl)]);
-    assert!(checks.iter().any(|(check, found)| check == "C library" && found.contains("runs on musl")), "{checks:?}");
+    assert!(checks.iter().all(|(check, _)| check != "C library"), "{checks:?}");
     let bare = program_as("busy", "busy-g0-tsan", "cc", &["-g0", "-fsanitize=thread"]);
     let (status, verdict, checks) = diagnose(&[text(&bare)]);
     assert_eq!((status, verdict.as_str(), checks.len()), (0, "partly", 1), "{checks:?}");

@@ -88,6 +88,22 @@ fn blocks_that_are_not_guarded_are_no_errors() {
     }
 }
 
+/// musl's functions that call each other by public names give each block once, from a slot.
+#[test]
+fn programs_with_musl_are_guarded() {
+    let right = program_as("exact", "exact-musl", "musl-gcc", &["-Dpvalloc=valloc"]);
+    let right = right.to_str().expect("a path");
+    for case in ["calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign", "valloc"] {
+        let (report, status, _, err) = guarded(&[], &[right, case, "300"]);
+        assert_eq!((errors(&report).len(), status), (0, 0), "{case}: {report} {err}");
+        assert!(report["guarded"].as_u64() >= Some(300), "{case}: {report}");
+    }
+    let wrong = program_as("guard/errors", "guard-errors-musl", "musl-gcc", &["-fno-builtin"]);
+    let (report, status, out, err) = guarded(&[], &[wrong.to_str().expect("a path"), "50", "100"]);
+    let found: u64 = errors(&report).iter().map(|error| error["count"].as_u64().expect("a number")).sum();
+    assert_eq!((found, status, out.as_str()), (50, 3, "went on\n"), "{report} {err}");
+}
+
 /// A block of SIZE bytes is guarded with the probability 1 - exp(-SIZE / period), and then its error is found. Five
 /// standard deviations are exceeded once in 1.7 million runs.
 #[test]

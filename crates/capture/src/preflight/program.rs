@@ -192,14 +192,6 @@ fn is_go(file: &ElfFile64<'_, Endianness>) -> bool {
 /// Whether the C library that the dynamic linker comes with is one that libmallow.so can be loaded beside.
 fn c_library(path: &Path, linker: &Path) -> Finding {
     let shown = path.display();
-    if linker.as_os_str().as_bytes().windows(7).any(|w| w == b"ld-musl") {
-        // Which of its functions libmallow.so finds there differs from version to version.
-        return Finding::partly(
-            C_LIBRARY,
-            format!("{shown} runs on musl, and this libmallow.so is built for glibc: it may not be loaded"),
-            "build the program for glibc",
-        );
-    }
     let Ok(real) = linker.canonicalize() else {
         return Finding::fails(
             C_LIBRARY,
@@ -207,6 +199,9 @@ fn c_library(path: &Path, linker: &Path) -> Finding {
             "install the C library that it was built for",
         );
     };
+    if linker.as_os_str().as_bytes().windows(7).any(|w| w == b"ld-musl") {
+        return Finding::works(C_LIBRARY, format!("musl, {}", linker.display()));
+    }
     // glibc's linker looks there first of all that is not configured.
     let Ok(libc) = tables::map(&real.with_file_name("libc.so.6")) else {
         return Finding::works(C_LIBRARY, format!("loaded by {}", linker.display()));
