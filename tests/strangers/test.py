@@ -557,6 +557,21 @@ class Oracles(unittest.TestCase):
         self.assertEqual(parent.counts["reallocs_in_place"] + parent.counts["reallocs_moved"], 4000)
         self.assertIn(parent.counts["live"] - 2, range(0, 5))
 
+    def test_reads_of_the_loaders_string_functions_are_no_errors(self):
+        def error(kind, file, function):
+            frame = f"<frame><obj>{file}</obj><fn>{function}</fn></frame>"
+            return f"<error><kind>{kind}</kind><stack>{frame}<frame><fn>main</fn></frame></stack></error>"
+
+        loader, library = "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "/usr/lib/libbfd.so"
+        for kind, file, function, count in (
+            ("InvalidRead", loader, "strncmp", 0),
+            ("InvalidWrite", loader, "strncmp", 1),
+            ("InvalidRead", loader, "_dl_map_object", 1),
+            ("InvalidRead", library, "strncmp", 1),
+        ):
+            document = f"<valgrindoutput>{error(kind, file, function)}</valgrindoutput>".encode()
+            self.assertEqual(len(memcheck.add_up([document]).errors), count, (kind, file, function))
+
     def test_memchecks_document(self):
         document = b"""<valgrindoutput><error><kind>InvalidRead</kind></error>
         <error><kind>Leak_DefinitelyLost</kind><xwhat><text>1,056 (48 direct, 1,008 indirect) bytes in 2 blocks</text>
