@@ -71,6 +71,12 @@ impl TableWaits {
         waits.sum
     }
 
+    /// How long the oldest wait without an answer has taken; None: nobody waits, or they have lost patience.
+    pub fn longest(&self) -> Option<Duration> {
+        let first = self.of_all(|waits| waits.values().filter_map(|waits| waits.open.last()).min().copied());
+        first.map(|since| since.elapsed()).filter(|&time| time < PATIENCE)
+    }
+
     fn of_all<R>(&self, act: impl FnOnce(&mut FxHashMap<u32, Waits>) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -146,5 +152,8 @@ mod tests {
         waits.end(7, ago(10));
         assert_eq!(waits.of(7), Duration::from_secs(5));
         assert_eq!(waits.of(8), Duration::ZERO);
+        assert_eq!(waits.longest(), None, "it waits for none any more");
+        waits.begin(7, ago(1));
+        assert!(waits.longest() >= Some(Duration::from_secs(1)));
     }
 }

@@ -81,6 +81,8 @@ pub struct Tick {
     pub stage: Stage,
     /// The pid of the process that has waited longest at its exit for its scan, and for how long.
     pub exiting: Option<(u32, Duration)>,
+    /// For how long the process has waited that waits longest for an unwind table.
+    pub awaiting_table: Option<Duration>,
 }
 
 pub struct Recording<'a> {
@@ -223,7 +225,8 @@ fn record_subject<S: EventSink + Send>(
         let show = |stage: Stage, tick: &mut dyn FnMut(Tick)| {
             let progress = progress.lock().map(|p| *p).unwrap_or_default();
             let unread = shown.spooled.load(Ordering::Relaxed).saturating_sub(shown.replayed.load(Ordering::Relaxed));
-            tick(Tick { elapsed: run.began().elapsed(), progress, unread, stage, exiting: shown.exits.longest() });
+            let (exiting, awaiting_table) = (shown.exits.longest(), shown.table_waits.longest());
+            tick(Tick { elapsed: run.began().elapsed(), progress, unread, stage, exiting, awaiting_table });
         };
         let reading = || Stage::Reading {
             read: shown.replayed.load(Ordering::Relaxed),

@@ -12,6 +12,8 @@ use crate::output::text::units::{bytes, count, span};
 
 /// A wait at exit that is worth a line.
 const LONG_SCAN: Duration = Duration::from_millis(500);
+/// A wait for an unwind table that is worth a line.
+const LONG_TABLE: Duration = Duration::from_millis(300);
 /// A command that is over before this is not worth a line.
 const SHORT: Duration = Duration::from_millis(500);
 /// Where there is no terminal, a wait of this is worth a line; the next one comes after twice that time.
@@ -74,6 +76,9 @@ fn text(tick: &Tick) -> String {
     if let Some((pid, _)) = tick.exiting.filter(|(_, time)| *time >= LONG_SCAN) {
         return format!("process {pid} waits at its exit while it is scanned for lost blocks");
     }
+    if tick.awaiting_table.is_some_and(|time| time >= LONG_TABLE) {
+        return "the program waits while unwind tables of its libraries are made".to_owned();
+    }
     let p = tick.progress;
     let elapsed = span(tick.elapsed.as_millis() as u64);
     let stage = match tick.stage {
@@ -122,5 +127,7 @@ mod tests {
         assert!(text(&Tick::default()).ends_with("  0 allocations  live 0 B  peak 0 B"));
         let tick = Tick { exiting: Some((7, LONG_SCAN)), ..Tick::default() };
         assert_eq!(text(&tick), "process 7 waits at its exit while it is scanned for lost blocks");
+        let tick = Tick { awaiting_table: Some(LONG_TABLE), ..Tick::default() };
+        assert_eq!(text(&tick), "the program waits while unwind tables of its libraries are made");
     }
 }
