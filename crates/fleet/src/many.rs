@@ -148,7 +148,7 @@ fn process_labels(process: &FleetProcess) -> String {
 mod tests {
     use std::collections::{BTreeMap, HashSet};
 
-    use mallow_report::analysis::sampled::{Book, Estimate, Growth, Verdict};
+    use mallow_report::analysis::sampled::{Estimate, Growth, SampleLedger, Verdict};
     use mallow_report::analysis::{
         FleetLimits, FleetOptions, FleetProcess, Frame, WatchLosses, Watched, WatchedPlace, WatchedPlaces, Which, fleet,
     };
@@ -204,7 +204,7 @@ mod tests {
             custom_allocators: Vec::new(),
             unseen: None,
         };
-        FleetProcess::of(pid, program, &[], report, &Book::new())
+        FleetProcess::of(pid, program, &[], report, &SampleLedger::new())
     }
 
     fn document(processes: Vec<FleetProcess>) -> String {

@@ -3,7 +3,7 @@
 mod support;
 
 use mallow_profile::Profile;
-use mallow_report::analysis::sampled::{Book, snapshot};
+use mallow_report::analysis::sampled::{SampleLedger, snapshot};
 use mallow_report::analysis::{Merger, Suppressions, leaks, overview};
 use mallow_report::formats::{Foreign, InputFormat, probes, trim};
 use proptest::prelude::*;
@@ -87,13 +87,13 @@ fn survive(bytes: &[u8]) -> Option<Foreign> {
 
 /// Reads a text of probes and, where that succeeds, does what `import` does.
 fn survive_probes(bytes: &[u8]) -> bool {
-    let mut book = Book::new();
+    let mut ledger = SampleLedger::new();
     let length = Some(bytes.len() as u64);
-    match probes::read(bytes, length, 512 << 10, &mut |_| {}, &mut |event| book.feed(&event)) {
+    match probes::read(bytes, length, 512 << 10, &mut |_| {}, &mut |event| ledger.feed(&event)) {
         Ok(read) => {
             assert_eq!(read.profile.check(), Ok(()));
-            book.advance(read.end_ns);
-            assert_eq!(snapshot(&book, &read.profile, read.end_ns, 0).check(), Ok(()), "live samples");
+            ledger.advance(read.end_ns);
+            assert_eq!(snapshot(&ledger, &read.profile, read.end_ns, 0).check(), Ok(()), "live samples");
             true
         }
         Err(error) => {

@@ -33,11 +33,11 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
         }
     };
     let (file, length) = open(&flags.file).with_context(|| format!("cannot read {name}"))?;
-    let book = &mut session.book;
-    let read = probes::read(file, length, flags.period.into(), show, &mut |event| book.feed(&event));
+    let ledger = &mut session.ledger;
+    let read = probes::read(file, length, flags.period.into(), show, &mut |event| ledger.feed(&event));
     drop(waiting);
     let mut probes = read.with_context(|| format!("cannot read {name}"))?;
-    session.book.advance(probes.end_ns);
+    session.ledger.advance(probes.end_ns);
     for remark in &probes.remarks {
         stdio::notify(remark);
     }
@@ -69,7 +69,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
         }
     })?;
     if let Some(path) = &flags.output {
-        let profile = snapshot(&session.book, &probes.profile, moment.now_ns, moment.unix_ms);
+        let profile = snapshot(&session.ledger, &probes.profile, moment.now_ns, moment.unix_ms);
         let file = destination::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         pprof::write(&profile, file).with_context(|| format!("cannot write {}", path.display()))?;
         stdio::notify(&format!("wrote what is live at the end to {}", path.display()));

@@ -13,9 +13,8 @@ fn is_sampled(profile: &Profile) -> bool {
     profile.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
 }
 
-/// A number from 0 to 1 that has nothing to do with how many samples there are, and is the same whenever the file is
-/// read.
-fn lot(profile: &Profile) -> f64 {
+/// Uniform number in [0, 1) of the randomized tests: independent of the samples, the same whenever the file is read.
+fn draw(profile: &Profile) -> f64 {
     let mut word = profile.started_unix_ms;
     for process in &profile.processes {
         word = word.rotate_left(7) ^ u64::from(process.pid);
@@ -31,7 +30,7 @@ fn lot(profile: &Profile) -> f64 {
 pub(crate) struct PrecisionTable {
     by_stack: FxHashMap<StackId, Precisions>,
     totals: Precisions,
-    lot: f64,
+    draw: f64,
 }
 
 impl PrecisionTable {
@@ -40,7 +39,7 @@ impl PrecisionTable {
         if !is_sampled(profile) {
             return None;
         }
-        let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), lot: lot(profile) };
+        let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), draw: draw(profile) };
         for site in &profile.sites {
             if let Some(precisions) = &site.precisions {
                 *table.by_stack.entry(site.stack).or_default() += **precisions;
@@ -61,7 +60,7 @@ impl PrecisionTable {
             if is_sampled(profile) {
                 return Self::of(profile);
             }
-            let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), lot: lot(profile) };
+            let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), draw: draw(profile) };
             for site in &profile.sites {
                 let counted = Precisions::exact(&site.counts);
                 *table.by_stack.entry(site.stack).or_default() += counted;
@@ -89,7 +88,7 @@ impl PrecisionTable {
 
     /// The number with its interval. None: nothing is known of its precision.
     pub fn estimate(&self, number: u64, precision: &Precision) -> Option<Estimate> {
-        (number > 0 && precision.is_of(number)).then(|| Estimate::of(precision, self.lot))
+        (number > 0 && precision.is_of(number)).then(|| Estimate::of(precision, self.draw))
     }
 }
 
@@ -102,7 +101,7 @@ pub(crate) fn change_estimate(
     let [before, after] = precisions;
     let (before, after) = (before?, after?);
     let known = before.is_of(numbers[0]) && after.is_of(numbers[1]);
-    known.then(|| Estimate::of_change(before, after, tables[1].lot))
+    known.then(|| Estimate::of_change(before, after, tables[1].draw))
 }
 
 /// What is known of a number that a profile has by a measure.

@@ -106,8 +106,8 @@ fn measure(program: &Program, random: &mut Random) -> Vec<[Row; 3]> {
             let live = live_bytes[site];
             let count: u64 = of.clone().map(|b| b.count).sum();
             let counted: u64 = of.filter(|b| b.size >= smallest[site]).map(|b| b.count).sum();
-            let lot = random.unit();
-            let [a, b, c] = sums.map(|sum| sum.estimate(lot));
+            let draw = random.unit();
+            let [a, b, c] = sums.map(|sum| sum.estimate(draw));
             // What is known may lack blocks that are too small to be picked within three periods.
             rows[0].add(a, bytes as f64, bytes as f64, 3.0 * PERIOD as f64);
             rows[1].add(b, live as f64, live as f64, 3.0 * PERIOD as f64);

@@ -5,7 +5,7 @@ use mallow_profile::{
     Frame, FrameId, Line, Precision, Process, ProcessId, Profile, Sample, SampleEvent, SampleKey, StackId, Stacks,
 };
 use mallow_report::analysis::diff::{DiffOptions, Rules, diff};
-use mallow_report::analysis::sampled::{Book, Estimate, Sum, snapshot};
+use mallow_report::analysis::sampled::{Estimate, SampleLedger, Sum, snapshot};
 use mallow_report::analysis::{Measure, Merger, TopOptions, top, total_estimates};
 use mallow_report::formats::{pprof, read};
 use proptest::prelude::*;
@@ -32,9 +32,9 @@ fn tables(pid: u32, sites: usize) -> Profile {
 /// What mallow watches of one process, written and read again, and the live bytes of its sites.
 fn watched(random: &mut Random, pid: u32, blocks: &[Vec<(u64, u64)>]) -> (Profile, Vec<Precision>) {
     let mut tables = tables(pid, blocks.len());
-    let mut book = Book::new();
+    let mut ledger = SampleLedger::new();
     let process = ProcessId(0);
-    book.feed(&SampleEvent::ProcessBegan { process, at_ns: 1 });
+    ledger.feed(&SampleEvent::ProcessBegan { process, at_ns: 1 });
     let mut countdown = Countdown::new(random, PERIOD);
     let (mut slot, mut sites) = (0, Vec::new());
     for (site, sizes) in (0..).zip(blocks) {
@@ -46,15 +46,15 @@ fn watched(random: &mut Random, pid: u32, blocks: &[Vec<(u64, u64)>]) -> (Profil
                 slot += 1;
                 let key = SampleKey { process, slot, generation: 1 };
                 let sample = Sample { at_ns: 2, stack, ..sample(size, PERIOD) };
-                book.feed(&SampleEvent::Allocated { key, sample });
+                ledger.feed(&SampleEvent::Allocated { key, sample });
                 sum.add_bytes(&sample);
             });
         }
         sites.push(sum.precision(sum.value().round() as u64));
     }
-    book.advance(1_000_000_000);
+    ledger.advance(1_000_000_000);
     tables.started_unix_ms = random.word() >> 24;
-    let profile = snapshot(&book, &tables, 1_000_000_000, tables.started_unix_ms);
+    let profile = snapshot(&ledger, &tables, 1_000_000_000, tables.started_unix_ms);
     (written_and_read(&profile), sites)
 }
 
@@ -150,7 +150,7 @@ fn a_merged_file_has_the_intervals_of_all_samples() {
             assert_eq!((shown.value, shown.samples), (sum.value, sum.samples as u64));
             let (low, high) = shown.interval().expect("many samples");
             // The draw between two whole numbers of samples is the file's.
-            let limits = [0.0, 1.0].map(|lot| Estimate::of(&sum, lot).interval().expect("many samples"));
+            let limits = [0.0, 1.0].map(|draw| Estimate::of(&sum, draw).interval().expect("many samples"));
             let (lows, highs) = (limits.map(|limits| limits.0), limits.map(|limits| limits.1));
             let within = |of: f64, [one, other]: [f64; 2]| one.min(other) * 0.999 <= of && of <= one.max(other) * 1.001;
             assert!(within(low, lows) && within(high, highs), "{shown:?} {limits:?}");
@@ -260,7 +260,7 @@ fn changes_have_intervals_that_cover_and_chance_is_not_significant() {
 proptest! {
     /// Files may say anything.
     #[test]
-    fn nonsense_has_limits_or_none(numbers in proptest::array::uniform16(number()), lot in 0.0..1.0f64) {
+    fn nonsense_has_limits_or_none(numbers in proptest::array::uniform16(number()), draw in 0.0..1.0f64) {
         let [before, after] = [&numbers[..8], &numbers[8..]].map(|of| Precision {
             value: of[0],
             samples: of[1],
@@ -271,7 +271,7 @@ proptest! {
             common: of[6],
             heaviest: of[7],
         });
-        for estimate in [Estimate::of(&before, lot), Estimate::of_change(&before, &after, lot)] {
+        for estimate in [Estimate::of(&before, draw), Estimate::of_change(&before, &after, draw)] {
             if let Some((low, high)) = estimate.interval() {
                 prop_assert!(low <= high || low.is_nan() || high.is_nan(), "{:?}", estimate);
             }

@@ -1,7 +1,7 @@
 //! Which sites of a server are called growing, and which are not.
 
 use mallow_profile::{Sample, SampleEvent, SampleKey, StackId};
-use mallow_report::analysis::sampled::{Book, Estimate, Verdict};
+use mallow_report::analysis::sampled::{Estimate, SampleLedger, Verdict};
 
 use crate::server::{BEGIN, EVEN, Habit, LEAK, Life, Load, MEBIBYTE, PROCESS, SECOND, Server, habit, healthy};
 use crate::simulation::{PERIOD, sample};
@@ -63,7 +63,7 @@ fn a_leak_beside_a_cache_on_the_same_stack_grows() {
             let mut server = Server::new(seed, &habits);
             for now in (seconds..=220).step_by(5) {
                 server.run_until(now);
-                let growth = server.book.site(&[StackId(LEAK)]).growth;
+                let growth = server.ledger.site(&[StackId(LEAK)]).growth;
                 assert!(growth.verdict >= Verdict::SoFar, "seed {seed} after {now} s: {growth:?}");
             }
             assert_eq!(server.growing(), [LEAK], "seed {seed}");
@@ -94,7 +94,7 @@ fn judge(seed: u64, habits: &[Habit], load: Load, seconds: u64) -> Judged {
         if growing.contains(&LEAK) {
             judged.found.get_or_insert(now);
         }
-        if server.book.site(&[StackId(LEAK)]).growth.verdict == Verdict::SoFar {
+        if server.ledger.site(&[StackId(LEAK)]).growth.verdict == Verdict::SoFar {
             judged.so_far.get_or_insert(now);
         }
         judged.missed += u32::from(judged.found.is_some() && !growing.contains(&LEAK));
@@ -185,16 +185,16 @@ fn long_sessions_that_gather_are_no_leak() {
 #[test]
 fn among_a_hundred_sites_chance_has_a_hundred_chances() {
     let chance = |others: u32| {
-        let mut book = Book::new();
-        book.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: BEGIN });
+        let mut ledger = SampleLedger::new();
+        ledger.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: BEGIN });
         for slot in 0..20 + others {
             let key = SampleKey { process: PROCESS, slot, generation: 1 };
             let at_ns = BEGIN + u64::from(slot.min(20)) * SECOND;
             let stack = StackId(if slot < 20 { LEAK } else { 1000 + slot });
-            book.feed(&SampleEvent::Allocated { key, sample: Sample { at_ns, stack, ..sample(100, PERIOD) } });
+            ledger.feed(&SampleEvent::Allocated { key, sample: Sample { at_ns, stack, ..sample(100, PERIOD) } });
         }
-        book.advance(BEGIN + 22 * SECOND);
-        book.site(&[StackId(LEAK)]).growth.chance
+        ledger.advance(BEGIN + 22 * SECOND);
+        ledger.site(&[StackId(LEAK)]).growth.chance
     };
     let (alone, among) = (chance(0), chance(99));
     assert!(alone > 0.0 && (among / alone - 100.0).abs() < 1e-6, "{alone} {among}");
@@ -228,7 +228,7 @@ fn covered(name: &str, runs: u64, seconds: u64, of: (Habit, u32), what: impl Fn(
         for other in 0..of.1 {
             let key = SampleKey { process: PROCESS, slot: u32::MAX - other, generation: 1 };
             let sample = Sample { at_ns: BEGIN, stack: StackId(1000 + other), ..sample(100, PERIOD) };
-            server.book.feed(&SampleEvent::Allocated { key, sample });
+            server.ledger.feed(&SampleEvent::Allocated { key, sample });
         }
         server.run_until(seconds);
         let (estimate, expected) = what(&server);
@@ -249,7 +249,7 @@ fn covered(name: &str, runs: u64, seconds: u64, of: (Habit, u32), what: impl Fn(
 
 #[test]
 fn growth_and_byte_seconds_have_intervals_that_cover() {
-    let growth = |server: &Server| server.book.site(&[StackId(LEAK)]).growth;
+    let growth = |server: &Server| server.ledger.site(&[StackId(LEAK)]).growth;
     let rate = |server: &Server| growth(server).bytes_per_hour;
     let leak = |mib: f64| habit(LEAK, 1000, mib * MEBIBYTE, Life::Forever);
     let truth = |mib: f64| mib * MEBIBYTE * 3600.0;
@@ -263,7 +263,7 @@ fn growth_and_byte_seconds_have_intervals_that_cover() {
     let queue = habit(LEAK, 1000, 2.0 * MEBIBYTE, Life::Queue(5.0));
     covered("growth of a full queue", 2000, 40, (queue, 0), |server| (rate(server), 0.0));
     covered("byte-seconds of a leak", 1200, 40, (leak(1.0), 0), |server| {
-        (server.book.site(&[StackId(LEAK)]).byte_seconds, MEBIBYTE * 40.0 * 40.0 / 2.0)
+        (server.ledger.site(&[StackId(LEAK)]).byte_seconds, MEBIBYTE * 40.0 * 40.0 / 2.0)
     });
 }
 
@@ -273,7 +273,7 @@ fn runs_called(runs: u64, seconds: u64, habits: &[Habit], called: &[Verdict]) ->
         let mut server = Server::new(7000 + seed, habits);
         (5..=seconds).step_by(5).any(|now| {
             server.run_until(now);
-            called.contains(&server.book.site(&[StackId(LEAK)]).growth.verdict)
+            called.contains(&server.ledger.site(&[StackId(LEAK)]).growth.verdict)
         })
     };
     (0..runs).filter(|&seed| is_called(seed)).count() as f64
@@ -316,7 +316,7 @@ fn growth_of_a_program_that_idles_says_for_how_long() {
         server.load = |seconds| if seconds < 6.0 { 1.0 } else { 0.0 };
         for now in 8..30 {
             server.run_until(now);
-            let growth = server.book.site(&[StackId(LEAK)]).growth;
+            let growth = server.ledger.site(&[StackId(LEAK)]).growth;
             if growth.verdict == Verdict::SoFar {
                 so_far += 1;
                 // In whole buckets.

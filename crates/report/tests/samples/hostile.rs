@@ -1,9 +1,9 @@
-//! A book that is fed nonsense: nothing panics, hangs or grows, and what is said are numbers.
+//! A ledger that is fed nonsense: nothing panics, hangs or grows, and its figures are numbers.
 
 use mallow_profile::{
     Family, Frame, FrameId, Lost, ProcessId, Profile, Release, Sample, SampleEvent, SampleKey, StackId, Stacks,
 };
-use mallow_report::analysis::sampled::{Book, Estimate, Verdict, snapshot};
+use mallow_report::analysis::sampled::{Estimate, SampleLedger, Verdict, snapshot};
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = u64> {
@@ -65,17 +65,17 @@ proptest! {
 
     #[test]
     fn nonsense_is_data(rounds in prop::collection::vec((prop::collection::vec(event(), 0..60), number()), 1..6)) {
-        let mut book = Book::new();
-        book.track_peak();
+        let mut ledger = SampleLedger::new();
+        ledger.track_peak();
         for (events, now_ns) in rounds {
             for event in &events {
-                book.feed(event);
+                ledger.feed(event);
             }
-            book.advance(now_ns);
-            let (blocks, bytes) = book.heap();
+            ledger.advance(now_ns);
+            let (blocks, bytes) = ledger.heap();
             prop_assert!(is_sane(blocks) && is_sane(bytes), "{blocks:?} {bytes:?}");
-            let stacks: Vec<_> = book.stacks().collect();
-            let site = book.site(&stacks);
+            let stacks: Vec<_> = ledger.stacks().collect();
+            let site = ledger.site(&stacks);
             for estimate in [
                 site.live,
                 site.live_bytes,
@@ -89,10 +89,10 @@ proptest! {
                 prop_assert!(is_sane(estimate), "{site:?}");
             }
             prop_assert!((0.0..=1.0).contains(&site.growth.chance), "{:?}", site.growth);
-            let _ = book.findings();
-            let profile = snapshot(&book, &tables(), now_ns, 0);
+            let _ = ledger.findings();
+            let profile = snapshot(&ledger, &tables(), now_ns, 0);
             prop_assert_eq!(profile.check(), Ok(()));
-            prop_assert_eq!(profile.totals.live > 0, book.live().count() > 0);
+            prop_assert_eq!(profile.totals.live > 0, ledger.live().count() > 0);
         }
     }
 }
@@ -100,12 +100,12 @@ proptest! {
 /// New stacks for ever, and processes by the thousand: what is kept stays bounded, and the sums are right.
 #[test]
 fn stacks_and_processes_without_end() {
-    let mut book = Book::new();
+    let mut ledger = SampleLedger::new();
     let second = 1_000_000_000;
     for process in 0..200 {
         let id = ProcessId(process);
         let at_ns = second * u64::from(process + 1);
-        book.feed(&SampleEvent::ProcessBegan { process: id, at_ns });
+        ledger.feed(&SampleEvent::ProcessBegan { process: id, at_ns });
         for slot in 0..500 {
             let key = SampleKey { process: id, slot: slot % 7, generation: slot };
             let stack = StackId(process * 500 + slot);
@@ -119,19 +119,19 @@ fn stacks_and_processes_without_end() {
                 at_ns,
                 stack,
             };
-            book.feed(&SampleEvent::Allocated { key, sample });
+            ledger.feed(&SampleEvent::Allocated { key, sample });
             if slot % 100 != 99 {
-                book.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns, stack: Stacks::ROOT } });
+                ledger.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns, stack: Stacks::ROOT } });
             }
         }
-        book.advance(at_ns);
-        book.feed(&SampleEvent::ProcessEnded { process: id, at_ns });
-        assert!(book.stacks().count() <= 20_000, "{}", book.stacks().count());
+        ledger.advance(at_ns);
+        ledger.feed(&SampleEvent::ProcessEnded { process: id, at_ns });
+        assert!(ledger.stacks().count() <= 20_000, "{}", ledger.stacks().count());
     }
-    assert_eq!(book.recent().count(), 1000);
-    let (folded, bytes) = book.folded();
-    let stacks: Vec<_> = book.stacks().collect();
-    let kept = book.site(&stacks).allocated_bytes;
+    assert_eq!(ledger.recent().count(), 1000);
+    let (folded, bytes) = ledger.folded();
+    let stacks: Vec<_> = ledger.stacks().collect();
+    let kept = ledger.site(&stacks).allocated_bytes;
     assert_eq!(folded as usize + stacks.len(), 100_000);
     assert_eq!(bytes.value + kept.value, 100_000.0 * (1u64 << 30) as f64);
 }
@@ -139,27 +139,27 @@ fn stacks_and_processes_without_end() {
 /// A reader looks at slots first, and then at what ended in between.
 #[test]
 fn a_sample_that_is_reported_late_does_not_take_the_place_of_the_live_one() {
-    let mut book = Book::new();
+    let mut ledger = SampleLedger::new();
     let process = ProcessId(0);
-    book.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
-    let report = |book: &mut Book, generation: u32, freed: bool| {
+    ledger.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
+    let report = |ledger: &mut SampleLedger, generation: u32, freed: bool| {
         let key = SampleKey { process, slot: 3, generation };
         let at_ns = u64::from(generation);
         let (stack, family) = (StackId(generation), Family(0));
         let sample = Sample { process, thread: 1, family, size: 100, period: 4096, address: 0, at_ns, stack };
-        book.feed(&SampleEvent::Allocated { key, sample });
+        ledger.feed(&SampleEvent::Allocated { key, sample });
         if freed {
-            book.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns: at_ns + 1, stack } });
+            ledger.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns: at_ns + 1, stack } });
         }
     };
-    report(&mut book, 9, false);
+    report(&mut ledger, 9, false);
     for generation in [6, 7, 8] {
-        report(&mut book, generation, true);
+        report(&mut ledger, generation, true);
     }
-    book.advance(20);
-    assert_eq!(book.live().map(|(key, _)| key.generation).collect::<Vec<_>>(), [9]);
-    assert_eq!(book.recent().map(|ended| ended.key.generation).collect::<Vec<_>>(), [6, 7, 8]);
-    assert_eq!(book.heap().1.samples, 1);
+    ledger.advance(20);
+    assert_eq!(ledger.live().map(|(key, _)| key.generation).collect::<Vec<_>>(), [9]);
+    assert_eq!(ledger.recent().map(|ended| ended.key.generation).collect::<Vec<_>>(), [6, 7, 8]);
+    assert_eq!(ledger.heap().1.samples, 1);
 }
 
 /// Of a slot that is taken again between two looks, the new sample is reported before the end of the old one. A ring of
@@ -168,27 +168,27 @@ fn a_sample_that_is_reported_late_does_not_take_the_place_of_the_live_one() {
 fn a_block_whose_slot_was_taken_again_has_ended() {
     let (process, second) = (ProcessId(0), 1_000_000_000);
     for reports in ["freed", "gone", "nothing"] {
-        let mut book = Book::new();
-        book.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
+        let mut ledger = SampleLedger::new();
+        ledger.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
         for n in 0..160u32 {
             let at_ns = u64::from(n) * second / 2;
             let key = |n: u32| SampleKey { process, slot: n % 60, generation: n / 60 };
             let (stack, family) = (StackId(1), Family(0));
             let sample = Sample { process, thread: 1, family, size: 3000, period: 1, address: 0, at_ns, stack };
-            book.feed(&SampleEvent::Allocated { key: key(n), sample });
+            ledger.feed(&SampleEvent::Allocated { key: key(n), sample });
             if let Some(old) = n.checked_sub(60).map(key) {
                 let release = Release { thread: 1, at_ns, stack: Stacks::ROOT };
                 match reports {
-                    "freed" => book.feed(&SampleEvent::Freed { key: old, release }),
+                    "freed" => ledger.feed(&SampleEvent::Freed { key: old, release }),
                     "gone" => {
-                        book.feed(&SampleEvent::Gone { key: old, after_ns: at_ns - second / 2, before_ns: at_ns })
+                        ledger.feed(&SampleEvent::Gone { key: old, after_ns: at_ns - second / 2, before_ns: at_ns })
                     }
                     _ => {}
                 }
             }
-            book.advance(at_ns);
+            ledger.advance(at_ns);
         }
-        let site = book.site(&[StackId(1)]);
+        let site = ledger.site(&[StackId(1)]);
         // Nobody knows of the last 60 that they ended, where nothing says it.
         let ended = if reports == "nothing" { 40.0 } else { 100.0 };
         assert_eq!(site.freed_bytes.value, ended * 3000.0, "{reports}");

@@ -32,7 +32,7 @@ impl Helper {
     /// What grows significantly after so many seconds: the stacks of each place, and its caller.
     fn growing(&mut self, seconds: u64) -> Vec<(Vec<u32>, Option<usize>)> {
         self.server.run_until(seconds);
-        let all = growing_paths(&self.server.book, LINE, &self.paths, &mut self.standings);
+        let all = growing_paths(&self.server.ledger, LINE, &self.paths, &mut self.standings);
         self.standings.name(all.iter().map(|paths| paths.id));
         let growing = all.into_iter().filter(|paths| paths.figures.growth.verdict == Verdict::Growing);
         let stacks =

@@ -1,10 +1,10 @@
-//! A server whose sites allocate by known habits, sampled into a book. Its time advances in ticks.
+//! A server whose sites allocate by known habits, sampled into a ledger. Its time advances in ticks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use mallow_profile::{ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
-use mallow_report::analysis::sampled::Book;
+use mallow_report::analysis::sampled::SampleLedger;
 
 use crate::simulation::{Countdown, PERIOD, Random, sample};
 
@@ -77,7 +77,7 @@ pub struct Server {
     pub load: Load,
     pub tick_ns: u64,
     pub random: Random,
-    pub book: Book,
+    pub ledger: SampleLedger,
     countdown: Countdown,
     habits: Vec<Habit>,
     owed: Vec<f64>,
@@ -96,14 +96,14 @@ impl Server {
 
     pub fn with_period(seed: u64, habits: &[Habit], period: u64) -> Self {
         let mut random = Random(seed);
-        let mut book = Book::new();
-        book.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: BEGIN });
+        let mut ledger = SampleLedger::new();
+        ledger.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: BEGIN });
         Self {
             load: EVEN,
             tick_ns: SECOND / 50,
             countdown: Countdown::new(&mut random, period),
             random,
-            book,
+            ledger,
             habits: habits.to_vec(),
             owed: vec![0.0; habits.len()],
             deaths: BinaryHeap::new(),
@@ -118,7 +118,7 @@ impl Server {
         while self.now < BEGIN + seconds * SECOND {
             self.tick();
             if self.now.is_multiple_of(SECOND / 2) {
-                self.book.advance(self.now);
+                self.ledger.advance(self.now);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Server {
                 let key = self.used[slot as usize].take().expect("a live sample");
                 self.free_slots.push(slot);
                 let release = Release { thread: 1, at_ns: at, stack: Stacks::ROOT };
-                self.book.feed(&SampleEvent::Freed { key, release });
+                self.ledger.feed(&SampleEvent::Freed { key, release });
             }
             if let Life::Cache(_) = self.habits[index].life {
                 self.cache(index, at);
@@ -205,13 +205,13 @@ impl Server {
         let key = SampleKey { process: PROCESS, slot, generation: self.generation };
         self.used[slot as usize] = Some(key);
         let of = Sample { at_ns, stack: StackId(habit.stack), ..sample(habit.size, self.countdown.period) };
-        self.book.feed(&SampleEvent::Allocated { key, sample: of });
+        self.ledger.feed(&SampleEvent::Allocated { key, sample: of });
         slot
     }
 
     /// Sites that are said to grow, the first one first.
     pub fn growing(&self) -> Vec<u32> {
-        self.book.findings().iter().map(|finding| finding.stack.0).collect()
+        self.ledger.findings().iter().map(|finding| finding.stack.0).collect()
     }
 }
 

@@ -89,7 +89,7 @@ fn run(program: &Program, runs: u64) -> ([Row; LOOKS.len()], Vec<String>) {
             let mut sites: Vec<u32> = program.habits.iter().map(|habit| habit.stack).collect();
             sites.dedup();
             for site in sites {
-                let growth = server.book.site(&[StackId(site)]).growth;
+                let growth = server.ledger.site(&[StackId(site)]).growth;
                 if site == program.site {
                     row.add(&growth, program.rate * mean_load(program.load, seconds));
                 }

@@ -1,11 +1,11 @@
-//! A watched process of a fleet: its events in a book of its own.
+//! A watched process of a fleet: its events in a ledger of its own.
 
 use std::collections::{BTreeMap, HashSet};
 
 use mallow_capture::watch::{Looked, Watch};
 use mallow_fleet::push::Resource;
 use mallow_profile::{Precision, Process, ProcessId, Profile, SampleEvent};
-use mallow_report::analysis::sampled::{Book, Standings, snapshot, snapshot_since_known};
+use mallow_report::analysis::sampled::{SampleLedger, Standings, snapshot, snapshot_since_known};
 use mallow_report::analysis::{FleetProcess, WatchOptions, WatchState, Which, watched};
 
 use super::super::watch::exclusions::Exclusions;
@@ -24,7 +24,7 @@ pub struct Member {
     /// Where it runs: namespace, pod and container.
     labels: BTreeMap<&'static str, String>,
     /// What happened in it.
-    pub book: Book,
+    pub ledger: SampleLedger,
     /// When it began to be watched, on CLOCK_MONOTONIC.
     pub began_ns: u64,
     /// Something happened since its growth was judged.
@@ -63,8 +63,8 @@ impl Member {
         began_ns: u64,
         warm_up_ns: u64,
     ) -> Self {
-        let mut book = Book::new();
-        book.warm_up(warm_up_ns);
+        let mut ledger = SampleLedger::new();
+        ledger.warm_up(warm_up_ns);
         Self {
             number,
             process: id,
@@ -72,7 +72,7 @@ impl Member {
             program: program(process),
             command: process.arguments.clone(),
             labels: Resource::of(&facts(here, process.pid, &process.executable)).workload(),
-            book,
+            ledger,
             began_ns,
             has_news: false,
             announced: HashSet::new(),
@@ -81,7 +81,7 @@ impl Member {
     }
 
     pub fn feed(&mut self, event: &SampleEvent) {
-        self.book.feed(event);
+        self.ledger.feed(event);
         self.has_news = true;
     }
 
@@ -91,7 +91,7 @@ impl Member {
         let state = WatchState {
             unseen: None,
             profile: watch.profile(),
-            book: &self.book,
+            ledger: &self.ledger,
             now_ns: at_ns,
             watched_ns: at_ns.saturating_sub(self.began_ns),
             at_unix_ms: unix_ms,
@@ -110,7 +110,7 @@ impl Member {
             limit: PLACES,
         };
         let watched = watched(&state, &options, &mut self.standings);
-        let mut report = FleetProcess::of(self.pid, &self.program, &self.command, watched, &self.book);
+        let mut report = FleetProcess::of(self.pid, &self.program, &self.command, watched, &self.ledger);
         report.labels.clone_from(&self.labels);
         report
     }
@@ -137,9 +137,9 @@ impl Member {
         last
     }
 
-    fn alone(&self, watch: &Watch, snapshot: fn(&Book, &Profile, u64, u64) -> Profile) -> Profile {
+    fn alone(&self, watch: &Watch, snapshot: fn(&SampleLedger, &Profile, u64, u64) -> Profile) -> Profile {
         let Looked { at_ns, unix_ms, .. } = watch.looked();
-        let mut profile = snapshot(&self.book, watch.profile(), at_ns, unix_ms);
+        let mut profile = snapshot(&self.ledger, watch.profile(), at_ns, unix_ms);
         let its = profile.processes.get(self.process.0 as usize).cloned();
         profile.processes = its.into_iter().collect();
         profile.sites.iter_mut().for_each(|site| site.process = ProcessId(0));

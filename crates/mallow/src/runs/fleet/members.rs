@@ -219,7 +219,7 @@ impl<'a> Members<'a> {
                 if !is_old || !std::mem::take(&mut member.has_news) {
                     continue;
                 }
-                if !member.book.findings().is_empty() {
+                if !member.ledger.findings().is_empty() {
                     growing.push((at, which));
                 }
             }
@@ -271,10 +271,10 @@ impl<'a> Members<'a> {
         let request = request(run.attached.as_ref(), &self.known, self.flags, Which::Live);
         let last = member.report(&run.watch, &request).ended(abrupt);
         if let Some(farewells) = &mut self.farewells {
-            let has_samples = member.book.sums().next().is_some();
+            let has_samples = member.ledger.sums().next().is_some();
             farewells.add(member.number, has_samples.then_some(|| member.last_profile(&run.watch)));
         }
-        self.lost += member.book.losses();
+        self.lost += member.ledger.losses();
         self.ended_in_all += 1;
         let known = self.former.contains_key(&last.program) || self.former.len() < PROGRAMS;
         let former = self.former.entry(if known { last.program.clone() } else { OTHERS.to_owned() }).or_default();
@@ -383,9 +383,9 @@ impl<'a> Members<'a> {
         }
         watch.control().set_sampling(true);
         self.opened += 1;
-        // Evenly spread, whatever begins when.
-        let lot = (self.opened as f64 * 0.618_033_988_749).fract();
-        self.runs.push(Run::new(watch, attached, now_ns, lot));
+        // Multiples of the golden ratio are evenly spread, however many runs there are.
+        let phase = (self.opened as f64 * 0.618_033_988_749).fract();
+        self.runs.push(Run::new(watch, attached, now_ns, phase));
     }
 
     /// Leaves runs in which no process runs any more, and removes those to which none can come.

@@ -61,8 +61,8 @@ pub struct Departed {
 }
 
 impl Run {
-    /// A run that begins to be watched. `lot`, from 0 to 1, spreads the turns of many.
-    pub fn new(watch: Watch, attached: Option<Attached>, now_ns: u64, lot: f64) -> Self {
+    /// A run that begins to be watched. `phase`, in [0, 1), spreads the questions of many runs over their interval.
+    pub fn new(watch: Watch, attached: Option<Attached>, now_ns: u64, phase: f64) -> Self {
         Self {
             watch,
             members: Vec::new(),
@@ -72,7 +72,7 @@ impl Run {
             empty_ns: Some(now_ns),
             check_ns: 0,
             next_glance_ns: now_ns,
-            next_question_ns: now_ns + (ASK_NS as f64 * lot) as u64,
+            next_question_ns: now_ns + (ASK_NS as f64 * phase) as u64,
             events: Vec::new(),
         }
     }
@@ -84,7 +84,7 @@ impl Run {
             members.iter().map(|member| (member.process, watch.pid_here(member.process))).collect();
         let pid = |process| pids.iter().find(|(of, _)| *of == process).and_then(|(_, pid)| *pid);
         let stacks =
-            || members.iter().flat_map(|member| member.book.sums()).map(|(process, stack, _)| (process, stack));
+            || members.iter().flat_map(|member| member.ledger.sums()).map(|(process, stack, _)| (process, stack));
         scripts.fill(watch.profile_mut(), &pid, stacks);
     }
 
@@ -121,11 +121,11 @@ impl Run {
         self.watch.poll_news(&mut |event| events.push(event));
         let taken = self.take(admission);
         let now_ns = self.watch.looked().at_ns;
-        self.members.iter_mut().for_each(|member| member.book.advance(now_ns));
+        self.members.iter_mut().for_each(|member| member.ledger.advance(now_ns));
         taken
     }
 
-    /// Puts events into the books of their processes.
+    /// Puts events into the ledgers of their processes.
     fn take(&mut self, admission: Admission<'_>) -> (Lost, Vec<Departed>) {
         let (mut lost, mut departed) = (Lost::default(), Vec::new());
         if self.events.is_empty() {
@@ -159,8 +159,8 @@ impl Run {
             let Some(at) = position(&self.members, id) else { continue };
             if let SampleEvent::ProcessEnded { .. } = event {
                 let mut member = self.members.swap_remove(at);
-                // Not fed: the book would give up what was live at the end.
-                member.book.advance(now_ns);
+                // Not fed: the ledger would drop what was live at the end.
+                member.ledger.advance(now_ns);
                 let abrupt = self.watch.ended_abruptly(member.pid);
                 departed.push(Departed { member, abrupt });
             } else if let Some(member) = self.members.get_mut(at) {
@@ -168,7 +168,7 @@ impl Run {
             }
         }
         // Where nothing happens, reports do that.
-        self.members.iter_mut().filter(|member| member.has_news).for_each(|member| member.book.advance(now_ns));
+        self.members.iter_mut().filter(|member| member.has_news).for_each(|member| member.ledger.advance(now_ns));
         (lost, departed)
     }
 

@@ -229,7 +229,7 @@ impl State {
                     self.search.clear();
                 }
                 KeyCode::Backspace => drop(self.search.pop()),
-                // As long as a name is looked for, and not a book.
+                // A longer pattern matches no name.
                 KeyCode::Char(c) if self.search.len() < 200 => self.search.push(c),
                 _ => {}
             }

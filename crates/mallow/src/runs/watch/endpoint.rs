@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_fleet::{Document, Measurement, heap, heap_text, metrics};
 use mallow_profile::{Profile, program_name};
-use mallow_report::analysis::sampled::Book;
+use mallow_report::analysis::sampled::SampleLedger;
 use mallow_report::analysis::{Moment, Watched, merge_moments};
 use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
 
@@ -161,8 +161,8 @@ impl Endpoint {
 
     /// The numbers of a report. A counter never becomes less: sums of the same numbers in another order may differ in
     /// their last digit.
-    pub fn metrics(&mut self, report: &Watched, book: &Book) -> String {
-        let (allocations, allocated_bytes) = book.allocated();
+    pub fn metrics(&mut self, report: &Watched, ledger: &SampleLedger) -> String {
+        let (allocations, allocated_bytes) = ledger.allocated();
         self.counted.0 = self.counted.0.max(allocations.value as u64);
         self.counted.1 = self.counted.1.max(allocated_bytes.value as u64);
         metrics::metrics(&Measurement {

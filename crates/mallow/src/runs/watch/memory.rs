@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mallow_capture::watch::Watch;
-use mallow_report::analysis::sampled::Book;
+use mallow_report::analysis::sampled::SampleLedger;
 use mallow_report::analysis::{MemoryParts, OlderBlocks, Watched, WatchedMemory, watched_memory};
 
 /// The parts of RSS when the watching began.
@@ -33,14 +33,14 @@ impl MemoryHistory {
 
     /// Takes the first account of a program, once it runs. Called with each look: whoever switches sampling off is
     /// noticed.
-    pub fn begin(&mut self, watch: &Watch, book: &Book) {
+    pub fn begin(&mut self, watch: &Watch, ledger: &SampleLedger) {
         self.was_unsampled |= !watch.control().sampling();
         if self.before.is_some() || watch.running() == 0 {
             return;
         }
         let footprints = watch.footprints();
         if !footprints.is_empty() {
-            let live_bytes = book.history().last().map_or(0, |&(_, bytes)| bytes);
+            let live_bytes = ledger.history().last().map_or(0, |&(_, bytes)| bytes);
             self.before = Some(MemoryParts::of(&footprints, live_bytes));
         }
     }

@@ -96,7 +96,7 @@ pub fn finish(
 
 fn watched_profile(session: &mut Session, watch: &mut Watch, moment: &Moment, last: bool) -> WatchedProfile {
     session.name_all(watch);
-    let profile = snapshot_since_known(&session.book, watch.profile(), moment.now_ns, moment.unix_ms);
+    let profile = snapshot_since_known(&session.ledger, watch.profile(), moment.now_ns, moment.unix_ms);
     let processes = (0..profile.processes.len() as u32).map(ProcessId);
     WatchedProfile { source: SOURCE, running: processes.map(|process| watch.runs(process)).collect(), profile, last }
 }

@@ -1,10 +1,10 @@
-//! A watched program: its events in the books, names, what is muted; reports of it.
+//! A watched program: its ledger of samples, names and muted samples; reports of it.
 
 use std::collections::{HashMap, HashSet};
 
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
-use mallow_report::analysis::sampled::{Book, Ended, Standings};
+use mallow_report::analysis::sampled::{Ended, SampleLedger, Standings};
 use mallow_report::analysis::{
     Recent, Unseen, WatchOptions, WatchState, Watched, Which, name_emergency_pool, stack_of, watched,
 };
@@ -18,9 +18,9 @@ use crate::runs::script_names::ScriptNames;
 /// At most this many frees are reported.
 const RECENT: usize = 20;
 
-/// Events in the books, and what a report leaves out.
+/// The ledger of samples, and what a report leaves out.
 pub struct Session {
-    pub book: Book,
+    pub ledger: SampleLedger,
     /// Why nothing of the command's own program can be sampled, where that is known.
     pub unseen: Option<Unseen>,
     known: Exclusions,
@@ -65,7 +65,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// That of the latest look: what the books hold.
+    /// The moment of the latest look: the ledger holds all events until then.
     pub fn of(watch: &Watch, attached_ms: Option<u64>) -> Self {
         let looked = watch.looked();
         Self {
@@ -86,12 +86,12 @@ impl Session {
 
     /// Nothing has happened.
     pub fn new(known: Exclusions, track_peak: bool, root: Option<ForeignRoot>) -> Self {
-        let mut book = Book::new();
+        let mut ledger = SampleLedger::new();
         if track_peak {
-            book.track_peak();
+            ledger.track_peak();
         }
         Self {
-            book,
+            ledger,
             unseen: None,
             known,
             muted_places: HashSet::new(),
@@ -106,7 +106,7 @@ impl Session {
 
     /// Takes what happened since the last look.
     pub fn poll(&mut self, watch: &mut Watch) {
-        let (book, muted) = (&mut self.book, &mut self.muted_samples);
+        let (ledger, muted) = (&mut self.ledger, &mut self.muted_samples);
         watch.poll(&mut |event| {
             if let SampleEvent::Freed { key, .. }
             | SampleEvent::Reallocated { key, .. }
@@ -114,9 +114,9 @@ impl Session {
             {
                 muted.remove(&key);
             }
-            book.feed(&event);
+            ledger.feed(&event);
         });
-        self.book.advance(watch.looked().at_ns);
+        self.ledger.advance(watch.looked().at_ns);
     }
 
     /// Looks up the names of frames that are new.
@@ -138,7 +138,7 @@ impl Session {
         let pids: HashMap<ProcessId, u32> = (0..watch.profile().processes.len() as u32)
             .filter_map(|process| Some((ProcessId(process), watch.pid_here(ProcessId(process))?)))
             .collect();
-        let stacks = || self.book.sums().map(|(process, stack, _)| (process, stack));
+        let stacks = || self.ledger.sums().map(|(process, stack, _)| (process, stack));
         self.scripts.fill(watch.profile_mut(), &|process| pids.get(&process).copied(), stacks);
     }
 
@@ -152,7 +152,7 @@ impl Session {
     ) -> Watched {
         let state = WatchState {
             profile,
-            book: &self.book,
+            ledger: &self.ledger,
             now_ns: moment.now_ns,
             watched_ns: moment.watched_ns,
             at_unix_ms: moment.unix_ms,
@@ -189,7 +189,7 @@ impl Session {
             freed: stack_of(profile, ended.release.stack),
             allocated: stack_of(profile, ended.sample.stack),
         };
-        self.book.recent().rev().take(RECENT).map(of).collect()
+        self.ledger.recent().rev().take(RECENT).map(of).collect()
     }
 
     pub fn mute_place(&mut self, place: u64) {
@@ -198,7 +198,7 @@ impl Session {
 
     /// Mutes the live samples that were allocated before a moment.
     pub fn mute_older(&mut self, before_ns: u64) {
-        let old = self.book.live().filter(|(_, sample)| sample.at_ns <= before_ns).map(|(key, _)| key);
+        let old = self.ledger.live().filter(|(_, sample)| sample.at_ns <= before_ns).map(|(key, _)| key);
         self.muted_samples.extend(old);
     }
 

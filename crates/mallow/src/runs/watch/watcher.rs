@@ -101,7 +101,7 @@ impl<'a> Watcher<'a> {
         session.unseen = unseen;
         let Output { out, look, snapshots, screen, endpoint, page, push } = output;
         let errors = Errors::new(session.known_errors());
-        session.book.warm_up(flags.warm_up.as_nanos() as u64);
+        session.ledger.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
             warm_up_ms: flags.warm_up.as_millis() as u64,
             joined: flags.pid.is_some(),
@@ -216,7 +216,7 @@ impl<'a> Watcher<'a> {
                 self.session.poll(&mut self.watch);
             }
             seen |= self.watch.running() > 0;
-            self.memory.begin(&self.watch, &self.session.book);
+            self.memory.begin(&self.watch, &self.session.ledger);
             // A command that has not come to its first allocation has no file yet.
             let began = seen || self.flags.pid.is_some() || self.status.is_some();
             if self.watch.running() == 0 && self.command.is_none() && began {
@@ -395,7 +395,7 @@ impl<'a> Watcher<'a> {
     fn history(&self) -> Vec<(u64, u64)> {
         let began_ns = self.watch.began_ns();
         let ms = |at: u64| at.saturating_sub(began_ns) / 1_000_000;
-        self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect()
+        self.session.ledger.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect()
     }
 
     /// Keeps what was live while the program ran: at its end it may have freed all of it.
@@ -523,7 +523,7 @@ impl<'a> Watcher<'a> {
     fn profile(&mut self) -> (Profile, u64) {
         self.session.name_all(&mut self.watch);
         let Moment { now_ns, unix_ms, .. } = self.moment();
-        (snapshot(&self.session.book, self.watch.profile(), now_ns, unix_ms), unix_ms)
+        (snapshot(&self.session.ledger, self.watch.profile(), now_ns, unix_ms), unix_ms)
     }
 
     /// Writes all of them, even where the first ones fail, and returns the first error.

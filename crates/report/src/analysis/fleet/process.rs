@@ -1,17 +1,17 @@
 //! One process of a fleet.
 
 use super::{FleetProcess, FleetSums};
-use crate::analysis::sampled::{Book, Verdict};
+use crate::analysis::sampled::{SampleLedger, Verdict};
 use crate::analysis::watched::{WatchLosses, Watched};
 
 /// Places of a process that are kept: those that grow, and a few that hold most.
 const PLACES: usize = 10;
 
 impl FleetProcess {
-    /// A process by its report, which has all of its live samples, and by its book.
-    pub fn of(pid: u32, program: &str, command: &[String], report: Watched, book: &Book) -> Self {
-        let (blocks, bytes) = book.heap_sums();
-        let (allocations, allocated_bytes) = book.allocated();
+    /// A process by its report, which has all of its live samples, and by its ledger.
+    pub fn of(pid: u32, program: &str, command: &[String], report: Watched, ledger: &SampleLedger) -> Self {
+        let (blocks, bytes) = ledger.heap_sums();
+        let (allocations, allocated_bytes) = ledger.allocated();
         let worst = report.places.places.first().map_or(Verdict::Unknown, |place| place.growth.verdict);
         let mut places = report.places.places;
         places.truncate(PLACES);

@@ -8,9 +8,9 @@ use mallow_profile::StackId;
 use rustc_hash::FxHashSet;
 
 use super::super::branches::{Branch, Branches, Criterion};
-use super::book::{Book, SiteFigures};
 use super::estimate::LEAST_SAMPLES;
 use super::growth::Verdict;
+use super::ledger::{SampleLedger, SiteFigures};
 use super::standing::Standings;
 
 /// Paths that keep less than this share of what the growing ones keep are not among what grows.
@@ -40,12 +40,17 @@ pub struct GrowingPaths {
 }
 
 /// What grows of a line with these call paths. `id` names the line.
-pub fn growing_paths(book: &Book, id: u64, paths: &[CallPath], standings: &mut Standings) -> Vec<GrowingPaths> {
-    Branches::of(id, paths.iter().map(|path| &path.callers[..])).find(&mut Growing { book, paths, standings })
+pub fn growing_paths(
+    ledger: &SampleLedger,
+    id: u64,
+    paths: &[CallPath],
+    standings: &mut Standings,
+) -> Vec<GrowingPaths> {
+    Branches::of(id, paths.iter().map(|path| &path.callers[..])).find(&mut Growing { ledger, paths, standings })
 }
 
 struct Growing<'a> {
-    book: &'a Book,
+    ledger: &'a SampleLedger,
     paths: &'a [CallPath],
     standings: &'a mut Standings,
 }
@@ -56,11 +61,11 @@ impl Criterion for Growing<'_> {
     /// The branch, if its paths grow together.
     fn find(&mut self, branch: &Branch) -> Option<GrowingPaths> {
         let stacks = self.stacks(&branch.paths);
-        let growth = self.standings.settle(branch.id, &self.book.evidence_of(&stacks));
+        let growth = self.standings.settle(branch.id, &self.ledger.evidence_of(&stacks));
         if growth.verdict < Verdict::SoFar {
             return None;
         }
-        let figures = SiteFigures { growth, ..self.book.site(&stacks) };
+        let figures = SiteFigures { growth, ..self.ledger.site(&stacks) };
         Some(GrowingPaths { paths: branch.paths.clone(), caller: branch.caller, id: branch.id, figures })
     }
 
@@ -85,7 +90,7 @@ impl Criterion for Growing<'_> {
         // Two looks at the same program name the same.
         let were_named =
             !self.standings.was_named(whole.id) && inner.iter().all(|part| self.standings.was_named(part.id));
-        let (rest, of_inner) = (self.book.site(&self.stacks(&rest)), self.book.site(&self.stacks(&of_inner)));
+        let (rest, of_inner) = (self.ledger.site(&self.stacks(&rest)), self.ledger.site(&self.stacks(&of_inner)));
         match were_named {
             true => rest.growth.verdict >= Verdict::SoFar,
             false => !self.differs(&rest, &of_inner),
@@ -105,7 +110,7 @@ impl Growing<'_> {
         let held = of(rest.live_bytes.value, growing.live_bytes.value);
         let expected = growing.growth.bytes_per_hour.value * allocated.max(held);
         let (rate, over_ns) = (rest.growth.bytes_per_hour, growing.growth.over_ns);
-        let unseen = UNSEEN * self.book.longest_period() as f64 * 3.6e12 / over_ns.max(1) as f64;
+        let unseen = UNSEEN * self.ledger.longest_period() as f64 * 3.6e12 / over_ns.max(1) as f64;
         let samples = rest.allocated_bytes.samples.max(rest.live_bytes.samples) as f64;
         samples >= LEAST_SAMPLES && rate.high.unwrap_or(rate.value.max(0.0) + unseen) < KEEPING * expected
     }

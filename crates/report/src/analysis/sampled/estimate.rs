@@ -54,8 +54,8 @@ impl Estimate {
         sum
     }
 
-    /// Of a sum with this precision. `lot`: see [`Sum::estimate`].
-    pub fn of(precision: &Precision, lot: f64) -> Self {
+    /// The estimate of a sum with this precision. `draw` as for [`Sum::estimate`].
+    pub fn of(precision: &Precision, draw: f64) -> Self {
         let Precision { value, samples, seen, missed, variance, heaviest, .. } = *precision;
         let with = |low, high| Self { value, low, high, samples: samples as u64 };
         if missed < KNOWN {
@@ -65,7 +65,7 @@ impl Estimate {
         if samples < 1.0 || !has_spread(precision) || variance < least_variance {
             return with(None, None);
         }
-        let (low, high) = spread(precision, least_variance, seen, lot).limits();
+        let (low, high) = spread(precision, least_variance, seen, draw).limits();
         with(Some(low), Some(high))
     }
 
@@ -74,7 +74,7 @@ impl Estimate {
     /// The limits are those of both sums, put together as deviations of independent numbers are: by the root of their
     /// squares, each in its direction (Zou and Donner's method of variance estimates recovery). A sum without samples
     /// has limits here too: one that nothing was picked of is below `-ln 0.025` of the largest weight 39 times in 40.
-    pub fn of_change(before: &Precision, after: &Precision, lot: f64) -> Self {
+    pub fn of_change(before: &Precision, after: &Precision, draw: f64) -> Self {
         let value = after.value - before.value;
         let with = |low, high| Self { value, low, high, samples: (before.samples + after.samples) as u64 };
         if before.missed < KNOWN && after.missed < KNOWN && before.samples + after.samples > 0.0 {
@@ -87,7 +87,7 @@ impl Estimate {
             return with(None, None);
         }
         let limits = |of: &Precision| match has_spread(of) {
-            true => spread(of, f64::NEG_INFINITY, of.seen, lot).limits(),
+            true => spread(of, f64::NEG_INFINITY, of.seen, draw).limits(),
             false if of.samples < 1.0 => (of.value, of.value + UNSEEN * heaviest),
             false => (of.value, of.value),
         };
@@ -121,10 +121,10 @@ fn has_spread(of: &Precision) -> bool {
 }
 
 /// The distribution of a sum that [`has_spread`].
-fn spread(of: &Precision, least_variance: f64, floor: f64, lot: f64) -> Spread {
+fn spread(of: &Precision, least_variance: f64, floor: f64, draw: f64) -> Spread {
     let Precision { value, variance, third, common, .. } = *of;
-    let (weight, missed, lot) = (third / variance, common / third, lot.clamp(0.0, 1.0));
-    Spread { value, variance, weight, missed, least_variance, floor, lot }
+    let (weight, missed, draw) = (third / variance, common / third, draw.clamp(0.0, 1.0));
+    Spread { value, variance, weight, missed, least_variance, floor, draw }
 }
 
 /// How likely an allocation of so many bytes is to be picked.
@@ -161,10 +161,10 @@ impl Moments {
 
     /// Between which limits the expected sum lies, if as many blocks come as Poisson's distribution has them, where
     /// limits are shown from this sum of squares on. There must be samples.
-    pub fn arrivals(&self, least_squares: f64, lot: f64) -> (f64, f64) {
+    pub fn arrivals(&self, least_squares: f64, draw: f64) -> (f64, f64) {
         let Self { value, squares, cubes, .. } = *self;
-        let (weight, lot) = (cubes / squares, lot.clamp(0.0, 1.0));
-        Spread { value, variance: squares, weight, missed: 1.0, least_variance: least_squares, floor: 0.0, lot }
+        let (weight, draw) = (cubes / squares, draw.clamp(0.0, 1.0));
+        Spread { value, variance: squares, weight, missed: 1.0, least_variance: least_squares, floor: 0.0, draw }
             .limits()
     }
 }
@@ -232,9 +232,10 @@ impl Sum {
         self.moments.value
     }
 
-    /// The estimate with its interval. `lot` is a number from 0 to 1 that was drawn once, and not from the samples.
-    pub fn estimate(&self, lot: f64) -> Estimate {
-        let estimate = Estimate::of(&self.with_value(self.moments.value), lot);
+    /// The estimate with its interval. `draw` is a uniform number in [0, 1), drawn once
+    /// and independent of the samples (randomized test).
+    pub fn estimate(&self, draw: f64) -> Estimate {
+        let estimate = Estimate::of(&self.with_value(self.moments.value), draw);
         // An exact sum of no samples is nothing that was seen.
         if self.moments.samples == 0 { Estimate { low: None, high: None, ..estimate } } else { estimate }
     }

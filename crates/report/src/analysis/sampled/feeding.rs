@@ -1,8 +1,8 @@
-//! What events change in the book.
+//! Applies events to the ledger.
 
 use mallow_profile::{ProcessId, Release, Sample, SampleEvent, SampleKey, Stacks};
 
-use super::book::{Book, Ended, Running};
+use super::ledger::{Ended, Running, SampleLedger};
 use super::lives::{CLOCKS, Clock};
 use super::site::{Site, weight};
 
@@ -13,7 +13,7 @@ const SITES: usize = 16 << 10;
 /// Whose the sums of processes are that ended.
 const FORMER: ProcessId = ProcessId(u32::MAX);
 
-impl Book {
+impl SampleLedger {
     pub(super) fn apply(&mut self, event: &SampleEvent, clocks: &[Clock; CLOCKS]) {
         match *event {
             SampleEvent::ProcessBegan { process, at_ns } => {
@@ -127,7 +127,7 @@ impl Book {
                 for sample in site.live.values() {
                     self.live_bytes = self.live_bytes.saturating_sub(weight(sample).value as u64);
                 }
-                let former = sites.entry(FORMER).or_insert_with(|| Site { lot: site.lot, ..Site::default() });
+                let former = sites.entry(FORMER).or_insert_with(|| Site { draw: site.draw, ..Site::default() });
                 former.sums += site.sums;
             }
         }

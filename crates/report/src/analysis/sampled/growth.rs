@@ -240,8 +240,8 @@ pub struct Asked {
     pub tests: f64,
     /// The longest period.
     pub heaviest: f64,
-    /// A number from 0 to 1 that was drawn once.
-    pub lot: f64,
+    /// Uniform number in [0, 1) of the randomized tests: drawn once a site, independent of its samples.
+    pub draw: f64,
     /// Before it has gone on for so long, nobody says that growth lasts.
     pub warm_up_ns: u64,
 }
@@ -423,15 +423,15 @@ impl Lives {
         let (chance, shrinks) = (chance_of(&flow), chance_of(&flow.reversed()) < CHANCE);
         let grows = chance < CHANCE;
         if grows || flow.enough(asked.heaviest) {
-            let swing = self.settled().swing(from, to);
+            let variance = self.settled().variance(from, to);
             let (rare, least) = (CHANCE / asked.tests, LEAST_RATE / per_hour);
-            let (low, high) = match flow.limits(asked.heaviest, swing, asked.lot) {
+            let (low, high) = match flow.limits(asked.heaviest, variance, asked.draw) {
                 (low, _) if low > 0.0 && grows => {
-                    let (low, high) = flow.limits_of_growth(rare, swing, asked.lot);
+                    let (low, high) = flow.limits_of_growth(rare, variance, asked.draw);
                     (low.max(least), high)
                 }
                 (_, high) if high < 0.0 && shrinks => {
-                    let (low, high) = flow.reversed().limits_of_growth(rare, swing, asked.lot);
+                    let (low, high) = flow.reversed().limits_of_growth(rare, variance, asked.draw);
                     (-high, -low.max(least))
                 }
                 limits => limits,

@@ -11,7 +11,7 @@
 //! - Limits are shown only above a number of samples, and what was shown by luck had more than its expectation. So the
 //!   distribution is cut there: what is asked is how likely the sum would be among those that are shown.
 //! - Counts are whole numbers, and no fixed rule for whole numbers covers 95 in 100: it would be 93 for some truths and
-//!   97 for others. Between one number and the next the limits are therefore drawn, by a lot that a site has once.
+//!   97 for others. Between one number and the next the limits are therefore randomized, by one uniform draw a site.
 
 use statrs::function::beta::beta_reg;
 use statrs::function::erf::erfc;
@@ -37,8 +37,8 @@ pub struct Spread {
     pub least_variance: f64,
     /// The truth is not below: so much was seen.
     pub floor: f64,
-    /// From 0 to 1, drawn once.
-    pub lot: f64,
+    /// Uniform number in [0, 1) of the randomized test.
+    pub draw: f64,
 }
 
 impl Spread {
@@ -126,7 +126,8 @@ impl Spread {
         let expected = (truth - value) / weight + n;
         let least = self.least_variance / (weight * weight * missed);
         let shown = at_least(n - (n - least + 1e-9).floor(), expected, picked);
-        let larger = self.lot * at_least(n, expected, picked) + (1.0 - self.lot) * at_least(n + 1.0, expected, picked);
+        let larger =
+            self.draw * at_least(n, expected, picked) + (1.0 - self.draw) * at_least(n + 1.0, expected, picked);
         (if shown > 0.0 { (larger / shown).min(1.0) } else { 0.0 }, shown)
     }
 }
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn a_value_without_near_neighbours_has_limits_after_some_steps() {
         for (value, floor) in [(1e17, 0.0), (1e17, 1e16), (1e17, f64::MIN), (f64::MAX, f64::MIN)] {
-            let of = Spread { value, variance: 1.0, weight: 1.0, missed: 1.0, least_variance: 0.0, floor, lot: 0.5 };
+            let of = Spread { value, variance: 1.0, weight: 1.0, missed: 1.0, least_variance: 0.0, floor, draw: 0.5 };
             let steps = std::cell::Cell::new(0);
             let low = of.crossing(|truth| {
                 steps.set(steps.get() + 1);

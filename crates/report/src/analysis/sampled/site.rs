@@ -8,15 +8,15 @@ use rustc_hash::FxHashMap;
 use super::estimate::{Moments, Sum, picked};
 use super::lives::{CLOCKS, Clock, Deaths};
 
-/// See the module's text.
+/// A site of one process: live samples, sums over all, and deaths by clock.
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     pub live: FxHashMap<SampleKey, Sample>,
     pub sums: Sums,
     /// By clock.
     pub deaths: [Deaths; CLOCKS],
-    /// A number from 0 to 1 that has nothing to do with how many samples there are.
-    pub lot: f64,
+    /// Uniform number in [0, 1) of the randomized tests, independent of the number of samples.
+    pub draw: f64,
 }
 
 /// What is summed up of all samples that a site ever had.
@@ -61,7 +61,7 @@ impl Site {
         for _ in 0..2 {
             word = (word ^ word >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
         }
-        Self { lot: ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64, ..Self::default() }
+        Self { draw: ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64, ..Self::default() }
     }
 
     /// A sample more. One that was allocated before `since_ns` is not among what is summed up from then on.

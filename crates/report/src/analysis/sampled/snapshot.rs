@@ -1,12 +1,12 @@
-//! The book as a profile, which every view reads and every writer writes. Numbers are the estimates; each site has what
-//! their intervals need.
+//! A profile from the ledger, which every view reads and every writer writes. Numbers are the estimates; each site has
+//! what their intervals need.
 
 use std::collections::BTreeMap;
 
 use mallow_profile::{Counts, Origin, Precisions, Process, ProcessId, Profile, Quantities, Quantity, Site, StackId};
 
-use super::book::Book;
 use super::estimate::Sum;
+use super::ledger::SampleLedger;
 
 /// What is known of a site, before it is rounded.
 #[derive(Clone, Copy, Default)]
@@ -21,40 +21,40 @@ struct Figures {
     youngest_ns: u64,
 }
 
-/// What was allocated and is live now, and what was live at the highest footprint if the book tracks it. `tables` are
+/// What was allocated and is live now, and what was live at the highest footprint if the ledger tracks it. `tables` are
 /// those that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The profile's end is
 /// now.
-pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
+pub fn snapshot(ledger: &SampleLedger, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     // What was live before everything was known was allocated too.
-    made(book, tables, (now_ns, unix_ms), true)
+    made(ledger, tables, (now_ns, unix_ms), true)
 }
 
 /// The same without allocations from before everything was known, though their blocks be live: what is allocated never
 /// becomes less.
-pub fn snapshot_since_known(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
-    made(book, tables, (now_ns, unix_ms), false)
+pub fn snapshot_since_known(ledger: &SampleLedger, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
+    made(ledger, tables, (now_ns, unix_ms), false)
 }
 
 /// `live_too`: each live block was allocated.
-fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: bool) -> Profile {
+fn made(ledger: &SampleLedger, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: bool) -> Profile {
     let mut profile = Profile { sites: Vec::new(), ..tables.clone() };
     // Sums of processes that ended have no number of a process any more.
     let former = ProcessId(profile.processes.len() as u32);
     let place = |process: ProcessId, stack: StackId| (process.0.min(former.0), stack.0);
     let mut sites: BTreeMap<(u32, u32), Figures> = BTreeMap::new();
-    for (process, stack, sums) in book.sums() {
+    for (process, stack, sums) in ledger.sums() {
         let site = sites.entry(place(process, stack)).or_default();
         site.allocations += sums.allocations;
         site.allocated_bytes += sums.allocated_bytes;
     }
-    for (_, sample) in book.live() {
+    for (_, sample) in ledger.live() {
         let site = sites.entry(place(sample.process, sample.stack)).or_default();
         site.live.add_count(sample);
         site.live_bytes.add_bytes(sample);
         site.oldest_ns = Some(site.oldest_ns.map_or(sample.at_ns, |oldest| oldest.min(sample.at_ns)));
         site.youngest_ns = site.youngest_ns.max(sample.at_ns);
     }
-    for (_, sample) in book.peak().iter().flat_map(|peak| &peak.live) {
+    for (_, sample) in ledger.peak().iter().flat_map(|peak| &peak.live) {
         let site = sites.entry(place(sample.process, sample.stack)).or_default();
         site.peak.add_count(sample);
         site.peak_bytes.add_bytes(sample);
@@ -62,11 +62,11 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: 
     if sites.keys().any(|(process, _)| *process == former.0) {
         profile.processes.push(Process { executable: "(ended)".to_owned(), ..Process::default() });
     }
-    let began_ns = book.began_ns().unwrap_or(now_ns);
+    let began_ns = ledger.began_ns().unwrap_or(now_ns);
     let ms = |ns: u64| ns.saturating_sub(began_ns) / 1_000_000;
     profile.duration_ms = ms(now_ns);
     profile.started_unix_ms = unix_ms.saturating_sub(profile.duration_ms);
-    profile.peak_ms = book.peak().map_or(0, |peak| ms(peak.at_ns));
+    profile.peak_ms = ledger.peak().map_or(0, |peak| ms(peak.at_ns));
     for ((process, stack), figures) in sites {
         let counts = figures.rounded(live_too);
         profile.totals += counts;
@@ -84,12 +84,12 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: 
             precisions: Some(Box::new(figures.precisions(&counts, live_too))),
         });
     }
-    profile.ending.lost = book.losses().events;
-    profile.ending.damaged = book.losses().damaged;
+    profile.ending.lost = ledger.losses().events;
+    profile.ending.damaged = ledger.losses().damaged;
     profile.origin = Some(Origin {
         format: "mallow watch",
-        quantities: sampled_quantities(book.peak().is_some()),
-        sampled_bytes: Some(book.longest_period()),
+        quantities: sampled_quantities(ledger.peak().is_some()),
+        sampled_bytes: Some(ledger.longest_period()),
     });
     profile
 }

@@ -7,9 +7,9 @@
 //! Poisson's distribution has them, however likely each of them was to be picked; that is the distribution of the test
 //! whether a site grows, too.
 //!
-//! Blocks are not always independent: what is freed at once goes up and down together. Where the settled bytes swing
-//! about their trend by much more than independent blocks would make them, the swing takes the place of Poisson's
-//! variance.
+//! Blocks are not always independent: what is freed at once goes up and down together. Where the settled bytes are
+//! over-dispersed (their variance about a straight line is far above that of independent blocks), that variance
+//! replaces Poisson's.
 
 use statrs::function::beta::beta_reg;
 
@@ -18,11 +18,11 @@ use super::lives::BUCKETS;
 
 /// On either side of zero: how likely chance alone may be where zero is left out of the interval.
 const MISS: f64 = 0.025;
-/// As many standard deviations have a normal variable's 95 in a hundred on either side.
-const DEVIATIONS: f64 = 1.96;
-/// The swing counts from so many times the variance of independent blocks on. Below, what is measured of a dozen points
-/// is chance.
-const SWINGING: f64 = 2.0;
+/// z-score of a two-sided 95 % normal interval.
+const Z_95: f64 = 1.96;
+/// Ratio of the settled bytes' variance to that of independent blocks above which they count as over-dispersed. Below
+/// it, a variance measured at a dozen points may be chance.
+const OVER_DISPERSED: f64 = 2.0;
 
 /// Blocks that came into, and went out of, the settled ones between two ends of buckets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,12 +32,12 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Bytes.
+    /// What came less what went, in bytes.
     pub fn net(&self) -> f64 {
         self.came.value - self.went.value
     }
 
-    /// The other way round.
+    /// Swaps births and deaths: growth of the result is shrinkage of this flow.
     pub fn reversed(self) -> Self {
         Self { came: self.went, went: self.came }
     }
@@ -70,12 +70,13 @@ impl Flow {
         LEAST_SAMPLES * heaviest.max(self.weight()).powi(2)
     }
 
-    /// Between which limits the expected net lies, with settled bytes that swing with this variance. Precondition:
-    /// there are blocks.
-    pub fn limits(&self, heaviest: f64, swing: f64, lot: f64) -> (f64, f64) {
+    /// 95 % confidence interval of the expected net growth, in bytes. `heaviest` is the largest weight of a block that
+    /// was missed, `variance` that of the settled bytes ([`Settled::variance`]), `draw` a uniform number in [0, 1)
+    /// (randomized test). Precondition: there are blocks.
+    pub fn limits(&self, heaviest: f64, variance: f64, draw: f64) -> (f64, f64) {
         let least = self.least(heaviest);
         let alone = if self.came.squares > 0.0 && self.went.squares > 0.0 { 0.0 } else { least };
-        let (low, high) = self.between(alone, swing, lot);
+        let (low, high) = self.between(alone, variance, draw);
         // What came without anything that went may have been about to go. Zero is outside where the test says so as
         // well.
         let low = if chance(self) < MISS { low } else { low.min(0.0) };
@@ -83,42 +84,43 @@ impl Flow {
         (low, high)
     }
 
-    /// The same of growth that is shown because chance alone would show as much less often than `rare`, which it does.
-    /// Who got there by luck has more than its share, as with all that is shown only where it is large: so the limits
-    /// are those among what is shown. At the very threshold nothing is known but that it grows.
-    pub fn limits_of_growth(&self, rare: f64, swing: f64, lot: f64) -> (f64, f64) {
+    /// 95 % confidence interval, in bytes, of growth that is shown only because its p-value is below `rare`. Such a
+    /// selection overstates growth (the winner's curse), so the interval is conditional on having been shown: at the
+    /// threshold itself its lower limit is near zero. `variance` and `draw` as for [`Flow::limits`]. Precondition:
+    /// `chance(self) < rare`.
+    pub fn limits_of_growth(&self, rare: f64, variance: f64, draw: f64) -> (f64, f64) {
         let (came, went) = whole(self);
         let (mut below, mut above) = (went, came);
         for _ in 0..40 {
             let middle = 0.5 * (below + above);
             if chance_of(middle, went) < rare { above = middle } else { below = middle }
         }
-        self.between(self.came.squares * above / came, swing, lot)
+        self.between(self.came.squares * above / came, variance, draw)
     }
 
     /// `least`: the squares of what came, or of what went where nothing came, below which nothing is shown.
-    fn between(&self, least: f64, swing: f64, lot: f64) -> (f64, f64) {
+    fn between(&self, least: f64, variance: f64, draw: f64) -> (f64, f64) {
         let net = self.net();
         let (down, up) = match (self.came.squares > 0.0, self.went.squares > 0.0) {
             (true, true) => {
-                let came = self.came.arrivals(least, lot);
-                // Other digits of the lot are another lot.
-                let went = self.went.arrivals(0.0, (lot * 65_536.0).fract());
+                let came = self.came.arrivals(least, draw);
+                // A second uniform draw from the same 53 random bits: independent enough for a randomized test.
+                let went = self.went.arrivals(0.0, (draw * 65_536.0).fract());
                 let down = (self.came.value - came.0).hypot(went.1 - self.went.value);
                 (down, (came.1 - self.came.value).hypot(self.went.value - went.0))
             }
             (true, false) => {
-                let came = self.came.arrivals(least, lot);
+                let came = self.came.arrivals(least, draw);
                 (self.came.value - came.0, came.1 - self.came.value)
             }
             (false, _) => {
-                let went = self.went.arrivals(least, lot);
+                let went = self.went.arrivals(least, draw);
                 (went.1 - self.went.value, self.went.value - went.0)
             }
         };
-        // At both ends.
-        let (swing, squares) = (2.0 * swing, self.squares());
-        let more = if swing > SWINGING * squares { DEVIATIONS * (swing - squares).sqrt() } else { 0.0 };
+        // The net is a difference of two ends, each with that variance.
+        let (variance, squares) = (2.0 * variance, self.squares());
+        let more = if variance > OVER_DISPERSED * squares { Z_95 * (variance - squares).sqrt() } else { 0.0 };
         (net - down.hypot(more), net + up.hypot(more))
     }
 }
@@ -169,8 +171,9 @@ impl Settled {
         Self { bytes }
     }
 
-    /// The variance about a straight line, from the end of one bucket to that of another.
-    pub fn swing(&self, from: u32, to: u32) -> f64 {
+    /// Variance of the settled bytes about a straight line, from the end of bucket `from` to that of `to`; 0 with fewer
+    /// than four points.
+    pub fn variance(&self, from: u32, to: u32) -> f64 {
         let points = &self.bytes[from as usize..=to as usize];
         let n = points.len() as f64;
         if n < 4.0 {
@@ -220,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn what_swings_is_no_trend() {
-        let swinging = Settled { bytes: std::array::from_fn(|end| if end % 4 < 2 { 0.0 } else { 2000.0 }) };
+    fn over_dispersed_bytes_are_no_trend() {
+        let alternating = Settled { bytes: std::array::from_fn(|end| if end % 4 < 2 { 0.0 } else { 2000.0 }) };
         let flow = Flow { came: blocks(20, 100.0), went: Moments::default() };
-        let (low, high) = flow.limits(100.0, swinging.swing(5, 23), 0.5);
+        let (low, high) = flow.limits(100.0, alternating.variance(5, 23), 0.5);
         assert!(low < 0.0 && high > 4000.0, "{low} {high}");
         let rising = Settled { bytes: std::array::from_fn(|end| 300.0 * end as f64) };
-        assert!(rising.swing(5, 23) < 1e-3, "{}", rising.swing(5, 23));
+        assert!(rising.variance(5, 23) < 1e-3, "{}", rising.variance(5, 23));
     }
 
     #[test]

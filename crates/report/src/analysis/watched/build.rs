@@ -14,15 +14,15 @@ use crate::analysis::custom_allocators::custom_allocators;
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{Book, CallPath, SiteFigures, Standings, Sum, Verdict};
+use crate::analysis::sampled::{CallPath, SampleLedger, SiteFigures, Standings, Sum, Verdict};
 use crate::analysis::suppressions::Suppressions;
 
 /// What is known of a watched program at some moment.
 pub struct WatchState<'a> {
     /// Names, stacks and processes.
     pub profile: &'a Profile,
-    /// What happened so far.
-    pub book: &'a Book,
+    /// Samples so far.
+    pub ledger: &'a SampleLedger,
     /// The moment, CLOCK_MONOTONIC.
     pub now_ns: u64,
     /// For how long it has been watched.
@@ -80,16 +80,16 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
     // What was live at the peak is no look at what is live now.
     let mut apart = if options.which == Which::Peak { Some(standings.clone()) } else { None };
     let standings = apart.as_mut().unwrap_or(standings);
-    let requests = || state.book.requests().map(|(stack, number, mean)| (stack, number, (mean, mean)));
+    let requests = || state.ledger.requests().map(|(stack, number, mean)| (stack, number, (mean, mean)));
     let functions = Functions::with_requests(state.profile, requests);
     let run = run(state);
-    let lot = |id: u64| lot(id, run);
+    let draw = |id: u64| draw(id, run);
     let mut ids: FxHashMap<StackId, u64> = FxHashMap::default();
     let mut groups: FxHashMap<u64, Group> = FxHashMap::default();
     let (mut all_bytes, mut all_blocks) = (Sum::default(), Sum::default());
-    let live: Vec<(SampleKey, Sample)> = match (options.which, state.book.peak()) {
+    let live: Vec<(SampleKey, Sample)> = match (options.which, state.ledger.peak()) {
         (Which::Peak, Some(peak)) => peak.live.clone(),
-        _ => state.book.live().map(|(key, sample)| (key, *sample)).collect(),
+        _ => state.ledger.live().map(|(key, sample)| (key, *sample)).collect(),
     };
     for &(key, sample) in &live {
         all_bytes.add_bytes(&sample);
@@ -113,7 +113,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
             suppressed_samples += all;
             continue;
         }
-        let mut figures = state.book.site(&group.stacks);
+        let mut figures = state.ledger.site(&group.stacks);
         figures.growth = standings.settle(id, &figures.evidence);
         let growing = figures.growth.verdict == Verdict::Growing;
         if !growing && options.baseline.is_some_and(|baseline| baseline.has(&functions, stack)) {
@@ -137,7 +137,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
     for (line, mut candidates) in lines {
         candidates.sort_unstable_by_key(|candidate| candidate.stack);
         let paths: Vec<CallPath> = candidates.iter_mut().map(|candidate| std::mem::take(&mut candidate.path)).collect();
-        let (mut of_line, which) = places_of(state.book, line, &paths, standings);
+        let (mut of_line, which) = places_of(state.ledger, line, &paths, standings);
         for (Candidate { id, stack, figures, samples, .. }, at) in candidates.into_iter().zip(which) {
             let Some(group) = of_line.get_mut(at) else { continue };
             if (options.muted_place)(group.id) {
@@ -164,8 +164,8 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
             rows.push((
                 stack,
                 WatchedSite {
-                    live_bytes: held.bytes.estimate(lot(id)),
-                    live: held.blocks.estimate(lot(id)),
+                    live_bytes: held.bytes.estimate(draw(id)),
+                    live: held.blocks.estimate(draw(id)),
                     samples: held.bytes.samples(),
                     growth: figures.growth,
                     oldest_ms: held.oldest_ms,
@@ -201,13 +201,13 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
         command: state.profile.command.clone(),
         processes: processes(state, &live),
         period_bytes: state.period_bytes,
-        live_bytes: all_bytes.estimate(lot(0)),
-        live: all_blocks.estimate(lot(0)),
+        live_bytes: all_bytes.estimate(draw(0)),
+        live: all_blocks.estimate(draw(0)),
         samples: all_bytes.samples(),
-        reported_bytes: reported_bytes.estimate(lot(0)),
+        reported_bytes: reported_bytes.estimate(draw(0)),
         reported_samples: reported_bytes.samples(),
         growing,
-        places: watched_places(&functions, places, options.limit, lot),
+        places: watched_places(&functions, places, options.limit, draw),
         sites: rows.into_iter().map(|(stack, site)| WatchedSite { stack: functions.stack(stack), ..site }).collect(),
         sites_in_all,
         hidden,
@@ -216,7 +216,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
         known_samples,
         unused_suppressions: used.filter(|(_, used)| !**used).map(|(pattern, _)| pattern.text.clone()).collect(),
         memory: None,
-        lost: WatchLosses::of(state.book.losses()),
+        lost: WatchLosses::of(state.ledger.losses()),
         custom_allocators: custom_allocators(&state.profile.custom_allocators, |number| {
             state.profile.processes.get(number).map(|process| process.executable.as_str())
         }),
@@ -240,13 +240,13 @@ fn id(functions: &Functions<'_>, profile: &Profile, stack: StackId) -> u64 {
 /// Names a run of the program.
 fn run(state: &WatchState<'_>) -> u64 {
     let mut hasher = FxHasher::default();
-    (state.book.began_ns(), state.profile.started_unix_ms).hash(&mut hasher);
+    (state.ledger.began_ns(), state.profile.started_unix_ms).hash(&mut hasher);
     hasher.finish()
 }
 
-/// A number from 0 to 1 that a site draws once in a run. Another run draws anew: with the same lot each time, a
-/// program's site would have limits that hold too often or too seldom for ever.
-fn lot(id: u64, run: u64) -> f64 {
+/// Uniform number in [0, 1) of a site's randomized tests, drawn once in a run. Another run draws anew: with the same
+/// number each time, a site's limits would hold too often or too seldom in every run.
+fn draw(id: u64, run: u64) -> f64 {
     let mut word = id ^ run;
     for _ in 0..2 {
         word = (word ^ word >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
@@ -282,13 +282,13 @@ impl WatchLosses {
 
 #[cfg(test)]
 mod tests {
-    use super::lot;
+    use super::draw;
 
     #[test]
-    fn sites_draw_lots_that_are_even_over_runs_and_over_sites() {
+    fn draws_are_uniform_over_runs_and_over_sites() {
         let (site, run) = (0x1234_5678_9abc_def0, 0x0fed_cba9_8765_4321);
-        assert_eq!(lot(site, run), lot(site, run), "from report to report it stays");
-        for of in [|n| lot(0x1234, n * 4_000_000), |n| lot(n, 0x4321)] {
+        assert_eq!(draw(site, run), draw(site, run), "from report to report it stays");
+        for of in [|n| draw(0x1234, n * 4_000_000), |n| draw(n, 0x4321)] {
             let mut parts = [0; 10];
             (0..10_000).for_each(|n| parts[(of(n) * 10.0) as usize] += 1);
             assert!(parts.iter().all(|part| (850..1150).contains(part)), "{parts:?}");

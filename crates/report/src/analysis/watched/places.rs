@@ -9,7 +9,9 @@ use super::{Samples, WatchedPlace, WatchedPlaces};
 use crate::analysis::callers::caller;
 use crate::analysis::functions::Functions;
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{Book, CallPath, Estimate, Growth, SiteFigures, Standings, Sum, Verdict, growing_paths};
+use crate::analysis::sampled::{
+    CallPath, Estimate, Growth, SampleLedger, SiteFigures, Standings, Sum, Verdict, growing_paths,
+};
 use crate::analysis::tell_apart::{Row, Shown, tell_apart};
 
 /// The fewest sampled frees for a meaningful share of them.
@@ -82,7 +84,7 @@ impl PlaceGroup {
 
 /// The places of a line with these call paths, and of each path which of them it belongs to. `line` names the line.
 pub(super) fn places_of(
-    book: &Book,
+    ledger: &SampleLedger,
     line: u64,
     paths: &[CallPath],
     standings: &mut Standings,
@@ -90,7 +92,7 @@ pub(super) fn places_of(
     let mut places = Vec::new();
     // None: it is of those that are left.
     let mut of_paths: Vec<Option<usize>> = vec![None; paths.len()];
-    for growing in growing_paths(book, line, paths, standings) {
+    for growing in growing_paths(ledger, line, paths, standings) {
         for at in growing.paths {
             of_paths[at] = Some(places.len());
         }
@@ -103,7 +105,7 @@ pub(super) fn places_of(
         .flat_map(|(_, path)| path.stacks.iter().copied())
         .collect();
     if !stacks.is_empty() {
-        let mut figures = book.site(&stacks);
+        let mut figures = ledger.site(&stacks);
         // Only whole branches of callers are tested for growth.
         if figures.growth.verdict >= Verdict::SoFar {
             figures.growth.verdict = Verdict::Undecided;
@@ -124,12 +126,12 @@ pub(super) fn freed_by_others(figures: &SiteFigures) -> Option<f64> {
     (figures.freed_bytes.samples >= LEAST_FREES).then(|| figures.freed_by_others.value / figures.freed_bytes.value)
 }
 
-/// The places, at most `limit` of them in full. `lot` is the number that a place drew.
+/// The places, at most `limit` of them in full. `draw` gives the uniform number of a place by its id.
 pub(super) fn watched_places(
     functions: &Functions<'_>,
     groups: Vec<PlaceGroup>,
     limit: usize,
-    lot: impl Fn(u64) -> f64,
+    draw: impl Fn(u64) -> f64,
 ) -> WatchedPlaces {
     let mut rows: Vec<((StackId, Option<usize>), WatchedPlace)> = Vec::new();
     let growths = || groups.iter().map(|group| &group.figures.growth);
@@ -146,8 +148,8 @@ pub(super) fn watched_places(
                 frame: None,
                 by: None,
                 through: None,
-                live_bytes: held.bytes.estimate(lot(id)),
-                live: held.blocks.estimate(lot(id)),
+                live_bytes: held.bytes.estimate(draw(id)),
+                live: held.blocks.estimate(draw(id)),
                 samples: held.bytes.samples(),
                 growth: figures.growth,
                 oldest_ms: held.oldest_ms,

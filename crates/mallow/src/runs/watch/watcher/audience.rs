@@ -17,7 +17,7 @@ impl Watcher<'_> {
             let answer = match question.subject {
                 Subject::Profile | Subject::Moment => Answer::Profile(Box::new(self.profile().0)),
                 Subject::Metrics => {
-                    let numbers = endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book);
+                    let numbers = endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.ledger);
                     Answer::Metrics(numbers + &pushing::series(self.push.as_ref().map(Pushing::push)))
                 }
             };

@@ -1,4 +1,5 @@
-//! The state of a program that is watched, in a memory that follows what is live and not how long it runs.
+//! The ledger of a watched program's samples. Its memory is proportional to the live samples and sites, not to the time
+//! watched.
 
 use std::collections::VecDeque;
 
@@ -60,9 +61,9 @@ pub struct Finding {
     pub growth: Growth,
 }
 
-/// See the module's text.
+/// Live samples, sums by site, history and losses of a watched program.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct SampleLedger {
     pub(super) now_ns: u64,
     pub(super) began_ns: Option<u64>,
     /// None until the first sample: it sets when the watching begins.
@@ -115,12 +116,12 @@ fn began(event: &SampleEvent) -> Option<u64> {
     }
 }
 
-/// The number that the first of some sites drew; None where there are none.
-fn lot(sites: &[(&ProcessId, &Site)]) -> Option<f64> {
-    sites.iter().min_by_key(|(process, _)| process.0).map(|(_, site)| site.lot)
+/// The draw of the site of the lowest process number; None without sites.
+fn draw(sites: &[(&ProcessId, &Site)]) -> Option<f64> {
+    sites.iter().min_by_key(|(process, _)| process.0).map(|(_, site)| site.draw)
 }
 
-impl Book {
+impl SampleLedger {
     /// Nothing so far.
     pub fn new() -> Self {
         Self::default()
@@ -137,7 +138,7 @@ impl Book {
         self.peak.get_or_insert_default();
     }
 
-    /// What happened. Nothing of it is later than the next [`Book::advance`].
+    /// What happened. Nothing of it is later than the next [`SampleLedger::advance`].
     pub fn feed(&mut self, event: &SampleEvent) {
         // Has no time, and may be all there is.
         if let SampleEvent::Lost { lost, .. } = event {
@@ -190,7 +191,7 @@ impl Book {
         (blocks.estimate(0.5), bytes.estimate(0.5))
     }
 
-    /// The same, before it is an estimate: of several books it adds up.
+    /// Live blocks and bytes as sums, which add up over ledgers; [`SampleLedger::heap`] has their estimates.
     pub fn heap_sums(&self) -> (Sum, Sum) {
         let (mut blocks, mut bytes) = (Sum::default(), Sum::default());
         for (_, sample) in self.live() {
@@ -270,13 +271,13 @@ impl Book {
     /// What these stacks show of their growth, in all processes together.
     pub fn evidence_of(&self, stacks: &[StackId]) -> Evidence {
         let of = self.of_stacks(stacks);
-        lot(&of).map_or(Evidence::default(), |lot| self.evidence(&of, lot))
+        draw(&of).map_or(Evidence::default(), |draw| self.evidence(&of, draw))
     }
 
     /// What these stacks, which read the same, did in all processes.
     pub fn site(&self, stacks: &[StackId]) -> SiteFigures {
         let of = self.of_stacks(stacks);
-        let Some(lot) = lot(&of) else {
+        let Some(draw) = draw(&of) else {
             return SiteFigures::default();
         };
         let (mut blocks, mut bytes, mut sums) = (Sum::default(), Sum::default(), Sums::default());
@@ -295,15 +296,15 @@ impl Book {
         // A block may have been live all the time without being seen.
         let watched = of.iter().map(|(process, _)| self.now_ns.saturating_sub(self.since_ns(**process))).max();
         sums.byte_seconds.may_miss(self.longest_period as f64 * watched.unwrap_or(0) as f64 * 1e-9);
-        let evidence = self.evidence(&of, lot);
+        let evidence = self.evidence(&of, draw);
         SiteFigures {
-            live: blocks.estimate(lot),
-            live_bytes: bytes.estimate(lot),
-            allocations: sums.allocations.estimate(lot),
-            allocated_bytes: sums.allocated_bytes.estimate(lot),
-            freed_bytes: sums.freed_bytes.estimate(lot),
-            freed_by_others: sums.freed_by_others.estimate(lot),
-            byte_seconds: sums.byte_seconds.estimate(lot),
+            live: blocks.estimate(draw),
+            live_bytes: bytes.estimate(draw),
+            allocations: sums.allocations.estimate(draw),
+            allocated_bytes: sums.allocated_bytes.estimate(draw),
+            freed_bytes: sums.freed_bytes.estimate(draw),
+            freed_by_others: sums.freed_by_others.estimate(draw),
+            byte_seconds: sums.byte_seconds.estimate(draw),
             growth: evidence.growth,
             evidence,
             oldest_ns: if youngest_ns > 0 { oldest_ns } else { 0 },
@@ -323,7 +324,7 @@ impl Book {
     }
 
     /// What the clocks say of these sites together.
-    fn evidence(&self, sites: &[(&ProcessId, &Site)], lot: f64) -> Evidence {
+    fn evidence(&self, sites: &[(&ProcessId, &Site)], draw: f64) -> Evidence {
         let Some(clocks) = &self.clocks else { return Evidence::default() };
         let running = || sites.iter().filter(|(process, _)| self.processes.contains_key(process));
         let Some(since_ns) = running().map(|(process, _)| self.since_ns(**process)).min() else {
@@ -337,7 +338,7 @@ impl Book {
             now_ns: self.now_ns,
             tests: (self.kept_apart.max(1) * BRANCHES * CLOCKS) as f64 * (watched + 2.0).log2(),
             heaviest: self.longest_period as f64,
-            lot,
+            draw,
             warm_up_ns: self.warm_up_ns.unwrap_or(WARM_UP_NS),
         };
         let said = std::array::from_fn(|number| {
