@@ -50,8 +50,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// for it. Each look comes after what arrived was read, so that one whose request is here has room.
 const LOOK: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_millis(500);
-/// How long answers that are under way may take when the server ends.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Longest time for answers under way to finish after the server was stopped.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
 /// A server that answers until it is stopped or dropped.
 pub struct Server {
@@ -147,7 +147,7 @@ fn run(runtime: Runtime, listener: Listener, service: &Arc<Service>, limits: Lim
         drop(accepting);
         drop(acceptor);
         // Answers that take longer are cut off.
-        let _ = tokio::time::timeout(FAREWELL, graceful.shutdown()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_LIMIT, graceful.shutdown()).await;
     });
     // A handler that still computes ends with the process.
     runtime.shutdown_background();

@@ -14,7 +14,7 @@ use mallow_report::analysis::{FleetProcess, Moment, Unwatched, WatchedPlace, Whi
 use super::super::watch::exclusions::Exclusions;
 use super::attacher::{Attacher, Outcome};
 use super::choice::Choice;
-use super::farewells::Farewells;
+use super::last_profiles::LastProfiles;
 use super::member::{Member, Request};
 use super::names::Names;
 use super::run::{Admission, Attached, Departed, Run};
@@ -76,8 +76,8 @@ pub struct Members<'a> {
     pub lost: Lost,
     /// How many processes have ever been watched.
     pub seen: u64,
-    /// Last profiles, where they are wanted.
-    pub farewells: Option<Farewells>,
+    /// Last profiles of ended processes; None unless they are pushed to stores.
+    pub last_profiles: Option<LastProfiles>,
     opened: u64,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Members<'a> {
             former: BTreeMap::new(),
             lost: Lost::default(),
             seen: 0,
-            farewells: (!flags.push.push.is_empty()).then(Farewells::default),
+            last_profiles: (!flags.push.push.is_empty()).then(LastProfiles::default),
             opened: 0,
         })
     }
@@ -262,7 +262,7 @@ impl<'a> Members<'a> {
         self.runs.iter_mut().for_each(Run::name_scripts);
     }
 
-    /// The last numbers of a process.
+    /// Takes the last report of an ended process, and queues its last profile.
     fn depart(&mut self, at: usize, Departed { mut member, abrupt }: Departed) {
         let Some(run) = self.runs.get_mut(at) else { return };
         let from = std::mem::replace(&mut run.named, run.watch.profile().frames.len());
@@ -270,9 +270,9 @@ impl<'a> Members<'a> {
         let Some(run) = self.runs.get(at) else { return };
         let request = request(run.attached.as_ref(), &self.known, self.flags, Which::Live);
         let last = member.report(&run.watch, &request).ended(abrupt);
-        if let Some(farewells) = &mut self.farewells {
+        if let Some(last_profiles) = &mut self.last_profiles {
             let has_samples = member.ledger.sums().next().is_some();
-            farewells.add(member.number, has_samples.then_some(|| member.last_profile(&run.watch)));
+            last_profiles.add(member.number, has_samples.then_some(|| member.last_profile(&run.watch)));
         }
         self.lost += member.ledger.losses();
         self.ended_in_all += 1;

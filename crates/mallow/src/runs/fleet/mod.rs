@@ -2,7 +2,7 @@
 
 mod attacher;
 mod choice;
-mod farewells;
+mod last_profiles;
 mod member;
 pub mod members;
 mod names;

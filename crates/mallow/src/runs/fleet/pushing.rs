@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! round begins ── all numbers ──▶ waiting ── some, each turn ──▶ profiles ──▶ maker
-//! a member ends ───────────────▶ farewells ─────────────────────────────────▶
+//! a member ends ───────────────▶ last profiles ─────────────────────────────▶
 //! ```
 
 use std::collections::{BTreeSet, VecDeque};
@@ -88,12 +88,13 @@ impl Sources {
         }
     }
 
-    /// Some profiles: those of members that ended first. `last`: there are no later ones of the others either.
+    /// Up to [`OFFERED`] profiles, those of ended members first. `last`: those of running members are their last ones,
+    /// too.
     fn next(&mut self, push: &mut Push, members: &mut Members<'_>, last: bool) -> Option<Vec<WatchedProfile>> {
         let mut some = Vec::new();
-        if let Some(farewells) = &mut members.farewells {
-            push.count_unsent(farewells.take_dropped());
-            for (source, profile) in farewells.take(OFFERED) {
+        if let Some(last_profiles) = &mut members.last_profiles {
+            push.count_unsent(last_profiles.take_dropped());
+            for (source, profile) in last_profiles.take(OFFERED) {
                 if self.missed.remove(&source)
                     && let Some(process) = profile.processes.first()
                 {

@@ -1,6 +1,6 @@
 //! Watching until the program ends or is left: looking, drawing, reporting, and answering signals and keys.
 
-mod audience;
+mod clients;
 mod evidence;
 
 use std::collections::{BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! Who else is answered between two looks: scrapers, the page, stores.
+//! Clients that the watch serves between two looks: scrapers, the page, stores.
 
 use anyhow::Result;
 use mallow_report::analysis::Which;
