@@ -2,7 +2,7 @@
 //! meanwhile.
 
 use super::faults::Faults;
-use super::finding::{Access, Crash, Deed, Region, Zeroed};
+use super::finding::{Access, Crash, Operation, Region, Zeroed};
 use super::slots::Guarded;
 use super::thread_name;
 use crate::rundir::process_file::ProcessFile;
@@ -20,7 +20,7 @@ pub struct Zeroings(Vec<Zeroed>);
 
 impl Zeroings {
     pub fn note(&mut self, zeroed: Zeroed) {
-        match self.0.iter_mut().find(|known| known.deed.tid == zeroed.deed.tid) {
+        match self.0.iter_mut().find(|known| known.operation.tid == zeroed.operation.tid) {
             Some(known) => *known = zeroed,
             None => self.0.push(zeroed),
         }
@@ -29,8 +29,8 @@ impl Zeroings {
     /// This thread's, else that of another thread which came last before this moment: the page is there for all
     /// threads.
     fn before(&self, tid: u32, at_ns: u64) -> Option<&Zeroed> {
-        let earlier = self.0.iter().filter(|zeroed| zeroed.deed.at_ns <= at_ns);
-        earlier.max_by_key(|zeroed| (zeroed.deed.tid == tid, zeroed.deed.at_ns))
+        let earlier = self.0.iter().filter(|zeroed| zeroed.operation.at_ns <= at_ns);
+        earlier.max_by_key(|zeroed| (zeroed.operation.tid == tid, zeroed.operation.at_ns))
     }
 }
 
@@ -72,7 +72,7 @@ pub fn take(source: &ProcessFile, guarded: &Guarded, faults: &mut Faults, zeroin
         address,
         access: access.filter(|_| address.is_some()),
         region,
-        deed: Deed { at_ns, tid, thread: thread(tid), stack },
+        operation: Operation { at_ns, tid, thread: thread(tid), stack },
         without_stack,
         registers: registers.to_vec(),
         block,

@@ -74,15 +74,15 @@ pub struct Addresses {
     pub cut: bool,
 }
 
-/// A thread, and what it did.
+/// An access, allocation or free: when, by which thread and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deed {
+pub struct Operation {
     /// CLOCK_MONOTONIC.
     pub at_ns: u64,
     pub tid: u32,
     /// Its name; empty: it has ended.
     pub thread: String,
-    /// Where it did that.
+    /// The call path of the operation.
     pub stack: Addresses,
 }
 
@@ -97,9 +97,9 @@ pub struct Block {
     pub family: u8,
     /// The operator that allocated it, in that function's place; None: none that is known.
     pub operator: Option<Operator>,
-    pub allocated: Deed,
+    pub allocated: Operation,
     /// Its free; None: it is live.
-    pub freed: Option<Deed>,
+    pub freed: Option<Operation>,
 }
 
 /// An error of the program.
@@ -116,8 +116,8 @@ pub struct Finding {
     pub exact: bool,
     /// The access was a write; None: no access.
     pub write: Option<bool>,
-    /// Who did that. Of [`Kind::Slack`] it is the free that found it, without a stack at the exit.
-    pub deed: Deed,
+    /// The wrong access or free. Of [`Kind::Slack`]: the free that found it, without a stack at the exit.
+    pub operation: Operation,
     /// Why the stack is not known or not whole.
     pub without_stack: Option<String>,
     /// The block; None: there is none near.
@@ -177,8 +177,8 @@ pub struct Zeroed {
     pub address: u64,
     /// The access was a write.
     pub write: bool,
-    /// Who did that.
-    pub deed: Deed,
+    /// The access.
+    pub operation: Operation,
 }
 
 /// A signal that ended an image.
@@ -199,8 +199,8 @@ pub struct Crash {
     pub access: Option<Access>,
     /// What is at the address.
     pub region: Region,
-    /// The thread that got it.
-    pub deed: Deed,
+    /// The thread that the signal was delivered to, and where.
+    pub operation: Operation,
     /// Why its stack is not known or not whole.
     pub without_stack: Option<String>,
     /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.

@@ -2,7 +2,7 @@
 
 use super::crash::{self, Zeroings};
 use super::faults::Faults;
-use super::finding::{Block, Deed, Finding, Kind, Message, Mismatch, Outcome, Region, Search, Zeroed};
+use super::finding::{Block, Finding, Kind, Message, Mismatch, Operation, Outcome, Region, Search, Zeroed};
 use super::hold::Hold;
 use super::leaks;
 use super::operators::{self, Program};
@@ -301,9 +301,9 @@ impl Image<'_> {
         };
         let (stack, without_stack) =
             faults.stack(pid, hold, generation, &|| if fails_fast { hold.end(pid) } else { let_go() });
-        let deed = Deed { at_ns, tid: fault.tid, thread: name, stack };
+        let operation = Operation { at_ns, tid: fault.tid, thread: name, stack };
         if !fails_fast {
-            log.zeroings.note(Zeroed { kind, address, write: fault.write, deed: deed.clone() });
+            log.zeroings.note(Zeroed { kind, address, write: fault.write, operation: operation.clone() });
         }
         self.found(
             log,
@@ -314,7 +314,7 @@ impl Image<'_> {
                 address,
                 exact: hold.is_exact() || given.is_some(),
                 write: Some(fault.write),
-                deed,
+                operation,
                 without_stack,
                 block,
                 region: None,
@@ -370,7 +370,7 @@ impl Image<'_> {
             let region = (kind == Kind::ForeignFree).then(|| Region::of_report(pid, address, &bytes));
             let mismatch = if kind == Kind::MismatchedFree { Mismatch::of(&bytes) } else { None };
             let bytes = if kind == Kind::Slack { bytes } else { Vec::new() };
-            let deed = Deed { at_ns, tid, thread: thread(tid), stack: self.guarded.stack(shared, stack) };
+            let operation = Operation { at_ns, tid, thread: thread(tid), stack: self.guarded.stack(shared, stack) };
             let (pid, serial) = (self.source.pid, self.source.serial);
             self.found(
                 log,
@@ -381,7 +381,7 @@ impl Image<'_> {
                     address,
                     exact: true,
                     write: None,
-                    deed,
+                    operation,
                     without_stack: None,
                     block,
                     region,

@@ -15,8 +15,8 @@ mod threads;
 mod uffd;
 
 pub use finding::{
-    Access, Addresses, Block, Crash, Deed, Finding, Freeing, Kind, Leak, Message, Mismatch, Operator, Outcome, Region,
-    Search, Zeroed,
+    Access, Addresses, Block, Crash, Finding, Freeing, Kind, Leak, Message, Mismatch, Operation, Operator, Outcome,
+    Region, Search, Zeroed,
 };
 pub use keeper::keep;
 use threads::name as thread_name;

@@ -1,6 +1,6 @@
 //! The guarded slots in a process file: which block an address belongs to. Nothing in the file is trusted.
 
-use super::finding::{Addresses, Block, Deed, Operator};
+use super::finding::{Addresses, Block, Operation, Operator};
 use crate::rundir::process_file::ProcessFile;
 use crate::scan::LiveBlock;
 use crate::watch::slots::{Held, Layout};
@@ -236,7 +236,7 @@ impl Guarded {
         let entry = self.table + index as usize * guarded::SIZE;
         let freed = (!live).then(|| {
             let tid = shared.get32(entry + guarded::FREE_TID);
-            Deed {
+            Operation {
                 at_ns: shared.get64(entry + guarded::FREED_NS),
                 tid,
                 thread: thread(tid),
@@ -248,7 +248,7 @@ impl Guarded {
             size: held.size,
             family: held.family.0,
             operator: Operator::of((self.word(shared, index, guarded::PAGES) >> 16) as u8),
-            allocated: Deed {
+            allocated: Operation {
                 at_ns: held.began_ns,
                 tid: held.tid,
                 thread: thread(held.tid),

@@ -80,21 +80,24 @@ impl CrashDocument {
 /// Takes a crash. The same signal at the same place in another process adds 1 to its count.
 pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name: &mut dyn FnMut(&mut Profile)) {
     let image = (crash.pid, crash.serial);
-    let stack = intern(watch, image, &crash.deed.stack);
+    let stack = intern(watch, image, &crash.operation.stack);
     let allocated = crash.block.as_ref().map(|block| intern(watch, image, &block.allocated.stack));
-    let freed =
-        crash.block.as_ref().and_then(|block| block.freed.as_ref()).map(|deed| intern(watch, image, &deed.stack));
+    let freed = crash
+        .block
+        .as_ref()
+        .and_then(|block| block.freed.as_ref())
+        .map(|operation| intern(watch, image, &operation.stack));
     let is_sent_by_another = crash.sender.is_some_and(|sender| sender != crash.pid);
     let after = crash.after.as_ref().filter(|_| !is_sent_by_another);
-    let after = after.map(|zeroed| (zeroed, intern(watch, image, &zeroed.deed.stack)));
+    let after = after.map(|zeroed| (zeroed, intern(watch, image, &zeroed.operation.stack)));
     name(watch.profile_mut());
-    let at_ns = crash.deed.at_ns;
+    let at_ns = crash.operation.at_ns;
     let after = after.map(|(zeroed, stack)| ZeroedDocument {
         kind: words::name(zeroed.kind),
         access: if zeroed.write { "write" } else { "read" },
         address: format!("{:#x}", zeroed.address),
-        same_thread: zeroed.deed.tid == crash.deed.tid,
-        error: step(&zeroed.deed, at_ns, watch.profile(), stack),
+        same_thread: zeroed.operation.tid == crash.operation.tid,
+        error: step(&zeroed.operation, at_ns, watch.profile(), stack),
     });
     let stacks = (allocated.unwrap_or(Stacks::ROOT), freed.unwrap_or(Stacks::ROOT));
     let mut document = CrashDocument {
@@ -111,7 +114,7 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
         place: place(crash),
         region: words::region(&crash.region),
         count: 1,
-        error: step(&crash.deed, at_ns, watch.profile(), stack),
+        error: step(&crash.operation, at_ns, watch.profile(), stack),
         without_stack: crash.without_stack.clone(),
         block: crash.block.as_ref().map(|block| block_of(block, at_ns, watch.profile(), stacks)),
         registers: REGISTERS.iter().copied().zip(crash.registers.iter().map(|value| format!("{value:#x}"))).collect(),
@@ -164,7 +167,7 @@ fn place(crash: &Crash) -> String {
         _ => {}
     }
     if let Some(block) = &crash.block {
-        return words::within(address, true, block, crash.deed.at_ns);
+        return words::within(address, true, block, crash.operation.at_ns);
     }
     match address {
         0 => "a null pointer".to_owned(),

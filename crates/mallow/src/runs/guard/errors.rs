@@ -332,9 +332,10 @@ impl Errors {
     ) -> Option<&ErrorDocument> {
         let image = (finding.pid, finding.serial);
         let block = finding.block.as_ref();
-        let deeds = [Some(&finding.deed), block.map(|block| &block.allocated), block.and_then(|b| b.freed.as_ref())];
-        let [error, allocated, freed] =
-            deeds.map(|deed| deed.map_or(Stacks::ROOT, |deed| intern(watch, image, &deed.stack)));
+        let operations =
+            [Some(&finding.operation), block.map(|block| &block.allocated), block.and_then(|b| b.freed.as_ref())];
+        let [error, allocated, freed] = operations
+            .map(|operation| operation.map_or(Stacks::ROOT, |operation| intern(watch, image, &operation.stack)));
         let key = (finding.kind, finding.write, error, allocated, freed);
         if let Some(known) = self.places.get(&key) {
             match known.and_then(|at| self.all.get_mut(at)) {
@@ -345,7 +346,7 @@ impl Errors {
         }
         name(watch.profile_mut());
         let profile = watch.profile();
-        let at_ns = finding.deed.at_ns;
+        let at_ns = finding.operation.at_ns;
         let mut document = ErrorDocument {
             kind: words::name(finding.kind),
             identity: String::new(),
@@ -359,7 +360,7 @@ impl Errors {
             operations: block.zip(finding.mismatch).map(|(block, mismatch)| Operations::of(block, mismatch)),
             count: 1,
             leak: None,
-            error: step(&finding.deed, at_ns, profile, error),
+            error: step(&finding.operation, at_ns, profile, error),
             without_stack: finding.without_stack.clone(),
             block: block.map(|block| block_of(block, at_ns, profile, (allocated, freed))),
             bytes: finding.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),

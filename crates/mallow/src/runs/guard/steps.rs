@@ -1,12 +1,12 @@
-//! Who did what to a block, and where: the parts of which errors and crashes are made.
+//! Accesses, allocations and frees as errors and crashes report them, with their threads and stacks.
 
-use mallow_capture::guard::{Addresses, Block, Deed, Operator};
+use mallow_capture::guard::{Addresses, Block, Operation, Operator};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FAMILIES, FrameId, Profile, StackId, Stacks};
 use mallow_report::analysis::{Frame, Stack, stack_of};
 use serde::Serialize;
 
-/// A thread and what it did, as a report shows it.
+/// An operation on a block, as a report shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
     /// Thread.
@@ -38,12 +38,12 @@ pub fn looks_alike(a: &Stack, b: &Stack) -> bool {
     a.frames.len() == b.frames.len() && a.frames.iter().zip(&b.frames).all(same)
 }
 
-/// Who did something, and where: `at_ns` is the moment of the error.
-pub fn step(deed: &Deed, at_ns: u64, profile: &Profile, stack: StackId) -> Step {
+/// An operation for a report. `at_ns` is the moment of the error, `stack` that of the operation in `profile`.
+pub fn step(operation: &Operation, at_ns: u64, profile: &Profile, stack: StackId) -> Step {
     Step {
-        tid: deed.tid,
-        thread: deed.thread.clone(),
-        before_ms: at_ns.saturating_sub(deed.at_ns) / 1_000_000,
+        tid: operation.tid,
+        thread: operation.thread.clone(),
+        before_ms: at_ns.saturating_sub(operation.at_ns) / 1_000_000,
         stack: stack_of(profile, stack),
     }
 }
@@ -99,7 +99,7 @@ pub fn block_of(block: &Block, at_ns: u64, profile: &Profile, (allocated, freed)
         size: block.size,
         family: family(block),
         allocated: step(&block.allocated, at_ns, profile, allocated),
-        freed: block.freed.as_ref().map(|deed| step(deed, at_ns, profile, freed)),
+        freed: block.freed.as_ref().map(|operation| step(operation, at_ns, profile, freed)),
     }
 }
 

@@ -84,7 +84,7 @@ pub fn place(finding: &Finding) -> String {
     };
     match finding.mismatch {
         Some(mismatch) => operations::place(block, mismatch),
-        None => within(finding.address, finding.exact, block, finding.deed.at_ns),
+        None => within(finding.address, finding.exact, block, finding.operation.at_ns),
     }
 }
 
