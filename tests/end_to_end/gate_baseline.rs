@@ -140,7 +140,7 @@ fn a_limit_with_a_reference_names_the_guilty_line_first() {
     assert!(blind.out().contains("mallow test --update keeps the stacks of a good build"), "{}", blind.out());
     assert!(!blind.out().contains(", new"), "{}", blind.out());
     project.update();
-    // It is no baseline: the limit alone judges.
+    // It is no baseline: the limit alone decides.
     let below = with("60");
     assert_eq!(below.status, 0, "{}", below.out());
     let regressed = with("70");

@@ -5,13 +5,13 @@ mod workshop;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
-use workshop::{Workshop, found, judge, path_from};
+use workshop::{Workshop, assert_equal_stacks, found, path_from};
 
 #[test]
 fn exceptions() {
     let workshop = Workshop::shared();
     let program = workshop.compile("c++", "unwind_check_throw.cpp", "throw", &["-std=c++17", "-pthread"]);
-    judge(&workshop.check::<&str>("throw", 1, &program, &[], ""), 50_000);
+    assert_equal_stacks(&workshop.check::<&str>("throw", 1, &program, &[], ""), 50_000);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn signals_coroutines_plugins_and_odd_frames() {
             workshop.compile("cc", "unwind_check_plugin.c", &format!("plugin{n}.so"), &flags)
         })
         .collect();
-    judge(&workshop.check("stacks", 1, &program, &plugins, ""), 3_000);
+    assert_equal_stacks(&workshop.check("stacks", 1, &program, &plugins, ""), 3_000);
 }
 
 /// Optimised, with frame pointers, and not optimised: then each function is unwound by rbp.
@@ -39,7 +39,7 @@ fn guesses() {
         // In the narrow one the memory of guesses is full again and again, and they begin anew.
         for library in ["check.so", "narrow.so"] {
             let outcome = workshop.check_with(library, name, 1, &program, &["400"], "");
-            judge(&outcome, 100_000);
+            assert_equal_stacks(&outcome, 100_000);
             assert!(outcome.guessed * 2 > outcome.walked, "{name}: {} of {} guessed", outcome.guessed, outcome.walked);
         }
     }
@@ -63,7 +63,7 @@ fn python() {
                 db.execute('select twice(a), b from t order by b, a').fetchall()\n\
                 subprocess.run([sys.executable, '-c', 'import decimal; decimal.Decimal(1) / 7'], check=True)\n";
     let code: String = code.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    judge(&workshop.check("python", 5, &python, &["-c", &code], ""), 10_000);
+    assert_equal_stacks(&workshop.check("python", 5, &python, &["-c", &code], ""), 10_000);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn sqlite() {
                   create index i on t(b);\n\
                   select count(*), max(b), group_concat(a) from (select * from t order by b limit 1000);\n\
                   select json_group_array(json_object('a', a, 'b', upper(b))) from t where a < 500;\n";
-    judge(&workshop.check("sqlite", 3, &found("sqlite3"), &[":memory:"], script), 10_000);
+    assert_equal_stacks(&workshop.check("sqlite", 3, &found("sqlite3"), &[":memory:"], script), 10_000);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn git() {
                     git -c user.name=n -c user.email=e commit -q -m \"commit $i\"\n\
                   done\n\
                   git log -p --stat >/dev/null; git blame numbers >/dev/null; git gc -q; git fsck >/dev/null\n";
-    judge(&workshop.check("git", 1, &found("sh"), &["-c", script], ""), 10_000);
+    assert_equal_stacks(&workshop.check("git", 1, &found("sh"), &["-c", script], ""), 10_000);
 }
 
 #[test]
@@ -97,5 +97,5 @@ fn cxx_compiler() {
     let text = "#include <regex>\nint main(int, char **v) { return std::regex_match(v[0], std::regex(\"a+b\")); }\n";
     fs::write(&source, text).expect("source");
     let arguments = [OsStr::new("-O1"), OsStr::new("-S"), OsStr::new("-o"), OsStr::new("/dev/null"), source.as_ref()];
-    judge(&workshop.check("c++", 19, &found("c++"), &arguments, ""), 50_000);
+    assert_equal_stacks(&workshop.check("c++", 19, &found("c++"), &arguments, ""), 50_000);
 }

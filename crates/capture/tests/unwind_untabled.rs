@@ -228,7 +228,7 @@ fn link(compiler: &str, objects: &[PathBuf], name: &str, more: &[&str]) -> PathB
 
 /// No stack that does not say that it is cut is wrong, and no stack is wrong before it is cut.
 #[track_caller]
-fn judge(outcome: &Outcome, percent_whole: u64) {
+fn assert_equal_stacks(outcome: &Outcome, percent_whole: u64) {
     let shown: Vec<&str> = ["different", "strayed", "cut"]
         .into_iter()
         .flat_map(|kind| outcome.text.lines().filter(move |line| line.starts_with(kind)).take(4))
@@ -251,9 +251,9 @@ fn half_and_half(compiler: &str) {
     let name = format!("{compiler}-halves");
     let objects = compile(workshop, compiler, &name);
     let program = link(compiler, &objects, "program", &[]);
-    judge(&workshop.check::<&str>(&name, 1, &program, &[], ""), 99);
+    assert_equal_stacks(&workshop.check::<&str>(&name, 1, &program, &[], ""), 99);
     let stripped = link(compiler, &objects, "stripped", &["-s"]);
-    judge(&workshop.check::<&str>(&format!("{name}-stripped"), 1, &stripped, &[], ""), 50);
+    assert_equal_stacks(&workshop.check::<&str>(&format!("{name}-stripped"), 1, &stripped, &[], ""), 50);
 }
 
 #[test]

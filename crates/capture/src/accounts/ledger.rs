@@ -1,4 +1,4 @@
-//! The books: everything a profile is made of, and the one place where events become sums.
+//! The ledger of a recording: everything a profile is made of, and the one place where events become sums.
 //!
 //! The replay fills it from rings, the recording's reader from event blocks; both post the same operations.
 //!
@@ -50,7 +50,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// New books for the same processes, threads and sites, to count some of their events again. Modules, frames and
+    /// A new ledger for the same processes, threads and sites, to count some of their events again. Modules, frames and
     /// stacks stay with the profile.
     pub fn again(profile: &Profile) -> Self {
         let mut ledger = Self::default();
@@ -310,7 +310,7 @@ impl Ledger {
         self.peak_bytes
     }
 
-    /// Closes the books. Precondition: all processes have ended.
+    /// Closes the ledger. Precondition: all processes have ended.
     pub fn close(mut self) -> Profile {
         self.tracker.close(&mut self.sites);
         for (site, snapshot) in self.sites.iter_mut().zip(&self.snapshots) {

@@ -1,4 +1,4 @@
-//! What events add up to: the books of a recording, its live blocks, and the modules, frames and stacks that they refer
+//! Sums of events: the ledger of a recording, its live blocks, and the modules, frames and stacks that they refer
 //! to. The replay and the recording's reader both post here.
 
 pub mod addresses;

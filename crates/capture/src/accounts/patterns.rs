@@ -1,4 +1,4 @@
-//! Watches what sites do with their blocks, while the books are kept: [`Patterns`].
+//! Patterns of what sites do with their blocks, found while events are counted: [`Patterns`].
 //!
 //! Costs a line of memory for each allocation and each release, 64 bytes a site, and more only for the sites that do
 //! something rare. Everything follows from the order of one thread's events, which rings keep exactly.

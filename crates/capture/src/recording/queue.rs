@@ -7,8 +7,8 @@
 use super::choice::Bits;
 use super::index::{self, BlockSummary};
 use super::live_blocks::LiveBlocks;
-use super::posting::Posting;
-use super::selection::{Judge, Selection, When};
+use super::selected_ledger::SelectedLedger;
+use super::selection::{Criterion, Selection, When};
 use mallow_profile::{Block, Event, Moment};
 use std::collections::VecDeque;
 
@@ -25,10 +25,10 @@ struct Chunk {
     latest: u64,
 }
 
-/// What waits, and where it goes.
+/// Queued events and the ledger that they are posted in.
 pub(super) struct EventQueue<'a> {
-    posting: Posting<'a>,
-    judge: &'a Judge<'a>,
+    selected: SelectedLedger<'a>,
+    criterion: &'a Criterion<'a>,
     /// When each process ended.
     ends: &'a [u64],
     bound: u64,
@@ -70,10 +70,10 @@ fn most_waiting(index: &[BlockSummary], bound: u64) -> u64 {
 }
 
 impl<'a> EventQueue<'a> {
-    /// With nothing that waits. The posting has chosen no block yet.
+    /// An empty queue. `selected` has chosen no block yet.
     pub fn new(
-        posting: Posting<'a>,
-        judge: &'a Judge<'a>,
+        selected: SelectedLedger<'a>,
+        criterion: &'a Criterion<'a>,
         ends: &'a [u64],
         bound: u64,
         index: &[BlockSummary],
@@ -82,8 +82,8 @@ impl<'a> EventQueue<'a> {
         let after = earliest.iter().skip(1).map(|&(_, ms)| ms).chain([0]);
         let blocks: Vec<_> = index.iter().map(|block| block.events).zip(after).collect();
         let mut waiting = Self {
-            posting,
-            judge,
+            selected,
+            criterion,
             ends,
             bound,
             blocks: blocks.into_iter(),
@@ -102,19 +102,19 @@ impl<'a> EventQueue<'a> {
         self.chunks.push_back(self.spare.pop().unwrap_or_default());
     }
 
-    /// True if nothing that was selected is live, or waits.
+    /// True if no selected block is live or queued.
     pub fn is_idle(&self) -> bool {
-        let posted = self.posting.books.allocations();
-        self.posting.live == 0 && (posted..self.alive.length()).all(|number| !self.posting.chosen.get(number))
+        let posted = self.selected.ledger.allocations();
+        self.selected.live == 0 && (posted..self.alive.length()).all(|number| !self.selected.chosen.get(number))
     }
 
     /// The next event of the recording.
     pub fn event(&mut self, living: &mut LiveBlocks, at: Moment, event: Event) {
         let Some(chunk) = self.chunks.back_mut() else { return };
-        let (chosen, alive) = (&mut self.posting.chosen, &mut self.alive);
+        let (chosen, alive) = (&mut self.selected.chosen, &mut self.alive);
         let mut gone = |chosen: &mut Bits, block: &Block, freed| {
             alive.clear(block.sequence);
-            if !self.judge.gone(block.ms, at.ms, freed) {
+            if !self.criterion.gone(block.ms, at.ms, freed) {
                 chosen.clear(block.sequence);
             }
         };
@@ -135,7 +135,7 @@ impl<'a> EventQueue<'a> {
             }
         }
         if let Some(size) = born {
-            chosen.push(self.judge.allocated(at.process, at.thread, at.ms, size));
+            chosen.push(self.criterion.allocated(at.process, at.thread, at.ms, size));
             self.alive.push(true);
             chunk.latest = chunk.latest.max(at.ms);
         }
@@ -155,7 +155,7 @@ impl<'a> EventQueue<'a> {
                 if matches!(event, Event::Allocate(_) | Event::Reallocate { .. }) {
                     self.decide(at, now);
                 }
-                self.posting.post(at, event, || chunk.live.pop_front().unwrap_or_default());
+                self.selected.post(at, event, || chunk.live.pop_front().unwrap_or_default());
             }
             chunk.latest = 0;
             self.spare.push(chunk);
@@ -165,27 +165,27 @@ impl<'a> EventQueue<'a> {
     /// The next allocation that is posted is selected, or not, if it lives on.
     #[inline]
     fn decide(&mut self, at: Moment, now: u64) {
-        let number = self.posting.books.allocations();
+        let number = self.selected.ledger.allocations();
         if self.alive.get(number) {
             // It leaks with its process, or it is freed after now.
             let end = self.ends.get(at.process as usize).map_or(now, |&end| end.min(now));
-            if !self.judge.gone(at.ms, end, false) {
-                self.posting.chosen.clear(number);
+            if !self.criterion.gone(at.ms, end, false) {
+                self.selected.chosen.clear(number);
             }
         }
     }
 
     /// Finishes after the last event. `live`: what is left of each process.
-    pub fn finish(mut self, live: &[Vec<Block>]) -> Posting<'a> {
+    pub fn finish(mut self, live: &[Vec<Block>]) -> SelectedLedger<'a> {
         for (blocks, &end) in live.iter().zip(self.ends) {
             for block in blocks {
                 self.alive.clear(block.sequence);
-                if !self.judge.gone(block.ms, end, false) {
-                    self.posting.chosen.clear(block.sequence);
+                if !self.criterion.gone(block.ms, end, false) {
+                    self.selected.chosen.clear(block.sequence);
                 }
             }
         }
         self.post(u64::MAX);
-        self.posting
+        self.selected
     }
 }

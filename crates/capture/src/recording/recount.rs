@@ -1,6 +1,6 @@
 //! Counting a part of a recording again.
 //!
-//! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a
+//! The events of the selected blocks are posted in a new ledger, so that sums, peaks and leaks are theirs. Where a
 //! block's allocation does not determine whether it is selected, a pass over the events before that decides for each
 //! allocation, or the events wait ([`super::queue`]).
 
@@ -11,10 +11,10 @@ use super::choice::{Bits, Choice};
 use super::decoder::Decoder;
 use super::error::ReadError;
 use super::lost_blocks::LostList;
-use super::posting::Posting;
 use super::queue::{self, EventQueue};
 use super::reader::Reader;
-use super::selection::{Judge, Running, Selection, Span, When};
+use super::selected_ledger::SelectedLedger;
+use super::selection::{Criterion, Running, Selection, Span, When};
 use crate::accounts::Ledger;
 use mallow_profile::{Block, Event, Profile};
 use std::io::{Read, Seek};
@@ -42,20 +42,20 @@ impl<R: Read + Seek> Reader<R> {
         selection: &Selection,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Profile, Choice), ReadError> {
-        let mut books = Ledger::again(&profile);
+        let mut ledger = Ledger::again(&profile);
         let sites: Vec<_> = profile.sites.iter().map(|site| (site.process, site.stack)).collect();
         profile.sites = Vec::new();
-        let judge = Judge::new(selection);
+        let criterion = Criterion::new(selection);
         let bound = queue::bound(selection, &self.index);
         let passes = if bound.is_none() && selection.asks_the_future() { 2 } else { 1 };
         let ends: Vec<u64> = profile.processes.iter().map(|process| process.end_ms).collect();
         let mut decided = Bits::default();
         if passes == 2 {
-            decided = self.decide(selection, &judge, &ends, &mut |at| progress(at.part(0, 2)))?;
+            decided = self.decide(selection, &criterion, &ends, &mut |at| progress(at.part(0, 2)))?;
         }
-        let mut posting = Posting {
-            judge: &judge,
-            books: &mut books,
+        let mut selected = SelectedLedger {
+            criterion: &criterion,
+            ledger: &mut ledger,
             decide: passes == 1 && bound.is_none(),
             left: if passes == 1 { u64::MAX } else { decided.ones() },
             chosen: decided,
@@ -69,7 +69,7 @@ impl<R: Read + Seek> Reader<R> {
         let live;
         if let Some(bound) = bound {
             let known = selection.fates_known();
-            let mut waiting = EventQueue::new(posting, &judge, &ends, bound, &self.index);
+            let mut waiting = EventQueue::new(selected, &criterion, &ends, bound, &self.index);
             self.pass(
                 &mut decoder,
                 progress,
@@ -80,33 +80,33 @@ impl<R: Read + Seek> Reader<R> {
                 EventQueue::event,
             )?;
             live = left(&mut decoder);
-            posting = waiting.finish(&live);
+            selected = waiting.finish(&live);
         } else {
             let last = selection.allocations_end().filter(|_| passes == 1);
             self.pass(
                 &mut decoder,
                 &mut |at| progress(at.part(passes - 1, passes)),
-                |posting: &Posting<'_>, from| {
+                |selected: &SelectedLedger<'_>, from| {
                     let none_to_come =
-                        posting.left == 0 || last.is_some_and(|last| from.is_some_and(|from| from >= last));
-                    none_to_come && posting.live == 0
+                        selected.left == 0 || last.is_some_and(|last| from.is_some_and(|from| from >= last));
+                    none_to_come && selected.live == 0
                 },
-                &mut posting,
-                |posting, living, at, event| posting.post(at, event, || living.drain(at.process).collect()),
+                &mut selected,
+                |selected, living, at, event| selected.post(at, event, || living.drain(at.process).collect()),
             )?;
             live = left(&mut decoder);
         }
-        let Posting { chosen: bits, foreign, .. } = posting;
+        let SelectedLedger { chosen: bits, foreign, .. } = selected;
         for ((process, &end), live) in (0..).zip(&ends).zip(live) {
-            books.end_process(process, end, live.into_iter().filter(|block| bits.get(block.sequence)));
+            ledger.end_process(process, end, live.into_iter().filter(|block| bits.get(block.sequence)));
         }
-        let mut counted = books.close();
+        let mut counted = ledger.close();
         for (process, &end) in counted.processes.iter_mut().zip(&ends) {
             process.end_ms = end;
             process.threads = 0;
         }
         for (thread, index) in profile.threads.iter().zip(0..) {
-            if judge.thread(index) {
+            if criterion.thread(index) {
                 counted.processes[thread.process.0 as usize].threads += 1;
             }
         }
@@ -150,7 +150,7 @@ impl<R: Read + Seek> Reader<R> {
     fn decide(
         &mut self,
         selection: &Selection,
-        judge: &Judge<'_>,
+        criterion: &Criterion<'_>,
         ends: &[u64],
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Bits, ReadError> {
@@ -165,12 +165,12 @@ impl<R: Read + Seek> Reader<R> {
             &mut bits,
             |bits, living, at, event| {
                 let gone = |bits: &mut Bits, block: &Block, freed| {
-                    if !judge.gone(block.ms, at.ms, freed) {
+                    if !criterion.gone(block.ms, at.ms, freed) {
                         bits.clear(block.sequence);
                     }
                 };
-                let within = judge.within(&running, at);
-                let allocated = |size| within && judge.allocated(at.process, at.thread, at.ms, size);
+                let within = criterion.within(&running, at);
+                let allocated = |size| within && criterion.allocated(at.process, at.thread, at.ms, size);
                 match event {
                     Event::Allocate(call) => bits.push(allocated(call.size)),
                     Event::Reallocate { call, old, .. } => {
@@ -182,7 +182,7 @@ impl<R: Read + Seek> Reader<R> {
                     }
                     Event::UnseenFree(block) => gone(bits, &block, true),
                     Event::Region { number, end, this_thread } => {
-                        judge.region(&mut running, at, number, end, this_thread);
+                        criterion.region(&mut running, at, number, end, this_thread);
                     }
                     Event::EndProcess => {
                         living.drain(at.process).for_each(|block| gone(bits, &block, false));
@@ -193,7 +193,7 @@ impl<R: Read + Seek> Reader<R> {
         for (process, &end) in (0..).zip(ends) {
             for block in decoder.living().drain(process) {
                 // Where reading stopped early, all that is asked is whether it was live then.
-                if !judge.gone(block.ms, stopped.unwrap_or(end), false) {
+                if !criterion.gone(block.ms, stopped.unwrap_or(end), false) {
                     bits.clear(block.sequence);
                 }
             }
@@ -213,7 +213,7 @@ impl<R: Read + Seek> Reader<R> {
             threads: selection.threads.clone(),
             ..Selection::default()
         };
-        let judge = Judge::new(&whose);
+        let criterion = Criterion::new(&whose);
         let mut decoder = Decoder::default();
         let mut seen = Seen::default();
         self.pass(
@@ -223,7 +223,7 @@ impl<R: Read + Seek> Reader<R> {
             &mut seen,
             |seen, living, at, event| {
                 let born = |seen: &mut Seen, size| {
-                    let mine = judge.allocated(at.process, at.thread, at.ms, size);
+                    let mine = criterion.allocated(at.process, at.thread, at.ms, size);
                     seen.bits.push(mine);
                     if mine {
                         seen.allocations += 1;

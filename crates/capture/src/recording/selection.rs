@@ -76,8 +76,8 @@ impl Selection {
     }
 }
 
-/// A selection at work.
-pub(super) struct Judge<'a> {
+/// Whether a block meets a [`Selection`], decided from its allocation and its free; sets of numbers as tables.
+pub(super) struct Criterion<'a> {
     selection: &'a Selection,
     processes: Option<Vec<bool>>,
     threads: Option<Vec<bool>>,
@@ -89,7 +89,7 @@ pub(super) struct Judge<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Running(Vec<(u32, u32, Option<u32>)>);
 
-impl<'a> Judge<'a> {
+impl<'a> Criterion<'a> {
     pub fn new(selection: &'a Selection) -> Self {
         let set = |numbers: &Option<Vec<u32>>| {
             let numbers = numbers.as_ref()?;

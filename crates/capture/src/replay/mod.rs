@@ -1,7 +1,7 @@
 //! From what the drain saw to exact counts.
 //!
 //! The words of each ring are decoded ([`crate::wire::record`]), put in order with those of the other rings of their
-//! process ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the books
+//! process ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the ledger
 //! ([`crate::accounts`]). The same events go to a sink: the recording file, or nothing.
 //!
 //! Words wait for two rounds, because what they depend on may come with the next one ([`order`]); a process with one

@@ -10,7 +10,7 @@ use mallow_profile::SampleEvent;
 pub struct Turn {
     /// CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// The moment that books hold.
+    /// The moment up to which a ledger has all events.
     pub looked: Looked,
 }
 

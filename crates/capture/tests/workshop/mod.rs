@@ -219,7 +219,7 @@ pub fn found(name: &str) -> PathBuf {
 
 /// At least 99.9 % equal, and nothing that is neither equal nor announced.
 #[track_caller]
-pub fn judge(outcome: &Outcome, least: u64) {
+pub fn assert_equal_stacks(outcome: &Outcome, least: u64) {
     let of_kind = |kind| outcome.text.lines().filter(move |line| line.starts_with(kind)).take(4);
     let shown: Vec<&str> = ["different", "cut", "longer"].into_iter().flat_map(of_kind).collect();
     let shown = shown.join("\n");

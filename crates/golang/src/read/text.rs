@@ -131,7 +131,7 @@ fn closure(name: &str) -> bool {
 }
 
 impl Text {
-    /// The function that has this line, judging by where functions begin. Instances of a generic function begin at the
+    /// The function that has this line, from where functions begin. Instances of a generic function begin at the
     /// same place: their types are left out.
     pub fn function(&self, at: &Position) -> Option<String> {
         let after = self.functions.partition_point(|(begin, _)| begin <= at);

@@ -56,7 +56,7 @@ struct BaselineFile<'a> {
     platforms: &'a BTreeMap<String, BTreeMap<String, Entry>>,
 }
 
-/// A case that is there twice, as after a merge, would be judged by one of them.
+/// A case that is there twice, as after a merge, would be compared with one of them.
 fn platforms<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, BTreeMap<String, Entry>>, D::Error> {
     let UniqueMap(platforms) = UniqueMap::<UniqueMap<Entry>>::deserialize(from)?;
     Ok(platforms.into_iter().map(|(platform, UniqueMap(cases))| (platform, cases)).collect())

@@ -1,4 +1,4 @@
-//! `mallow test`: runs the cases, judges them, and writes what was asked for.
+//! `mallow test`: runs the cases, decides on them, and writes what was asked for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use anyhow::Result;
 use mallow_report::analysis::gate::Verdict;
 
 use super::baseline::Baseline;
+use super::case_verdict::{CaseVerdict, Report, decide_case, missing};
 use super::config::Config;
-use super::judgement::{JudgedCase, Report, judged, missing};
 use super::outcome::CaseRun;
 use super::runner::RunOptions;
 use super::selection::{Selection, wanted};
@@ -25,7 +25,7 @@ use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 
 /// What `--header` prints.
-/// Runs the cases and judges them.
+/// Runs the cases and decides on them.
 pub fn run(flags: &TestFlags) -> Result<ExitCode> {
     let code = status(flags)?;
     Ok(ExitCode::from(match code {
@@ -70,10 +70,10 @@ fn status(flags: &TestFlags) -> Result<u8> {
     let ran = run_all(&config, &selection, flags);
     let update = rerun::with(flags, "--update", &[]);
     selection.remarks(&config, &ran, &flags.filters, &update).iter().for_each(|remark| stdio::notify(remark));
-    let mut cases: Vec<JudgedCase> = ran
+    let mut cases: Vec<CaseVerdict> = ran
         .into_iter()
         .filter(|ran| wanted(&flags.filters, &ran.name))
-        .map(|ran| judged(ran, &config, &baseline, &platform, flags))
+        .map(|ran| decide_case(ran, &config, &baseline, &platform, flags))
         .collect();
     let mut updated = BaselineChanges::default();
     if flags.update {
@@ -188,9 +188,9 @@ fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Cas
     ran
 }
 
-/// Completes a baseline that was imported, from cases that pass. One that cannot be written is as good a judge as
-/// before.
-fn keep_stacks(baseline: &mut Baseline, path: &Path, platform: &str, cases: &mut [JudgedCase], config: &Config) {
+/// Completes a baseline that was imported, from cases that pass. A baseline that cannot be written holds for
+/// this run as before.
+fn keep_stacks(baseline: &mut Baseline, path: &Path, platform: &str, cases: &mut [CaseVerdict], config: &Config) {
     let kept = update::keep_stacks(baseline, platform, cases, config);
     let plural = if kept.len() == 1 { "case" } else { "cases" };
     match if kept.is_empty() { return } else { baseline.write(path) } {
@@ -205,7 +205,7 @@ fn keep_stacks(baseline: &mut Baseline, path: &Path, platform: &str, cases: &mut
 
 /// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between
 /// runs.
-fn explain_all(cases: &mut [JudgedCase], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
+fn explain_all(cases: &mut [CaseVerdict], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
     for case in cases {
         let failed = matches!(case.verdict, Verdict::Regressed | Verdict::Improved);
         let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };

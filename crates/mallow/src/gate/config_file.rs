@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_may_be_a_range_and_the_only_judge() {
+    fn a_limit_may_be_a_range_and_decide_alone() {
         let config = read(
             "[defaults]\njudge = 'limits'\nsettle = 5\n[[case]]\ncommand = 'c'\nregions = 'all'\n\
              limits = { remaining_allocations = { min = -4, max = 4 } }\n\

@@ -2,13 +2,13 @@
 
 mod baseline;
 mod bounds;
+mod case_verdict;
 mod command;
 mod config;
 mod config_file;
 mod explanation;
 mod go_benchmarks;
 mod import;
-mod judgement;
 mod outcome;
 mod outputs;
 mod package;

@@ -8,7 +8,7 @@ pub struct CaseRun {
     pub name: String,
     /// Index of its program.
     pub program: usize,
-    /// What was counted, or why it cannot be judged.
+    /// What was counted, or why no verdict is possible.
     pub measured: Result<Measured, String>,
     /// Result of measuring with two numbers of operations.
     pub scale: Option<Scale>,

@@ -8,7 +8,7 @@ use mallow_report::analysis::gate::{Check, Metric, Verdict, informative_steps};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::Value;
 
-use super::judgement::{JudgedCase, Report};
+use super::case_verdict::{CaseVerdict, Report};
 use super::outcome::Reason;
 use super::text::{self, amount};
 use crate::output::sarif::{self, Finding};
@@ -17,7 +17,7 @@ use crate::output::text::units::ratio;
 use crate::output::text::{Look, clean};
 
 /// One line that says why a case did not pass.
-fn reason(case: &JudgedCase) -> String {
+fn reason(case: &CaseVerdict) -> String {
     if let Some(why) = &case.why {
         return why.clone();
     }
@@ -44,7 +44,7 @@ fn word(verdict: Verdict) -> &'static str {
 }
 
 /// The stacks that changed, one after another.
-fn stacks(case: &JudgedCase) -> String {
+fn stacks(case: &CaseVerdict) -> String {
     let mut out = String::new();
     for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
         // Writing into a string cannot fail.
@@ -139,7 +139,7 @@ impl Change<'_> {
 }
 
 /// What changed in a case, by line: of each stack the first one that lies in the project. The largest first.
-fn changes<'a>(case: &'a JudgedCase, root: &Path) -> Vec<Change<'a>> {
+fn changes<'a>(case: &'a CaseVerdict, root: &Path) -> Vec<Change<'a>> {
     let mut changes: Vec<Change> = Vec::new();
     for difference in case.explanation.iter().flat_map(|e| &e.differences) {
         let place = difference.stack.iter().find_map(|step| {
@@ -186,7 +186,7 @@ pub fn github(report: &Report) -> String {
 /// SARIF, for code scanning.
 pub fn sarif(report: &Report) -> Value {
     let cases = report.file.to_string_lossy();
-    let finding = |case: &JudgedCase, message: String, (file, line): (&str, u32)| Finding {
+    let finding = |case: &CaseVerdict, message: String, (file, line): (&str, u32)| Finding {
         rule: word(case.verdict),
         level: if case.verdict == Verdict::Improved { "note" } else { "error" },
         message,
@@ -240,7 +240,7 @@ mod tests {
             bytes_now: 80,
             why: Vec::new(),
         };
-        let case = |name: &str, verdict| JudgedCase {
+        let case = |name: &str, verdict| CaseVerdict {
             name: name.into(),
             verdict,
             why: None,
@@ -266,13 +266,13 @@ mod tests {
             explained_bytes: 80,
             without_baseline: false,
         };
-        let broken = JudgedCase {
+        let broken = CaseVerdict {
             why: Some("it | ended\nbadly: 50%".into()),
             measured: None,
             checks: Vec::new(),
             ..case("b,c", Verdict::Broken)
         };
-        let regressed = JudgedCase { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
+        let regressed = CaseVerdict { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
         let cases = vec![case("fine", Verdict::Passed), regressed, broken];
         Report {
             platform: "linux".into(),

@@ -3,9 +3,9 @@
 use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, informative_steps};
 
 use super::baseline::Baseline;
+use super::case_verdict::{CaseVerdict, Report};
 use super::config::{Benchmarks, Config, Regions};
 use super::explanation::Explanation;
-use super::judgement::{JudgedCase, Report};
 use super::outcome::Reason;
 use super::runner;
 use super::selection::wanted;
@@ -61,7 +61,7 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
 }
 
 /// `NAME.total_allocations: 75001` and its like.
-fn lines(case: &JudgedCase, verbose: bool, page: &mut Page) {
+fn lines(case: &CaseVerdict, verbose: bool, page: &mut Page) {
     if let Some(measured) = &case.measured {
         for metric in Metric::ALL {
             if let Some(figure) = measured.figures.get(metric) {
@@ -125,7 +125,7 @@ fn verdict(verdict: Verdict) -> Line {
 }
 
 /// What did not pass, and why.
-fn reasons(case: &JudgedCase, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
+fn reasons(case: &CaseVerdict, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
     let reported = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
     if case.why.is_none() && reported.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
         return;
@@ -194,7 +194,7 @@ fn reasons(case: &JudgedCase, report: &Report, verbose: bool, look: &Look, page:
 }
 
 /// Stacks without others beside them: which of them are too many, nobody knows.
-fn nothing_to_compare_with(case: &JudgedCase, update: &str, page: &mut Page) {
+fn nothing_to_compare_with(case: &CaseVerdict, update: &str, page: &mut Page) {
     if case.baseline.is_some() {
         page.line(
             Line::new()

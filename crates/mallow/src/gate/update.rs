@@ -6,9 +6,9 @@ use std::path::Path;
 use mallow_report::analysis::gate::{Figures, Measured, Metric, Tolerance, Verdict};
 
 use super::baseline::{Baseline, Entry};
+use super::case_verdict::CaseVerdict;
 use super::config::{Config, Regions};
 use super::explanation;
-use super::judgement::JudgedCase;
 use super::outcome::CaseStacks;
 use super::runner::{self, RunOptions};
 use super::selection;
@@ -55,7 +55,7 @@ impl BaselineChanges {
 
 /// Takes cases out of the baseline that are no more. Only where all cases were measured: of a program that failed
 /// nobody knows which it has.
-pub fn prune(baseline: &mut Baseline, cases: &[JudgedCase], platform: &str, flags: &TestFlags) -> BaselineChanges {
+pub fn prune(baseline: &mut Baseline, cases: &[CaseVerdict], platform: &str, flags: &TestFlags) -> BaselineChanges {
     let all = flags.command.is_empty() && flags.filters.is_empty() && cases.iter().all(|case| case.measured.is_some());
     let mut updated = BaselineChanges { rewritten: baseline.older(), ..BaselineChanges::default() };
     if all && !cases.is_empty() {
@@ -66,7 +66,7 @@ pub fn prune(baseline: &mut Baseline, cases: &[JudgedCase], platform: &str, flag
 }
 
 /// Measures once more the programs whose runs disagreed: only this shows what differs from process to process.
-pub fn measure_again(cases: &mut [JudgedCase], config: &Config) {
+pub fn measure_again(cases: &mut [CaseVerdict], config: &Config) {
     let unstable: BTreeSet<usize> = cases.iter().filter(|case| case.unstable).filter_map(|case| case.program).collect();
     for index in unstable {
         let program = &config.programs[index];
@@ -75,7 +75,7 @@ pub fn measure_again(cases: &mut [JudgedCase], config: &Config) {
             continue;
         }
         for again in runner::run(index, program, RunOptions { idle: false }) {
-            let same = |case: &&mut JudgedCase| case.program == Some(index) && case.name == again.name;
+            let same = |case: &&mut CaseVerdict| case.program == Some(index) && case.name == again.name;
             let Some(case) = cases.iter_mut().find(same) else { continue };
             if let (Some(measured), Ok(again)) = (&mut case.measured, again.measured)
                 && let Some(both) = Measured::of(&[&measured.runs[..], &again.runs[..]].concat())
@@ -91,7 +91,7 @@ pub fn measure_again(cases: &mut [JudgedCase], config: &Config) {
 pub fn update(
     baseline: &mut Baseline,
     platform: &str,
-    cases: &mut [JudgedCase],
+    cases: &mut [CaseVerdict],
     config: &Config,
     flags: &TestFlags,
     updated: &mut BaselineChanges,
@@ -129,7 +129,7 @@ pub fn update(
             baseline.set(platform, &case.name, entry.with_stacks(found.sites));
             if old.is_some() { &mut updated.changed } else { &mut updated.added }.push(case.name.clone());
         }
-        // Limits that alone judge are not those of the baseline.
+        // Limits that decide alone are not those of the baseline.
         if !case.alone && (flags.update || case.verdict == Verdict::Improved) {
             case.baseline = Some(figures);
             case.verdict = Verdict::Passed;
@@ -141,7 +141,7 @@ pub fn update(
 
 /// Adds stacks to entries that have figures alone, as those that were imported, from cases that passed with these very
 /// figures. Returns the names of those cases.
-pub fn keep_stacks(baseline: &mut Baseline, platform: &str, cases: &mut [JudgedCase], config: &Config) -> Vec<String> {
+pub fn keep_stacks(baseline: &mut Baseline, platform: &str, cases: &mut [CaseVerdict], config: &Config) -> Vec<String> {
     let mut kept = Vec::new();
     for case in cases.iter_mut().filter(|case| case.verdict == Verdict::Passed && !case.unstable) {
         let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };

@@ -40,7 +40,7 @@ pub const PASSED: u8 = 0;
 pub const REGRESSED: u8 = 1;
 /// `test`: a case improved beyond its slack.
 pub const IMPROVED: u8 = 3;
-/// `test`: a case could not be judged.
+/// `test`: no verdict on a case was possible.
 pub const BROKEN: u8 = 4;
 /// `git bisect run` passes over a commit.
 pub const BISECT_SKIPS: u8 = 125;

@@ -1,6 +1,6 @@
 //! Lost, reachable, not scanned: what is known of the blocks that were live when their process image ended.
 //!
-//! Each image is judged by its own scan, whatever a filter leaves of a recording. A pid is no image: what it was before
+//! Each image has its own scan, whatever a filter leaves of a recording. A pid is no image: what it was before
 //! exec and after it are two.
 
 use mallow_profile::{LostBlocks, LostKind, ProcessId, Profile, ScanOutcome, Site, StackId};
@@ -433,7 +433,7 @@ mod tests {
 
     /// Two images of one pid: the first one ended by exec, or lost nothing; the second one lost blocks.
     #[test]
-    fn images_that_share_a_pid_are_judged_by_their_own_scans() {
+    fn images_that_share_a_pid_have_states_of_their_own_scans() {
         let mut b = Builder::default();
         let shell = b.process(7, &["sh"], 10);
         let program = b.process(7, &["pf"], 20);

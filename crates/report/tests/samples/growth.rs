@@ -71,9 +71,9 @@ fn a_leak_beside_a_cache_on_the_same_stack_grows() {
     }
 }
 
-/// What was said of a program that was looked at every ten seconds.
+/// The verdicts on a program that was looked at every ten seconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Judged {
+struct Verdicts {
     /// When the leak was called growing first, and when growing so far.
     found: Option<u64>,
     so_far: Option<u64>,
@@ -84,26 +84,26 @@ struct Judged {
     last_wrong: u64,
 }
 
-fn judge(seed: u64, habits: &[Habit], load: Load, seconds: u64) -> Judged {
+fn watch(seed: u64, habits: &[Habit], load: Load, seconds: u64) -> Verdicts {
     let mut server = Server::new(seed, habits);
     server.load = load;
-    let mut judged = Judged::default();
+    let mut verdicts = Verdicts::default();
     for now in (10..=seconds).step_by(10) {
         server.run_until(now);
         let growing = server.growing();
         if growing.contains(&LEAK) {
-            judged.found.get_or_insert(now);
+            verdicts.found.get_or_insert(now);
         }
         if server.ledger.site(&[StackId(LEAK)]).growth.verdict == Verdict::SoFar {
-            judged.so_far.get_or_insert(now);
+            verdicts.so_far.get_or_insert(now);
         }
-        judged.missed += u32::from(judged.found.is_some() && !growing.contains(&LEAK));
+        verdicts.missed += u32::from(verdicts.found.is_some() && !growing.contains(&LEAK));
         if growing.iter().any(|stack| *stack != LEAK) {
-            judged.wrong += 1;
-            judged.last_wrong = now;
+            verdicts.wrong += 1;
+            verdicts.last_wrong = now;
         }
     }
-    judged
+    verdicts
 }
 
 /// Ten runs of each program: how long until the leak is found, and how often something else is called growing.
@@ -114,11 +114,11 @@ fn how_soon_a_leak_is_found_and_how_often_something_else_is_taken_for_one() {
     let churn = habit(12, 30_000, 4.0 * MEBIBYTE, Life::Short(1.0));
     let evenly = |seconds| habit(20, 3000, 2.0 * MEBIBYTE, Life::Queue(seconds));
     let table = |name: &str, habits: &[Habit], load: Load| {
-        let runs: Vec<Judged> =
-            (0..RUNS).map(|seed| judge(900 + seed, &[habits, &[churn]].concat(), load, 600)).collect();
-        let last = |of: fn(&Judged) -> Option<u64>| runs.iter().map(of).max().flatten().unwrap_or(0);
-        let sum = |of: fn(&Judged) -> u32| runs.iter().map(of).sum::<u32>();
-        let all = Judged {
+        let runs: Vec<Verdicts> =
+            (0..RUNS).map(|seed| watch(900 + seed, &[habits, &[churn]].concat(), load, 600)).collect();
+        let last = |of: fn(&Verdicts) -> Option<u64>| runs.iter().map(of).max().flatten().unwrap_or(0);
+        let sum = |of: fn(&Verdicts) -> u32| runs.iter().map(of).sum::<u32>();
+        let all = Verdicts {
             found: runs.iter().all(|run| run.found.is_some()).then(|| last(|run| run.found)),
             so_far: Some(last(|run| run.so_far)),
             missed: sum(|run| run.missed),
@@ -138,8 +138,8 @@ fn how_soon_a_leak_is_found_and_how_often_something_else_is_taken_for_one() {
         all
     };
     let looks = (RUNS * 60) as f64;
-    let never_wrong = |of: Judged| assert!(f64::from(of.wrong) <= 0.002 * looks, "{of:?}");
-    let found = |of: Judged| {
+    let never_wrong = |of: Verdicts| assert!(f64::from(of.wrong) <= 0.002 * looks, "{of:?}");
+    let found = |of: Verdicts| {
         assert!(of.found.is_some_and(|found| found <= 220) && of.so_far.is_some_and(|so_far| so_far <= 60), "{of:?}");
         assert!(f64::from(of.missed) <= 0.01 * looks, "{of:?}");
     };
@@ -201,7 +201,7 @@ fn among_a_hundred_sites_chance_has_a_hundred_chances() {
 }
 
 #[test]
-fn what_takes_hours_is_judged_over_hours() {
+fn what_takes_hours_has_a_verdict_over_hours() {
     // A cache that needs half an hour for its first half, and a leak that begins when the server has run for two hours.
     let cache = habit(20, 3000, 0.4 * MEBIBYTE, Life::Filling(1800.0));
     let churn = habit(12, 30_000, 1.0 * MEBIBYTE, Life::Short(60.0));

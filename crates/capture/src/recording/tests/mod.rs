@@ -219,7 +219,7 @@ fn default_views_read_no_events() {
     assert!(events(&bytes).is_err());
 }
 
-/// Without the sums, the events are counted again, by the same books.
+/// Without the sums, the events are counted again, by the same ledger.
 #[test]
 fn a_recording_cut_after_its_events_is_counted_again() {
     let (mut profile, bytes) = recorded(3000);

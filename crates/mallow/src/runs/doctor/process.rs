@@ -75,7 +75,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         all.extend(libmallow(&modules, pid));
         let patched = patched_by(pid);
         all.extend(patched.map(|by| attachment(pid, by)));
-        // The functions that mallow has patched cannot be judged.
+        // The functions that mallow has patched show nothing.
         let looked = if patched.is_some() { Allocators::default() } else { allocators(&modules.all, &maps, &memory) };
         let Allocators { all: found, stripped } = looked;
         if found.is_empty() && patched.is_none() {

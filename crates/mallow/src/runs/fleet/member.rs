@@ -27,7 +27,7 @@ pub struct Member {
     pub ledger: SampleLedger,
     /// When it began to be watched, on CLOCK_MONOTONIC.
     pub began_ns: u64,
-    /// Something happened since its growth was judged.
+    /// It had events since its last verdict on growth.
     pub has_news: bool,
     /// Places that were announced as growing.
     pub announced: HashSet<u64>,

@@ -42,7 +42,7 @@ pub fn runs_by_region(rows: &[RegionRow]) -> Vec<(String, Vec<Run>)> {
     regions
 }
 
-/// What is judged. The names are those that the lines of a run and the keys of a baseline have.
+/// What is compared. The names are those that the lines of a run and the keys of a baseline have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -77,7 +77,7 @@ impl Metric {
     }
 }
 
-/// The figures of a case, as they are judged and kept in a baseline.
+/// The figures of a case, as they are compared and kept in a baseline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {

@@ -1,6 +1,6 @@
 //! A gate on allocations: what runs counted, what is allowed, and which stacks made the difference.
 //!
-//! What cannot be judged is never passed: it is *broken*, with the reason.
+//! A case without a possible verdict never passes: it is *broken*, with the reason.
 
 mod figures;
 mod rest;
@@ -10,4 +10,4 @@ mod verdict;
 pub use figures::{Figures, Measured, Metric, Run, Scale, Tolerance, runs_by_region};
 pub use rest::{Rest, Smaller, difference_with_rest};
 pub use stacks::{Change, Difference, Place, Shown, SiteCount, difference, informative_steps, name_of, places, sites};
-pub use verdict::{Bounds, Check, Limit, Limits, Slack, Verdict, judge};
+pub use verdict::{Bounds, Check, Limit, Limits, Slack, Verdict, decide};

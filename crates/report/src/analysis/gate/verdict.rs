@@ -51,7 +51,7 @@ pub struct Limits {
     pub of: Vec<(Metric, Limit)>,
     /// A limit of `total_allocations` that overrides all others: where it came from, and the limit.
     pub outright: Option<(String, i64)>,
-    /// The limits alone judge; a baseline is there to be compared with.
+    /// The limits alone decide; a baseline is there for comparison.
     pub alone: bool,
 }
 
@@ -98,7 +98,7 @@ pub enum Verdict {
     Improved,
     /// Above it.
     Regressed,
-    /// It cannot be judged.
+    /// It cannot be checks.
     Broken,
 }
 
@@ -119,9 +119,9 @@ pub struct Check {
     pub why: Option<String>,
 }
 
-/// Judges all metrics of a case. The case's verdict is the worst of them. A case without a baseline that has a limit is
-/// judged by its limits alone, and so is one whose limits say so.
-pub fn judge(figures: &Figures, baseline: Option<&Figures>, tolerance: &Tolerance, limits: &Limits) -> Vec<Check> {
+/// Decides on all metrics of a case. The case's verdict is the worst of them. Limits decide alone where there is no
+/// baseline, or where they say so ([`Limits::alone`]).
+pub fn decide(figures: &Figures, baseline: Option<&Figures>, tolerance: &Tolerance, limits: &Limits) -> Vec<Check> {
     let baseline = baseline.filter(|_| !limits.alone);
     Metric::ALL.into_iter().map(|metric| check(metric, figures, baseline, tolerance, limits)).collect()
 }
@@ -172,7 +172,7 @@ fn check(
     };
     // Where a limit goes below zero, frees of other runs' blocks are meant to pass.
     let below_zero = figure < 0 && min.is_none_or(|min| figure < min);
-    // Newer baselines have descriptors, and importers do not; a leak is judged where there is something to compare.
+    // Newer baselines have descriptors, and importers do not: without figures to compare there is no verdict on leaks.
     let Some(highest) = check.highest else {
         return match (metric, baseline) {
             (Metric::LeakedFds, Some(_)) => check,
@@ -214,8 +214,8 @@ mod tests {
     }
 
     fn verdicts(figures: &Figures, baseline: Option<&Figures>, limits: &Limits) -> Vec<(Metric, Verdict)> {
-        let judged = judge(figures, baseline, &Tolerance::default(), limits);
-        judged.iter().filter(|c| c.verdict != Verdict::Passed).map(|c| (c.metric, c.verdict)).collect()
+        let checks = decide(figures, baseline, &Tolerance::default(), limits);
+        checks.iter().filter(|c| c.verdict != Verdict::Passed).map(|c| (c.metric, c.verdict)).collect()
     }
 
     use Metric::*;
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(verdicts(&figures(51, 50, 50), None, &limits), [(TotalAllocations, Regressed)]);
         let baseline = figures(60, 50, 50);
         assert_eq!(verdicts(&figures(60, 50, 50), Some(&baseline), &limits), [(TotalAllocations, Regressed)]);
-        // One limit is enough: the others are reported and not judged, but for what cannot be true.
+        // One limit is enough: the others are reported without a verdict, except figures that cannot be true.
         let mut one = Limits::default();
         one.set_bounds(TotalAllocations, most(50));
         assert_eq!(verdicts(&figures(50, 99, 99), None, &one), []);
@@ -311,7 +311,7 @@ mod tests {
         let baseline = figures(1000, 10_000, 0);
         let tolerance = Tolerance { total_allocations: 12, total_allocated_bytes: 300 };
         let verdict = |now: &Figures, limits: &Limits| {
-            judge(now, Some(&baseline), &tolerance, limits).iter().map(|check| check.verdict).max()
+            decide(now, Some(&baseline), &tolerance, limits).iter().map(|check| check.verdict).max()
         };
         let mut set = Limits::default();
         set.of.push((TotalAllocations, Limit { up: Some(Slack::Absolute(2)), ..Limit::default() }));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_judged_is_broken() {
+    fn a_case_without_a_possible_verdict_is_broken() {
         let none = Limits::default();
         let baseline = figures(10, 10, 0);
         let without = verdicts(&figures(10, 10, 0), None, &none);
@@ -352,8 +352,8 @@ mod tests {
         for (n, expected) in [(20, vec![]), (3, vec![]), (21, vec![(TotalAllocations, Regressed)])] {
             assert_eq!(verdicts(&figures(n, 10, 0), Some(&baseline), &limits), expected);
         }
-        let judged = judge(&figures(20, 10, 0), Some(&baseline), &Tolerance::default(), &limits);
-        assert_eq!(judged[1].why.as_deref(), Some("the limit is MAX_ALLOCS_ALLOWED_a=20"));
+        let checks = decide(&figures(20, 10, 0), Some(&baseline), &Tolerance::default(), &limits);
+        assert_eq!(checks[1].why.as_deref(), Some("the limit is MAX_ALLOCS_ALLOWED_a=20"));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Cases, judged: figures beside limits and the baseline.
+//! Verdicts of cases: their figures against limits and the baseline.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use mallow_report::analysis::gate::{Check, Difference, Figures, Limits, Measured, Scale, Verdict, judge};
+use mallow_report::analysis::gate::{Check, Difference, Figures, Limits, Measured, Scale, Verdict, decide};
 use serde::Serialize;
 
 use super::baseline::Baseline;
@@ -15,7 +15,7 @@ use super::selection::wanted;
 use crate::flags::TestFlags;
 
 #[derive(Clone, Debug, Serialize)]
-pub struct JudgedCase {
+pub struct CaseVerdict {
     pub name: String,
     /// How it came out.
     pub verdict: Verdict,
@@ -39,7 +39,7 @@ pub struct JudgedCase {
     /// Which stacks differ between runs; null where runs with stacks agree. Only where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<Option<Vec<Difference>>>,
-    /// Its limits alone judge it; the baseline is what it is compared with.
+    /// Its limits alone decide; the baseline is there for comparison.
     #[serde(skip)]
     pub alone: bool,
     #[serde(skip)]
@@ -55,7 +55,7 @@ pub struct Report {
     /// Nothing was counted.
     pub idle: bool,
     /// The cases, in their order.
-    pub cases: Vec<JudgedCase>,
+    pub cases: Vec<CaseVerdict>,
     /// Paths of sources begin here.
     #[serde(skip)]
     pub root: PathBuf,
@@ -67,11 +67,17 @@ pub struct Report {
     pub update: String,
 }
 
-/// Judges a case that ran.
-pub fn judged(ran: CaseRun, config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) -> JudgedCase {
+/// Decides on a case that ran.
+pub fn decide_case(
+    ran: CaseRun,
+    config: &Config,
+    baseline: &Baseline,
+    platform: &str,
+    flags: &TestFlags,
+) -> CaseVerdict {
     let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
     let limits = limits(&ran.name, config.limits_of(&config.programs[ran.program], &ran.name));
-    let mut case = JudgedCase {
+    let mut case = CaseVerdict {
         name: ran.name,
         verdict: Verdict::Broken,
         why: None,
@@ -93,7 +99,7 @@ pub fn judged(ran: CaseRun, config: &Config, baseline: &Baseline, platform: &str
                 case.verdict = Verdict::Passed;
             } else {
                 let tolerance = entry.map(|entry| entry.tolerance).unwrap_or_default();
-                case.checks = judge(&measured.figures, case.baseline.as_ref(), &tolerance, &limits);
+                case.checks = decide(&measured.figures, case.baseline.as_ref(), &tolerance, &limits);
                 case.verdict = case.checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Broken);
                 let broken = case.checks.iter().find(|check| check.verdict == Verdict::Broken);
                 // A project that holds the case to a baseline elsewhere is not content with a limit here.
@@ -101,7 +107,7 @@ pub fn judged(ran: CaseRun, config: &Config, baseline: &Baseline, platform: &str
                 if limits.alone {
                     if !limits.absolute() {
                         case.verdict = Verdict::Broken;
-                        case.why = Some("its limits alone judge it, and it has none".to_owned());
+                        case.why = Some("its limits alone decide, and it has none".to_owned());
                     }
                 } else if case.baseline.is_none() && (elsewhere || !limits.absolute()) {
                     case.verdict = Verdict::Broken;
@@ -139,7 +145,7 @@ fn limits(name: &str, mut limits: Limits) -> Limits {
 }
 
 /// Cases that the baseline has, or the file limits, and that did not run: something took them away.
-pub fn missing(cases: &mut Vec<JudgedCase>, baseline: &Baseline, platform: &str, config: &Config, flags: &TestFlags) {
+pub fn missing(cases: &mut Vec<CaseVerdict>, baseline: &Baseline, platform: &str, config: &Config, flags: &TestFlags) {
     if !flags.command.is_empty() {
         return;
     }
@@ -160,7 +166,7 @@ pub fn missing(cases: &mut Vec<JudgedCase>, baseline: &Baseline, platform: &str,
     });
     let gone: Vec<_> = gone.chain(unlimited).filter(|(name, ..)| wanted(&flags.filters, name)).collect();
     for (name, why, figures) in gone {
-        cases.push(JudgedCase {
+        cases.push(CaseVerdict {
             name: name.clone(),
             verdict: Verdict::Broken,
             why: Some(why),
