@@ -4,7 +4,7 @@ use mallow_profile::{Counts, Patterns, Profile};
 
 use super::tests::{HASH, VECTOR, all, large, one, silent, sizes};
 use super::{Evidence, insights};
-use crate::testing::blocks;
+use crate::testing::{Builder, blocks};
 
 /// A stream has no `reserve()`.
 const STREAM: &str =
@@ -68,4 +68,30 @@ fn a_copy_at_the_peak_is_spared_by_a_capacity_and_not_by_shrinking() {
     let rehash = "std::_Hashtable<int, int>::_M_rehash(unsigned long)";
     assert!(silent(&copied(rehash, 1, 10 << 20)), "so does that of C++");
     assert!(silent(&copied(VECTOR, 1, 5 << 20)), "before the copy");
+}
+
+/// The arrays of glyphs of a font, each sized once: where a larger one follows by chance, that looks like a step.
+#[test]
+fn a_vector_that_is_sized_once_is_not_advised_to_reserve() {
+    let sized = "std::vector<unsigned char, std::allocator<unsigned char> >::_M_default_append(unsigned long)";
+    let found = |growth_steps, copied_bytes| {
+        let patterns =
+            Patterns { alternating: 20_600, growth_steps, grown_buffers: growth_steps, copied_bytes, ..sizes(1, 158) };
+        let counts = Counts { peak: 1, peak_bytes: 158, ..blocks(34_500, 18, 0, 0) };
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, &["work@a.cc:1", "main@a.cc:9"], blocks(100_000, 100, 0, 0));
+        b.site(process, &[sized, "read@a.cc:5", "main@a.cc:9"], counts).patterns = patterns.into();
+        one(&b.profile)
+    };
+    let chance = found(2_710, 26_780);
+    assert_eq!(chance.remedy, "Keep one and clear() it.");
+    assert_eq!(chance.saves.copied_bytes, 0, "nothing grew");
+    // A tenth of the calls, or of the bytes.
+    for (steps, copied) in [(3_450, 26_780), (2_710, 62_100)] {
+        let grown = found(steps, copied);
+        assert_eq!(grown.remedy, "reserve() the size it will have, or keep one and clear() it.", "{steps} {copied}");
+        assert_eq!(grown.saves.copied_bytes, copied);
+    }
+    assert_eq!(found(2_710, 62_000).remedy, chance.remedy);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::functions::{FunctionId, Functions};
 use super::call_paths::CallPaths;
 use super::containers::Container;
-use super::growth::growth_steps;
+use super::growth::{growth_steps, is_worth_reserving};
 use super::library_call::LibraryCall;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
@@ -57,9 +57,15 @@ pub(super) fn find(
         // And one is gone before the next comes only where most are.
         let alternating = sum(&|root| paths.get(root).patterns.alternating);
         let steps = sum(&|root| growth_steps(paths.get(root)));
+        let copied_bytes = sum(&|root| match growth_steps(paths.get(root)) {
+            0 => 0,
+            _ => paths.get(root).patterns.copied_bytes,
+        });
+        // Other calls of the function have blocks of their final size.
+        let is_growth = is_worth_reserving(steps, copied_bytes, allocations, allocated_bytes);
+        let (steps, copied_bytes) = if is_growth { (steps, copied_bytes) } else { (0, 0) };
         // What most of them do: the calls of one function may do different things.
         let (call, through) = call(paths, functions, &roots, largest);
-        let copied_bytes = sum(&|root| paths.get(root).patterns.copied_bytes);
         let begun = allocations - steps;
         let is_stored = at_least(live, STORED_PERCENT, begun);
         let is_short_lived = !is_stored && at_least(alternating, 50, begun);
