@@ -50,6 +50,23 @@ fn small_blocks_can_take_more_than_those_with_most_requested_bytes() {
     assert_eq!(heaviest(&[]), (PartKind::Live, place, None));
 }
 
+/// A dictionary that is mapped from a file lies in huge pages of the page cache: no heap keeps them.
+#[test]
+fn huge_pages_of_files_are_not_the_heaps() {
+    let huge = |kinds: &[MappingKind]| {
+        let mut made = Made::new(glibc(20, 20), &[]);
+        for (at, &kind) in kinds.iter().enumerate() {
+            let mut part = mapping(kind, 0x1000_0000_0000 + ((at as u64) << 30), 512, 512, "");
+            part.sizes.huge = 2 << 20;
+            made.profile.footprints[0].totals.huge += part.sizes.huge;
+            made.profile.footprints[0].mappings.push(part);
+        }
+        made.report().account.kept_apart.huge_bytes
+    };
+    assert_eq!(huge(&[MappingKind::FileText, MappingKind::FileData, MappingKind::Shared]), 0);
+    assert_eq!(huge(&[MappingKind::Anonymous, MappingKind::FileData, MappingKind::ThreadStack]), 4 << 20);
+}
+
 /// Pages that were unmapped before their heads could be read: arenas of a runtime as likely as mappings of the program.
 #[test]
 fn what_was_unmapped_while_it_was_read_is_not_the_programs() {

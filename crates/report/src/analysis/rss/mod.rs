@@ -10,6 +10,7 @@
 //! | `sweep.rs` | one pass over the blocks by address |
 //! | `ledger.rs` | what such passes add up to |
 //! | `file_data.rs` | data of files, and whose most of it is |
+//! | `kept_apart.rs` | what of RSS is huge, shared, locked or swapped |
 //! | `parts.rs` | the parts of RSS, and the largest one |
 //! | `peak.rs` | the kernel's own maximum, and blocks that a recording cannot know |
 //! | `undivided.rs` | what came on top of the moment that is divided |
@@ -24,6 +25,7 @@ mod bound_tests;
 mod cause_tests;
 mod file_data;
 mod geometry;
+mod kept_apart;
 mod large;
 mod ledger;
 mod map;

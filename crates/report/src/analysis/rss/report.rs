@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::super::functions::{Frame, Stack};
 use super::super::numbers::{Ending, LeftOut};
 use super::geometry::Allocator;
+use super::kept_apart::KeptApart;
 use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
 use super::notes::{RssNote, changes};
 use super::owners::Owner;
@@ -272,25 +273,6 @@ pub struct ThreadStacks {
     pub reserved_bytes: u64,
 }
 
-/// What is in RSS, and of a kind of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct KeptApart {
-    /// In huge pages.
-    pub huge_bytes: u64,
-    /// Pages of no file that other processes have, too.
-    pub shared_dirty_bytes: u64,
-    /// Locked in memory.
-    pub locked_bytes: u64,
-    /// Given back with `MADV_FREE`: the kernel takes it when it needs to.
-    pub lazy_free_bytes: u64,
-    /// In swap, and not in RSS.
-    pub swap_bytes: u64,
-    /// In hugetlbfs, and not in RSS.
-    pub hugetlb_bytes: u64,
-    /// Addresses of mappings with `MAP_NORESERVE`, resident or not.
-    pub no_reserve_bytes: u64,
-}
-
 /// The index of the footprint that is shown: of the process with this number, or of the one with the highest RSS.
 pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -> Option<usize> {
     let all = || profile.footprints.iter().enumerate();
@@ -415,7 +397,7 @@ fn account(
         free_pages: ledger.map(free_rows).unwrap_or_default(),
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
-        kept_apart: kept_apart(footprint),
+        kept_apart: KeptApart::of(footprint),
         limits: limits(footprint, ledger, &peak, notes),
         changed: changes(profile, footprint.process),
         no_pages: footprint.gap.clone(),
@@ -539,26 +521,6 @@ fn thread_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> ThreadStacks {
         threads => all.stacks.min(threads - 1),
     };
     ThreadStacks { stacks, ended: all.stacks - stacks, ..all }
-}
-
-fn kept_apart(footprint: &Footprint) -> KeptApart {
-    let sizes = &footprint.totals;
-    let anonymous = |kind| matches!(kind, MappingKind::Heap | MappingKind::Anonymous | MappingKind::Bss);
-    let sum = |of: &dyn Fn(&mallow_profile::Mapping) -> u64| {
-        footprint.mappings.iter().fold(0u64, |sum, mapping| sum.saturating_add(of(mapping)))
-    };
-    KeptApart {
-        huge_bytes: sizes.huge,
-        shared_dirty_bytes: sum(&|mapping| if anonymous(mapping.kind) { mapping.sizes.shared_dirty } else { 0 }),
-        locked_bytes: sizes.locked,
-        lazy_free_bytes: sizes.lazy_free,
-        swap_bytes: sizes.swap,
-        hugetlb_bytes: sizes.hugetlb,
-        no_reserve_bytes: sum(&|mapping| {
-            let counts = mapping.flags.has(MappingFlags::NO_RESERVE) && mapping.kind != MappingKind::Mallow;
-            if counts { mapping.end - mapping.start } else { 0 }
-        }),
-    }
 }
 
 /// What the account says of moments beside its own.
