@@ -121,6 +121,7 @@ mod threads;
 mod timeline;
 mod tree;
 mod view;
+mod view_amounts;
 mod view_go;
 mod view_hostile;
 mod view_live;

@@ -336,6 +336,15 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
     row("live then", blocks, highest.recorded_live_bytes, live_then(highest, look));
 }
 
+/// The kernel's maximum and its moment: that of the reading where the two are the same to the reader.
+pub fn highest_at(highest: &HighestRss, look: &Look) -> String {
+    let peak = bytes(highest.peak.peak_rss, look.exact);
+    match below(highest.rss, &highest.peak, look.exact) {
+        None => format!("{peak} {}", standing(highest)),
+        Some(_) => format!("{peak}{}", reached(&highest.peak)),
+    }
+}
+
 /// When it was reached, where that is long before it was read: what was live had needed it then, and may be gone.
 fn standing(highest: &HighestRss) -> String {
     /// No longer than this, in milliseconds, it is one moment.

@@ -24,6 +24,8 @@ pub struct Sentences {
     pub counted: Vec<String>,
     /// What was counted, each with a remark.
     pub totals: Vec<TotalRow>,
+    /// The highest RSS and its moment, as the row of `totals` has them; None: it is not known.
+    pub highest_rss: Option<String>,
     /// Why nothing is known of lost blocks.
     pub not_scanned: Option<String>,
     /// What a profile of another tool does not have.
@@ -49,6 +51,7 @@ impl Sentences {
             circumstances: report_text::circumstances(document).text(),
             counted: gaps::inside(&report.allocators_inside).map(|phrase| format!("Counted: {phrase}")).collect(),
             totals: report_text::total_rows(document, (true, 2), look),
+            highest_rss: report.highest_rss.as_ref().map(|highest| report_text::highest_at(highest, look)),
             not_scanned: report_text::unscanned(document),
             absent: report.origin.as_ref().and_then(coverage::missing).map(|line| line.text()),
             hints: document.missing_names.iter().take(HINTS).map(|hint| hint.line()).collect(),

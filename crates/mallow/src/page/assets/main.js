@@ -191,8 +191,8 @@ async function start() {
     startLive(about, () => refresh(views));
     return;
   }
-  startSummary(context);
-  startTime(about).catch((error) => fill(byId("time"), message(error.message)));
+  const report = startSummary(context);
+  startTime(about, report).catch((error) => fill(byId("time"), message(error.message)));
   keepAlive();
 }
 

@@ -79,11 +79,6 @@ function reachedWords({ peak_is_older: isOlder, peak_after_ms: after, peak_by_ms
   return formatTime(after) === formatTime(by) ? `, reached at ${formatTime(by)}` : `, reached between ${formatTime(after)} and ${formatTime(by)}`;
 }
 
-// The same as a line of a chart.
-export function peakWords(peak) {
-  return `RSS, the kernel's maximum: ${formatBytes(peak.peak_rss)}${reachedWords(peak)}`;
-}
-
 // How far a size that was read is below the kernel's maximum; null: the two are the same to the reader.
 export function belowWords(rss, peak) {
   return peak <= rss || formatBytes(rss) === formatBytes(peak) ? null : `${formatShare(peak - rss, peak)} below it`;

@@ -6,8 +6,7 @@ import { onColours } from "./palette.js";
 import { changeState, hasRange, onState, state } from "./state.js";
 import { CHART, drawMarks, drawSelection, drawSeries } from "./time_chart.js";
 import { generations, marksOf, nameOf, regionRuns, toggleMark } from "./time_marks.js";
-import { peakWords } from "./rss_words.js";
-import { formatBytes, formatCount, formatOf, formatRange, formatTime } from "./units.js";
+import { formatBytes, formatCount, formatOf, formatRange, formatTime, printable } from "./units.js";
 
 const WHAT = [
   ["allocated", "Allocated within", "Blocks that were allocated within the range"],
@@ -19,7 +18,8 @@ const EDGE = 8;
 
 const panel = { series: null, scale: null, width: 0, runs: [], cursor: null, drag: null, withRss: true, timer: 0 };
 
-export async function startTime(about) {
+// `report`: a promise of the report's document, which names the moment of the highest RSS; null where there is none.
+export async function startTime(about, report) {
   const box = byId("time");
   if (!about.has_events) {
     box.hidden = true;
@@ -41,14 +41,14 @@ export async function startTime(about) {
     return;
   }
   panel.series = answer;
-  build(box, about);
+  build(box, about, report);
   onState((changed) => ["from", "to", "what", "marks"].some((name) => changed.has(name)) && update());
   onColours(draw);
   new ResizeObserver(draw).observe(box);
   update();
 }
 
-function build(box, about) {
+function build(box, about, report) {
   const chart = element("div", {
     id: "time-chart", class: "time-chart", tabindex: "0", role: "slider", "aria-label": "Range of time: arrow keys move, Shift extends, Escape clears",
     "aria-valuemin": panel.series.boundaries[0], "aria-valuemax": panel.series.boundaries.at(-1), "aria-valuenow": 0,
@@ -61,18 +61,25 @@ function build(box, about) {
   chart.addEventListener("dblclick", clearRange);
   chart.addEventListener("keydown", onKey);
   panel.runs = regionRuns(panel.series.regions, about.regions, panel.series.boundaries, edges());
-  fill(box, element("div", { class: "row" }, legend(), element("div", { id: "time-choice", class: "row end" })), chart, element("div", { id: "time-marks", class: "row" }));
+  fill(box, element("div", { class: "row" }, legend(report), element("div", { id: "time-choice", class: "row end" })), chart, element("div", { id: "time-marks", class: "row" }));
 }
 
-function legend() {
+function legend(report) {
   const entry = (colour, text) => element("span", { class: "key" }, element("i", { class: "swatch", style: { background: `var(${colour})` } }), text);
   const rss = panel.series.rss.length > 0 && element("label", { class: "key" },
     element("input", { type: "checkbox", id: "time-rss", checked: panel.withRss, onchange: (event) => { panel.withRss = event.target.checked; draw(); } }),
     element("i", { class: "swatch dashed", style: { background: "var(--rss)" } }), "RSS");
   const points = [["--live", Math.max(...panel.series.live), "Live bytes"]];
   const peak = panel.series.rss_peak && element("span", { class: "key", id: "time-rss-peak" },
-    element("i", { class: "swatch dashed", style: { background: "var(--rss)" } }), peakWords(panel.series.rss_peak));
+    element("i", { class: "swatch dashed", style: { background: "var(--rss)" } }), peakLabel(panel.series.rss_peak, report));
   return element("div", { class: "legend" }, rss, peak, points.map(([colour, , text]) => entry(colour, text)), entry("--rate", "Allocations per second"));
+}
+
+// When it was says the report: the two say one number of one field.
+function peakLabel({ peak_rss: size }, report) {
+  const label = element("span", {}, `RSS, the kernel's maximum: ${formatBytes(size)}`);
+  report.then((answer) => answer?.sentences.highest_rss && fill(label, `RSS, the kernel's maximum: ${printable(answer.sentences.highest_rss)}`));
+  return label;
 }
 
 // Ranges begin and end where the grid of lives has an edge.

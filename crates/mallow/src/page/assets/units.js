@@ -31,11 +31,16 @@ export function formatOf(count, noun) {
   return `${text} ${noun}${text === "1" ? "" : "s"}`;
 }
 
+// As the terminal has it: 0 % and 100 % are said of nothing and of all alone. A tie is rounded to even, as Rust does; of
+// ties to one digit, a binary fraction has .25 and .75, and .75 is .8 either way.
 export function formatShare(part, whole) {
   if (!whole) return "–";
-  const share = (100 * part) / whole;
-  if (share !== 0 && Math.abs(share) < 0.1) return "< 0.1 %";
-  return `${share.toFixed(1)} %`;
+  if (!part) return "0 %";
+  const share = Math.abs((100 * part) / whole);
+  const sign = part < 0 ? "-" : "";
+  if (share < 0.05) return `${sign}<0.1 %`;
+  const text = `${share % 1 === 0.25 ? `${Math.floor(share)}.2` : share.toFixed(1)} %`;
+  return `${sign}${text === "100.0 %" && share < 100 ? ">99.9 %" : text}`;
 }
 
 export function formatTime(ms) {

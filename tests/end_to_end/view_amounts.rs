@@ -1,0 +1,123 @@
+//! Amounts on the page are those of the terminal, to the digit: shares, moments, how many there are.
+
+use std::fs;
+use std::path::Path;
+
+use harness::{Browser, Case, Run, directory, mallow, number, tool};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::other_tools::ran;
+use crate::view_page::{Page, SIZES};
+
+/// The exported page of a recording, once its first screen is there.
+fn exported(place: &Path, file: &str) -> Browser {
+    ran(Run::new(mallow(), place).args(["export", "--format", "html", "-o", "page.html", file]));
+    let mut browser = Browser::start(SIZES[0]);
+    browser.open(&format!("file://{}", place.join("page.html").display()));
+    browser.wait_for("document.querySelector('#verdict')");
+    browser
+}
+
+fn report(place: &Path, file: &str) -> Value {
+    let json = ran(Run::new(mallow(), place).args(["report", "--json", file])).out();
+    serde_json::from_str(&json).expect("JSON")
+}
+
+/// 100 % is said of all alone, and 0 % of nothing.
+#[test]
+fn shares_are_written_as_in_the_terminal() {
+    let record = Case::target("rss_blocks").arg("leak").record();
+    let text = record.view(&["report"]).out();
+    assert!(text.contains("  >99.9 %  20.0 MB  leak "), "{text}");
+    let mut page = Page::of(&record, SIZES[0]);
+    let shown = page.browser.text("#tile-peak .largest .number");
+    assert_eq!(shown.as_deref(), Some(">99.9 %"));
+    // The same as of the function that writes them for the terminal.
+    for (part, whole, written) in [
+        (0, 5, "0 %"),
+        (1, 2_001, "<0.1 %"),
+        (1, 1_000, "0.1 %"),
+        (6, 10_000, "0.1 %"),
+        (49, 400, "12.2 %"),
+        (1, 8, "12.5 %"),
+        (2_000_000, 2_000_001, ">99.9 %"),
+        (5, 5, "100.0 %"),
+        (-1, 8, "-12.5 %"),
+        (5, 0, "–"),
+    ] {
+        let asked = format!("import('/page/units.js').then(units => units.formatShare({part}, {whole}))");
+        assert_eq!(page.browser.value(&asked), written, "{part} of {whole}");
+    }
+}
+
+/// The kernel's bound of the moment may be well before the reading that the report names: one of the two, on both.
+#[test]
+fn the_highest_rss_was_at_one_moment() {
+    let record = Case::target("rss_blocks").arg("leak").record();
+    let place = record.directory.path();
+    let report = report(place, "run.mallow");
+    let said = report["sentences"]["highest_rss"].as_str().expect("a sentence");
+    let totals = report["sentences"]["totals"].as_array().expect("rows");
+    let row = totals.iter().find(|row| row["name"] == "highest RSS").expect("a row");
+    let remark = row["remark"].as_str().expect("a remark");
+    let moment = said.strip_prefix(row["size"].as_str().expect("a size")).expect("the size first");
+    let is_same = remark.split(';').next() == Some(moment.trim());
+    assert!(
+        is_same || remark.starts_with("the kernel's maximum") && moment.starts_with(", reached "),
+        "{row:#} {said}"
+    );
+    let label = format!("RSS, the kernel's maximum: {said}");
+    let has = format!("document.querySelector('#time-rss-peak')?.textContent === {}", json!(label));
+    Page::of(&record, SIZES[0]).browser.wait_for(&has);
+    exported(place, "run.mallow").wait_for(&has);
+}
+
+/// A program of 60 functions that each allocate anew in a loop: more suggestions than a page lists.
+fn costly() -> String {
+    let function = |n| {
+        let body = "for (int i = 0; i < 12000; i++) { char *p = malloc(100); p[0] = 1; free(p); }";
+        format!("static void f{n}(void) {{ {body} }}\n")
+    };
+    let functions: String = (0..60).map(function).collect();
+    let calls: String = (0..60).map(|n| format!("f{n}(); ")).collect();
+    format!("#include <stdlib.h>\n{functions}int main(void) {{ {calls}return 0; }}\n")
+}
+
+/// A page has the first suggestions alone, and says how many there are.
+#[test]
+fn a_page_says_how_many_suggestions_there_are() {
+    let place = recorded(&costly());
+    let place = place.path();
+    let report = report(place, "it.mallow");
+    let all = number(&report, "insights_in_all") - number(&report, "small_in_all");
+    assert_eq!(all, 60, "{:#}", report["insights"]);
+    let exported = exported(place, "it.mallow");
+    let served = Page::open(place, &["it.mallow"], SIZES[0]).browser;
+    let model = "JSON.parse(document.getElementById('mallow-model')?.textContent ?? 'null')";
+    for (mut browser, name) in [(exported, "exported"), (served, "served")] {
+        let listed = browser.value(&format!("{model}?.report.sentences.suggestions.length ?? 20"));
+        assert!(listed.as_u64().is_some_and(|listed| listed < all), "{name}: {listed} of {all}");
+        let text = browser.text("#best-insight").unwrap_or_default();
+        assert!(text.contains("and 59 more"), "{name}: {text}");
+    }
+}
+
+/// A recording `it.mallow` of a program in C, in a directory of its own.
+fn recorded(source: &str) -> TempDir {
+    let place = directory();
+    fs::write(place.path().join("it.c"), source).expect("a source");
+    ran(Run::new(tool("cc"), place.path()).args(["-g", "-O0", "-o", "it", "it.c"]));
+    ran(Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "it.mallow", "--", "./it"]));
+    place
+}
+
+#[test]
+fn one_block_is_no_blocks() {
+    let place = recorded("#include <stdlib.h>\nint main(void) { return malloc(100) == 0; }\n");
+    let live = Page::open(place.path(), &["it.mallow"], SIZES[0]).browser.text("#tile-live");
+    for text in [live, exported(place.path(), "it.mallow").text("#tile-live")] {
+        let text = text.unwrap_or_default();
+        assert!(text.contains("1 block") && !text.contains("1 blocks"), "{text}");
+    }
+}
