@@ -2,10 +2,14 @@
 //! library, and copies inside of modules, each with its own memory, geometry and settings.
 //!
 //! A block belongs to a copy inside of a library only if code of that library requested it. Among the allocators that
-//! code can reach, the address decides: glibc's blocks with mappings of their own begin 16 bytes behind the beginning
+//! code can reach, names of its functions decide, then the address: glibc's blocks with mappings of their own begin 16 bytes behind the beginning
 //! of a page, and no block of that size of another allocator does.
 
-use mallow_profile::{AllocatorInside, Footprint, HeapMap, Mapping, MappingKind, PlacedBlock, Process, Profile};
+use mallow_profile::{
+    AllocatorInside, Footprint, HeapMap, Mapping, MappingKind, PlacedBlock, Process, Profile, Site, StackId,
+};
+
+use rustc_hash::FxHashSet;
 
 use super::geometry::{Allocator, PAGE};
 
@@ -50,6 +54,9 @@ pub struct Owners {
 
 /// The C library's allocator, among [`Owners::all`].
 pub const LIBRARY: usize = 0;
+
+/// Functions of a module between its code that needs memory and the allocator inside, as far as names are looked at.
+const NAMING_FRAMES: usize = 8;
 
 /// mimalloc reserves memory at multiples of this.
 const MIMALLOC_ARENA: u64 = 32 << 20;
@@ -136,12 +143,62 @@ impl Owners {
                 self.groups.push(own);
             }
         }
-        let group_of = |site: &mallow_profile::Site| {
-            let frame = profile.stacks.top(site.stack)?.0;
-            let module = profile.frames.get(frame.0 as usize)?.module?;
-            of_modules.get(module.0 as usize).copied()
+        self.of_sites = profile.sites.iter().map(|site| self.group_of(profile, site, &of_modules)).collect();
+        self.forget_unnamed();
+    }
+
+    /// The group of the copies that a site may have asked. Of several in its module, the one that the innermost
+    /// functions there are named after, as in `MimallocAllocator::AllocateAligned`.
+    fn group_of(&mut self, profile: &Profile, site: &Site, of_modules: &[u32]) -> u32 {
+        let frame_of = |stack: StackId| {
+            let (frame, caller) = profile.stacks.top(stack)?;
+            Some((profile.frames.get(frame.0 as usize)?, caller))
         };
-        self.of_sites = profile.sites.iter().map(|site| group_of(site).unwrap_or(0)).collect();
+        let Some(module) = frame_of(site.stack).and_then(|(frame, _)| frame.module) else { return 0 };
+        let group = of_modules.get(module.0 as usize).copied().unwrap_or(0);
+        let several = &self.groups[group as usize];
+        if several.len() < 2 {
+            return group;
+        }
+        let mut stack = site.stack;
+        for _ in 0..NAMING_FRAMES {
+            let Some((frame, caller)) = frame_of(stack).filter(|(frame, _)| frame.module == Some(module)) else {
+                break;
+            };
+            for line in &frame.lines {
+                let name = profile.strings.get(line.function).to_lowercase();
+                let is_named = |at: &&usize| self.all[**at].allocator.name().is_some_and(|own| name.contains(own));
+                let mut named = several.iter().filter(is_named);
+                if let (Some(&one), None) = (named.next(), named.next()) {
+                    return self.group_alone(one);
+                }
+            }
+            stack = caller;
+        }
+        group
+    }
+
+    fn group_alone(&mut self, owner: usize) -> u32 {
+        let known = self.groups.iter().position(|group| *group == [owner]);
+        known.unwrap_or_else(|| {
+            self.groups.push(vec![owner]);
+            self.groups.len() - 1
+        }) as u32
+    }
+
+    /// Of several copies in a module, those that no function is named after are not called, where others are: they have
+    /// tables at the most.
+    fn forget_unnamed(&mut self) {
+        let used: FxHashSet<u32> = self.of_sites.iter().copied().collect();
+        let alone = |group: u32| match self.groups[group as usize][..] {
+            [one] => Some(one),
+            _ => None,
+        };
+        let named: Vec<usize> = used.into_iter().filter_map(alone).collect();
+        for group in self.groups.iter_mut().filter(|group| group.iter().any(|owner| named.contains(owner))) {
+            let forgotten = group.extract_if(.., |owner| !named.contains(owner));
+            forgotten.for_each(|owner| self.all[owner].reach = Reach::Unseen);
+        }
     }
 
     /// The copies inside of the module that requested the blocks of a site.
@@ -255,4 +312,45 @@ fn is_glibc(name: &str) -> bool {
 pub fn may_be_managed(mapping: &Mapping) -> bool {
     use MappingKind::{Anonymous, Bss, Heap, ThreadStack};
     matches!(mapping.kind, Heap | Anonymous | ThreadStack | Bss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Made, glibc};
+    use super::*;
+
+    /// jemalloc and mimalloc inside of the module that has the sites. Returns those that each of two sites may have
+    /// asked, and those that nobody asks.
+    fn asked(function: Option<&str>) -> ([Vec<Allocator>; 2], Vec<Allocator>) {
+        let mut made = Made::new(glibc(10, 10), &[]);
+        let profile = &mut made.profile;
+        let frame = profile.stacks.top(profile.sites[0].stack).expect("a frame").0.0 as usize;
+        let module = profile.frames[frame].module.expect("a module");
+        profile.modules[module.0 as usize].path = "/usr/lib/libarrow.so".to_owned();
+        let inside = |name: &str| AllocatorInside {
+            module: "/usr/lib/libarrow.so".to_owned(),
+            name: name.to_owned(),
+            program: profile.processes[0].executable.clone(),
+            functions: 3,
+            ..AllocatorInside::default()
+        };
+        profile.allocators_inside = vec![inside("jemalloc"), inside("mimalloc")];
+        if let Some(function) = function {
+            profile.frames[frame].lines[0].function = profile.strings.intern(function);
+        }
+        let owners = Owners::of(profile, &profile.footprints[0], &made.heap, profile.processes.first());
+        let names = |all: &[usize]| all.iter().map(|&at| owners.all[at].allocator).collect();
+        let unseen: Vec<usize> = (0..owners.all.len()).filter(|&at| owners.all[at].reach == Reach::Unseen).collect();
+        ([0, 1].map(|site| names(owners.inside(site))), names(&unseen))
+    }
+
+    #[test]
+    fn of_two_copies_in_a_module_functions_name_the_one_that_is_used() {
+        let both = vec![Allocator::Jemalloc, Allocator::Mimalloc];
+        assert_eq!(asked(None), ([both.clone(), both.clone()], vec![]));
+        assert_eq!(asked(Some("jemalloc_or_mimalloc")), ([both.clone(), both], vec![]));
+        let mimalloc = vec![Allocator::Mimalloc];
+        let named = asked(Some("arrow::BaseMemoryPoolImpl<arrow::(anonymous namespace)::MimallocAllocator>::Allocate"));
+        assert_eq!(named, ([mimalloc.clone(), mimalloc], vec![Allocator::Jemalloc]));
+    }
 }
