@@ -131,7 +131,7 @@ impl Advice {
             }
             Self::KeptSlice => "make the slice with the capacity that it will need, or keep one and cut it to [:0]",
             Self::CallersSlice => "append to a slice that the caller passes in and keeps",
-            Self::KeptMap => "make the map once with its size, keep it and clear it",
+            Self::KeptMap => "make the map once with its size, keep it and clear it, unless uses overlap (recursion)",
             Self::SizedMap => "make the map with the size that it will have: make(map[K]V, n)",
             Self::CallersMap => "let the caller pass in a map that is kept and cleared",
             Self::Format => {
