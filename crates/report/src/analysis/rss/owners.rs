@@ -2,8 +2,8 @@
 //! library, and copies inside of modules, each with its own memory, geometry and settings.
 //!
 //! A block belongs to a copy inside of a library only if code of that library requested it. Among the allocators that
-//! code can reach, names of its functions decide, then the address: glibc's blocks with mappings of their own begin 16 bytes behind the beginning
-//! of a page, and no block of that size of another allocator does.
+//! code can reach, names of its functions decide, then the address: glibc's blocks with mappings of their own begin 16
+//! bytes behind the beginning of a page, and no block of that size of another allocator does.
 
 use mallow_profile::{
     AllocatorInside, Footprint, HeapMap, Mapping, MappingKind, PlacedBlock, Process, Profile, Site, StackId,
