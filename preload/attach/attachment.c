@@ -45,7 +45,7 @@ MALLOW_OTHER(X)
 /* Called, and not jumped to: the return address shows that what such a function goes on in is a nested call. malloc,
  * calloc and free go on in none. */
 #define X(name, result, parameters, arguments)                                                                         \
-    static result beneath_##name parameters {                                                                          \
+    static result underlying_##name parameters {                                                                       \
         result value = trampolines.name arguments;                                                                     \
         __asm__ volatile("" : "+r"(value));                                                                            \
         return value;                                                                                                  \
@@ -187,7 +187,7 @@ static uint64_t join(void) {
 #undef X
 #define X(name, result, parameters, arguments)                                                                         \
     if (trampolines.name != NULL)                                                                                      \
-        real.name = beneath_##name;
+        real.name = underlying_##name;
     MALLOW_OTHER(X)
 #undef X
     if (mallow_attachment.arrival && arrival_await() != 0)

@@ -2,8 +2,8 @@
  * The exported functions, a few instructions each. A taken jump costs more than what is between two of them, so malloc
  * and free count in place; everything else is one jump away.
  *
- * Where a thread has an allowance, what it covers goes on to the allocator beneath by a jump: about 6 instructions with
- * two tests. free knows by the address which blocks are the policy's own.
+ * A call that a thread's allowance covers goes on to the underlying allocator by a jump: about 6 instructions with two
+ * tests. free knows by the address which blocks are the policy's own.
  */
 #include "base/entries.h"
 #include "base/target.h"

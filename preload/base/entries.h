@@ -43,10 +43,10 @@ typedef size_t usable_size(const void *block);
 #define MALLOW_FAMILY_OF_valloc        MALLOW_FAMILY_VALLOC
 #define MALLOW_FAMILY_OF_pvalloc       MALLOW_FAMILY_PVALLOC
 
-/* Asks, and changes nothing. */
-#define MALLOW_ASIDE(X) X(malloc_usable_size, size_t, (void *block), (block))
+/* Queries: they change no block. */
+#define MALLOW_QUERIES(X) X(malloc_usable_size, size_t, (void *block), (block))
 
-#define MALLOW_ENTRIES(X) MALLOW_HOT(X) MALLOW_OTHER(X) MALLOW_ASIDE(X)
+#define MALLOW_ENTRIES(X) MALLOW_HOT(X) MALLOW_OTHER(X) MALLOW_QUERIES(X)
 
 /* Our own exported functions, by names that nobody else can define. */
 #define X(name, result, parameters, arguments) extern result entry_##name parameters HIDDEN;
@@ -62,7 +62,7 @@ struct allocator {
 };
 
 /*
- * The allocator beneath: the next one in the search order of the dynamic linker. It starts with functions that
+ * The underlying allocator: the next one in the search order of the dynamic linker. It starts with functions that
  * initialise and call again, so that the hot path has no test for it.
  */
 extern struct allocator real HIDDEN;
@@ -170,7 +170,7 @@ extern const struct policy *recording HIDDEN;
 /* policies.c: by enum mallow_mode; NULL: this build does not have it. */
 extern const struct policy *const policies[MALLOW_MODE_DORMANT + 1] HIDDEN;
 
-extern const struct policy no_policy HIDDEN; /* nothing: the allocator beneath alone */
+extern const struct policy no_policy HIDDEN; /* nothing: the underlying allocator alone */
 
 /*
  * Puts a policy's entry functions in place. Each pointer is replaced by itself: all policies can serve at any moment.
@@ -181,7 +181,7 @@ void policy_install(const struct policy *from);
  * alone, and must reach it unchanged.
  */
 void policy_pass_through(void);
-/* The `over` of policies that have nothing else to do: the allocator beneath is called directly from then on. */
+/* The `over` of policies that have nothing else to do: the underlying allocator is called directly from then on. */
 void policy_remove(enum mallow_over why);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * The allocator beneath is the next definition of each function after ours in the dynamic linker's search order: the C
- * library's, or that of an allocator library that the program uses.
+ * The underlying allocator is the next definition of each function after ours in the dynamic linker's search order:
+ * the C library's, or that of an allocator library that the program uses.
  *
  * dlsym may allocate (glibc before 2.34 does, and so may a program's own). Those calls are served from a small arena,
  * which begins anew whenever all its blocks are free; where some outlive it, free and realloc look for them first.
@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Where free and realloc lead once the arena was used. */
-static struct allocator beneath;
+static struct allocator underlying;
 
 /* Mapped when it is needed, which with most C libraries it never is. */
 #define ARENA (256ul * 1024)
@@ -63,7 +63,7 @@ static void bootstrap_free(void *block) {
     if (in_arena(block))
         arena_release();
     else if (block != NULL)
-        beneath.free(block);
+        underlying.free(block);
 }
 
 static void *bootstrap_calloc(size_t count, size_t size) {
@@ -106,7 +106,7 @@ static void *bootstrap_page(size_t size) {
 static size_t bootstrap_malloc_usable_size(void *block) {
     size_t size;
     if (!in_arena(block))
-        return beneath.malloc_usable_size(block);
+        return underlying.malloc_usable_size(block);
     memcpy(&size, (char *)block - HEADER, sizeof size);
     return size;
 }
@@ -128,8 +128,8 @@ const struct allocator bootstrap = {
 /* realloc for the rest of the program's life when the arena holds blocks. */
 static void *realloc_after_bootstrap(void *block, size_t size) {
     if (block == NULL || !in_arena(block))
-        return beneath.realloc(block, size);
-    return move_out(block, size, beneath.malloc(size));
+        return underlying.realloc(block, size);
+    return move_out(block, size, underlying.malloc(size));
 }
 
 enum real_sizes real_sizes;
@@ -165,7 +165,7 @@ void real_resolve(struct allocator *out) {
     MALLOW_ENTRIES(X)
 #undef X
     musl_call_once(&found);
-    beneath = found;
+    underlying = found;
     real_sizes = real_sizes_of(&found);
     if (arena_live != 0) {
         found.free = bootstrap_free;

@@ -1,10 +1,10 @@
-/* Finding the allocator beneath, and memory for calls made while finding it. */
+/* Finding the underlying allocator, and memory for calls made while finding it. */
 #ifndef MALLOW_REAL_H
 #define MALLOW_REAL_H
 
 #include "base/entries.h"
 
-/* Finds the allocator beneath. Calls of the allocator that dlsym makes meanwhile must go to bootstrap. */
+/* Finds the underlying allocator. Calls of the allocator that dlsym makes meanwhile must go to bootstrap. */
 void real_resolve(struct allocator *found);
 
 extern const struct allocator bootstrap HIDDEN;

@@ -367,10 +367,10 @@ struct mallow_sampling {
     uint64_t stacks_used; /* bytes of the store; release order, after the stack */
     uint64_t begun;       /* samples that ever began here, without those that a fork inherited */
     uint64_t ended;       /* entries ever written to ends[]; release order, after the entry */
-    /* What could not be recorded: the allocation was served by the allocator beneath, or has no stack. */
+    /* What could not be recorded: the allocation was served by the underlying allocator, or has no stack. */
     uint64_t without_slot;  /* picked, but there was no slot for it, or no memory */
     uint64_t without_stack; /* samples and ends whose stack found no room in the store */
-    uint64_t missed; /* picked inside of Mallow's own work, in a signal handler: served by the allocator beneath */
+    uint64_t missed; /* picked inside of Mallow's own work, in a signal handler: served by the underlying allocator */
 };
 
 enum mallow_slot_state {

@@ -1,6 +1,6 @@
 /*
  * The entry functions of guarding. Of a block that was to be guarded and could not be, the sampler's slots take a
- * sample, and the allocator beneath takes what is no sample: an allocation never fails because of this.
+ * sample, and the underlying allocator takes what is no sample: an allocation never fails because of this.
  */
 #include "arch.h"
 #include "base/real.h"
@@ -97,7 +97,7 @@ static void *begin_guarded(const struct request *request, struct probe_block old
     return block;
 }
 
-/* NULL: the allocator beneath is to serve it. `stale`: as of sample_begin_inline. */
+/* NULL: the underlying allocator is to serve it. `stale`: as of sample_begin_inline. */
 static NOINLINE void *begin_as(const struct request *request, size_t *stale, struct probe_block old, size_t elements,
                                enum mallow_operation operation, struct caller caller) {
     *stale = 0;
@@ -189,7 +189,7 @@ static void *guard_malloc(size_t size) {
     return block != NULL ? block : real.malloc(size);
 }
 
-/* The allocator beneath was asked first. */
+/* The underlying allocator was asked first. */
 static void *guard_malloc_done(void *block, size_t size) {
     struct request request = {size, size, 0, pick(size), MALLOW_FAMILY_MALLOC};
     size_t stale;
@@ -320,7 +320,7 @@ static size_t guard_usable_size(const void *block) {
 /* clang-format on */
 
 static const struct policy every_policy = {.free = guard_free, ENTRIES};
-/* A block that is no sample goes to the allocator beneath without a look: that look, at each free, costs more than
+/* A block that is no sample goes to the underlying allocator without a look: that look, at each free, costs more than
  * all else that guarding adds. */
 static const struct policy samples_policy = {ENTRIES};
 

@@ -5,8 +5,8 @@
 #include "base/wire_guard.h"
 
 /*
- * `block` is not NULL, and no address of Mallow's own. That it is none is certain; it may be one where another
- * allocator is beneath.
+ * `block` is not NULL, and no address of Mallow's own. That it is none is certain; it may be one where the underlying
+ * allocator is another one.
  */
 enum mallow_foreign foreign_is(const void *block);
 

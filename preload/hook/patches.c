@@ -197,7 +197,7 @@ static long write_area(const struct mallow_area *area, const char *file) {
     return SYS_CALL3(SYS_mprotect, at, area->bytes, PROT_READ | PROT_EXEC);
 }
 
-/* Where the function is one of the allocator beneath: we call what does the same from now on. */
+/* Where the function is one of the underlying allocator: we call what does the same from now on. */
 static void real_move(uint64_t function, uint64_t original) {
     void *moved = (void *)(uintptr_t)original;
 #define X(name, result, parameters, arguments)                                                                         \

@@ -13,7 +13,7 @@ typedef word function(word, word, word, word, word);
 #define FRAME      ((const struct arch_frame *)__builtin_frame_address(0))
 
 /*
- * Whether the caller is the module with the allocator, or this library, whose calls of the allocator beneath reach it.
+ * Whether the caller is the module with the allocator, or this library, which calls the underlying allocator.
  */
 static inline int is_called_within(uint64_t return_address, const struct mallow_hook *hook) {
     extern const char __ehdr_start[] HIDDEN, etext[] HIDDEN;

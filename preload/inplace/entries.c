@@ -122,7 +122,7 @@ static void *inplace_malloc(size_t size) {
     return LIKELY(period == 0) ? block : begun(block, size, 0, period, MALLOW_FAMILY_MALLOC, CALLER);
 }
 
-/* Of a thread that has no countdown yet, and of operator new: the allocator beneath was asked first. */
+/* Of a thread that has no countdown yet, and of operator new: the underlying allocator was asked first. */
 static void *inplace_malloc_done(void *block, size_t size) {
     uint32_t period = sample_pick(size);
     return LIKELY(period == 0) ? block : begun(block, size, 0, period, MALLOW_FAMILY_MALLOC, CALLER);

@@ -40,7 +40,7 @@ static void *sample_malloc(size_t size) {
     return block != NULL ? block : real.malloc(size);
 }
 
-/* Of a thread that has no countdown yet: the allocator beneath was asked first. */
+/* Of a thread that has no countdown yet: the underlying allocator was asked first. */
 COLD static void *sample_malloc_done(void *block, size_t size) {
     struct request request = {size, size, 0, sample_pick(size), MALLOW_FAMILY_MALLOC};
     size_t stale;
@@ -79,7 +79,7 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* A block of the allocator beneath, or none, becomes a sample. NULL: it does not. */
+/* A block of the underlying allocator, or none, becomes a sample. NULL: it does not. */
 static void *realloc_picked(void *old, size_t size, uint32_t period, enum mallow_family family, struct caller caller) {
     size_t had = 0;
     if (old != NULL) {
@@ -141,7 +141,7 @@ COLD static void *realloc_to_zero(void *old, struct probe_block was, struct call
     return block;
 }
 
-/* Out of its slot, into another one or to the allocator beneath. */
+/* Out of its slot, into another one or to the underlying allocator. */
 static void *realloc_sampled(void *old, size_t size, enum mallow_family family, struct caller caller) {
     const struct slot *slot = live_slot(old);
     if (slot == NULL)

@@ -1,7 +1,7 @@
 /*
  * Programs that give blocks of malloc to functions which are not ours: a program of jemalloc's may end what malloc
- * returned by sdallocx, which knows nothing of slots. Where a module imports such a function of the allocator beneath,
- * nothing is sampled.
+ * returned by sdallocx, which knows nothing of slots. Where a module imports such a function of the underlying
+ * allocator, nothing is sampled.
  *
  * What a program looks up by dlsym, and what a library imports that is loaded later, is not found.
  */

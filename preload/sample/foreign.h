@@ -1,4 +1,4 @@
-/* Functions of the allocator beneath that take blocks and are not interposed. */
+/* Functions of the underlying allocator that take blocks and are not interposed. */
 #ifndef MALLOW_FOREIGN_H
 #define MALLOW_FOREIGN_H
 

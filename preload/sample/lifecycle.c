@@ -58,8 +58,8 @@ COLD void sample_free_other(void *block) {
     abort();
 }
 
-COLD void sample_end_asides(void) {
-    for (void *block = sample_take_aside(), *next; block != NULL; block = next) {
+COLD void sample_end_deferred(void) {
+    for (void *block = sample_take_deferred(), *next; block != NULL; block = next) {
         memcpy(&next, block, sizeof next);
         if (!sample_end(block, MALLOW_END_FREED, NULL, NULL))
             break; /* freed twice: the list may lead back to itself */

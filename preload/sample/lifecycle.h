@@ -1,7 +1,7 @@
 /*
  * A sample's beginning and end, inlined into the entry functions: calls between small functions were a tenth of a
  * sample's instructions. One that cannot be served, for want of a slot or because it comes in the middle of our own
- * work, is counted and goes to the allocator beneath: whether an allocation is sampled does not depend on it.
+ * work, is counted and goes to the underlying allocator: whether an allocation is sampled does not depend on it.
  */
 #ifndef MALLOW_LIFECYCLE_H
 #define MALLOW_LIFECYCLE_H
@@ -31,10 +31,9 @@ COLD void *sample_missed(void);
 COLD uint32_t sample_stack_new(struct stack_memory *stack_memory);
 /* A free of what is no live sample, though it lies among the slots. */
 COLD void sample_free_other(void *block);
-/*
- * Ends what was put aside; and what comes in a handler that interrupted our work, or where no sample_thread can be had.
- */
-COLD void sample_end_asides(void);
+/* Ends the samples whose frees were deferred (sample_defer). */
+COLD void sample_end_deferred(void);
+/* Ends a sample in a handler that interrupted our work, or where no sample_thread is available. */
 COLD void sample_end_pending(void *block, uint32_t kind, const void *moved_to);
 
 static inline ALWAYS_INLINE struct mallow_slot sample_entry(const struct request *request, const void *block,
@@ -69,7 +68,7 @@ static inline ALWAYS_INLINE void log_sample_begin(struct slot *slot, const struc
         probe_allocation(&slot->seen, count, count != 0 ? request->size / count : 0, request->alignment);
 }
 
-/* A block in a slot, as a sample. NULL: the allocator beneath is to serve it. */
+/* A block in a slot, as a sample. NULL: the underlying allocator is to serve it. */
 static inline ALWAYS_INLINE void *sample_begin_inline(const struct request *request, size_t *stale,
                                                       struct probe_block old, size_t count, struct caller caller) {
     struct sample_thread *s = sample_thread_begin(caller);
@@ -107,7 +106,7 @@ static inline ALWAYS_INLINE int sample_end_inline(void *block, uint32_t kind, co
     uint64_t now = sys_tick_ns();
     if (!sample_lock(s)) {
         if (live_slot(block) != NULL)
-            sample_put_aside(block);
+            sample_defer(block);
         return 1;
     }
     struct slot *slot = live_slot(block);
@@ -127,8 +126,8 @@ static inline ALWAYS_INLINE int sample_end_inline(void *block, uint32_t kind, co
         sample_discard_slot(unclean, s);
     if (UNLIKELY(unused != NULL))
         sample_discard_idle(unused, s);
-    if (UNLIKELY(__atomic_load_n(&sample_asides, __ATOMIC_RELAXED) != 0))
-        sample_end_asides();
+    if (UNLIKELY(__atomic_load_n(&sample_deferred, __ATOMIC_RELAXED) != 0))
+        sample_end_deferred();
     return slot != NULL;
 }
 
@@ -148,7 +147,7 @@ static inline ALWAYS_INLINE void sample_release(void *block, uint32_t kind, cons
 
 /*
  * The entry functions that take an alignment, of a policy with slots: `begin` serves a request, or returns NULL, and
- * `pick` is sample_pick or its like. An alignment that is none is the business of the allocator beneath. (Samples in
+ * `pick` is sample_pick or its like. An alignment that is none is the business of the underlying allocator. (Samples in
  * place ask that first.)
  */
 #define SAMPLE_ALIGNED(policy, begin, pick)                                                                            \

@@ -3,15 +3,15 @@
 #include "sample/sample_log.h"
 
 /* One second: a thread that holds the lock was stopped. Then nobody waits for it, but for a moment once a second: what
- * is picked is served beneath, and what is freed is put aside, until it goes on. */
+ * is picked is served by the underlying allocator, and frees are deferred, until it goes on. */
 #define LOCK_TRIES 50u
 #define STUCK_NS   1000000000ull
 
-uint32_t sample_lock_word, sample_asides;
-static uint64_t stuck_ns;                             /* when somebody waited for the lock in vain; 0: not so */
-static struct aside { struct aside *next; } * asides; /* blocks that were freed meanwhile: lists of themselves */
-static uint32_t broken;                               /* left by longjmp: nobody gives the lock back any more */
-static int forking;                                   /* the lock is held for the sake of a child */
+uint32_t sample_lock_word, sample_deferred;
+static uint64_t stuck_ns;                                     /* when somebody waited for the lock in vain; 0: not so */
+static struct deferred { struct deferred *next; } * deferred; /* deferred frees: a list through the blocks */
+static uint32_t broken;                                       /* left by longjmp: nobody gives the lock back any more */
+static int forking;                                           /* the lock is held for the sake of a child */
 
 void lock_samples_abandoned(void) {
     __atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
@@ -57,15 +57,15 @@ void lock_samples_left(void) {
     __atomic_store_n(&sample_is_over, 0, __ATOMIC_RELAXED);
 }
 
-COLD void sample_put_aside(void *block) {
-    struct aside *aside = block;
-    aside->next = __atomic_load_n(&asides, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&asides, &aside->next, aside, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+COLD void sample_defer(void *block) {
+    struct deferred *first = block;
+    first->next = __atomic_load_n(&deferred, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&deferred, &first->next, first, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
-    __atomic_store_n(&sample_asides, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&sample_deferred, 1, __ATOMIC_RELEASE);
 }
 
-COLD void *sample_take_aside(void) {
-    __atomic_store_n(&sample_asides, 0, __ATOMIC_RELAXED);
-    return __atomic_exchange_n(&asides, NULL, __ATOMIC_ACQUIRE);
+COLD void *sample_take_deferred(void) {
+    __atomic_store_n(&sample_deferred, 0, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&deferred, NULL, __ATOMIC_ACQUIRE);
 }

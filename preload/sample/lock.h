@@ -34,10 +34,11 @@ void lock_samples_forked(void);
 /* The process leaves its run: nobody holds the lock. */
 void lock_samples_left(void);
 
-/* What was freed while the lock could not be had, of 16 bytes at least: put in without it, and taken out by who has it
- * next, as a list: the word at the start of each block leads to the next one. */
-extern uint32_t sample_asides HIDDEN;
-COLD void sample_put_aside(void *block);
-COLD void *sample_take_aside(void);
+/* Deferred frees of blocks of at least 16 bytes, while the lock is unavailable. sample_defer needs no lock. The next
+ * holder of the lock takes all of them, as a list through the first word of each block; NULL: none.
+ * sample_deferred: not 0 while there are some. */
+extern uint32_t sample_deferred HIDDEN;
+COLD void sample_defer(void *block);
+COLD void *sample_take_deferred(void);
 
 #endif

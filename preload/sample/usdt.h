@@ -5,7 +5,7 @@
 #include "sample/slot_pool.h"
 #include "sample/usdt_note.h"
 
-/* A block that was in a slot, or lies beneath (id 0). */
+/* A block that was in a slot, or is the underlying allocator's (id 0). */
 struct probe_block {
     uint64_t id;
     const void *block;

@@ -162,7 +162,7 @@ CASE(reallocarray_to_zero, "malloc 1/100, realloc_frees 1", "a=malloc 100; begin
     CHECK(reallocarray(malloc(100), 0, 10) == NULL);
 }
 
-/* No call of the allocator beneath: no event. */
+/* No call of the underlying allocator: no event. */
 CASE(reallocarray_overflows, "malloc 1/100, frees 1", "a=malloc 100; free a") {
     char *a = malloc(100);
     strcpy(a, "kept");
@@ -240,7 +240,7 @@ CASE(the_c_librarys_own_calls, "malloc 1/6, frees 1", "a=malloc 6; free a") {
     free(a);
 }
 
-/* ---- with an allocator beneath ---- */
+/* ---- with an underlying allocator ---- */
 
 #define TERABYTE (1ull << 40)
 

@@ -50,9 +50,10 @@ void reading_make(struct reading *reading, enum mallow_mode mode) {
     };
 }
 
-void reading_start(struct reading *reading, const char *scenario, const char *beneath) {
+void reading_start(struct reading *reading, const char *scenario, const char *underlying) {
     char preload[600];
-    snprintf(preload, sizeof preload, "%s%s%s", getenv("TEST_LIBRARY"), beneath ? ":" : "", beneath ? beneath : "");
+    snprintf(preload, sizeof preload, "%s%s%s", getenv("TEST_LIBRARY"), underlying ? ":" : "",
+             underlying ? underlying : "");
     fflush(stdout);
     reading->pid = fork();
     CHECK(reading->pid >= 0);

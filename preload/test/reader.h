@@ -41,10 +41,10 @@ struct reading {
  * it starts a program. */
 void reading_make(struct reading *reading, enum mallow_mode mode);
 
-/* Starts a scenario of this program under libmallow.so, with `beneath`
+/* Starts a scenario of this program under libmallow.so, with `underlying`
  * preloaded after it unless that is NULL. Call reading_finish, or
  * reading_until_stopped and then reading_finish. */
-void reading_start(struct reading *reading, const char *scenario, const char *beneath);
+void reading_start(struct reading *reading, const char *scenario, const char *underlying);
 
 /* Reads until the scenario stops itself with SIGSTOP; and lets it go on. */
 void reading_until_stopped(struct reading *reading);

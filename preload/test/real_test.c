@@ -1,4 +1,4 @@
-/* The arena for calls made while the allocator beneath is looked for, and what
+/* The arena for calls made while the underlying allocator is looked for, and what
  * becomes of its blocks. */
 #include "base/real.h"
 #include "test.h"
@@ -90,7 +90,7 @@ static void *libc_symbol(const char *name) {
     return symbol;
 }
 
-TEST(the_allocator_beneath_is_called_directly) {
+TEST(the_underlying_allocator_is_called_directly) {
     real_resolve(&real);
 #define X(name, result, parameters, arguments) CHECK((void *)real.name == libc_symbol(#name));
     MALLOW_ENTRIES(X)

@@ -167,7 +167,7 @@ CASE(realloc_moved,
     free(c);
 }
 
-/* Too small to be picked, for once: it comes from the allocator beneath, or goes there. */
+/* Too small to be picked, for once: it comes from the underlying allocator, or goes there. */
 CASE(realloc_into_a_slot, "realloc 100000 freed") {
     char *a = malloc(0);
     a = realloc(a, 100000);
@@ -179,14 +179,14 @@ CASE(realloc_to_zero, "malloc 100 freed") {
     CHECK(realloc(malloc(100), 0) == NULL);
 }
 
-/* The allocator beneath gives a block, as several do; glibc's frees, and gives none. */
+/* The underlying allocator gives a block, as several do; glibc's frees, and gives none. */
 SCENARIO(realloc_to_zero_over_another) {
     char *a = malloc(100), *b = realloc(a, 0);
     CHECK(b != NULL && b != a);
     free(b);
 }
 
-TEST(sample_realloc_to_zero_is_what_the_allocator_beneath_does) {
+TEST(sample_realloc_to_zero_is_what_the_underlying_allocator_does) {
     static struct reading reading;
     samples_make(&reading, 1);
     reading_start(&reading, "realloc_to_zero_over_another", getenv("TEST_NEXT_ALLOCATOR"));

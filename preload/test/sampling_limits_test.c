@@ -125,7 +125,7 @@ TEST(a_child_without_room_for_stacks_has_samples_without) {
         CHECK(sample_live(child, i)->stack == 0);
 }
 
-/* What the file has no entry for is allocated beneath, and counted. */
+/* An allocation without an entry in the file is counted, and served by the underlying allocator. */
 TEST(a_child_whose_file_is_full_samples_nothing_more) {
     const struct image *child = forked_with(10, 1 << 20);
     const struct mallow_sampling *s = samples_of(child);

@@ -308,7 +308,7 @@ static void trace_thread_end(void) {
         .thread_start = ring_create, .thread_end = trace_thread_end, .region = trace_region,                           \
     }
 
-/* The allocator beneath is glibc's; and any other. */
+/* The underlying allocator is glibc's; and any other. */
 const struct policy trace_policy = TRACE_POLICY();
 static const struct policy trace_policy_by_call = TRACE_POLICY(_by_call);
 

@@ -278,7 +278,7 @@ fn a_static_array_is_its_programs_data() {
     assert!(text.contains(" in the heap, which has no live block") && !text.contains("thread arena"), "{text}");
 }
 
-/// Allocators with slabs, beneath the same programs: what they say of themselves, and what mincore says of their
+/// Allocators with slabs, under the same programs: what they say of themselves, and what mincore says of their
 /// blocks.
 #[test]
 fn other_allocators_have_the_same_account() {

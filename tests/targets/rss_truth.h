@@ -130,7 +130,7 @@ static inline unsigned long truth_heap(void) {
     return sum;
 }
 
-/* What jemalloc says of itself; 0 beneath any other allocator. */
+/* What jemalloc says of itself; 0 where another one is the underlying allocator. */
 static inline size_t truth_jemalloc(const char *name) {
     int (*mallctl)(const char *, void *, size_t *, void *, size_t);
     *(void **)&mallctl = dlsym(RTLD_DEFAULT, "mallctl");

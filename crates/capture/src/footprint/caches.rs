@@ -32,7 +32,7 @@ const PAGE: u64 = 4096;
 /// Words of a chunk: its size, and the largest cache.
 const CHUNK: usize = 1 + BINS / 4 + BINS;
 
-/// Reads the caches of a process. None are found beneath another allocator.
+/// Reads the caches of a process. None are found where the underlying allocator is another one.
 pub fn read(pid: u32, mappings: &[Mapping]) -> ThreadCaches {
     let Ok(pid_number) = i32::try_from(pid) else { return ThreadCaches::default() };
     let mut it = Search { pid: pid_number, mappings, found: ThreadCaches::default() };

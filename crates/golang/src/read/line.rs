@@ -72,11 +72,11 @@ pub enum Line<'a> {
     /// A function begins here.
     Function(&'a str),
     /// Known, and not about allocations.
-    Aside,
+    Unrelated,
 }
 
 /// Beginnings of other compiler messages. What a parameter leaks comes with its flows.
-const ASIDES: [&str; 12] = [
+const UNRELATED: [&str; 12] = [
     "leaking param",
     "devirtualizing ",
     "partially devirtualizing ",
@@ -141,8 +141,8 @@ pub fn message(text: &str) -> Option<Line<'_>> {
     if let Some(rest) = text.strip_prefix("cannot inline ") {
         return Some(Line::Function(rest.split_once(": ").map_or(rest, |(name, _)| name)));
     }
-    let known = ASIDES.iter().any(|begin| text.starts_with(begin)) || MIDDLES.iter().any(|part| text.contains(part));
-    known.then_some(Line::Aside)
+    let known = UNRELATED.iter().any(|begin| text.starts_with(begin)) || MIDDLES.iter().any(|part| text.contains(part));
+    known.then_some(Line::Unrelated)
 }
 
 fn leak(text: &str) -> Option<Line<'_>> {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_guessed_at() {
-        assert_eq!(message("function init considered 'big'; reducing max cost of inlinees"), Some(Line::Aside));
+        assert_eq!(message("function init considered 'big'; reducing max cost of inlinees"), Some(Line::Unrelated));
         for text in ["", "x flies to the moon", "flow: a ← b:", "   flow: a:", "     from x", "undefined: y"] {
             assert_eq!(message(text), None, "{text}");
         }

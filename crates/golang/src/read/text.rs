@@ -98,7 +98,7 @@ pub fn read(text: &str, directory: &str, counted: &mut UnknownLines) -> Text {
                     found.functions.push((position(), name.to_owned()));
                 }
             }
-            Line::Aside => {}
+            Line::Unrelated => {}
         }
     }
     found.batches.push(batch);
