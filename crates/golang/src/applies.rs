@@ -3,7 +3,7 @@
 use crate::advice::Advice;
 use crate::join::Type;
 use crate::model::{Kind, Reason, Surroundings};
-use crate::source::{Source, Target};
+use crate::source::{GoSource, Target};
 
 /// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody
 /// says.
@@ -107,7 +107,7 @@ impl Occasion<'_> {
 
     /// `append([]T(nil), items...)` makes one block of the right size anyway.
     fn copies(&self) -> bool {
-        let appends = Source::parse(self.what.to_owned()).appends(1);
+        let appends = GoSource::parse(self.what.to_owned()).appends(1);
         !appends.is_empty() && appends.iter().all(|target| *target == Target::Empty)
     }
 

@@ -1,6 +1,6 @@
 //! Escape flows, in words.
 
-use crate::model::{Diagnostic, Kind, Position, Step, Verdict};
+use crate::model::{Diagnostic, FlowStep, Kind, Position, Verdict};
 
 impl Diagnostic {
     /// The path to the heap, a step a line: `assigned to input at 83`. A line without a file's name is in the file that
@@ -44,13 +44,13 @@ impl<'a> Places<'a> {
 }
 
 /// Steps in words. The first one names its file.
-pub fn words(flow: &[Step]) -> Vec<String> {
+pub fn words(flow: &[FlowStep]) -> Vec<String> {
     let mut words = Vec::new();
     push_words(flow, &mut Places { file: "" }, &mut words);
     words
 }
 
-fn push_words<'a>(flow: &'a [Step], places: &mut Places<'a>, words: &mut Vec<String>) {
+fn push_words<'a>(flow: &'a [FlowStep], places: &mut Places<'a>, words: &mut Vec<String>) {
     let mut last = None;
     for (at, step) in flow.iter().enumerate() {
         let position = outermost(&step.position, &step.inlined_at);
@@ -73,7 +73,7 @@ fn push_words<'a>(flow: &'a [Step], places: &mut Places<'a>, words: &mut Vec<Str
 }
 
 /// One step; none where it says nothing that the next does not say.
-fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<String> {
+fn of_step(step: &FlowStep, place: &str, last_of_flow: bool, last: bool) -> Option<String> {
     let (to, from) = step.flow.split_once(" ← ").unwrap_or_default();
     let text = match step.how.as_str() {
         "go" => format!("starts a goroutine at {place}"),
@@ -120,7 +120,7 @@ fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<S
     Some(text)
 }
 
-fn call(step: &Step, to: &str, from: &str, place: &str) -> String {
+fn call(step: &FlowStep, to: &str, from: &str, place: &str) -> String {
     let callee = callee(&step.expression);
     match callee {
         "append" => return format!("appended to a slice at {place}"),
@@ -137,7 +137,7 @@ fn call(step: &Step, to: &str, from: &str, place: &str) -> String {
     format!("argument of {name} at {place}, which leaks it to the heap")
 }
 
-fn assignment(step: &Step, to: &str, place: &str) -> Option<String> {
+fn assignment(step: &FlowStep, to: &str, place: &str) -> Option<String> {
     if let Some(callee) = &step.callee {
         return Some(format!("passed to {} at {place}", plain(callee)));
     }
@@ -155,7 +155,7 @@ fn assignment(step: &Step, to: &str, place: &str) -> Option<String> {
 }
 
 /// What an assignment assigns to.
-pub fn assigned(step: &Step) -> Option<&str> {
+pub fn assigned(step: &FlowStep) -> Option<&str> {
     let assigned = step.how.starts_with("assign");
     let (left, _) = step.expression.split_once(" = ").or_else(|| step.expression.split_once(" := "))?;
     assigned.then_some(left)

@@ -68,7 +68,7 @@ pub enum Verdict {
 
 /// One step of an escape flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct FlowStep {
     pub position: Position,
     /// Call sites through which that was inlined, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -106,7 +106,7 @@ pub struct Diagnostic {
     pub what: String,
     pub verdict: Verdict,
     /// The escape flow, as far as the compiler says it.
-    pub flow: Vec<Step>,
+    pub flow: Vec<FlowStep>,
     /// What that comes to.
     pub reason: Reason,
     /// What stands around it.

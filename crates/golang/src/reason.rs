@@ -3,11 +3,11 @@
 use crate::advice::Advice;
 use crate::applies::{Occasion, is_method_value};
 use crate::chain;
-use crate::model::{Diagnostic, Kind, Reason, Scope, Step, Verdict};
+use crate::model::{Diagnostic, FlowStep, Kind, Reason, Scope, Verdict};
 
 impl Reason {
     /// Of the escape flow.
-    pub fn of(kind: Kind, flow: &[Step]) -> Self {
+    pub fn of(kind: Kind, flow: &[FlowStep]) -> Self {
         if let Some(reason) = flow.iter().find_map(|step| Self::of_its_own(&step.how)) {
             return reason;
         }
@@ -180,8 +180,8 @@ impl Diagnostic {
 mod tests {
     use super::*;
 
-    fn step(flow: &str, how: &str, expression: &str) -> Step {
-        Step { flow: flow.into(), how: how.into(), expression: expression.into(), ..Step::default() }
+    fn step(flow: &str, how: &str, expression: &str) -> FlowStep {
+        FlowStep { flow: flow.into(), how: how.into(), expression: expression.into(), ..FlowStep::default() }
     }
 
     #[test]

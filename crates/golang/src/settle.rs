@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::chain::{self, outermost};
-use crate::model::{Diagnostic, Kind, Position, Reason, Scope, Step, Surroundings, Verdict};
-use crate::source::{Source, Statement};
+use crate::model::{Diagnostic, FlowStep, Kind, Position, Reason, Scope, Surroundings, Verdict};
+use crate::source::{GoSource, Statement};
 
 /// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays
 /// so.
-pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) {
+pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) {
     surround(list, source);
     for one in list.iter_mut().filter(|one| one.verdict != Verdict::DoesNotEscape) {
         match &one.reason {
@@ -48,7 +48,7 @@ pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc
 }
 
 /// Looks at what is around each allocation, in the sources of the package that the diagnostics name.
-fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) {
+fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) {
     let files: BTreeSet<String> = list.iter().map(|one| one.position.file.clone()).collect();
     let mut values = BTreeSet::new();
     for file in &files {
@@ -64,13 +64,13 @@ fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<S
     }
 }
 
-fn is_loop(position: &Position, source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) -> bool {
+fn is_loop(position: &Position, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) -> bool {
     source(&position.file).is_some_and(|source| source.is_loop((position.line, position.column)))
 }
 
 /// What captures the variable is the body of a loop: the compiler's own variables are those of loops, and of others the
 /// place that refers to them is in no function literal of its own.
-fn captured_by_loop(one: &Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) -> bool {
+fn captured_by_loop(one: &Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) -> bool {
     if chain::is_state(&one.what) {
         return true;
     }
@@ -80,7 +80,7 @@ fn captured_by_loop(one: &Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<
     used.is_some() && used == source.innermost((one.position.line, one.position.column))
 }
 
-fn start(one: &mut Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) {
+fn start(one: &mut Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) {
     let at = (one.position.line, one.position.column);
     let statement = source(&one.position.file).and_then(|source| source.statement(at));
     let (how, reason) = match statement {
@@ -95,7 +95,7 @@ fn start(one: &mut Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<Source>
 }
 
 /// What the last step calls is a variable of its function, which has any code.
-fn calls_variable(one: &Diagnostic, callee: &str, source: &mut dyn FnMut(&str) -> Option<Rc<Source>>) -> bool {
+fn calls_variable(one: &Diagnostic, callee: &str, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) -> bool {
     let Some(last) = one.flow.last().filter(|last| last.inlined_at.is_empty() && !callee.contains(['.', '['])) else {
         return false;
     };
@@ -107,9 +107,9 @@ fn calls_variable(one: &Diagnostic, callee: &str, source: &mut dyn FnMut(&str) -
 /// Where the variable is declared that outlives it; or that it is a result.
 fn declared(
     one: &Diagnostic,
-    last: &Step,
+    last: &FlowStep,
     variable: &str,
-    source: &mut dyn FnMut(&str) -> Option<Rc<Source>>,
+    source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>,
 ) -> Option<Reason> {
     // Code of another package names its variables with the package.
     let name = variable.rsplit('.').next().unwrap_or(variable);
@@ -224,7 +224,7 @@ func F(xs []int) (out *T) {
 
     fn settled(source: Option<&str>) -> Vec<(u32, String, String)> {
         let mut found = read("p", "/p", &[], SAID).expect("text");
-        let parsed = source.map(|text| Rc::new(Source::parse(text.to_owned())));
+        let parsed = source.map(|text| Rc::new(GoSource::parse(text.to_owned())));
         settle(&mut found.list, &mut |file| parsed.clone().filter(|_| file == "/p/a.go"));
         let mut all: Vec<_> =
             found.list.iter().map(|one| (one.position.line, one.what.clone(), one.reason.words())).collect();

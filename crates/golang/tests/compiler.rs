@@ -8,7 +8,7 @@ use std::rc::Rc;
 use mallow_golang::model::{Diagnostic, Verdict};
 use mallow_golang::read::{Diagnostics, read};
 use mallow_golang::settle;
-use mallow_golang::source::Source;
+use mallow_golang::source::GoSource;
 
 fn file(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/compiler").join(name);
@@ -19,7 +19,7 @@ fn read_version(version: &str, with_json: bool, with_text: bool) -> Diagnostics 
     let json = if with_json { vec![file(&format!("{version}/ways.json"))] } else { Vec::new() };
     let text = if with_text { file(&format!("{version}/text")) } else { String::new() };
     let mut found = read("example.com/flow", "/home/user/flow", &json, &text).expect("what a compiler wrote");
-    let source = Rc::new(Source::parse(file("ways.go")));
+    let source = Rc::new(GoSource::parse(file("ways.go")));
     settle(&mut found.list, &mut |file| (file == "/home/user/flow/ways.go").then(|| source.clone()));
     found
 }

@@ -2,7 +2,7 @@
 //! mallow that is stopped or gone. It ends when mallow does; the kernel then lets every thread go, and the guarded
 //! range is plain memory.
 
-use super::Place;
+use super::GuardedEdge;
 use super::finding::Message;
 use super::image::Image;
 use super::slots::Guarded;
@@ -95,8 +95,8 @@ pub fn keep(directory: &Path) -> bool {
 fn patterned(flags: u32, place: u32) -> u32 {
     match place {
         _ if flags & guard::EVERY == 0 => 0,
-        place if place == Place::End as u32 => guard::PATTERNED_FIRST,
-        place if place == Place::Begin as u32 => guard::PATTERNED_LAST,
+        place if place == GuardedEdge::End as u32 => guard::PATTERNED_FIRST,
+        place if place == GuardedEdge::Begin as u32 => guard::PATTERNED_LAST,
         _ => guard::PATTERNED_FIRST | guard::PATTERNED_LAST,
     }
 }

@@ -41,7 +41,7 @@ pub const MOST_FINDINGS: u64 = 1000;
 
 /// Where a block lies in its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GuardedEdge {
     /// Before the missing page: accesses after it are found.
     End = 0,
     /// After the missing page: accesses before it are found.
@@ -57,7 +57,7 @@ pub struct Settings {
     pub period: Option<u32>,
     /// Bytes of live guarded blocks at the most, in pages of theirs.
     pub memory: u64,
-    pub place: Place,
+    pub place: GuardedEdge,
     /// Alignment of every block, at least: a power of two.
     pub alignment: u32,
     /// The program ends at its first error.
@@ -74,7 +74,7 @@ impl Settings {
     /// Samples of a program in production: a block begins or ends at its missing page at random.
     pub fn sampled(period: u32, handler: bool) -> Self {
         const MEMORY: u64 = 256 << 20;
-        let place = Place::Random;
+        let place = GuardedEdge::Random;
         Self {
             period: Some(period),
             memory: MEMORY,

@@ -17,7 +17,7 @@ const FIRST_LINE: u64 = 256;
 
 /// A file of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ChainFile {
     /// Read by the program that follows.
     Script(PathBuf),
     /// Executed; by the one before it, if there is one.
@@ -27,7 +27,7 @@ pub enum Step {
 /// The files that a command leads to, in their order.
 #[derive(Debug, Default)]
 pub struct Chain {
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChainFile>,
     /// What is executed next, and is not there or cannot be executed.
     pub missing: Option<(OsString, io::Error)>,
     /// Variables that `env` sets.
@@ -59,10 +59,10 @@ impl Chain {
                 words[0] = path.clone().into_os_string();
                 interpreter.append(&mut words);
                 words = interpreter;
-                chain.steps.push(Step::Script(path));
+                chain.steps.push(ChainFile::Script(path));
             } else {
                 let is_env = Path::new(&word).file_name() == Some(OsStr::new("env"));
-                chain.steps.push(Step::Program(path));
+                chain.steps.push(ChainFile::Program(path));
                 words = if is_env { chain.env(words.split_off(1)) } else { Vec::new() };
             }
         }
@@ -72,15 +72,15 @@ impl Chain {
     /// The programs among the files.
     pub fn programs(&self) -> impl Iterator<Item = &Path> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Program(path) => Some(path.as_path()),
-            Step::Script(_) => None,
+            ChainFile::Program(path) => Some(path.as_path()),
+            ChainFile::Script(_) => None,
         })
     }
 
     /// Findings about the chain itself.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut all = Vec::new();
-        if let (Some(Step::Script(script)), Some(program)) = (self.steps.first(), self.programs().last()) {
+        if let (Some(ChainFile::Script(script)), Some(program)) = (self.steps.first(), self.programs().last()) {
             let (script, program) = (script.display(), program.display());
             let found =
                 format!("{script} is read by {program}; what it starts is recorded too, and is not looked at here");

@@ -14,7 +14,7 @@ mod rights;
 pub mod search;
 mod signatures;
 
-pub use chain::{Chain, Step};
+pub use chain::{Chain, ChainFile};
 pub(crate) use checks::{Runtimes, custom_allocators, not_seen, settle_linked, why_program};
 pub use checks::{command, file, language, out_of_reach, unsampled, why};
 pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};

@@ -1,4 +1,4 @@
-use super::{Chain, Step};
+use super::{Chain, ChainFile};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ fn scripts_lead_to_their_interpreters() {
     write(&script, format!("#!/usr/bin/env -S A=1 {} -x\n", other.display()).as_bytes());
     assert_eq!(why(&[script.clone().into()]), Some(direct));
     let chain = Chain::of(&[script.clone().into()]);
-    let steps = [Step::Script(script), Step::Program("/usr/bin/env".into()), Step::Program(other)];
+    let steps = [ChainFile::Script(script), ChainFile::Program("/usr/bin/env".into()), ChainFile::Program(other)];
     assert_eq!(chain.steps, steps);
 }
 
@@ -66,6 +66,6 @@ fn a_missing_program_of_a_script_is_named() {
     let chain = Chain::of(&[script.clone().into()]);
     assert_eq!(
         (chain.steps, chain.missing.map(|m| m.0)),
-        (vec![Step::Script(script)], Some("/no/such/interpreter".into()))
+        (vec![ChainFile::Script(script)], Some("/no/such/interpreter".into()))
     );
 }

@@ -247,7 +247,7 @@ fn read_module(column: &mut Cursor, modules: usize) -> Result<ModuleSummary, Non
 
 /// A source file that a recording carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceFile {
     /// Its name in the lines of frames.
     pub name: String,
     /// The file that it was read from.
@@ -258,7 +258,7 @@ pub struct Source {
 }
 
 /// Writes blocks of sources.
-pub fn write_sources(sources: &mut dyn Iterator<Item = Source>, write: Put) -> std::io::Result<()> {
+pub fn write_sources(sources: &mut dyn Iterator<Item = SourceFile>, write: Put) -> std::io::Result<()> {
     let mut columns = vec![Vec::new(); 3];
     let mut pieces = 0;
     for source in sources {
@@ -284,7 +284,11 @@ pub fn write_sources(sources: &mut dyn Iterator<Item = Source>, write: Put) -> s
 }
 
 /// Adds the sources of a block.
-pub fn read_sources(columns: &mut [Cursor], sources: &mut Vec<Source>, budget: &mut Budget) -> Result<(), Nonsense> {
+pub fn read_sources(
+    columns: &mut [Cursor],
+    sources: &mut Vec<SourceFile>,
+    budget: &mut Budget,
+) -> Result<(), Nonsense> {
     let [count, heads, texts] = columns else {
         return Err(Nonsense("a block of sources has another number of columns"));
     };
@@ -292,7 +296,7 @@ pub fn read_sources(columns: &mut [Cursor], sources: &mut Vec<Source>, budget: &
     for _ in 0..count.number()? {
         if heads.number()? == 0 {
             let (name, path, written_unix_ms) = (heads.string()?, heads.string()?, heads.number()?);
-            sources.push(Source { name, path, written_unix_ms, text: Vec::new() });
+            sources.push(SourceFile { name, path, written_unix_ms, text: Vec::new() });
         }
         let source = sources.last_mut().ok_or(Nonsense("a piece of no source"))?;
         source.text.extend_from_slice(texts.bytes()?);

@@ -34,7 +34,7 @@ mod writer;
 
 use crate::bytes;
 
-pub use attachments::Source;
+pub use attachments::SourceFile;
 pub use blocks::Progress;
 pub use choice::Choice;
 pub use error::ReadError;

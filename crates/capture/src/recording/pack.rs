@@ -1,6 +1,6 @@
 //! Writing a recording again, with what it needs to be read on another machine.
 
-use super::attachments::{Source, read_sources};
+use super::attachments::{SourceFile, read_sources};
 use super::block::{Head, Kind};
 use super::blocks::Block;
 use super::budget::Budget;
@@ -28,7 +28,7 @@ pub enum PackError {
 
 impl<R: Read + Seek> Reader<R> {
     /// The sources that the recording carries. One that was cut short has lost them.
-    pub fn sources(&mut self) -> Result<Vec<Source>, ReadError> {
+    pub fn sources(&mut self) -> Result<Vec<SourceFile>, ReadError> {
         self.blocks.rewind()?;
         let (mut sources, mut budget) = (Vec::new(), Budget::of_file(self.blocks.length()));
         while self.blocks.whole()
@@ -46,7 +46,7 @@ impl<R: Read + Seek> Reader<R> {
     pub fn pack<W: Write>(
         &mut self,
         profile: &Profile,
-        sources: &mut dyn Iterator<Item = Source>,
+        sources: &mut dyn Iterator<Item = SourceFile>,
         to: W,
     ) -> Result<W, PackError> {
         let whole = self.blocks.whole();

@@ -1,6 +1,6 @@
 //! Writing a recording while it happens.
 
-use super::attachments::{self, Source};
+use super::attachments::{self, SourceFile};
 use super::block::{Kind, Packer};
 use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
@@ -97,7 +97,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// As [`Writer::finish`], with sources.
-    pub fn finish_with(self, profile: &Profile, sources: &mut dyn Iterator<Item = Source>) -> io::Result<W> {
+    pub fn finish_with(self, profile: &Profile, sources: &mut dyn Iterator<Item = SourceFile>) -> io::Result<W> {
         self.out.end(profile, sources)
     }
 
@@ -184,7 +184,7 @@ impl<W: Write> Blocks<W> {
     }
 
     /// Writes all that comes after events, and the trailer.
-    pub fn end(mut self, profile: &Profile, sources: &mut dyn Iterator<Item = Source>) -> io::Result<W> {
+    pub fn end(mut self, profile: &Profile, sources: &mut dyn Iterator<Item = SourceFile>) -> io::Result<W> {
         for sites in profile.sites.chunks(summary::SITES) {
             self.write(Kind::Counts, &summary::write_counts(sites))?;
         }

@@ -30,7 +30,7 @@ use std::collections::BinaryHeap;
 
 /// So many words of a ring come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RingWords {
     /// Index of the ring.
     pub ring: u32,
     pub words: u32,
@@ -129,7 +129,7 @@ pub struct Planner {
     ready: BinaryHeap<Reverse<(u64, u32)>>,
     /// Lanes that wait for their turn at an address.
     waiting: Vec<(u32, u32)>,
-    steps: Vec<Step>,
+    steps: Vec<RingWords>,
     forced: u64,
     /// Ops done.
     clock: u64,
@@ -164,7 +164,7 @@ impl Planner {
     }
 
     /// The plan, all steps in order.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[RingWords] {
         &self.steps
     }
 
@@ -405,7 +405,7 @@ impl Planner {
         let (ring, words, done) = (lane.ring, end - op.begin, lane.next == lane.due);
         match self.steps.last_mut() {
             Some(last) if last.ring == ring => last.words += words,
-            _ => self.steps.push(Step { ring, words }),
+            _ => self.steps.push(RingWords { ring, words }),
         }
         if op.address != MARK {
             let address = &mut self.addresses[op.address as usize];

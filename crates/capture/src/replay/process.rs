@@ -214,7 +214,7 @@ impl Process {
             _ => {
                 let mut planner = std::mem::take(&mut shared.planner);
                 planner.plan(&self.rings, |address| self.live.contains(address));
-                for &order::Step { ring, words } in planner.steps() {
+                for &order::RingWords { ring, words } in planner.steps() {
                     self.replay(shared, ring as usize, words as usize);
                 }
                 shared.forced += planner.forced();

@@ -108,7 +108,7 @@ pub fn record<S: EventSink + Send>(
     // Before anything is written: a name typed wrong must not cost a recording that was there.
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
-    record_subject(Subject::Command(command), how, sink, tick)
+    record_subject(RecordedProgram::Command(command), how, sink, tick)
 }
 
 /// Attaches to a process, records it into what `sink` makes, and detaches.
@@ -121,10 +121,10 @@ pub fn record_process<S: EventSink + Send>(
     if let Some(obstacle) = attach::obstacle(process.pid) {
         return Err(obstacle.into());
     }
-    record_subject(Subject::Process(process), how, sink, tick)
+    record_subject(RecordedProgram::Process(process), how, sink, tick)
 }
 
-enum Subject<'a> {
+enum RecordedProgram<'a> {
     /// A command that is started.
     Command(&'a [OsString]),
     /// A process that runs.
@@ -138,15 +138,15 @@ enum Started<'a> {
 }
 
 fn record_subject<S: EventSink + Send>(
-    subject: Subject<'_>,
+    subject: RecordedProgram<'_>,
     how: &Recording,
     sink: impl FnOnce(&Options) -> io::Result<S>,
     tick: &mut dyn FnMut(Tick),
 ) -> Result<RecordingOutcome<S>, RunError> {
     let command = match &subject {
-        Subject::Command(command) => command.to_vec(),
-        Subject::Process(process) if how.settings.arguments => attached::command_line(process.pid),
-        Subject::Process(process) => attached::command_word_of(process.pid).into_iter().collect(),
+        RecordedProgram::Command(command) => command.to_vec(),
+        RecordedProgram::Process(process) if how.settings.arguments => attached::command_line(process.pid),
+        RecordedProgram::Process(process) => attached::command_word_of(process.pid).into_iter().collect(),
     };
     let mut run = prepare(&how.settings, &command)?;
     let about = about(run.path()).map_err(RunError::Directory)?;
@@ -164,7 +164,7 @@ fn record_subject<S: EventSink + Send>(
     let inside = inside::Server::begin(&run).map_err(RunError::Directory)?;
     let (mut own_peak, mut command_word) = (u64::MAX, None);
     let mut started = match subject {
-        Subject::Command(command) => {
+        RecordedProgram::Command(command) => {
             let library = library::unpack(run.path())?;
             let child = spawn(&run, &library, command, how.environment)?;
             command_word = command.first().cloned();
@@ -172,7 +172,7 @@ fn record_subject<S: EventSink + Send>(
             own_peak = resident(std::process::id()).map_or(u64::MAX, |own| own.peak);
             Started::Command(Box::new((child, BlindSpots::default())))
         }
-        Subject::Process(process) => Started::Process(process),
+        RecordedProgram::Process(process) => Started::Process(process),
     };
     let command_started = match &started {
         Started::Command(started) => Some((started.0.id(), run.elapsed_ms())),

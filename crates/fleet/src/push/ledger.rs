@@ -17,7 +17,7 @@ const ENDED: u32 = u32::MAX;
 
 /// What was sent of each site of a watch: allocations and their bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct PushLedger {
     sent: FxHashMap<(u32, u32), (u64, u64)>,
     /// Milliseconds since 1970 until which a process's windows go.
     until_ms: FxHashMap<u32, u64>,
@@ -40,9 +40,9 @@ pub struct Window {
     pub(super) keys: Vec<u32>,
 }
 
-impl Ledger {
+impl PushLedger {
     /// What is new, by process, in the order of the processes. `runs`: whether a process does. Nothing is sent by that:
-    /// [`Ledger::take`] has those that were.
+    /// [`PushLedger::take`] has those that were.
     pub fn windows(&mut self, profile: &Profile, runs: &dyn Fn(ProcessId) -> bool) -> Vec<Window> {
         let ended_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
         let over = self.settle(profile, runs);
@@ -133,7 +133,7 @@ mod tests {
     use mallow_profile::{Process, ProcessId, Profile};
     use mallow_report::testing::parser;
 
-    use super::{Ledger, Window};
+    use super::{PushLedger, Window};
 
     fn bytes(windows: &[Window]) -> Vec<(Option<u32>, u64)> {
         let sum = |window: &Window| window.sites.iter().map(|site| site.counts.allocated_bytes).sum();
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn windows_add_up_whatever_was_not_taken() {
         let mut profile = parser();
-        let mut ledger = Ledger::default();
+        let mut ledger = PushLedger::default();
         let mut sum = 0;
         for round in 0..7u64 {
             let windows = ledger.windows(&profile, &|_| true);
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_window_begins_where_the_last_one_ended() {
         let mut profile = parser();
-        let mut ledger = Ledger::default();
+        let mut ledger = PushLedger::default();
         let first = ledger.windows(&profile, &|_| true);
         first.iter().for_each(|window| ledger.take(window));
         profile.duration_ms += 15_000;
@@ -186,7 +186,7 @@ mod tests {
         profile.sites.truncate(2);
         profile.sites[0].process = ProcessId(0);
         profile.sites[1].process = ProcessId(1);
-        let mut ledger = Ledger::default();
+        let mut ledger = PushLedger::default();
         let first = ledger.windows(&profile, &|_| true);
         first.iter().for_each(|window| ledger.take(window));
         profile.processes.push(Process::default());
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_site_that_was_given_up_begins_anew() {
         let mut profile = parser();
-        let mut ledger = Ledger::default();
+        let mut ledger = PushLedger::default();
         ledger.windows(&profile, &|_| true).iter().for_each(|window| ledger.take(window));
         let mut given_up = profile.sites.remove(0);
         ledger.windows(&profile, &|_| true).iter().for_each(|window| ledger.take(window));

@@ -13,7 +13,7 @@ mod store;
 
 pub use answer::{Answer, Fate, MOST_OF_AN_ANSWER};
 pub use backoff::{Backoff, spread};
-pub use ledger::{Ledger, Window};
+pub use ledger::{PushLedger, Window};
 pub use request::Request;
 pub use resource::{ProcessFacts, Resource, Value};
 pub use store::{BadAddress, Store, StoreKind};

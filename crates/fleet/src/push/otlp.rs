@@ -201,14 +201,14 @@ mod tests {
     use mallow_report::testing::parser;
     use prost::Message;
 
-    use super::super::ledger::Ledger;
+    use super::super::ledger::PushLedger;
     use super::super::otlp_messages::{Dictionary, ExportRequest};
     use super::super::resource::{ProcessFacts, Resource};
     use super::{TYPES, encode};
 
     fn encoded(names: bool) -> (ExportRequest, mallow_profile::Profile) {
         let profile = parser();
-        let windows = Ledger::default().windows(&profile, &|_| true);
+        let windows = PushLedger::default().windows(&profile, &|_| true);
         let facts = ProcessFacts { pid: 4711, executable: "/usr/bin/parser".to_owned(), ..ProcessFacts::default() };
         let bytes = encode(&profile, &windows[0], &Resource::of(&facts), [7; 16], names);
         (ExportRequest::decode(&bytes[..]).expect("a message"), profile)

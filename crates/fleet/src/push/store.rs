@@ -132,7 +132,7 @@ mod tests {
     use mallow_report::formats::read;
     use mallow_report::testing::parser;
 
-    use super::super::ledger::Ledger;
+    use super::super::ledger::PushLedger;
     use super::super::resource::Resource;
     use super::{Store, StoreKind};
 
@@ -179,7 +179,7 @@ mod tests {
     fn pprof_has_the_window_and_no_command_line() {
         let mut profile = parser();
         let before = profile.clone();
-        let mut windows = Ledger::default().windows(&profile, &|_| true);
+        let mut windows = PushLedger::default().windows(&profile, &|_| true);
         let store = Store::parse("pyroscope=http://h").expect("a store");
         let sent =
             store.request(&mut profile, &mut windows[0], &Resource::default(), [1; 16], true).expect("a request");

@@ -53,7 +53,7 @@ pub struct Site {
     pub column: u32,
     /// Where the code stands, where it was inlined from another function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inlined_from: Option<Place>,
+    pub inlined_from: Option<FileLine>,
     pub kind: Kind,
     pub what: String,
     /// Why it is in the heap.
@@ -83,7 +83,7 @@ pub struct Site {
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct FileLine {
     /// Its path from the directory, where it lies below.
     pub file: String,
     /// From 1.
@@ -131,7 +131,7 @@ fn site(one: &Diagnostic, directory: &str) -> Site {
         file: below(&at.file, directory),
         line: at.line,
         column: at.column,
-        inlined_from: inlined.then(|| Place { file: below(&one.position.file, directory), line: one.position.line }),
+        inlined_from: inlined.then(|| FileLine { file: below(&one.position.file, directory), line: one.position.line }),
         kind: one.kind,
         what: plain(&one.what),
         reason: one.reason.clone(),

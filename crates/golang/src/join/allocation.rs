@@ -8,7 +8,7 @@ use super::room::{Map, Room};
 
 /// A line of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct AllocationLine {
     /// `example.com/elvis.One`.
     pub function: String,
     pub file: String,
@@ -91,7 +91,7 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caller {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: AllocationLine,
     /// Allocations by operation that come from there.
     pub allocations: f64,
     /// The functions of libraries that it calls on the way there, in the order of their names.
@@ -103,7 +103,7 @@ pub struct Caller {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Allocation {
     /// The line, the innermost inlined function first; the last is the function that was compiled.
-    pub chain: Vec<Place>,
+    pub chain: Vec<AllocationLine>,
     /// The innermost function is a library's: it is not the program's to change, though it may be inlined there.
     #[serde(skip)]
     pub of_library: bool,

@@ -19,7 +19,7 @@ const GROWING: [&str; 2] = ["strings.(*Builder).Write", "bytes.(*Buffer).Write"]
 
 /// The advice on an allocation, for whoever has the code around it.
 pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<Advice> {
-    let of_chain = |place: Option<&super::Place>| place.map_or("", |place| place.function.as_str()).to_owned();
+    let of_chain = |place: Option<&super::AllocationLine>| place.map_or("", |place| place.function.as_str()).to_owned();
     if allocation.callers.is_empty() {
         let innermost = of_chain(allocation.chain.first());
         let grows = advice == Some(Advice::KeptSlice) && GROWING.iter().any(|name| innermost.starts_with(name));

@@ -1,7 +1,7 @@
 //! What is said of an allocation that several expressions of its line come into question for, or that is for several
 //! variables at once.
 
-use super::explanation::{Explanation, Source};
+use super::explanation::{Explanation, ReasonSource};
 
 /// Expressions that are named.
 const NAMED: usize = 3;
@@ -38,11 +38,12 @@ fn joined(what: String, names: Vec<String>, each: Vec<Explanation>, between: &st
     });
     let steps = each.first().map(|one| one.steps.clone()).filter(|steps| each.iter().all(|one| one.steps == *steps));
     let remedy = each.first().and_then(|one| one.remedy.clone());
-    let source = [Source::Compiler, Source::Runtime].into_iter().find(|&by| each.iter().any(|one| one.source == by));
+    let source =
+        [ReasonSource::Compiler, ReasonSource::Runtime].into_iter().find(|&by| each.iter().any(|one| one.source == by));
     Explanation {
         what,
         reason,
-        source: source.unwrap_or(Source::None),
+        source: source.unwrap_or(ReasonSource::None),
         steps: steps.unwrap_or_default(),
         remedy: remedy.filter(|remedy| each.iter().all(|one| one.remedy.as_ref() == Some(remedy))),
         one_of: 1,
@@ -78,7 +79,7 @@ mod tests {
         Explanation {
             what: what.to_owned(),
             reason: reason.to_owned(),
-            source: if reason.is_empty() { Source::None } else { Source::Compiler },
+            source: if reason.is_empty() { ReasonSource::None } else { ReasonSource::Compiler },
             steps: vec![format!("{what} at 5")],
             remedy: remedy.map(str::to_owned),
             one_of: 1,
@@ -89,16 +90,19 @@ mod tests {
     #[test]
     fn all_are_named_and_only_what_is_true_of_all_is_said_of_all() {
         let both = of(vec![one("new(T)", "returned", Some("by value")), one("&T{...}", "sent", Some("by value"))]);
-        assert_eq!((both.what.as_str(), both.one_of, both.source), ("new(T) or &T{...}", 2, Source::Compiler));
+        assert_eq!((both.what.as_str(), both.one_of, both.source), ("new(T) or &T{...}", 2, ReasonSource::Compiler));
         assert_eq!(both.reason, "new(T): returned; or &T{...}: sent");
         assert_eq!((both.remedy.as_deref(), both.steps.len()), (Some("by value"), 0));
         let alike = of(vec![one("&T{...}", "returned", Some("by value")), one("&T{...}", "returned", None)]);
         assert_eq!((alike.what.as_str(), alike.reason.as_str(), alike.remedy), ("&T{...}", "returned", None));
         assert_eq!(alike.steps, ["&T{...} at 5"]);
         let unknown = of(vec![one("a", "", None), one("b", "sent", None)]);
-        assert_eq!((unknown.reason.as_str(), unknown.source), ("a: no reason is known; or b: sent", Source::Compiler));
+        assert_eq!(
+            (unknown.reason.as_str(), unknown.source),
+            ("a: no reason is known; or b: sent", ReasonSource::Compiler)
+        );
         let silent = of(vec![one("a", "", None), one("b", "", None)]);
-        assert_eq!((silent.reason.as_str(), silent.source), ("", Source::None));
+        assert_eq!((silent.reason.as_str(), silent.source), ("", ReasonSource::None));
     }
 
     #[test]

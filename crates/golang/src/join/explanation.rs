@@ -7,7 +7,7 @@ use crate::model::Diagnostic;
 /// Who gives the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ReasonSource {
     /// The compiler's diagnostics.
     Compiler,
     /// What the runtime is called for.
@@ -22,7 +22,7 @@ pub struct Explanation {
     /// Why, in a few words; empty where nobody knows.
     pub reason: String,
     /// Who says so.
-    pub source: Source,
+    pub source: ReasonSource,
     /// The escape flow, a step each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,

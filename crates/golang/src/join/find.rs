@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::fit::{Fit, alike, short};
 use super::order::{in_order, inner_first};
 use super::runtime::Family;
-use super::{Allocation, Place};
+use super::{Allocation, AllocationLine};
 use crate::model::{Diagnostic, Verdict};
 
 /// All that the compiler said, by where it stands in the function that was compiled.
@@ -49,7 +49,7 @@ impl Compiled {
         let mut may_be: Vec<Vec<usize>> = allocations.iter().map(candidates).collect();
         // Allocations of one function that the same diagnostics come into question for.
         let mut rivals: FxHashMap<(Vec<usize>, Option<&str>), Vec<usize>> = FxHashMap::default();
-        let mut of_line: FxHashMap<(&[Place], Option<&str>), Vec<usize>> = FxHashMap::default();
+        let mut of_line: FxHashMap<(&[AllocationLine], Option<&str>), Vec<usize>> = FxHashMap::default();
         for (index, allocation) in allocations.iter().enumerate() {
             if !may_be[index].is_empty() {
                 let symbol = allocation.symbol.as_deref();
@@ -229,7 +229,7 @@ impl Compiled {
 
 /// Calls on the lines of allocations that allocated nothing: a small number in an interface needs no block.
 fn silent_calls(allocations: &[Allocation]) -> Vec<Allocation> {
-    let mut of_line: FxHashMap<(&[Place], Option<&str>), Vec<&Allocation>> = FxHashMap::default();
+    let mut of_line: FxHashMap<(&[AllocationLine], Option<&str>), Vec<&Allocation>> = FxHashMap::default();
     for allocation in allocations {
         of_line.entry((&allocation.chain, allocation.symbol.as_deref())).or_default().push(allocation);
     }

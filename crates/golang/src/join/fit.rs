@@ -3,7 +3,7 @@
 
 use super::instance;
 use super::runtime::{Family, is_method_value};
-use super::{Allocation, Call, Place};
+use super::{Allocation, AllocationLine, Call};
 use crate::model::{Diagnostic, Kind, Position, Verdict};
 use crate::read::before_cgo;
 
@@ -217,7 +217,7 @@ fn same_instance(diagnostic: &Diagnostic, symbol: Option<&str>) -> u32 {
     }
 }
 
-pub(super) fn same(position: &Position, place: &Place) -> bool {
+pub(super) fn same(position: &Position, place: &AllocationLine) -> bool {
     let file = || match before_cgo(&position.file) {
         // Code of another package that cgo rewrote has no directory.
         Some(name) => place.file.rsplit('/').next() == Some(name.as_str()),

@@ -2,13 +2,17 @@
 
 use mallow_profile::{Counts, Frame, Line, Process, ProcessId, Profile, Site, Stacks};
 
-use super::{Allocation, Appended, Call, Part, Place, Room, Seen, Type};
+use super::{Allocation, AllocationLine, Appended, Call, Part, Room, Seen, Type};
 use crate::model::{Diagnostic, Kind, Position, Reason, Surroundings, Verdict};
 
 /// `a.go:12` of a function; files are in a directory of their own.
-pub fn place(function: &str, at: &str) -> Place {
+pub fn place(function: &str, at: &str) -> AllocationLine {
     let (file, line) = at.split_once(':').expect("a line");
-    Place { function: function.to_owned(), file: format!("/home/p/{file}"), line: line.parse().expect("a number") }
+    AllocationLine {
+        function: function.to_owned(),
+        file: format!("/home/p/{file}"),
+        line: line.parse().expect("a number"),
+    }
 }
 
 /// A call of the runtime, with a type by its name where it has one.
@@ -18,7 +22,7 @@ pub fn call(callee: &str, of: Option<&str>) -> Call {
 }
 
 /// One allocation at an address, the innermost place first.
-pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocation {
+pub fn allocation(address: u64, chain: &[AllocationLine], call: Option<Call>) -> Allocation {
     let chain = chain.to_vec();
     Allocation {
         chain,
@@ -86,23 +90,23 @@ impl Seen for Known {
         None
     }
 
-    fn is_runtime(&self, place: &Place) -> bool {
+    fn is_runtime(&self, place: &AllocationLine) -> bool {
         place.function.starts_with("runtime.")
     }
 
-    fn part(&self, benchmark: &Place) -> Part {
+    fn part(&self, benchmark: &AllocationLine) -> Part {
         if benchmark.function.ends_with("Untimed") { Part::Untimed } else { Part::Operation }
     }
 
-    fn appended(&self, place: &Place) -> Appended {
+    fn appended(&self, place: &AllocationLine) -> Appended {
         if place.function.ends_with("Copy") { Appended::Copies } else { Appended::Grows }
     }
 
-    fn in_own_map(&self, place: &Place) -> bool {
+    fn in_own_map(&self, place: &AllocationLine) -> bool {
         place.function.ends_with("Count")
     }
 
-    fn is_own(&self, place: &Place) -> bool {
+    fn is_own(&self, place: &AllocationLine) -> bool {
         place.function.starts_with("own.")
     }
 }

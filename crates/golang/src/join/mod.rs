@@ -27,12 +27,12 @@ use crate::model::{Diagnostic, Kind, Reason, Surroundings, Verdict};
 
 use runtime::Family;
 
-pub use allocation::{Allocation, Appended, Call, Caller, Part, Place, Type};
-pub use explanation::{Explanation, Source};
+pub use allocation::{Allocation, AllocationLine, Appended, Call, Caller, Part, Type};
+pub use explanation::{Explanation, ReasonSource};
 pub use find::{Compiled, Found};
 pub use room::{Map, Room};
 pub use seen::Seen;
-pub use sites::{Apart, Listed, Runs, Sums, allocations, difference, each};
+pub use sites::{Apart, Listed, OperationSums, Runs, allocations, difference, each};
 
 /// An allocation with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -154,7 +154,7 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
         (_, Some(cause)) if cause.decides || escapes.is_none() => Explanation {
             what,
             reason: cause.reason,
-            source: Source::Runtime,
+            source: ReasonSource::Runtime,
             steps,
             remedy: remedy(cause.remedy, &Reason::Unknown),
             one_of: 1,
@@ -163,7 +163,7 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
         (Some(diagnostic), _) => Explanation {
             what,
             reason: diagnostic.reason.words(),
-            source: Source::Compiler,
+            source: ReasonSource::Compiler,
             steps,
             remedy: remedy(Advice::of(kind, &diagnostic.reason), &diagnostic.reason),
             one_of: 1,
@@ -172,7 +172,7 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
         (None, _) => Explanation {
             what,
             reason: String::new(),
-            source: Source::None,
+            source: ReasonSource::None,
             steps,
             remedy: None,
             one_of: 1,
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn the_compiler_says_why_where_it_put_it_into_the_heap() {
         let actual = explained("runtime.newobject", Some("p.T"), vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
-        assert_eq!((actual.source, actual.what.as_str()), (Source::Compiler, "new(T)"));
+        assert_eq!((actual.source, actual.what.as_str()), (ReasonSource::Compiler, "new(T)"));
         assert_eq!((actual.reason, actual.remedy.is_some()), (Reason::Returned.words(), true));
     }
 
@@ -222,10 +222,10 @@ mod tests {
     fn the_runtime_says_why_where_the_compiler_left_it_on_the_stack_or_is_silent() {
         let make = "make([]int, n)";
         let actual = explained("runtime.makeslice", Some("int"), vec![stays(Kind::Make, make, &["a.go:5:9"])]);
-        assert_eq!((actual.source, actual.what.as_str()), (Source::Runtime, make));
+        assert_eq!((actual.source, actual.what.as_str()), (ReasonSource::Runtime, make));
         assert_eq!(actual.reason, "it does not escape, but its size is known at run time only");
         let actual = explained("runtime.makeslice", Some("int"), Vec::new());
-        assert_eq!((actual.source, actual.what.as_str()), (Source::Runtime, "make([]int, n)"));
+        assert_eq!((actual.source, actual.what.as_str()), (ReasonSource::Runtime, "make([]int, n)"));
         assert_eq!(actual.reason, "its size is known at run time only");
     }
 
@@ -235,7 +235,7 @@ mod tests {
             let actual = explained("runtime.growslice", Some("int"), list);
             assert_eq!(
                 (actual.source, actual.reason.as_str()),
-                (Source::Runtime, "the slice grows beyond its capacity")
+                (ReasonSource::Runtime, "the slice grows beyond its capacity")
             );
         }
         let of_map = |room| {
@@ -244,7 +244,7 @@ mod tests {
             explain(vec![Allocation { room, ..here }], &Compiled::new(Vec::new())).remove(0).explanation
         };
         let growth = of_map(Room { growth: true, ..Room::default() });
-        assert_eq!((growth.what.as_str(), growth.source), ("growth of a map[string]int", Source::Runtime));
+        assert_eq!((growth.what.as_str(), growth.source), ("growth of a map[string]int", ReasonSource::Runtime));
         // It may be a map that is made once and keeps what it has: cleared, it loses that.
         assert_eq!(growth.remedy.as_deref(), Some(Advice::SizedMap.text()));
         let call = call("runtime.mapassign_faststr", Some("map[string]int"));
@@ -297,7 +297,7 @@ mod tests {
     fn what_packages_ask_the_runtime_for_needs_no_compiler() {
         for callee in ["runtime.newarray", "runtime.mapiterinit", "runtime.Caller", "runtime.(*Frames).Next"] {
             let actual = explained(callee, None, Vec::new());
-            assert!(actual.source == Source::Runtime && actual.what.contains(callee), "{actual:?}");
+            assert!(actual.source == ReasonSource::Runtime && actual.what.contains(callee), "{actual:?}");
         }
     }
 
@@ -318,7 +318,11 @@ mod tests {
             ("runtime.newobject", vec![stays(Kind::New, "new(T)", &["a.go:5:9"])]),
         ] {
             let actual = explained(callee, None, list);
-            assert_eq!((actual.source, actual.reason.as_str(), actual.remedy), (Source::None, "", None), "{callee}");
+            assert_eq!(
+                (actual.source, actual.reason.as_str(), actual.remedy),
+                (ReasonSource::None, "", None),
+                "{callee}"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Appended, Call, Part, Place};
+use super::{AllocationLine, Appended, Call, Part};
 
 /// What a program can be asked.
 pub trait Seen {
@@ -14,13 +14,13 @@ pub trait Seen {
     /// The function at a link-time address, as the program's symbols name it.
     fn symbol(&self, address: u64) -> Option<String>;
     /// The place is a part of the runtime, and no allocating line of anybody's.
-    fn is_runtime(&self, place: &Place) -> bool;
+    fn is_runtime(&self, place: &AllocationLine) -> bool;
     /// What of a benchmark a line of its function is.
-    fn part(&self, benchmark: &Place) -> Part;
+    fn part(&self, benchmark: &AllocationLine) -> Part;
     /// What an append of the place's line does.
-    fn appended(&self, place: &Place) -> Appended;
+    fn appended(&self, place: &AllocationLine) -> Appended;
     /// The map that the place's line assigns to is its function's own, and gone when that returns.
-    fn in_own_map(&self, place: &Place) -> bool;
+    fn in_own_map(&self, place: &AllocationLine) -> bool;
     /// The place is in the program's own code, not in a library's.
-    fn is_own(&self, place: &Place) -> bool;
+    fn is_own(&self, place: &AllocationLine) -> bool;
 }

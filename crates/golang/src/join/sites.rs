@@ -8,17 +8,17 @@ use rustc_hash::FxHashMap;
 
 use super::runtime;
 use super::seen::Seen;
-use super::{Allocation, Call, Caller, Map, Part, Place, Room};
+use super::{Allocation, AllocationLine, Call, Caller, Map, Part, Room};
 
 /// What was allocated by operation, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct OperationSums {
     pub allocations: f64,
     /// Bytes of blocks.
     pub bytes: f64,
 }
 
-impl Sums {
+impl OperationSums {
     pub fn plus(self, other: Self) -> Self {
         Self { allocations: self.allocations + other.allocations, bytes: self.bytes + other.bytes }
     }
@@ -70,22 +70,24 @@ pub struct Listed {
     /// By instruction, the most first.
     pub allocations: Vec<Allocation>,
     /// The sum of what no line of a function leads to.
-    pub nowhere: Sums,
+    pub nowhere: OperationSums,
 }
 
 impl Listed {
     /// All that a benchmark's figures have.
-    pub fn sum(&self) -> Sums {
-        let of = |allocation: &Allocation| Sums { allocations: allocation.allocations, bytes: allocation.bytes };
+    pub fn sum(&self) -> OperationSums {
+        let of =
+            |allocation: &Allocation| OperationSums { allocations: allocation.allocations, bytes: allocation.bytes };
         let timed = self.allocations.iter().filter(|allocation| allocation.part != Part::Untimed);
-        timed.map(of).fold(self.nowhere, Sums::plus)
+        timed.map(of).fold(self.nowhere, OperationSums::plus)
     }
 
     /// The sum of what the source says to be in no figure.
-    pub fn untimed(&self) -> Sums {
-        let of = |allocation: &Allocation| Sums { allocations: allocation.allocations, bytes: allocation.bytes };
+    pub fn untimed(&self) -> OperationSums {
+        let of =
+            |allocation: &Allocation| OperationSums { allocations: allocation.allocations, bytes: allocation.bytes };
         let untimed = self.allocations.iter().filter(|allocation| allocation.part == Part::Untimed);
-        untimed.map(of).fold(Sums::default(), Sums::plus)
+        untimed.map(of).fold(OperationSums::default(), OperationSums::plus)
     }
 
     /// Takes what the source says to be in no figure for operations: the figures contradict it.
@@ -205,17 +207,17 @@ fn in_benchmark(stack: &[FrameKey]) -> bool {
 }
 
 /// The line of a benchmark's own function that leads to the allocation.
-fn benchmark(stack: &[FrameKey]) -> Option<&Place> {
+fn benchmark(stack: &[FrameKey]) -> Option<&AllocationLine> {
     let runs = |frame: &FrameKey| frame.places.iter().any(|place| place.function.starts_with("testing.(*B).runN"));
     let run = stack.iter().position(runs)?;
     stack.get(run.checked_sub(1)?)?.places.last()
 }
 
 fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operations: u64, seen: &dyn Seen) -> Listed {
-    type Callers = FxHashMap<Place, (Counts, BTreeSet<String>)>;
+    type Callers = FxHashMap<AllocationLine, (Counts, BTreeSet<String>)>;
     type Found = (Allocation, Callers, Counts);
     let mut found: FxHashMap<(Option<FrameKey>, Part), Found> = FxHashMap::default();
-    let mut parts: FxHashMap<Place, Part> = FxHashMap::default();
+    let mut parts: FxHashMap<AllocationLine, Part> = FxHashMap::default();
     for (stack, counts) in stacks {
         if counts.allocations == 0 {
             continue;
@@ -243,7 +245,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
         }
     }
     let per = |n: u64| n as f64 / operations.max(1) as f64;
-    let mut nowhere = Sums::default();
+    let mut nowhere = OperationSums::default();
     let mut all = Vec::new();
     for (key, (mut allocation, callers, counts)) in found {
         (allocation.allocations, allocation.bytes) = (per(counts.allocations), per(counts.bytes));
@@ -253,7 +255,7 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
             nowhere.bytes += allocation.bytes;
             continue;
         }
-        let caller = |(place, (counts, callees)): (Place, (Counts, BTreeSet<String>))| {
+        let caller = |(place, (counts, callees)): (AllocationLine, (Counts, BTreeSet<String>))| {
             let callees = callees.into_iter().collect();
             Caller { place, allocations: per(counts.allocations), callees }
         };
@@ -330,7 +332,7 @@ fn merge(sites: &mut Vec<Site>) {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct FrameKey {
     address: u64,
-    places: Vec<Place>,
+    places: Vec<AllocationLine>,
     /// Of the line that allocates, what its map makes the block for.
     room: Room,
 }
@@ -416,7 +418,7 @@ fn key(profile: &Profile, id: FrameId) -> FrameKey {
     let Some(frame) = profile.frames.get(id.0 as usize) else {
         return FrameKey { address: 0, places: Vec::new(), room: Room::default() };
     };
-    let place = |line: &mallow_profile::Line| Place {
+    let place = |line: &mallow_profile::Line| AllocationLine {
         function: profile.strings.get(line.function).to_owned(),
         file: line.file.map(|file| profile.strings.get(file).to_owned()).unwrap_or_default(),
         line: line.line,
@@ -452,8 +454,8 @@ mod tests {
             (&[(8, "runtime.main")], 4, 64),
         ]);
         let listed = allocations(&profile, &Known);
-        assert_eq!(listed.nowhere, Sums { allocations: 4.0, bytes: 64.0 });
-        assert_eq!(listed.sum(), Sums { allocations: 12.0, bytes: 184.0 });
+        assert_eq!(listed.nowhere, OperationSums { allocations: 4.0, bytes: 64.0 });
+        assert_eq!(listed.sum(), OperationSums { allocations: 12.0, bytes: 184.0 });
         let [new, get] = &listed.allocations[..] else { panic!("{listed:?}") };
         let chain: Vec<_> = new.chain.iter().map(|place| place.function.as_str()).collect();
         assert_eq!((chain, new.address, new.allocations), (vec!["lib.New", "own.F"], 1002, 7.0));
@@ -528,11 +530,11 @@ mod tests {
         assert_eq!((listed.sum(), listed.untimed()), (sums(1.0, 16.0), sums(2.0, 32.0)));
         assert_eq!(listed.allocations.len(), 2, "one instruction, from two lines of benchmarks");
         listed.time_all();
-        assert_eq!((listed.sum(), listed.untimed()), (sums(3.0, 48.0), Sums::default()));
+        assert_eq!((listed.sum(), listed.untimed()), (sums(3.0, 48.0), OperationSums::default()));
     }
 
-    fn sums(allocations: f64, bytes: f64) -> Sums {
-        Sums { allocations, bytes }
+    fn sums(allocations: f64, bytes: f64) -> OperationSums {
+        OperationSums { allocations, bytes }
     }
 
     #[test]
@@ -583,7 +585,7 @@ mod tests {
         let mut listed =
             allocations(&profile(&[(&[(1, "lib.F"), (2, "own.G")], 30, 60), (&[(3, "runtime.x")], 6, 6)]), &Known);
         listed.by(3.0);
-        assert_eq!(listed.nowhere, Sums { allocations: 2.0, bytes: 2.0 });
+        assert_eq!(listed.nowhere, OperationSums { allocations: 2.0, bytes: 2.0 });
         let one = &listed.allocations[0];
         assert_eq!((one.allocations, one.bytes, one.callers[0].allocations), (10.0, 20.0, 10.0));
     }

@@ -1,9 +1,9 @@
 //! An explanation of the compiler, before it is known what came of it.
 
-use crate::model::{Position, Step};
+use crate::model::{FlowStep, Position};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum MessageSubject {
     /// Why an expression, or a variable, is in the heap.
     Allocation(String),
     /// Where a parameter goes to.
@@ -15,22 +15,22 @@ pub enum Subject {
 pub struct Block {
     /// The outermost position first: where the function that was compiled has it, then into the inlined bodies.
     pub at: Vec<Position>,
-    pub subject: Subject,
+    pub subject: MessageSubject,
     pub function: Option<String>,
     /// `at` has all positions, not the outermost one alone.
     pub placed: bool,
     pub flows: Vec<String>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<FlowStep>,
 }
 
 impl Block {
-    pub fn new(position: Position, subject: Subject, function: Option<&str>) -> Self {
+    pub fn new(position: Position, subject: MessageSubject, function: Option<&str>) -> Self {
         let function = function.map(str::to_owned);
         Self { at: vec![position], subject, function, placed: false, flows: Vec::new(), steps: Vec::new() }
     }
 
     /// What text and JSON say alike. A position in text has the outermost one alone, as JSON has it first.
-    pub fn key(&self) -> (&Position, &Subject, &[String]) {
+    pub fn key(&self) -> (&Position, &MessageSubject, &[String]) {
         (&self.at[0], &self.subject, &self.flows)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Diagnostic, Position, Step};
+use crate::model::{Diagnostic, FlowStep, Position};
 
 /// What is kept of lines that are not known, to be shown.
 const EXAMPLES: usize = 5;
@@ -36,7 +36,7 @@ pub struct Leak {
     pub derefs: u32,
     pub position: Position,
     /// How it gets there.
-    pub flow: Vec<Step>,
+    pub flow: Vec<FlowStep>,
 }
 
 /// A call whose body is inside of its caller.

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use super::block::{Block, Subject, innermost};
+use super::block::{Block, MessageSubject, innermost};
 use super::diagnostics::{ReadError, UnknownLines};
 use super::line::{self, Line};
 use super::paths;
-use crate::model::{Position, Step};
+use crate::model::{FlowStep, Position};
 
 /// The version that is known.
 const VERSION: u64 = 0;
@@ -87,9 +87,9 @@ fn take(entry: Entry, file: &str, found: &mut Json, counted: &mut UnknownLines) 
         "escape" | "escapes" if entry.message.is_empty() => found.decided.push(positions(outermost, &entry.related).0),
         "escape" | "escapes" | "leak" => {
             let subject = match line::message(&entry.message) {
-                Some(Line::Escapes(what)) => Subject::Allocation(what.to_owned()),
+                Some(Line::Escapes(what)) => MessageSubject::Allocation(what.to_owned()),
                 Some(Line::Leak { parameter, to, derefs, .. }) => {
-                    Subject::Leak { parameter: parameter.to_owned(), to: to.to_owned(), derefs }
+                    MessageSubject::Leak { parameter: parameter.to_owned(), to: to.to_owned(), derefs }
                 }
                 _ => return counted.pass_over(&entry.message),
             };
@@ -105,7 +105,7 @@ fn take(entry: Entry, file: &str, found: &mut Json, counted: &mut UnknownLines) 
                         let (position, inlined_at) = innermost(&at);
                         let flow = block.flows.last().cloned().unwrap_or_default();
                         let (how, expression) = (how.to_owned(), expression.to_owned());
-                        block.steps.push(Step {
+                        block.steps.push(FlowStep {
                             position,
                             inlined_at,
                             flow,

@@ -1,11 +1,11 @@
 //! What an expression of the compiler allocates.
 
 use crate::chain;
-use crate::model::{Kind, Step, Verdict};
+use crate::model::{FlowStep, Kind, Verdict};
 
 /// Of the expression `what`, with the escape flow where it is known. The compiler prints a value that is put into an
 /// interface as the value alone: what does not allocate by itself is that.
-pub fn of(what: &str, verdict: Verdict, flow: &[Step]) -> Kind {
+pub fn of(what: &str, verdict: Verdict, flow: &[FlowStep]) -> Kind {
     if verdict == Verdict::Moved {
         return Kind::Variable;
     }
@@ -40,7 +40,7 @@ pub fn method_value(flows: &[String]) -> Option<String> {
 
 /// A sum of strings. A sum of numbers looks the same, but is allocated only where it is put into an interface. The next
 /// step shows that, except where it is assigned or returned.
-fn concatenates(what: &str, flow: &[Step]) -> bool {
+fn concatenates(what: &str, flow: &[FlowStep]) -> bool {
     let mut quoted = None;
     let mut sum = false;
     let mut text = false;

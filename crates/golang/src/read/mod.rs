@@ -15,12 +15,12 @@ mod text;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use self::block::{Block, Subject};
+use self::block::{Block, MessageSubject};
 use self::diagnostics::UnknownLines;
 use self::json::Json;
 use self::text::{Batch, Last, Text};
 use crate::chain;
-use crate::model::{Diagnostic, Kind, Position, Reason, Step, Surroundings, Verdict};
+use crate::model::{Diagnostic, FlowStep, Kind, Position, Reason, Surroundings, Verdict};
 
 pub use self::diagnostics::{Diagnostics, InlinedCall, Leak, ReadError};
 pub use self::paths::{absolute, before_cgo};
@@ -59,7 +59,7 @@ fn rewritten(placed: &mut Json, batches: &[Batch]) {
     let blocks = batches.iter().flat_map(|batch| &batch.blocks).flat_map(|block| &block.at);
     let last = batches.iter().flat_map(|batch| &batch.last).map(|last| &last.position);
     let named: HashSet<&str> = blocks.chain(last).map(|position| position.file.as_str()).collect();
-    fn of_step(step: &mut Step) -> impl Iterator<Item = &mut Position> {
+    fn of_step(step: &mut FlowStep) -> impl Iterator<Item = &mut Position> {
         std::iter::once(&mut step.position).chain(&mut step.inlined_at)
     }
     fn of_block(block: &mut Block) -> impl Iterator<Item = &mut Position> {
@@ -81,7 +81,7 @@ fn alone(placed: Json) -> Batch {
     let mut seen = HashSet::new();
     let mut last = Vec::new();
     for block in &placed.blocks {
-        let Subject::Allocation(what) = &block.subject else { continue };
+        let MessageSubject::Allocation(what) = &block.subject else { continue };
         if seen.insert((block.at.clone(), what)) {
             let verdict = if decided.contains(block.at.as_slice()) { Verdict::Escapes } else { Verdict::Moved };
             last.push(Last { position: block.at[0].clone(), what: short(what).to_owned(), verdict });
@@ -93,7 +93,7 @@ fn alone(placed: Json) -> Batch {
 /// Gives blocks of the text their positions. The same code wrote both in the same order, JSON sorted by the outermost
 /// position: of blocks that say the same, the first is the first.
 fn place(batches: &mut [Batch], placed: Vec<Block>) {
-    type Key = (Position, Subject, Vec<String>);
+    type Key = (Position, MessageSubject, Vec<String>);
     let mut by_key: HashMap<Key, VecDeque<Block>> = HashMap::new();
     let key = |block: &Block| {
         let (position, subject, flows) = block.key();
@@ -125,7 +125,7 @@ impl Diagnostics {
         let mut method_values: HashSet<String> = HashSet::new();
         for block in batch.blocks {
             match &block.subject {
-                Subject::Allocation(what) => {
+                MessageSubject::Allocation(what) => {
                     method_values.extend(kind::method_value(&block.flows));
                     let key = (block.at[0].clone(), short(what).to_owned());
                     let at = *index.entry(key.clone()).or_insert_with(|| {
@@ -134,7 +134,7 @@ impl Diagnostics {
                     });
                     blocks[at].1.push(block);
                 }
-                Subject::Leak { parameter, to, derefs } => {
+                MessageSubject::Leak { parameter, to, derefs } => {
                     method_values.extend(kind::method_value(&block.flows));
                     self.leaks.push(Leak {
                         package: package.to_owned(),
@@ -179,7 +179,7 @@ impl Diagnostics {
             let verdict = |n: usize| verdicts.get(n).or(verdicts.last()).copied().unwrap_or(Verdict::Escapes);
             for (n, (same, boxed)) in shared(blocks, verdicts.len()).into_iter().enumerate() {
                 let Some(best) = same.iter().find(|block| intrinsic(block)).or(same.first()).cloned() else { continue };
-                let Subject::Allocation(what) = &best.subject else { continue };
+                let MessageSubject::Allocation(what) = &best.subject else { continue };
                 let verdict = verdict(n);
                 let kind = match kind::of(what, verdict, &best.steps) {
                     _ if boxed => Kind::Boxed,
@@ -288,7 +288,7 @@ fn somewhere(block: &Block) -> (Position, Vec<Position>) {
 
 /// Explains a value that is put into an interface, not the interface's own memory.
 fn into_its_box(block: &Block) -> bool {
-    let Subject::Allocation(what) = &block.subject else { return false };
+    let MessageSubject::Allocation(what) = &block.subject else { return false };
     let own = format!("{{storage for {what}}} ← &{{storage for {what}}}");
     intrinsic(block) || block.flows.contains(&own)
 }
@@ -303,7 +303,7 @@ fn first_calls(inlined: &[InlinedCall]) -> HashMap<&Position, &str> {
 }
 
 /// Names the call that a step passes a value to, where its body is inside of the caller: `io.r, io.buf := input, buf`.
-fn name_call(step: &mut Step, calls: &HashMap<&Position, &str>) {
+fn name_call(step: &mut FlowStep, calls: &HashMap<&Position, &str>) {
     if step.how == "assign-pair" && step.expression.contains(" := ") && step.inlined_at.is_empty() {
         step.callee = calls.get(&step.position).map(|&callee| callee.to_owned());
     }

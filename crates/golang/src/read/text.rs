@@ -1,10 +1,10 @@
 //! What `-m=2` prints.
 
-use super::block::{Block, Subject};
+use super::block::{Block, MessageSubject};
 use super::diagnostics::{InlinedCall, UnknownLines};
 use super::line::{self, Line};
 use super::paths;
-use crate::model::{Position, Step, Verdict};
+use crate::model::{FlowStep, Position, Verdict};
 use crate::names::without_types;
 
 /// What is known of an allocation, or a variable, in the end.
@@ -52,12 +52,12 @@ pub fn read(text: &str, directory: &str, counted: &mut UnknownLines) -> Text {
         match message {
             Line::Escape { what, function } => {
                 begin(&mut batch, &mut found.batches);
-                batch.blocks.push(Block::new(position(), Subject::Allocation(what.to_owned()), function));
+                batch.blocks.push(Block::new(position(), MessageSubject::Allocation(what.to_owned()), function));
                 open = true;
             }
             Line::Leak { parameter, to, function, derefs } => {
                 begin(&mut batch, &mut found.batches);
-                let subject = Subject::Leak { parameter: parameter.to_owned(), to: to.to_owned(), derefs };
+                let subject = MessageSubject::Leak { parameter: parameter.to_owned(), to: to.to_owned(), derefs };
                 batch.blocks.push(Block::new(position(), subject, function));
                 open = true;
             }
@@ -72,7 +72,7 @@ pub fn read(text: &str, directory: &str, counted: &mut UnknownLines) -> Text {
                     counted.pass_over(text_of(expression, how));
                     continue;
                 };
-                let step = Step {
+                let step = FlowStep {
                     position: Position { file: paths::absolute(directory, file), line, column },
                     inlined_at: Vec::new(),
                     flow: flow.clone(),

@@ -1,6 +1,6 @@
 //! What a line appends to, as its source has it: the compiler says only that it appends.
 
-use super::{Function, Source};
+use super::{Function, GoSource};
 
 /// The slice that is appended to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Target {
     }
 }
 
-impl Source {
+impl GoSource {
     /// What each append of the line appends to, in the order of the columns.
     pub fn appends(&self, line: u32) -> Vec<Target> {
         let first = self.places.partition_point(|&(at, _)| at < line);
@@ -226,7 +226,7 @@ func Other() { queue, todo := 1, append(todo, 1); todo = append(todo[1:], queue)
 
     #[test]
     fn what_a_line_appends_to() {
-        let source = Source::parse(TEXT.to_owned());
+        let source = GoSource::parse(TEXT.to_owned());
         let slice = |name: &str| Target::Slice(name.to_owned());
         for (line, expected) in [
             (4, vec![slice(".order")]),
@@ -247,7 +247,7 @@ func Other() { queue, todo := 1, append(todo, 1); todo = append(todo[1:], queue)
 
     #[test]
     fn slices_whose_front_is_cut_off() {
-        let source = Source::parse(TEXT.to_owned());
+        let source = GoSource::parse(TEXT.to_owned());
         for (slice, line, expected) in [
             (".order", 4, true),
             (".kept", 6, false),
@@ -260,7 +260,7 @@ func Other() { queue, todo := 1, append(todo, 1); todo = append(todo[1:], queue)
         ] {
             assert_eq!(source.cuts_front(slice, line), expected, "{slice} of line {line}");
         }
-        let other = Source::parse("package p\nfunc (q *Queue) pop() {\n\tq.order = q.order[1:]\n}\n".to_owned());
+        let other = GoSource::parse("package p\nfunc (q *Queue) pop() {\n\tq.order = q.order[1:]\n}\n".to_owned());
         assert!(other.cuts_front_of_package(".order") && !other.cuts_front_of_package(".kept"));
     }
 
@@ -268,7 +268,7 @@ func Other() { queue, todo := 1, append(todo, 1); todo = append(todo[1:], queue)
     fn damaged_sources_are_read() {
         for cut in (0..TEXT.len()).step_by(3) {
             for text in [&TEXT[..cut], &TEXT[cut..]] {
-                let source = Source::parse(text.to_owned());
+                let source = GoSource::parse(text.to_owned());
                 for line in 1..32 {
                     let _ = (source.appends(line), source.cuts_front(".order", line), source.cuts_front("todo", line));
                 }

@@ -1,12 +1,12 @@
 //! What a line of a benchmark's function is a part of: its timer and its loops are in the source.
 
-use super::{At, Function, Source};
+use super::{At, Function, GoSource};
 use crate::join::Part;
 
 /// The type of a benchmark's parameter.
 const BENCHMARK: &str = "*testing.B";
 
-impl Source {
+impl GoSource {
     /// What the line is a part of, by the function around it that is a benchmark. What the source does not show is an
     /// operation.
     pub fn part(&self, line: u32) -> Part {
@@ -101,7 +101,7 @@ func BenchmarkLine(b *testing.B) { for b.Loop() { work(nil) } }
 
     #[test]
     fn lines_are_operations_set_up_or_untimed() {
-        let source = Source::parse(TEXT.to_owned());
+        let source = GoSource::parse(TEXT.to_owned());
         for (line, expected) in [
             (4, Part::Untimed),
             (6, Part::Untimed),

@@ -36,7 +36,7 @@ pub struct Function {
 }
 
 #[derive(Debug)]
-pub struct Source {
+pub struct GoSource {
     text: String,
     places: Vec<At>,
     offsets: Vec<(usize, usize)>,
@@ -45,7 +45,7 @@ pub struct Source {
     loops: Vec<(usize, usize, usize)>,
 }
 
-impl Source {
+impl GoSource {
     /// Reads a source. What is not understood is left out.
     pub fn parse(text: String) -> Self {
         let tokens = tokens(&text);
@@ -363,8 +363,8 @@ func B(b *testing.B) {
 }
 ";
 
-    fn source() -> Source {
-        Source::parse(TEXT.to_owned())
+    fn source() -> GoSource {
+        GoSource::parse(TEXT.to_owned())
     }
 
     #[test]
@@ -434,12 +434,12 @@ func B(b *testing.B) {
     #[test]
     fn damaged_sources_are_read() {
         for cut in 0..TEXT.len() {
-            drop(Source::parse(TEXT[..cut].to_owned()));
-            let source = Source::parse(TEXT[cut..].to_owned());
+            drop(GoSource::parse(TEXT[..cut].to_owned()));
+            let source = GoSource::parse(TEXT[cut..].to_owned());
             for at in [(1, 1), (2, 2), (5, 9), (8, 18)] {
                 let _ = (source.statement(at), source.new_call(at), source.in_loop(at), source.functions_at(at).len());
             }
         }
-        drop(Source::parse("for func ( [ {".repeat(1000)));
+        drop(GoSource::parse("for func ( [ {".repeat(1000)));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Function, Source};
+use super::{Function, GoSource};
 
 /// Methods that interfaces of the standard library have: what has one is called through them.
 const OF_INTERFACES: &[&str] = &[
@@ -44,7 +44,7 @@ const OF_INTERFACES: &[&str] = &[
 /// Beginnings of functions that package testing calls.
 const OF_TESTS: &[&str] = &["Test", "Benchmark", "Fuzz", "Example"];
 
-impl Source {
+impl GoSource {
     /// Names of functions that are used as values, `.m` of methods: by `handle(f)`, `x.m`, or as a method of an
     /// interface. Other names that are used so are among them.
     pub fn values(&self) -> BTreeSet<String> {
@@ -216,7 +216,7 @@ func BenchmarkX(b *testing.B) { b.Run(\"\", func(b *testing.B) { x() }) }
 
     #[test]
     fn functions_whose_signatures_are_fixed() {
-        let source = Source::parse(TEXT.to_owned());
+        let source = GoSource::parse(TEXT.to_owned());
         let values = source.values();
         let is_fixed = |text: &str| {
             let at = line(text);
@@ -238,7 +238,7 @@ func BenchmarkX(b *testing.B) { b.Run(\"\", func(b *testing.B) { x() }) }
 
     #[test]
     fn maps_that_are_gone_when_their_function_returns() {
-        let source = Source::parse(TEXT.to_owned());
+        let source = GoSource::parse(TEXT.to_owned());
         let is_own = |text: &str| source.has_own_maps(line(text));
         assert!(is_own("counts[word]++"));
         for kept in ["sessions[key()]", "t.m[n]", "alias[word]", "made[word]", "return len"] {
@@ -248,7 +248,7 @@ func BenchmarkX(b *testing.B) { b.Run(\"\", func(b *testing.B) { x() }) }
 
     #[test]
     fn texts_that_are_added_up_in_loops() {
-        let source = Source::parse(TEXT.to_owned());
+        let source = GoSource::parse(TEXT.to_owned());
         let adds = |text: &str| source.adds_in_loop((line(text), 20));
         assert!(adds("text += word") && adds("text = text + word"));
         assert!(!adds("other := word") && !adds("text += \"end\""));

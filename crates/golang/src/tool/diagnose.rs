@@ -16,7 +16,7 @@ use super::cache::Shelf;
 use super::{Go, GoError, Input};
 use crate::read::{Diagnostics, ReadError, read};
 use crate::settle::settle;
-use crate::source::Source;
+use crate::source::GoSource;
 
 /// What the compiler says of one package.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Unit {
     /// Reads it, and settles by the sources what the compiler leaves open.
     pub fn read(&self) -> Result<Diagnostics, ReadError> {
         let mut found = read(&self.package, &self.directory, &self.json, &self.text)?;
-        let mut sources: FxHashMap<String, Option<Rc<Source>>> = FxHashMap::default();
+        let mut sources: FxHashMap<String, Option<Rc<GoSource>>> = FxHashMap::default();
         settle(&mut found.list, &mut |file| {
             sources.entry(file.to_owned()).or_insert_with(|| source(Path::new(file)).map(Rc::new)).clone()
         });
@@ -48,10 +48,10 @@ impl Unit {
 }
 
 /// None of what is no file here: a name of `-trimpath`, or what the compiler makes itself.
-pub fn source(file: &Path) -> Option<Source> {
+pub fn source(file: &Path) -> Option<GoSource> {
     let length = fs::metadata(file).ok().filter(|_| file.is_absolute())?.len();
     let text = (length <= LARGEST_SOURCE).then(|| fs::read(file).ok())??;
-    Some(Source::parse(String::from_utf8_lossy(&text).into_owned()))
+    Some(GoSource::parse(String::from_utf8_lossy(&text).into_owned()))
 }
 
 const TEXT: &str = "text";

@@ -9,7 +9,7 @@ use super::filters::{Time, time};
 use crate::output::text::units::span;
 
 /// What a view shows of a run: a moment that has a word, or the one at a time.
-pub trait Moment: Copy + 'static {
+pub trait ViewMoment: Copy + 'static {
     /// The words.
     const WORDS: [(&str, Self); 2];
 
@@ -17,7 +17,7 @@ pub trait Moment: Copy + 'static {
     fn at(ms: u64) -> Self;
 }
 
-impl Moment for HeapMoment {
+impl ViewMoment for HeapMoment {
     const WORDS: [(&str, Self); 2] = [("peak", Self::Peak), ("end", Self::End)];
 
     fn at(ms: u64) -> Self {
@@ -25,7 +25,7 @@ impl Moment for HeapMoment {
     }
 }
 
-impl Moment for RssMoment {
+impl ViewMoment for RssMoment {
     const WORDS: [(&str, Self); 2] = [("highest", Self::Highest), ("end", Self::End)];
 
     fn at(ms: u64) -> Self {
@@ -47,7 +47,7 @@ enum What<M> {
     Time(Time),
 }
 
-impl<M: Moment> At<M> {
+impl<M: ViewMoment> At<M> {
     /// Which moment that is of a run that took so long. Fails for one after its end.
     pub fn of(&self, duration_ms: u64) -> Result<M> {
         match self.what {
@@ -58,7 +58,7 @@ impl<M: Moment> At<M> {
     }
 }
 
-impl<M: Moment> FromStr for At<M> {
+impl<M: ViewMoment> FromStr for At<M> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -73,9 +73,9 @@ impl<M: Moment> FromStr for At<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{At, HeapMoment, Moment, RssMoment};
+    use super::{At, HeapMoment, RssMoment, ViewMoment};
 
-    fn moment<M: Moment>(text: &str) -> Option<M> {
+    fn moment<M: ViewMoment>(text: &str) -> Option<M> {
         let at: At<M> = text.parse().unwrap();
         at.of(1000).ok()
     }

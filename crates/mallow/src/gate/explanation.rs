@@ -7,7 +7,7 @@ use std::path::Path;
 use mallow_capture::recording::{Reader, Selection};
 use mallow_profile::Profile;
 use mallow_report::analysis::gate::{
-    Difference, Figures, Place, SiteCount, Smaller, difference, difference_with_rest, places, sites,
+    Difference, Figures, PlaceChange, SiteCount, Smaller, difference, difference_with_rest, places, sites,
 };
 use serde::Serialize;
 use tempfile::TempPath;
@@ -126,7 +126,7 @@ pub struct Explanation {
     /// What the differences add up to.
     pub explained_bytes: i64,
     /// The differences by the line of the program that they come from.
-    pub places: Vec<Place>,
+    pub places: Vec<PlaceChange>,
     /// Why what there is more of is allocated, where that is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,

@@ -1,6 +1,8 @@
 //! What `mallow test` prints: the lines that scripts know, and a table for people.
 
-use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, informative_steps};
+use mallow_report::analysis::gate::{
+    Change, Difference, Figures, Metric, PlaceChange, Run, Verdict, informative_steps,
+};
 
 use super::baseline::Baseline;
 use super::case_verdict::{CaseVerdict, Report};
@@ -301,7 +303,7 @@ impl Stacks<'_> {
         }
     }
 
-    fn place(&mut self, place: &Place) {
+    fn place(&mut self, place: &PlaceChange) {
         let stacks = if place.stacks == 1 { "1 stack".to_owned() } else { format!("{} stacks", place.stacks) };
         let mut amount = amount(place.allocations, place.bytes);
         if !self.compared {

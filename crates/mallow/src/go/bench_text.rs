@@ -1,6 +1,6 @@
 //! `mallow go bench` for people.
 
-use mallow_golang::join::{Explained, Part, Source};
+use mallow_golang::join::{Explained, Part, ReasonSource};
 use mallow_golang::statistics::LEAST_FOR_INTERVAL;
 
 use super::bench_document::GoBench;
@@ -152,7 +152,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
     let explanation = &line.explanation;
     let before = || Line::new().plain(" ".repeat(indent));
     match explanation.source {
-        Source::None => page.line(before().warning(match explanation.steps.is_empty() {
+        ReasonSource::None => page.line(before().warning(match explanation.steps.is_empty() {
             true => "no reason is known: neither the compiler nor the runtime's call explains it",
             false => "no reason is known; the compiler gives this path:",
         })),
@@ -166,7 +166,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
         }
     }
     // One step alone is the compiler's reason again.
-    if explanation.steps.len() > 1 || explanation.source != Source::Compiler && !explanation.steps.is_empty() {
+    if explanation.steps.len() > 1 || explanation.source != ReasonSource::Compiler && !explanation.steps.is_empty() {
         page.hanging(before(), &explanation.steps.join(" → "));
     }
     let callers: Vec<String> = line

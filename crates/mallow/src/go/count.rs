@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use mallow_golang::join::{self, Allocation, Listed, Runs, Sums};
+use mallow_golang::join::{self, Allocation, Listed, OperationSums, Runs};
 use mallow_golang::results::Benchmark;
 use mallow_golang::tool::{ExactRun, Go, Profiled, TestBinary};
 use mallow_profile::Profile;
@@ -27,7 +27,7 @@ pub struct CountedBenchmark {
     /// Set-up, divided by the operations of the undisturbed run.
     pub setup: Vec<Allocation>,
     /// Of both, what no line leads to.
-    pub nowhere: Sums,
+    pub nowhere: OperationSums,
     /// Operations that were counted.
     pub operations: u64,
     /// Bytes that small objects save by sharing blocks, taken off the lines that allocate these. None where the program
@@ -141,7 +141,7 @@ struct Split {
 }
 
 impl Split {
-    fn sum(&self) -> Sums {
+    fn sum(&self) -> OperationSums {
         self.each.sum().plus(self.setup.sum())
     }
 }

@@ -1,10 +1,12 @@
 //! Lines that allocate, for the tests of what is shown of them.
 
-use mallow_golang::join::{Allocation, Appended, Call, Caller, Compiled, Explained, Part, Place, Room, Type, explain};
-use mallow_golang::model::{Diagnostic, Kind, Position, Reason, Step, Surroundings, Verdict};
+use mallow_golang::join::{
+    Allocation, AllocationLine, Appended, Call, Caller, Compiled, Explained, Part, Room, Type, explain,
+};
+use mallow_golang::model::{Diagnostic, FlowStep, Kind, Position, Reason, Surroundings, Verdict};
 
-fn place(function: &str, file: &str, line: u32) -> Place {
-    Place { function: function.to_owned(), file: format!("/home/p/{file}"), line }
+fn place(function: &str, file: &str, line: u32) -> AllocationLine {
+    AllocationLine { function: function.to_owned(), file: format!("/home/p/{file}"), line }
 }
 
 fn position(file: &str, line: u32) -> Position {
@@ -12,7 +14,7 @@ fn position(file: &str, line: u32) -> Position {
 }
 
 fn allocation(
-    chain: Vec<Place>,
+    chain: Vec<AllocationLine>,
     callee: &str,
     of: Option<(&str, u64)>,
     (allocations, bytes): (f64, f64),
@@ -60,12 +62,12 @@ pub fn lines() -> Vec<Explained> {
     once.part = Part::Once;
     let unknown =
         allocation(vec![place("example.com/a/stream.stub", "stub.s", 1)], "example.com/a.stub", None, (3.0, 24.0));
-    let step = |flow: &str, how: &str, expression: &str, line| Step {
+    let step = |flow: &str, how: &str, expression: &str, line| FlowStep {
         position: position("stream.go", line),
         flow: flow.to_owned(),
         how: how.to_owned(),
         expression: expression.to_owned(),
-        ..Step::default()
+        ..FlowStep::default()
     };
     let diagnostic = Diagnostic {
         package: "example.com/a/stream".to_owned(),

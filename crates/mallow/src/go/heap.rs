@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use mallow_golang::join::{self, Allocation, Compiled, Explained, Listed, Sums};
+use mallow_golang::join::{self, Allocation, Compiled, Explained, Listed, OperationSums};
 use mallow_golang::tool::{Go, TestBinary};
 use mallow_profile::{Counts, Profile, Quantity};
 use mallow_symbols::GoProgram;
@@ -25,7 +25,7 @@ pub struct Heap {
     /// What each instruction allocates in all, the most first.
     pub allocations: Vec<Allocation>,
     /// What no line leads to.
-    pub nowhere: Sums,
+    pub nowhere: OperationSums,
     /// One allocation in about so many bytes is in it.
     pub sampled_bytes: Option<u64>,
     /// What is not known, and why, each in a line.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use mallow_golang::join::{self, Allocation, Compiled, Explained, Part, Source};
+use mallow_golang::join::{self, Allocation, Compiled, Explained, Part, ReasonSource};
 use mallow_golang::model::Diagnostic;
 use mallow_golang::results::{Benchmark, Run};
 use mallow_golang::statistics::Summary;
@@ -228,7 +228,7 @@ fn measured(
     it.sums.on_lines = sum(&|line| line.allocation.allocations);
     it.sums.counted = it.sums.on_lines + counted.nowhere.allocations;
     let reason = |line: &Explained| match line.explanation.source {
-        Source::None => 0.0,
+        ReasonSource::None => 0.0,
         _ => line.allocation.allocations,
     };
     it.sums.with_reason = sum(&reason);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_golang::join::{Explained, Source};
+use mallow_golang::join::{Explained, ReasonSource};
 use serde::Serialize;
 
 use super::bench_text::rows;
@@ -60,7 +60,7 @@ pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
     lines.sort_by(|a, b| b.allocation.bytes.total_cmp(&a.allocation.bytes));
     let sum = |of: &dyn Fn(&Explained) -> f64| lines.iter().map(of).sum::<f64>();
     let on_lines = sum(&|line| line.allocation.allocations);
-    let known = |line: &Explained| line.explanation.source != Source::None;
+    let known = |line: &Explained| line.explanation.source != ReasonSource::None;
     let sums = ProfileSums {
         allocations: on_lines + heap.nowhere.allocations,
         bytes: sum(&|line| line.allocation.bytes) + heap.nowhere.bytes,

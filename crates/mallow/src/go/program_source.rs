@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mallow_golang::join::{Appended, Call, Map, Part, Place, Seen, Type};
-use mallow_golang::source::{Source, Target};
+use mallow_golang::join::{AllocationLine, Appended, Call, Map, Part, Seen, Type};
+use mallow_golang::source::{GoSource, Target};
 use mallow_golang::tool::source;
 use mallow_symbols::{GoCall, GoProgram, GoType};
 
@@ -18,7 +18,7 @@ pub struct ProgramSource<'a> {
     pub root: &'a Path,
     /// A directory of the program's own.
     pub directory: &'a Path,
-    sources: Mutex<HashMap<String, Option<Arc<Source>>>>,
+    sources: Mutex<HashMap<String, Option<Arc<GoSource>>>>,
 }
 
 impl<'a> ProgramSource<'a> {
@@ -27,7 +27,7 @@ impl<'a> ProgramSource<'a> {
         Self { program, root, directory, sources: Mutex::default() }
     }
 
-    fn source(&self, file: &str) -> Option<Arc<Source>> {
+    fn source(&self, file: &str) -> Option<Arc<GoSource>> {
         // Whoever panicked with it left a whole table.
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.entry(file.to_owned()).or_insert_with(|| source(Path::new(file)).map(Arc::new)).clone()
@@ -36,7 +36,7 @@ impl<'a> ProgramSource<'a> {
 
 impl ProgramSource<'_> {
     /// The front of the slice is cut off by its function, or elsewhere in its package.
-    fn cuts_front(&self, place: &Place, slice: &str) -> bool {
+    fn cuts_front(&self, place: &AllocationLine, slice: &str) -> bool {
         if self.source(&place.file).is_some_and(|source| source.cuts_front(slice, place.line)) {
             return true;
         }
@@ -79,7 +79,7 @@ impl Seen for ProgramSource<'_> {
         self.program.and_then(|program| program.function(address))
     }
 
-    fn is_runtime(&self, place: &Place) -> bool {
+    fn is_runtime(&self, place: &AllocationLine) -> bool {
         let runtime = ["runtime.", "internal/runtime/"].iter().any(|name| place.function.starts_with(name));
         // Functions of the runtime that have names of other packages.
         let inside = || {
@@ -89,11 +89,11 @@ impl Seen for ProgramSource<'_> {
         runtime || inside()
     }
 
-    fn part(&self, benchmark: &Place) -> Part {
+    fn part(&self, benchmark: &AllocationLine) -> Part {
         self.source(&benchmark.file).map_or(Part::Operation, |source| source.part(benchmark.line))
     }
 
-    fn appended(&self, place: &Place) -> Appended {
+    fn appended(&self, place: &AllocationLine) -> Appended {
         if place.function == "bytes.growSlice" {
             return Appended::Buffer;
         }
@@ -107,11 +107,11 @@ impl Seen for ProgramSource<'_> {
         if kinds.all(|kind| kind == first) { first } else { Appended::Unclear }
     }
 
-    fn in_own_map(&self, place: &Place) -> bool {
+    fn in_own_map(&self, place: &AllocationLine) -> bool {
         self.source(&place.file).is_some_and(|source| source.has_own_maps(place.line))
     }
 
-    fn is_own(&self, place: &Place) -> bool {
+    fn is_own(&self, place: &AllocationLine) -> bool {
         const MODULES: &str = "/pkg/mod/";
         let file = Path::new(&place.file);
         let library = place.file.contains(MODULES) && !self.directory.to_string_lossy().contains(MODULES);

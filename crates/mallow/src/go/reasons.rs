@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use mallow_golang::join::{Allocation, Explained, Source};
+use mallow_golang::join::{Allocation, Explained, ReasonSource};
 use mallow_profile::Profile;
 use mallow_report::analysis::ListFunction;
 
@@ -45,7 +45,7 @@ fn note(line: &Explained, inner: Option<&str>) -> String {
     let explanation = &line.explanation;
     let inlined = inner.map(|inner| format!(" of {}, inlined here", short(inner, &Look::default())));
     let reason = match explanation.source {
-        Source::None => "no reason is known",
+        ReasonSource::None => "no reason is known",
         _ => explanation.reason.as_str(),
     };
     let sure = if explanation.one_of > 1 {

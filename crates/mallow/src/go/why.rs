@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_golang::join::{Allocation, Compiled, Explained, Place};
+use mallow_golang::join::{Allocation, AllocationLine, Compiled, Explained};
 use mallow_golang::model::{Diagnostic, Position, Verdict};
 use mallow_golang::names::written;
 use mallow_golang::tool::{Go, Timing};
@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    fn is(&self, place: &Place) -> bool {
+    fn is(&self, place: &AllocationLine) -> bool {
         match self {
             Self::Line(file, line) => place.line == *line && ends(&place.file, file, &['/']),
             Self::Function(name) => is_function(&place.function, name),
@@ -348,7 +348,7 @@ fn short_name(function: &str) -> &str {
 mod tests {
     use super::*;
     use crate::go::fixture;
-    use mallow_golang::join::Place;
+    use mallow_golang::join::AllocationLine;
 
     #[test]
     fn a_place_in_a_profile() {
@@ -366,7 +366,8 @@ mod tests {
 
     #[test]
     fn places_are_named_by_their_ends() {
-        let place = |function: &str, file: &str, line| Place { function: function.into(), file: file.into(), line };
+        let place =
+            |function: &str, file: &str, line| AllocationLine { function: function.into(), file: file.into(), line };
         let grow = place("bytes.(*Buffer).grow", "/go/src/bytes/buffer.go", 151);
         for (text, is) in [
             ("buffer.go:151", true),
@@ -384,7 +385,7 @@ mod tests {
 
     #[test]
     fn generic_functions_are_named_without_their_types() {
-        let place = |function: &str| Place { function: function.into(), file: "/p/gen.go".into(), line: 1 };
+        let place = |function: &str| AllocationLine { function: function.into(), file: "/p/gen.go".into(), line: 1 };
         for (text, function, is) in [
             ("Map", "example.com/gen.Map[...]", true),
             ("gen.Map", "example.com/gen.Map[...]", true),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, UNIX_EPOCH};
 
-use mallow_capture::recording::{ReadError, Source};
+use mallow_capture::recording::{ReadError, SourceFile};
 use mallow_symbols::SourceText;
 
 /// Names and sources that are in the recording itself.
@@ -26,15 +26,15 @@ impl Embedded {
     pub fn source(
         &self,
         file: &str,
-        read: impl FnOnce() -> Result<Vec<Source>, ReadError>,
+        read: impl FnOnce() -> Result<Vec<SourceFile>, ReadError>,
     ) -> Result<Option<SourceText>, &ReadError> {
-        let by_name = |sources: Vec<Source>| sources.into_iter().map(|s| (s.name.clone(), text(s))).collect();
+        let by_name = |sources: Vec<SourceFile>| sources.into_iter().map(|s| (s.name.clone(), text(s))).collect();
         let sources = self.sources.get_or_init(|| read().map(by_name)).as_ref()?;
         Ok(sources.get(file).cloned())
     }
 }
 
-fn text(source: Source) -> SourceText {
+fn text(source: SourceFile) -> SourceText {
     let written = UNIX_EPOCH.checked_add(Duration::from_millis(source.written_unix_ms)).unwrap_or(UNIX_EPOCH);
     let text = String::from_utf8_lossy(&source.text).into_owned();
     SourceText { path: source.path.into(), text, written }

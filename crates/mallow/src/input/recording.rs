@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use mallow_capture::recording::{Choice, PackError, Progress, ReadError, Reader, Source};
+use mallow_capture::recording::{Choice, PackError, Progress, ReadError, Reader, SourceFile};
 use mallow_profile::{Event, HeapMap, Module, Moment, Profile, Quantity};
 use mallow_report::analysis::{
     LifeGrid, LifeGridBuilder, Measure, Narrowed, custom_allocators, name_emergency_pool, narrow,
@@ -465,17 +465,17 @@ impl Recording {
 
     /// Writes it anew, names, sources and all; see [`mallow_capture::recording::Reader::pack`]. Precondition: it is a
     /// recording of mallow's, and nothing was filtered out.
-    pub fn pack<W: Write>(&self, sources: &mut dyn Iterator<Item = Source>, to: W) -> Result<W, PackError> {
+    pub fn pack<W: Write>(&self, sources: &mut dyn Iterator<Item = SourceFile>, to: W) -> Result<W, PackError> {
         let none = || PackError::Read(ReadError::NotARecording);
         locked(self.events.as_ref().ok_or_else(none)?).0.pack(&self.profile, sources, to)
     }
 
     /// The sources that the recording carries.
-    pub fn embedded_sources(&self) -> Result<Vec<Source>> {
+    pub fn embedded_sources(&self) -> Result<Vec<SourceFile>> {
         self.read_sources().with_context(|| format!("cannot read {}", self.path().display()))
     }
 
-    fn read_sources(&self) -> Result<Vec<Source>, ReadError> {
+    fn read_sources(&self) -> Result<Vec<SourceFile>, ReadError> {
         self.events.as_ref().map_or(Ok(Vec::new()), |events| locked(events).0.sources())
     }
 

@@ -11,7 +11,7 @@ use super::document_cache::DocumentCache;
 use super::flame_document::FlameDocument;
 use super::ranges::{Range, Ranges, StillReading};
 use super::rss_map_document::RssMapDocument;
-use super::subject::Subject;
+use super::subject::PageSubject;
 use crate::flags::{BaseFlags, Command, FilterFlags, FlameFlags, GoReasonsFlags, ReportFlags};
 use crate::input::line_reasons::LineReasons;
 use crate::input::recording::Recording;
@@ -32,7 +32,7 @@ const MOST_CELLS: u64 = 8192;
 /// What answers requests.
 #[derive(Debug)]
 pub struct Api {
-    subject: Subject,
+    subject: PageSubject,
     ranges: Ranges,
     documents: DocumentCache,
     /// The process that it is of, where that is watched.
@@ -43,7 +43,7 @@ pub struct Api {
 
 impl Api {
     /// For what the page shows. Begins to read its events.
-    pub fn new(subject: Subject) -> Self {
+    pub fn new(subject: PageSubject) -> Self {
         let ranges = Ranges::of(subject.whole());
         Self { subject, ranges, documents: DocumentCache::default(), live: None, reasons: None }
     }
@@ -58,7 +58,7 @@ impl Api {
     }
 
     /// For what is known now of a process that is watched.
-    pub fn of_process(subject: Subject, pid: u32) -> Self {
+    pub fn of_process(subject: PageSubject, pid: u32) -> Self {
         Self { live: Some(pid), ..Self::new(subject) }
     }
 

@@ -9,7 +9,7 @@ use mallow_report::analysis::Least;
 use serde_json::{Map, Value};
 
 use super::api::Api;
-use super::subject::Subject;
+use super::subject::PageSubject;
 use crate::flags::{ExportFlags, GoReasonsFlags, Table};
 use crate::input::recording::Recording;
 use crate::output::destination;
@@ -95,7 +95,7 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
 /// The documents that the page asks for, by their addresses, as JSON that ends no element of a page; and whether source
 /// lines are among them.
 fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> Result<(String, bool)> {
-    let api = Api::new(Subject::of_recording(recording)).with_reasons(reasons)?;
+    let api = Api::new(PageSubject::of_recording(recording)).with_reasons(reasons)?;
     let about: Value = serde_json::from_str(&api.ask("about")?)?;
     let measures = about["measures"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let measures: Vec<&str> = measures.collect();

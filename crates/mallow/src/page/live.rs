@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::api::Api;
 use super::live_words::LiveWords;
-use super::subject::Subject;
+use super::subject::PageSubject;
 use super::{Door, assets};
 use crate::flags::PageFlags;
 use crate::input::recording::Recording;
@@ -162,7 +162,7 @@ impl LiveApi {
         let document =
             json::line(&LiveDocument { headline: &headline, history: &history, rss: &rss, report: &report, words })?;
         let recording = Recording::named(profile, Default::default()).at(Path::new(&format!("process {}", self.pid)));
-        let api = Arc::new(Api::of_process(Subject::of_recording(recording), self.pid));
+        let api = Arc::new(Api::of_process(PageSubject::of_recording(recording), self.pid));
         Ok(Newest { at: Instant::now(), took: began.elapsed(), api, document: document.into(), rss })
     }
 }

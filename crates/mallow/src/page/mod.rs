@@ -23,7 +23,7 @@ use mallow_web::{Access, Limits, Listener, Misuse, Once, Request, Response, Serv
 
 use self::api::Api;
 pub use self::exported_file::export;
-use self::subject::Subject;
+use self::subject::PageSubject;
 use crate::flags::PageFlags;
 use crate::input::recording::Recording;
 use crate::output::{exit, progress, stdio};
@@ -38,8 +38,8 @@ const DOOR: &str = include_str!("door.html");
 pub fn run(flags: &PageFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
     let subject = match &flags.after {
-        None => Subject::open(&path, &flags.names)?,
-        Some(after) => Subject::compare(&path, after, &flags.names)?,
+        None => PageSubject::open(&path, &flags.names)?,
+        Some(after) => PageSubject::compare(&path, after, &flags.names)?,
     };
     let door = Door::open(flags)?;
     let api = Api::new(subject).with_reasons(&flags.reasons)?;

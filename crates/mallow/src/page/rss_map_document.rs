@@ -13,7 +13,7 @@ pub struct RssMapDocument<'a> {
     cell_bytes: u64,
     rows: Vec<Row<'a>>,
     /// The places that cells name, by their numbers there.
-    places: Vec<Place<'a>>,
+    places: Vec<PlaceDocument<'a>>,
 }
 
 /// Addresses that belong together.
@@ -29,7 +29,7 @@ struct Row<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Place<'a> {
+struct PlaceDocument<'a> {
     number: u32,
     #[serde(flatten)]
     frame: Option<&'a Frame>,
@@ -39,7 +39,8 @@ impl<'a> RssMapDocument<'a> {
     pub fn of(map: &'a PageMap) -> Self {
         let cells = map.rows.iter().flat_map(|row| &row.cells);
         let named: BTreeSet<u32> = cells.flat_map(|cell| cell.places.iter().map(|(place, _)| *place)).collect();
-        let place = |number: u32| Place { number, frame: map.places.get(number as usize).and_then(Option::as_ref) };
+        let place =
+            |number: u32| PlaceDocument { number, frame: map.places.get(number as usize).and_then(Option::as_ref) };
         Self {
             cell_bytes: map.pages_per_cell * PAGE,
             rows: map.rows.iter().map(Row::of).collect(),

@@ -66,7 +66,7 @@ fn identity(path: &Path) -> Option<Identity> {
 
 /// What the page shows.
 #[derive(Debug)]
-pub struct Subject {
+pub struct PageSubject {
     opened: Opened,
     before: Option<Opened>,
     /// Where their names are.
@@ -104,7 +104,7 @@ impl<T: Clone> Newest<T> {
     }
 }
 
-impl Subject {
+impl PageSubject {
     /// One recording, or one profile of another tool.
     pub fn open(path: &Path, names: &NameFlags) -> Result<Self> {
         Ok(Self::of(Opened::read(path, names)?, None, names))

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_capture::preflight::{self, Chain, Finding, Status, Step};
+use mallow_capture::preflight::{self, Chain, ChainFile, Finding, Status};
 use mallow_symbols::{NameSource, survey};
 use serde::Serialize;
 
@@ -64,8 +64,8 @@ impl Diagnosis {
 }
 
 fn files(chain: &Chain) -> Vec<String> {
-    let path = |step: &Step| match step {
-        Step::Script(path) | Step::Program(path) => path.display().to_string(),
+    let path = |step: &ChainFile| match step {
+        ChainFile::Script(path) | ChainFile::Program(path) => path.display().to_string(),
     };
     let missing = chain.missing.iter().map(|(word, _)| word.to_string_lossy().into_owned());
     chain.steps.iter().map(path).chain(missing).collect()

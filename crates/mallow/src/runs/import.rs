@@ -14,7 +14,7 @@ use mallow_report::analysis::sampled::snapshot;
 use mallow_report::formats::{self, pprof, probes};
 
 use super::watch::exclusions::Exclusions;
-use super::watch::session::{Moment, Session, Subject};
+use super::watch::session::{ReportSubject, Session, WatchMoment};
 use super::watch::text;
 use crate::flags::ImportFlags;
 use crate::output::progress::Bar;
@@ -50,7 +50,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     if probes.profile.command.is_empty() {
         probes.profile.command = probes.profile.processes.first().map(|p| p.executable.clone()).into_iter().collect();
     }
-    let moment = Moment {
+    let moment = WatchMoment {
         now_ns: probes.end_ns,
         watched_ns: probes.profile.duration_ms.saturating_mul(1_000_000),
         unix_ms: unix_ms(),
@@ -60,7 +60,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let older_than_ms = flags.older_than.as_millis() as u64;
     let which = if older_than_ms > 0 { Which::Old } else { Which::Live };
     let limit = flags.view.limit(if flags.view.json { usize::MAX } else { 10 });
-    let subject = Subject { occasion: "import", which, older_than_ms, limit };
+    let subject = ReportSubject { occasion: "import", which, older_than_ms, limit };
     let report = session.report(&probes.profile, &moment, &|_| true, &subject);
     stdio::print(&match flags.view.json {
         true => json::line(&report)?,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
-use mallow_capture::recording::{PackError, Source};
+use mallow_capture::recording::{PackError, SourceFile};
 use mallow_profile::{Profile, Quantity};
 use mallow_symbols::{is_source_name, source_text};
 use tempfile::NamedTempFile;
@@ -81,7 +81,7 @@ pub fn contents(profile: &Profile, sources: &Sources) -> String {
 #[derive(Debug, Default)]
 pub struct Sources {
     /// Those that were read.
-    pub found: Vec<Source>,
+    pub found: Vec<SourceFile>,
     /// How many could not be.
     missing: u64,
 }
@@ -95,7 +95,7 @@ impl Sources {
         let mut sources = Self::default();
         for name in files {
             match Some(name).filter(|name| is_source_name(name)).map(|name| source_text(name, directories)) {
-                Some(Ok(found)) => sources.found.push(Source {
+                Some(Ok(found)) => sources.found.push(SourceFile {
                     name: name.to_owned(),
                     path: found.path.to_string_lossy().into_owned(),
                     written_unix_ms: found.written.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64),

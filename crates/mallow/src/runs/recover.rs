@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::record;
 use super::recording_file::{RecordingFile, orphans};
 use super::watch::exclusions::Exclusions;
-use super::watch::session::{Moment, Session, Subject};
+use super::watch::session::{ReportSubject, Session, WatchMoment};
 use super::watch::text as watched;
 use crate::flags::RecoverFlags;
 use crate::output::text::units::{of, span};
@@ -52,9 +52,9 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     let mut session = Session::new(Exclusions::default(), false, None);
     session.poll(&mut watch);
     session.name(watch.profile_mut());
-    let moment = Moment::of(&watch, None);
+    let moment = WatchMoment::of(&watch, None);
     let limit = flags.view.limit(if flags.view.json { usize::MAX } else { 10 });
-    let subject = Subject { occasion: "recover", which: Which::Live, older_than_ms: 0, limit };
+    let subject = ReportSubject { occasion: "recover", which: Which::Live, older_than_ms: 0, limit };
     let report = session.report(watch.profile(), &moment, &|_| false, &subject);
     let recent = session.recent(watch.profile(), moment.now_ns);
     if flags.view.json {

@@ -3,7 +3,7 @@
 use mallow_profile::{FrameId, Profile, StackId, Stacks};
 use rustc_hash::FxHashMap;
 
-use super::changes::{Amount, Source};
+use super::changes::{Amount, RowSource};
 use super::functions::{FunctionId, Functions, Step};
 use super::numbers::Measure;
 
@@ -62,7 +62,7 @@ const FAR: usize = 1024;
 
 /// A place on a call path, while the tree is made.
 #[derive(Clone, Copy)]
-struct Place {
+struct PathPosition {
     call: CallId,
     /// One more call of the same function is recursion. A single one is none yet: compilers split functions, and
     /// `f` calls `f.part.0` by the same name.
@@ -76,12 +76,12 @@ struct Builder<'a, A> {
     calls: Vec<Call<A>>,
     children: FxHashMap<(CallId, Callee), CallId>,
     /// Where the paths of stacks lead that were followed already.
-    places: FxHashMap<StackId, Place>,
+    places: FxHashMap<StackId, PathPosition>,
 }
 
 impl<A: Amount> Calls<A> {
     /// The tree. Costs a step for each frame that a stack does not share with another.
-    pub fn new(source: Source<'_, A>, functions: &Functions<'_>, raw: bool, by: Measure) -> Self {
+    pub fn new(source: RowSource<'_, A>, functions: &Functions<'_>, raw: bool, by: Measure) -> Self {
         let root = Call {
             caller: CallId::ROOT,
             callee: Callee::Program,
@@ -145,7 +145,7 @@ impl<A: Amount> Builder<'_, A> {
     }
 
     /// Where all frames of a stack lead. Without recursion: stacks may be as deep as a file says.
-    fn place(&mut self, stack: StackId) -> Place {
+    fn place(&mut self, stack: StackId) -> PathPosition {
         let mut frames: Vec<(StackId, FrameId, StackId)> = Vec::new();
         let mut at = stack;
         let mut place = loop {
@@ -158,9 +158,9 @@ impl<A: Amount> Builder<'_, A> {
                     at = caller;
                 }
                 None if at == Stacks::CUT_ROOT => {
-                    break Place { call: self.child(CallId::ROOT, Callee::Missing, false), again: false };
+                    break PathPosition { call: self.child(CallId::ROOT, Callee::Missing, false), again: false };
                 }
-                None => break Place { call: CallId::ROOT, again: false },
+                None => break PathPosition { call: CallId::ROOT, again: false },
             }
         };
         for (stack, frame, caller) in frames.into_iter().rev() {
@@ -173,31 +173,31 @@ impl<A: Amount> Builder<'_, A> {
     }
 
     /// One function further in, if it is not looked past.
-    fn step(&mut self, place: Place, step: &Step) -> Place {
+    fn step(&mut self, place: PathPosition, step: &Step) -> PathPosition {
         if self.raw {
             let callee = Callee::Function(step.function);
-            return Place { call: self.child(place.call, callee, step.inlined()), again: false };
+            return PathPosition { call: self.child(place.call, callee, step.inlined()), again: false };
         }
         let looked_past =
             self.functions.is_looked_past(step) || step.nameless && self.module_is_named(place.call, step);
-        if looked_past { Place { again: true, ..place } } else { self.take(place, step) }
+        if looked_past { PathPosition { again: true, ..place } } else { self.take(place, step) }
     }
 
-    fn take(&mut self, place: Place, step: &Step) -> Place {
+    fn take(&mut self, place: PathPosition, step: &Step) -> PathPosition {
         let callee = Callee::Function(step.function);
         let mut at = place.call;
         for _ in 0..FAR {
             let call = &mut self.calls[at.0 as usize];
             if call.callee == callee {
                 call.recursive |= place.again || at != place.call;
-                return Place { call: at, again: true };
+                return PathPosition { call: at, again: true };
             }
             if at == CallId::ROOT {
                 break;
             }
             at = call.caller;
         }
-        Place { call: self.child(place.call, callee, step.inlined()), again: false }
+        PathPosition { call: self.child(place.call, callee, step.inlined()), again: false }
     }
 
     fn module_is_named(&self, from: CallId, step: &Step) -> bool {

@@ -144,7 +144,7 @@ pub(crate) type Each<'a, A> = dyn Fn(&mut dyn FnMut(StackId, A)) + 'a;
 
 /// What views of rows are made of: stacks, and what each has.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a, A> {
+pub(crate) struct RowSource<'a, A> {
     /// The stacks and their functions.
     pub profile: &'a Profile,
     /// Sums over all of it.
@@ -159,7 +159,7 @@ pub(crate) struct Source<'a, A> {
     pub precisions: Option<&'a PrecisionTable>,
 }
 
-impl<'a, A> Source<'a, A> {
+impl<'a, A> RowSource<'a, A> {
     /// The functions on its stacks.
     pub fn functions(&self) -> Functions<'a> {
         self.both.map_or_else(|| Functions::new(self.profile), Both::functions)
@@ -167,12 +167,12 @@ impl<'a, A> Source<'a, A> {
 }
 
 /// Calls it with what is made of the sites of one profile.
-pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(Source<'_, Counts>) -> R) -> R {
+pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(RowSource<'_, Counts>) -> R) -> R {
     let sites =
         |each: &mut dyn FnMut(StackId, Counts)| by_stack(profile).for_each(|(stack, counts)| each(stack, counts));
     let precisions = PrecisionTable::of(profile);
     let totals = profile.totals;
-    view(Source { profile, totals, sites: &sites, first_old: u32::MAX, both: None, precisions: precisions.as_ref() })
+    view(RowSource { profile, totals, sites: &sites, first_old: u32::MAX, both: None, precisions: precisions.as_ref() })
 }
 
 /// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what only the first has.
@@ -190,11 +190,11 @@ pub struct Both {
 
 impl Both {
     /// The same of both.
-    pub(crate) fn view<R>(&self, view: impl FnOnce(Source<'_, Change>) -> R) -> R {
+    pub(crate) fn view<R>(&self, view: impl FnOnce(RowSource<'_, Change>) -> R) -> R {
         let sites =
             |each: &mut dyn FnMut(StackId, Change)| self.sites.iter().for_each(|&(stack, change)| each(stack, change));
         let (profile, totals, first_old) = (&self.profile, self.totals, self.first_old);
-        view(Source { profile, totals, sites: &sites, first_old, both: Some(self), precisions: None })
+        view(RowSource { profile, totals, sites: &sites, first_old, both: Some(self), precisions: None })
     }
 
     /// The functions on the stacks of both. A wrapper of the allocator is one by what it does in either profile.

@@ -6,7 +6,7 @@ use mallow_profile::{FrameId, ModuleId, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
+use super::changes::{Amount, Both, Changed, RowSource, Shown, of_one};
 use super::functions::FunctionId;
 use super::narrow::Pattern;
 use super::numbers::{LeftOut, Measure, Totals};
@@ -174,7 +174,7 @@ pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> Lis
     list
 }
 
-fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOptions) -> List<A::Shown> {
+fn listed<A: Amount>(source: RowSource<'_, A>, pattern: &Pattern, options: ListOptions) -> List<A::Shown> {
     let profile = source.profile;
     let functions = source.functions();
     let matched: Vec<bool> =

@@ -73,7 +73,7 @@ pub use live_moment::LiveMoment;
 pub use lives::{BlockChoice, LifeGrid, LifeGridBuilder, LifeSeries, RegionSpan, TimeRange};
 pub use lost_cycles::{Cycle, CyclePlace};
 pub use merge::{Merged, Merger};
-pub use moments::{Moment, merge_moments};
+pub use moments::{ProgramProfiles, merge_moments};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
 pub(crate) use overview::by_stack;

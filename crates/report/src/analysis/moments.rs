@@ -14,16 +14,16 @@ use mallow_profile::{Counts, Origin, Profile, Quantity, Site};
 use super::merge::Merger;
 use super::narrow::add_up;
 
-/// Profiles at one moment, by a number that each program keeps.
-pub type Moment = BTreeMap<u64, Profile>;
+/// Profiles of one moment, by the number of the program, which stays the same between moments.
+pub type ProgramProfiles = BTreeMap<u64, Profile>;
 
 /// The sum of each moment. Processes, frames and stacks have the same numbers in both, so that either can be written as
 /// what changed since the other. Of a program that ended the last numbers stay, of one that is new there is nothing
 /// before. All are expected to have the same quantities.
-pub fn merge_moments(before: &Moment, now: &Moment) -> (Profile, Profile) {
+pub fn merge_moments(before: &ProgramProfiles, now: &ProgramProfiles) -> (Profile, Profile) {
     let numbers: BTreeSet<u64> = before.keys().chain(now.keys()).copied().collect();
     let nothing = |of: &Profile| Profile { sites: Vec::new(), ..of.clone() };
-    let add_all = |merger: &mut Merger, of: &Moment, stand_in: &dyn Fn(u64) -> Option<Profile>| {
+    let add_all = |merger: &mut Merger, of: &ProgramProfiles, stand_in: &dyn Fn(u64) -> Option<Profile>| {
         for number in &numbers {
             match of.get(number) {
                 Some(known) => merger.add("", known),
@@ -38,7 +38,7 @@ pub fn merge_moments(before: &Moment, now: &Moment) -> (Profile, Profile) {
     let mut common = merger.finish().profile;
     let before_sites = std::mem::take(&mut common.sites);
     let quantities = common.origin.as_ref().map(|origin| origin.quantities).unwrap_or_default();
-    let until = |of: &Moment| of.values().map(|one| one.started_unix_ms.saturating_add(one.duration_ms)).max();
+    let until = |of: &ProgramProfiles| of.values().map(|one| one.started_unix_ms.saturating_add(one.duration_ms)).max();
     let with = |mut sites: Vec<Site>, until: Option<u64>| {
         sites.iter_mut().for_each(|site| site.counts = site.counts.of(quantities));
         let duration_ms = until.unwrap_or_default().saturating_sub(common.started_unix_ms);
@@ -71,7 +71,7 @@ fn ended(before: &Profile) -> Profile {
 mod tests {
     use mallow_profile::{Counts, Profile};
 
-    use super::{Moment, merge_moments};
+    use super::{ProgramProfiles, merge_moments};
     use crate::testing::{Builder, blocks};
 
     fn program(pid: u32, function: &str, counts: Counts) -> Profile {
@@ -100,9 +100,9 @@ mod tests {
 
     #[test]
     fn programs_keep_their_numbers_as_others_come_and_go() {
-        let before: Moment =
+        let before: ProgramProfiles =
             [(3, program(30, "f", blocks(5, 50, 2, 4))), (4, program(40, "f", blocks(9, 90, 1, 3)))].into();
-        let now: Moment =
+        let now: ProgramProfiles =
             [(4, program(40, "g", blocks(12, 120, 2, 5))), (5, program(50, "h", blocks(7, 70, 0, 7)))].into();
         let (first, second) = merge_moments(&before, &now);
         let row = |pid, function: &str, allocations, live| (pid, function.to_owned(), allocations, live);
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn nothing_changed_is_no_difference() {
-        let one: Moment = [(3, program(30, "f", blocks(5, 50, 2, 4)))].into();
+        let one: ProgramProfiles = [(3, program(30, "f", blocks(5, 50, 2, 4)))].into();
         let (before, now) = merge_moments(&one, &one);
         assert_eq!(rows(&before), rows(&now));
-        let (before, now) = merge_moments(&Moment::new(), &Moment::new());
+        let (before, now) = merge_moments(&ProgramProfiles::new(), &ProgramProfiles::new());
         assert!(before.sites.is_empty() && now.sites.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use mallow_profile::{Precision, Profile};
 use serde::Serialize;
 
-use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
+use super::changes::{Amount, Both, Changed, RowSource, Shown, of_one};
 use super::functions::{FunctionId, reads_like_another};
 use super::numbers::{LeftOut, Measure, Totals};
 use super::sampled::Estimate;
@@ -104,7 +104,7 @@ pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
     both.view(|source| ranked(source, options))
 }
 
-fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown> {
+fn ranked<A: Amount>(source: RowSource<'_, A>, options: TopOptions) -> Top<A::Shown> {
     let functions = source.functions();
     let mut sums = vec![(A::default(), A::default()); functions.len()];
     // Of each function, the last site that had it on its stack.

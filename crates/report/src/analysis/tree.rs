@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::calls::{Call, CallId, Callee, Calls};
-use super::changes::{Amount, Both, Changed, Source, of_one};
+use super::changes::{Amount, Both, Changed, RowSource, of_one};
 use super::functions::{Functions, reads_like_another};
 use super::numbers::{Measure, Totals};
 use super::tell_apart::{Row, Shown, tell_apart};
@@ -132,7 +132,7 @@ pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
     both.view(|source| grown(source, options))
 }
 
-fn grown<A: Amount>(source: Source<'_, A>, options: TreeOptions) -> Tree<A::Shown> {
+fn grown<A: Amount>(source: RowSource<'_, A>, options: TreeOptions) -> Tree<A::Shown> {
     let functions = source.functions();
     let calls = Calls::new(source, &functions, options.raw, options.by);
     let mut selection = Selection::new(&calls, options);

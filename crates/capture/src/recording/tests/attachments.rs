@@ -1,6 +1,6 @@
 //! What recordings carry for other machines, and packing it into them.
 
-use super::super::attachments::Source;
+use super::super::attachments::SourceFile;
 use super::*;
 use mallow_profile::{ModuleId, ModuleSummary, NameSource, Note, Summary};
 use std::path::PathBuf;
@@ -42,8 +42,8 @@ pub fn names() -> Summary {
     Summary { modules, without_module: 5, without_module_named: 4 }
 }
 
-pub fn sources() -> Vec<Source> {
-    let source = |name: &str, text: &[u8]| Source {
+pub fn sources() -> Vec<SourceFile> {
+    let source = |name: &str, text: &[u8]| SourceFile {
         name: name.to_owned(),
         path: format!("/where/{name}"),
         written_unix_ms: 1_700_000_000_000,
@@ -52,7 +52,7 @@ pub fn sources() -> Vec<Source> {
     vec![source("f.c", b"int f;\n"), source("empty.c", b""), source("ü\n.c", b"\xff\0")]
 }
 
-fn packed(bytes: &[u8], with: &[Source]) -> Vec<u8> {
+fn packed(bytes: &[u8], with: &[SourceFile]) -> Vec<u8> {
     let (mut reader, mut profile) = Reader::new(Cursor::new(bytes), &mut |_| {}).unwrap();
     let mut names = names();
     // A cut may be before the first module.
@@ -65,7 +65,7 @@ fn packed(bytes: &[u8], with: &[Source]) -> Vec<u8> {
 fn sources_of_any_size_come_back() {
     let big: Vec<u8> = (0..9_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut all = sources();
-    all.insert(1, Source { name: "big.c".to_owned(), text: big, ..Source::default() });
+    all.insert(1, SourceFile { name: "big.c".to_owned(), text: big, ..SourceFile::default() });
     let bytes = packed(&recorded(300).1, &all);
     assert_eq!(reader(&bytes).unwrap().sources().unwrap(), all);
     assert!(blocks(&bytes).iter().filter(|block| block.1 == Kind::Sources).count() > 2);

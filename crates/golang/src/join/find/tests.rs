@@ -20,7 +20,7 @@ fn one(line: u32, column: u32, what: &str) -> Option<(u32, u32, String, usize)> 
     Some((line, column, what.to_owned(), 1))
 }
 
-fn object(address: u64, chain: &[Place], of: &str) -> Allocation {
+fn object(address: u64, chain: &[AllocationLine], of: &str) -> Allocation {
     allocation(address, chain, Some(call("runtime.newobject", Some(of))))
 }
 
@@ -431,7 +431,7 @@ fn two_instances_of_a_generic_function_are_two() {
 #[test]
 fn files_are_known_by_their_directory_and_name() {
     let of = |file: &str| {
-        let here = Place { file: file.to_owned(), ..place("p.F", "a.go:5") };
+        let here = AllocationLine { file: file.to_owned(), ..place("p.F", "a.go:5") };
         found(vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])], &[object(1, &[here], "p.T")]).remove(0).is_some()
     };
     assert!(of("/home/p/a.go") && of("example.com/p/a.go"), "-trimpath leaves the package's name");

@@ -9,7 +9,7 @@ use mallow_capture::watch::candidates::{self, Candidates, Others};
 use mallow_capture::watch::{TableMaker, Turn, Watch, WatchError};
 use mallow_profile::{Lost, Process, Profile};
 use mallow_report::analysis::sampled::Verdict;
-use mallow_report::analysis::{FleetProcess, Moment, Unwatched, WatchedPlace, Which};
+use mallow_report::analysis::{FleetProcess, ProgramProfiles, Unwatched, WatchedPlace, Which};
 
 use super::super::watch::exclusions::Exclusions;
 use super::attacher::{Attacher, Outcome};
@@ -131,15 +131,15 @@ impl<'a> Members<'a> {
         self.runs.iter().map(|run| run.members.len()).sum()
     }
 
-    /// Each one's profile at this moment, with names: what it allocated, and what is live.
-    pub fn moment(&mut self) -> Moment {
+    /// The profile of each member now, with names: what it allocated, and what is live.
+    pub fn moment(&mut self) -> ProgramProfiles {
         self.look_now();
         self.name_all();
         self.iter().map(|(run, member)| (member.number, member.profile(&run.watch))).collect()
     }
 
-    /// The same of these alone, as long as they run: what they allocated since they have been known.
-    pub fn profiles_since_known(&mut self, numbers: &[u64]) -> Moment {
+    /// Profiles of the members `numbers` that still run, after a new look: what they allocated since they are known.
+    pub fn profiles_since_known(&mut self, numbers: &[u64]) -> ProgramProfiles {
         let is_one = |member: &Member| numbers.contains(&member.number);
         self.look(|run, admission| match run.members.iter().any(is_one) {
             true => run.look_now(admission),
@@ -148,8 +148,8 @@ impl<'a> Members<'a> {
         self.profiles_as_looked(numbers)
     }
 
-    /// The same as of the last look.
-    pub fn profiles_as_looked(&mut self, numbers: &[u64]) -> Moment {
+    /// As [`Members::profiles_since_known`], without a new look.
+    pub fn profiles_as_looked(&mut self, numbers: &[u64]) -> ProgramProfiles {
         let is_one = |member: &Member| numbers.contains(&member.number);
         self.name_all();
         let chosen = self.iter().filter(|(_, member)| is_one(member));

@@ -9,7 +9,7 @@ use mallow_fleet::{FleetMeasurement, fleet_metrics};
 use mallow_profile::Profile;
 use mallow_report::analysis::{FleetLimits, FleetOptions, FleetReport, Merger, WatchLosses, Which, fleet};
 
-use super::super::watch::endpoint::{Answer, Endpoint, Subject};
+use super::super::watch::endpoint::{Answer, Endpoint, ScrapeSubject};
 use super::super::watch::headline::whole;
 use super::super::watch::push::Push;
 use super::super::watch::pushing;
@@ -261,9 +261,9 @@ impl<'a> Watcher<'a> {
         let Some(endpoint) = self.output.endpoint.take() else { return };
         for question in endpoint.take() {
             let answer = match question.subject {
-                Subject::Profile => Answer::Profile(Box::new(self.profile())),
-                Subject::Moment => Answer::Moment(self.members.moment()),
-                Subject::Metrics => {
+                ScrapeSubject::Profile => Answer::Profile(Box::new(self.profile())),
+                ScrapeSubject::Moment => Answer::Moment(self.members.moment()),
+                ScrapeSubject::Metrics => {
                     let all = FleetLimits { programs: usize::MAX, processes: usize::MAX, places: usize::MAX };
                     let report = self.made("metrics", Which::Live, all);
                     let numbers =

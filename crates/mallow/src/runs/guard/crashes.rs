@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::watch::ending_signals::name_of;
 use super::identity;
-use super::steps::{self, BlockDocument, Step, block_of, intern, looks_alike, step};
+use super::steps::{self, BlockDocument, OperationDocument, block_of, intern, looks_alike, step};
 use super::words;
 use crate::output::text::units::of;
 
@@ -42,7 +42,7 @@ pub struct CrashDocument {
     /// How many processes it ended at this place.
     pub count: u64,
     /// The thread that got it.
-    pub error: Step,
+    pub error: OperationDocument,
     /// Why its stack is not known or not whole.
     pub without_stack: Option<String>,
     /// The guarded block nearest to the address.
@@ -67,12 +67,12 @@ pub struct ZeroedDocument {
     /// The thread that crashed made it.
     pub same_thread: bool,
     /// Who, and where.
-    pub error: Step,
+    pub error: OperationDocument,
 }
 
 impl CrashDocument {
     /// The crash, and the free and the allocation of the nearest block.
-    pub fn steps(&self) -> Vec<&Step> {
+    pub fn steps(&self) -> Vec<&OperationDocument> {
         steps::all(&self.error, self.block.as_ref())
     }
 }

@@ -18,7 +18,7 @@ use super::super::watch::ending_signals;
 use super::crashes::{self, CrashDocument};
 use super::identity;
 use super::operations::Operations;
-use super::steps::{self, BlockDocument, Step, block_of, family, intern, looks_alike, step};
+use super::steps::{self, BlockDocument, OperationDocument, block_of, family, intern, looks_alike, step};
 use super::words;
 
 /// What a leak takes.
@@ -61,7 +61,7 @@ pub struct ErrorDocument {
     /// Of a leak: bytes and blocks.
     pub leak: Option<LeakDocument>,
     /// The access, or the free.
-    pub error: Step,
+    pub error: OperationDocument,
     /// Why its stack is not known or not whole.
     pub without_stack: Option<String>,
     pub block: Option<BlockDocument>,
@@ -188,7 +188,7 @@ pub struct Errors {
 
 impl ErrorDocument {
     /// The error, the free and the allocation, as far as there are any.
-    pub fn steps(&self) -> Vec<&Step> {
+    pub fn steps(&self) -> Vec<&OperationDocument> {
         steps::all(&self.error, self.block.as_ref())
     }
 

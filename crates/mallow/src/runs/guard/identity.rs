@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mallow_report::analysis::{Frame, Stack};
 
-use super::steps::Step;
+use super::steps::OperationDocument;
 
 /// FNV-1a, 64 bits: a function that other tools can compute, and that no release changes.
 struct Fnv(u64);
@@ -21,7 +21,7 @@ impl Fnv {
 
 /// A hash of an error's kind, its access, and the program's own frames in its stacks, by their functions and file
 /// names: neither addresses and line numbers, threads nor times. 16 hexadecimal digits.
-pub fn of(kind: &str, access: Option<&str>, steps: &[&Step]) -> String {
+pub fn of(kind: &str, access: Option<&str>, steps: &[&OperationDocument]) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.add(kind);
     hash.add(access.unwrap_or_default());
@@ -36,7 +36,7 @@ pub fn of(kind: &str, access: Option<&str>, steps: &[&Step]) -> String {
 }
 
 /// The kind, and the innermost function of the program's own with its line: that of the error, or of the block.
-pub fn name(kind: &str, steps: &[&Step]) -> String {
+pub fn name(kind: &str, steps: &[&OperationDocument]) -> String {
     let named = |stack: &Stack| stack.own().into_iter().find(|frame| has_name(frame) && !frame.looked_past).cloned();
     let Some(frame) = steps.iter().find_map(|step| named(&step.stack)) else { return kind.to_owned() };
     let place = match (&frame.file, frame.line, &frame.module) {

@@ -17,7 +17,7 @@ use std::process::{Child, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mallow_capture::guard::{self, KEEPER, Keeper, Place, Settings};
+use mallow_capture::guard::{self, GuardedEdge, KEEPER, Keeper, Settings};
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, Profile};
@@ -66,9 +66,9 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         period: flags.sample,
         memory: flags.memory,
         place: match flags.place {
-            PlaceFlag::End => Place::End,
-            PlaceFlag::Begin => Place::Begin,
-            PlaceFlag::Random => Place::Random,
+            PlaceFlag::End => GuardedEdge::End,
+            PlaceFlag::Begin => GuardedEdge::Begin,
+            PlaceFlag::Random => GuardedEdge::Random,
         },
         alignment: flags.alignment,
         fails_fast: flags.fail_fast,

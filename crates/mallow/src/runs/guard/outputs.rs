@@ -8,7 +8,7 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::Value;
 
 use super::errors::Report;
-use super::steps::Step;
+use super::steps::OperationDocument;
 use super::{identity, text, words};
 use crate::output::sarif::{self, Finding, Related};
 use crate::output::text::{Look, Page, clean};
@@ -24,7 +24,7 @@ struct Entry<'a> {
     /// As on the screen, with whole stacks.
     text: String,
     /// The error, the free and the allocation.
-    steps: Vec<&'a Step>,
+    steps: Vec<&'a OperationDocument>,
 }
 
 fn entries<'a>(report: &'a Report<'_>) -> Vec<Entry<'a>> {
@@ -73,7 +73,7 @@ fn line(entry: &Entry<'_>, root: &Path) -> Option<(String, u32)> {
 }
 
 /// The innermost line of a stack that is a source below `root`.
-fn source(step: &Step, root: &Path) -> Option<(String, u32)> {
+fn source(step: &OperationDocument, root: &Path) -> Option<(String, u32)> {
     let inside = |frame: &Frame| {
         let (file, line) = (frame.file.as_deref()?, frame.line?);
         let below = Path::new(file).strip_prefix(root).unwrap_or(Path::new(file));

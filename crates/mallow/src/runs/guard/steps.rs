@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// An operation on a block, as a report shows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Step {
+pub struct OperationDocument {
     /// Thread.
     pub tid: u32,
     /// Its name; empty where it had ended.
@@ -26,8 +26,8 @@ pub struct BlockDocument {
     pub size: u64,
     /// The function that was called, or the operator.
     pub family: &'static str,
-    pub allocated: Step,
-    pub freed: Option<Step>,
+    pub allocated: OperationDocument,
+    pub freed: Option<OperationDocument>,
 }
 
 /// Whether two stacks are the same to the reader.
@@ -39,8 +39,8 @@ pub fn looks_alike(a: &Stack, b: &Stack) -> bool {
 }
 
 /// An operation for a report. `at_ns` is the moment of the error, `stack` that of the operation in `profile`.
-pub fn step(operation: &Operation, at_ns: u64, profile: &Profile, stack: StackId) -> Step {
-    Step {
+pub fn step(operation: &Operation, at_ns: u64, profile: &Profile, stack: StackId) -> OperationDocument {
+    OperationDocument {
         tid: operation.tid,
         thread: operation.thread.clone(),
         before_ms: at_ns.saturating_sub(operation.at_ns) / 1_000_000,
@@ -113,7 +113,7 @@ pub fn family(block: &Block) -> &'static str {
 }
 
 /// What happened, the error first, then the free and the allocation of the block.
-pub fn all<'a>(error: &'a Step, block: Option<&'a BlockDocument>) -> Vec<&'a Step> {
+pub fn all<'a>(error: &'a OperationDocument, block: Option<&'a BlockDocument>) -> Vec<&'a OperationDocument> {
     let freed = block.and_then(|block| block.freed.as_ref());
     [Some(error), freed, block.map(|block| &block.allocated)].into_iter().flatten().collect()
 }

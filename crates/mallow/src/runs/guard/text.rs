@@ -7,7 +7,7 @@ use mallow_report::analysis::Stack;
 
 use super::crashes::CrashDocument;
 use super::errors::{ErrorDocument, Report};
-use super::steps::Step;
+use super::steps::OperationDocument;
 use super::words;
 
 use crate::output::text::units::{count, of, span};
@@ -216,7 +216,7 @@ pub fn one(error: &ErrorDocument, look: &Look, stacks: bool, page: &mut Page) {
     page.sentence(Line::new().plain(format!("  {}", error.advice)));
 }
 
-fn step(verb: &str, step: &Step, ago: bool, (look, stacks): (&Look, bool), page: &mut Page) {
+fn step(verb: &str, step: &OperationDocument, ago: bool, (look, stacks): (&Look, bool), page: &mut Page) {
     if verb.starts_with("found at the exit") {
         return;
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use mallow_fleet::{Document, Measurement, heap, heap_text, metrics};
 use mallow_profile::{Profile, program_name};
 use mallow_report::analysis::sampled::SampleLedger;
-use mallow_report::analysis::{Moment, Watched, merge_moments};
+use mallow_report::analysis::{ProgramProfiles, Watched, merge_moments};
 use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
 
 use crate::flags::{ListenAddress, ListenFlags};
@@ -32,12 +32,12 @@ const CONNECTIONS: usize = 64;
 
 /// What the watch is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum ScrapeSubject {
     /// A report in numbers.
     Metrics,
     /// The profile, with names.
     Profile,
-    /// The same, as one of two moments: each program has its own.
+    /// Profiles of one of two moments, by program.
     Moment,
 }
 
@@ -47,13 +47,13 @@ pub enum Answer {
     /// The profile.
     Profile(Box<Profile>),
     /// Profiles of many programs.
-    Moment(Moment),
+    Moment(ProgramProfiles),
 }
 
 /// A question, and where its answer goes.
 pub struct Question {
     /// What is asked for.
-    pub subject: Subject,
+    pub subject: ScrapeSubject,
     reply: SyncSender<Answer>,
 }
 
@@ -195,7 +195,7 @@ impl Shared {
                     _ => Response::error(503, &format!("mallow has not looked for {} s", silent / 1000)),
                 };
             }
-            Ok(Document::Metrics) => self.document(3, || match self.ask(Subject::Metrics)? {
+            Ok(Document::Metrics) => self.document(3, || match self.ask(ScrapeSubject::Metrics)? {
                 Answer::Metrics(text) => Ok(text.into_bytes()),
                 _ => bail!("another answer was asked for"),
             }),
@@ -236,9 +236,9 @@ impl Shared {
     }
 
     fn delta(&self, shown_first: &str, seconds: u32) -> Result<Vec<u8>> {
-        let before = self.ask(Subject::Moment)?;
+        let before = self.ask(ScrapeSubject::Moment)?;
         std::thread::sleep(Duration::from_secs(seconds.into()));
-        let (before, now) = match (before, self.ask(Subject::Moment)?) {
+        let (before, now) = match (before, self.ask(ScrapeSubject::Moment)?) {
             (Answer::Profile(before), Answer::Profile(now)) => (*before, *now),
             (Answer::Moment(before), Answer::Moment(now)) => merge_moments(&before, &now),
             _ => bail!("another answer was asked for"),
@@ -247,13 +247,13 @@ impl Shared {
     }
 
     fn profile(&self) -> Result<Profile> {
-        match self.ask(Subject::Profile)? {
+        match self.ask(ScrapeSubject::Profile)? {
             Answer::Profile(profile) => Ok(*profile),
             _ => bail!("another answer was asked for"),
         }
     }
 
-    fn ask(&self, subject: Subject) -> Result<Answer> {
+    fn ask(&self, subject: ScrapeSubject) -> Result<Answer> {
         let (reply, answer) = sync_channel(1);
         let asked = self.asking.lock().unwrap_or_else(PoisonError::into_inner).send(Question { subject, reply });
         asked.map_err(|_| anyhow!("the watch has ended"))?;

@@ -8,7 +8,7 @@ use mallow_report::analysis::sampled::snapshot_since_known;
 use serde::Serialize;
 
 use super::push::{Push, PushFigures, WatchedProfile};
-use super::session::{Moment, Session};
+use super::session::{Session, WatchMoment};
 use super::signals::Signals;
 use crate::output::{json, stdio};
 
@@ -51,7 +51,7 @@ impl Pushing {
     }
 
     /// Between two looks: offers profiles when it is time. Returns what is new about the stores.
-    pub fn look(&mut self, session: &mut Session, watch: &mut Watch, moment: &Moment) -> Vec<String> {
+    pub fn look(&mut self, session: &mut Session, watch: &mut Watch, moment: &WatchMoment) -> Vec<String> {
         self.notice(watch);
         if self.push.is_due() && !self.push.is_busy() && watch.running() > 0 {
             self.push.begin_round();
@@ -65,7 +65,7 @@ impl Pushing {
         mut self,
         session: &mut Session,
         watch: &mut Watch,
-        moment: &Moment,
+        moment: &WatchMoment,
         signals: &Signals,
     ) -> Result<String> {
         self.notice(watch);
@@ -94,7 +94,7 @@ pub fn finish(
     json::line(&LastWords { occasion: "push", push: &figures })
 }
 
-fn watched_profile(session: &mut Session, watch: &mut Watch, moment: &Moment, last: bool) -> WatchedProfile {
+fn watched_profile(session: &mut Session, watch: &mut Watch, moment: &WatchMoment, last: bool) -> WatchedProfile {
     session.name_all(watch);
     let profile = snapshot_since_known(&session.ledger, watch.profile(), moment.now_ns, moment.unix_ms);
     let processes = (0..profile.processes.len() as u32).map(ProcessId);

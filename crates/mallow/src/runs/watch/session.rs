@@ -38,7 +38,7 @@ pub struct Session {
 
 /// What a report is to be about.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct ReportSubject<'a> {
     /// Why it is made.
     pub occasion: &'a str,
     /// The samples that it covers.
@@ -51,7 +51,7 @@ pub struct Subject<'a> {
 
 /// The moment that a report is about, and what else it needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct WatchMoment {
     /// CLOCK_MONOTONIC.
     pub now_ns: u64,
     /// Since the watching began; not counted in ticks, of which a short run may have none.
@@ -64,7 +64,7 @@ pub struct Moment {
     pub attached_ms: Option<u64>,
 }
 
-impl Moment {
+impl WatchMoment {
     /// The moment of the latest look: the ledger holds all events until then.
     pub fn of(watch: &Watch, attached_ms: Option<u64>) -> Self {
         let looked = watch.looked();
@@ -146,9 +146,9 @@ impl Session {
     pub fn report(
         &mut self,
         profile: &Profile,
-        moment: &Moment,
+        moment: &WatchMoment,
         runs: &dyn Fn(ProcessId) -> bool,
-        subject: &Subject<'_>,
+        subject: &ReportSubject<'_>,
     ) -> Watched {
         let state = WatchState {
             profile,

@@ -30,7 +30,7 @@ use super::news_pace::NewsPace;
 use super::pushing::{self, Pushing};
 use super::report_stream::ReportStream;
 use super::saving::Saving;
-use super::session::{Moment, Session, Subject};
+use super::session::{ReportSubject, Session, WatchMoment};
 use super::setup::{Attached, Output, Started};
 use super::signals::{Signal, Signals};
 use super::snapshots::Snapshots;
@@ -185,8 +185,8 @@ impl<'a> Watcher<'a> {
     }
 
     /// That of the latest look.
-    fn moment(&self) -> Moment {
-        Moment::of(&self.watch, self.attached.as_ref().map(|attached| attached.ran_ms))
+    fn moment(&self) -> WatchMoment {
+        WatchMoment::of(&self.watch, self.attached.as_ref().map(|attached| attached.ran_ms))
     }
 
     /// Allocators in libraries that the process has loaded meanwhile are sampled from now on.
@@ -240,7 +240,7 @@ impl<'a> Watcher<'a> {
                 next_report += self.flags.every;
                 let reported = self.report("every", Which::Old).and_then(|()| self.snapshot());
                 if self.summarises() {
-                    let all = self.made(&Subject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+                    let all = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
                     self.keep_running(&all);
                 }
                 self.go_on(reported);
@@ -371,7 +371,7 @@ impl<'a> Watcher<'a> {
 
     /// All places, with the memory that is read once a second at the most.
     fn shown(&mut self, occasion: &str, which: Which) -> Watched {
-        let mut report = self.made(&Subject { limit: usize::MAX, ..self.subject(occasion, which) });
+        let mut report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject(occasion, which) });
         report.memory = self.memory.shown(&self.watch, &report);
         report
     }
@@ -385,7 +385,7 @@ impl<'a> Watcher<'a> {
         if self.which == Which::Live {
             self.keep_running(&report);
         } else {
-            let all = self.made(&Subject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+            let all = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
             self.keep_running(&all);
         }
         self.state.show(report);
@@ -420,7 +420,7 @@ impl<'a> Watcher<'a> {
 
     /// Reports in one line what grows, when it is found, and the first verdict.
     fn look_for_news(&mut self) {
-        let report = self.made(&Subject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+        let report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
         self.keep_running(&report);
         let finding = headline(&report, self.headline_place, &self.look);
         self.headline_place = finding.place;
@@ -434,11 +434,11 @@ impl<'a> Watcher<'a> {
         stdio::notify(&format!("after {}: {}", seconds(report.watched_ms), finding.text));
     }
 
-    fn subject<'s>(&self, occasion: &'s str, which: Which) -> Subject<'s> {
+    fn subject<'s>(&self, occasion: &'s str, which: Which) -> ReportSubject<'s> {
         const SITES: usize = 10;
         let screen = if self.flags.view.json { usize::MAX } else { SITES };
         let older_than_ms = self.flags.least_age().as_millis() as u64;
-        Subject { occasion, which, older_than_ms, limit: self.flags.view.limit(screen) }
+        ReportSubject { occasion, which, older_than_ms, limit: self.flags.view.limit(screen) }
     }
 
     /// Looks once more, with all names looked up: that may take a second after the first look at a large program, and
@@ -449,7 +449,7 @@ impl<'a> Watcher<'a> {
         self.session.name_all(&mut self.watch);
     }
 
-    fn made(&mut self, subject: &Subject<'_>) -> Watched {
+    fn made(&mut self, subject: &ReportSubject<'_>) -> Watched {
         self.look_again();
         let watch = &self.watch;
         self.session.report(watch.profile(), &self.moment(), &|process| watch.runs(process), subject)
@@ -522,7 +522,7 @@ impl<'a> Watcher<'a> {
     /// What was allocated and is live, with names, and when.
     fn profile(&mut self) -> (Profile, u64) {
         self.session.name_all(&mut self.watch);
-        let Moment { now_ns, unix_ms, .. } = self.moment();
+        let WatchMoment { now_ns, unix_ms, .. } = self.moment();
         (snapshot(&self.session.ledger, self.watch.profile(), now_ns, unix_ms), unix_ms)
     }
 
@@ -560,7 +560,7 @@ impl<'a> Watcher<'a> {
 
     /// The summary, on the terminal or where reports go.
     fn summary(&mut self, end: &End) -> Result<()> {
-        let last = self.made(&Subject { limit: usize::MAX, ..self.subject("end", Which::Live) });
+        let last = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("end", Which::Live) });
         self.keep_running(&last);
         let left = match end {
             End::Over => None,

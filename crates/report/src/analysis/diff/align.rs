@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::diagonals::{Alignment, Columns, Diagonals, Facts, OVERLOADED, RenameCosts, Table};
 use super::items::{Learnt, Weights};
 use super::renames::Renames;
-use super::rows::Step;
+use super::rows::StackSide;
 use super::stacks::{AFTER, BEFORE, Joint, Token};
 use crate::names;
 
@@ -42,12 +42,12 @@ pub(super) enum Op {
 
 impl Op {
     /// As it is shown.
-    pub fn steps(self) -> &'static [Step] {
+    pub fn steps(self) -> &'static [StackSide] {
         match self {
-            Self::Same => &[Step::Both],
-            Self::Renamed => &[Step::Before, Step::After],
-            Self::Before => &[Step::Before],
-            Self::After => &[Step::After],
+            Self::Same => &[StackSide::Both],
+            Self::Renamed => &[StackSide::Before, StackSide::After],
+            Self::Before => &[StackSide::Before],
+            Self::After => &[StackSide::After],
         }
     }
 }

@@ -25,7 +25,7 @@ const PARTS: u64 = 100;
 /// All places of two profiles, with what each has in them.
 pub(super) struct Places<'a> {
     functions: Functions<'a>,
-    places: Vec<Sums>,
+    places: Vec<DiffSums>,
     changes: FxHashMap<StackId, Change>,
     precisions: Option<&'a ChangedPrecisions>,
     formerly: &'a FxHashMap<StackId, BTreeMap<String, Counts>>,
@@ -34,7 +34,7 @@ pub(super) struct Places<'a> {
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
 #[derive(Clone)]
-struct Sums {
+struct DiffSums {
     named: Option<Named>,
     before: Counts,
     after: Counts,
@@ -50,7 +50,7 @@ struct Sums {
     largest: [(u64, StackId); Measure::ALL.len()],
 }
 
-impl Sums {
+impl DiffSums {
     /// Those of one stack.
     fn of(named: Option<Named>, stack: StackId, change: &Change, precisions: Option<&ChangedPrecisions>) -> Self {
         let changed = |by: Measure| {
@@ -95,10 +95,10 @@ impl<'a> Places<'a> {
     pub fn of(both: &'a Both, before: &Profile) -> Self {
         let functions = both.functions();
         let precisions = both.precisions.as_deref();
-        let mut places: FxHashMap<Key, Sums> = FxHashMap::default();
+        let mut places: FxHashMap<Key, DiffSums> = FxHashMap::default();
         for &(stack, change) in &both.sites {
             let named = functions.named(stack);
-            let one = Sums::of(named, stack, &change, precisions);
+            let one = DiffSums::of(named, stack, &change, precisions);
             match places.entry(named.map(|named| named.key())) {
                 std::collections::hash_map::Entry::Occupied(mut known) => known.get_mut().add(&one),
                 std::collections::hash_map::Entry::Vacant(new) => {
@@ -106,7 +106,7 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        let mut places: Vec<Sums> = places.into_values().collect();
+        let mut places: Vec<DiffSums> = places.into_values().collect();
         places.sort_by_key(|place| place.named.map(|named| named.key()));
         let changes = both.sites.iter().copied().collect();
         Self { places: folded(places, &both.profile, before), changes, functions, precisions, formerly: &both.formerly }
@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
     pub fn total(&self, by: Measure, totals: [u64; 2], limit: usize) -> DiffTotal {
         let at = by as usize;
         let places = self.divided(by);
-        let mut changed: Vec<(u64, &Sums)> = places.iter().map(|place| (moved(place, by), &**place)).collect();
+        let mut changed: Vec<(u64, &DiffSums)> = places.iter().map(|place| (moved(place, by), &**place)).collect();
         changed.retain(|(moved, _)| *moved > 0);
         changed.sort_by_key(|(moved, place)| (Reverse(*moved), place.largest[at].1));
         let [before, after] = totals;
@@ -143,7 +143,7 @@ impl<'a> Places<'a> {
     }
 
     /// The places, those lines divided of which some call paths have more and others less.
-    fn divided(&self, by: Measure) -> Vec<Cow<'_, Sums>> {
+    fn divided(&self, by: Measure) -> Vec<Cow<'_, DiffSums>> {
         let mut callers = Callers::new(&self.functions);
         let least = self.least_part(by);
         self.places.iter().flat_map(|place| self.parts(place, by, least, &mut callers)).collect()
@@ -160,11 +160,11 @@ impl<'a> Places<'a> {
 
     fn parts<'s>(
         &'s self,
-        place: &'s Sums,
+        place: &'s DiffSums,
         by: Measure,
         least: u64,
         callers: &mut Callers<'_, '_>,
-    ) -> Vec<Cow<'s, Sums>> {
+    ) -> Vec<Cow<'s, DiffSums>> {
         let change = |stack: &StackId| self.changes.get(stack).copied().unwrap_or_default();
         let nothing = Counts::default();
         let is_gone = |change: &Change| change.after == nothing && change.before != nothing;
@@ -182,7 +182,7 @@ impl<'a> Places<'a> {
         let paths: Vec<Vec<u64>> = stacks.iter().map(|stack| callers.of(*stack)).collect();
         let found = Branches::of(0, paths.iter().map(|path| &path[..])).find(&mut one_way);
         let sum = |stacks: &mut dyn Iterator<Item = StackId>| {
-            let one = |stack: StackId| Sums::of(place.named, stack, &change(&stack), self.precisions);
+            let one = |stack: StackId| DiffSums::of(place.named, stack, &change(&stack), self.precisions);
             stacks.map(one).reduce(|mut sum, one| {
                 sum.add(&one);
                 sum
@@ -202,7 +202,7 @@ impl<'a> Places<'a> {
             of_part.iter().for_each(|stack| {
                 rest.remove(stack);
             });
-            parts.push(Cow::Owned(Sums { caller, ..part }));
+            parts.push(Cow::Owned(DiffSums { caller, ..part }));
         }
         if parts.is_empty() {
             return vec![Cow::Borrowed(place)];
@@ -217,7 +217,7 @@ impl<'a> Places<'a> {
         change_estimate(&self.precisions?.tables, numbers, by_measure)
     }
 
-    fn place(&self, place: &Sums, by: Measure) -> DiffPlace {
+    fn place(&self, place: &DiffSums, by: Measure) -> DiffPlace {
         let [before, after] = place.values(by);
         let stack = place.largest[by as usize].1;
         // Of the stack that is shown, so that the two agree.
@@ -242,7 +242,7 @@ impl<'a> Places<'a> {
 
 impl Places<'_> {
     /// Other functions that requested what a place has in the first profile.
-    fn formerly(&self, place: &Sums, by: Measure) -> Vec<FormerFunction> {
+    fn formerly(&self, place: &DiffSums, by: Measure) -> Vec<FormerFunction> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (function, counts) in place.stacks.iter().filter_map(|stack| self.formerly.get(stack)).flatten() {
             let sum = sums.entry(function).or_default();
@@ -255,14 +255,14 @@ impl Places<'_> {
     }
 }
 
-fn moved(place: &Sums, by: Measure) -> u64 {
+fn moved(place: &DiffSums, by: Measure) -> u64 {
     let [before, after] = place.values(by);
     before.abs_diff(after)
 }
 
 /// Lines of one function, some in one build and others in the other: nobody knows which of them are the same, so they
 /// are one place, at the largest line of the second. Of one build each line is what it is.
-fn folded(mut places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sums> {
+fn folded(mut places: Vec<DiffSums>, profile: &Profile, before: &Profile) -> Vec<DiffSums> {
     let builds: FxHashSet<&[u8]> =
         before.modules.iter().map(|module| &module.build_id[..]).filter(|id| !id.is_empty()).collect();
     let same_build = |named: &Named| {
@@ -272,12 +272,12 @@ fn folded(mut places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sum
     for place in &mut places {
         place.is_of_two_builds = place.named.is_some_and(|named| !same_build(&named));
     }
-    let function = |place: &Sums| place.named.filter(|_| place.is_of_two_builds).map(|named| named.step.function);
+    let function = |place: &DiffSums| place.named.filter(|_| place.is_of_two_builds).map(|named| named.step.function);
     let nothing = Counts::default();
-    let mut out: Vec<Sums> = Vec::with_capacity(places.len());
+    let mut out: Vec<DiffSums> = Vec::with_capacity(places.len());
     // Places are in the order of their functions.
     for of_function in places.chunk_by(|a, b| function(a).is_some() && function(a) == function(b)) {
-        let one_sided = |place: &&Sums| (place.before == nothing) != (place.after == nothing);
+        let one_sided = |place: &&DiffSums| (place.before == nothing) != (place.after == nothing);
         let largest = of_function
             .iter()
             .filter(|place| place.before == nothing && one_sided(place))
@@ -287,7 +287,7 @@ fn folded(mut places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sum
             None => out.extend_from_slice(of_function),
             Some(largest) => {
                 let (stacks, precisions) = (Vec::new(), None);
-                let mut sum = Sums { before: nothing, after: nothing, stacks, precisions, ..largest.clone() };
+                let mut sum = DiffSums { before: nothing, after: nothing, stacks, precisions, ..largest.clone() };
                 for place in of_function {
                     if one_sided(&place) {
                         sum.add(place);

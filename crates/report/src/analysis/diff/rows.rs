@@ -18,7 +18,7 @@ pub(super) struct Match {
 
 /// Where two stacks agree, by the position of functions that keep something, the innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum StackSide {
     /// On both stacks.
     Both,
     /// On the one before alone.
@@ -46,7 +46,7 @@ pub(super) fn row(
     groups: &[Group],
     of: &Match,
     by: Measure,
-    steps: impl Fn(&Group, &Group) -> Vec<Step>,
+    steps: impl Fn(&Group, &Group) -> Vec<StackSide>,
 ) -> DiffRow {
     let (before, after) = numbers(groups, of, by);
     let pairs = of.before.len().max(of.after.len());
@@ -80,7 +80,7 @@ fn is_cut(joint: &Joint, stacks: [Option<StackId>; 2]) -> bool {
 }
 
 /// The functions of two stacks that are one, or of one that is alone. Without `steps`, the stacks agree.
-fn frames(joint: &Joint, stacks: [Option<StackId>; 2], steps: Option<&[Step]>) -> Vec<DiffFrame> {
+fn frames(joint: &Joint, stacks: [Option<StackId>; 2], steps: Option<&[StackSide]>) -> Vec<DiffFrame> {
     let [before, after] = stacks;
     let all = |side: usize, stack: Option<StackId>, of: Mark| {
         let frame = move |(step, _)| DiffFrame { of, frame: joint.functions_of(side).frame(step) };
@@ -92,15 +92,15 @@ fn frames(joint: &Joint, stacks: [Option<StackId>; 2], steps: Option<&[Step]>) -
             let (mut was, mut is) = (joint.steps(BEFORE, before), joint.steps(AFTER, after));
             for step in steps {
                 // What no function stays of is on the way of either. That of the side after is shown.
-                if *step != Step::After {
+                if *step != StackSide::After {
                     let found = was.by_ref().find(|(_, token)| token.is_some());
-                    if let (Some((function, _)), Step::Before) = (found, *step) {
+                    if let (Some((function, _)), StackSide::Before) = (found, *step) {
                         let frame = joint.functions_of(BEFORE).frame(function);
                         out.push(DiffFrame { of: Mark::Before, frame });
                     }
                 }
-                if *step != Step::Before {
-                    let of = if *step == Step::Both { Mark::Both } else { Mark::After };
+                if *step != StackSide::Before {
+                    let of = if *step == StackSide::Both { Mark::Both } else { Mark::After };
                     for (function, token) in is.by_ref() {
                         let of = if token.is_some() { of } else { Mark::Both };
                         out.push(DiffFrame { of, frame: joint.functions_of(AFTER).frame(function) });

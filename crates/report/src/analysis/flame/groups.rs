@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::model::{Flame, FlameGroup, FlameOptions, GroupKind};
 use crate::analysis::calls::{Callee, Calls};
-use crate::analysis::changes::{Amount, Source};
+use crate::analysis::changes::{Amount, RowSource};
 use crate::analysis::function_kind::{FunctionKind, classify};
 use crate::analysis::functions::{FunctionId, Functions};
 
@@ -26,7 +26,7 @@ pub struct Groups {
 impl Groups {
     /// Costs a step for each frame of each stack.
     pub fn new<A: Amount>(
-        source: Source<'_, A>,
+        source: RowSource<'_, A>,
         functions: &Functions<'_>,
         calls: &Calls<A>,
         options: FlameOptions,
@@ -65,7 +65,7 @@ impl Groups {
     }
 
     /// Each group's part of each stack that a function of it is on. Functions that are no boxes count for nothing.
-    fn add_callees<A: Amount>(&mut self, source: Source<'_, A>, functions: &Functions<'_>, options: FlameOptions) {
+    fn add_callees<A: Amount>(&mut self, source: RowSource<'_, A>, functions: &Functions<'_>, options: FlameOptions) {
         let mut counted = vec![0u64; self.groups.len()];
         let mut number = 0;
         (source.sites)(&mut |stack, amount| {

@@ -12,7 +12,7 @@ use self::boxes::{Layout, callees, callers};
 use self::groups::Groups;
 pub use self::model::{Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label};
 use super::calls::Calls;
-use super::changes::{Amount, Both, Source, difference, of_one};
+use super::changes::{Amount, Both, RowSource, difference, of_one};
 use super::numbers::Ending;
 
 /// The graph. Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
@@ -46,7 +46,7 @@ pub fn flame_changes_fitting(both: &Both, options: FlameOptions, shrink: &mut Sh
     flame
 }
 
-fn drawn<A: Amount>(source: Source<'_, A>, mut options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
+fn drawn<A: Amount>(source: RowSource<'_, A>, mut options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
     let functions = source.functions();
     let by = options.by;
     let calls = Calls::new(source, &functions, options.raw, by);

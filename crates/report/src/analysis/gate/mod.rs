@@ -9,5 +9,7 @@ mod verdict;
 
 pub use figures::{Figures, Measured, Metric, Run, Scale, Tolerance, runs_by_region};
 pub use rest::{Rest, Smaller, difference_with_rest};
-pub use stacks::{Change, Difference, Place, Shown, SiteCount, difference, informative_steps, name_of, places, sites};
+pub use stacks::{
+    Change, Difference, PlaceChange, Shown, SiteCount, difference, informative_steps, name_of, places, sites,
+};
 pub use verdict::{Bounds, Check, Limit, Limits, Slack, Verdict, decide};

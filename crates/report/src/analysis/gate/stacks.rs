@@ -201,7 +201,7 @@ impl Difference {
 
 /// A line of the program, and what its stacks have more than before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct PlaceChange {
     /// The innermost function of the program's own.
     pub function: String,
     /// How many stacks lead there.
@@ -213,7 +213,7 @@ pub struct Place {
 }
 
 /// Differences by the line that they come from, the largest change first.
-pub fn places(differences: &[Difference]) -> Vec<Place> {
+pub fn places(differences: &[Difference]) -> Vec<PlaceChange> {
     let mut sums: BTreeMap<&str, (usize, i64, i64)> = BTreeMap::new();
     for difference in differences {
         let (stacks, allocations, bytes) = sums.entry(own_step(&difference.stack)).or_default();
@@ -223,7 +223,12 @@ pub fn places(differences: &[Difference]) -> Vec<Place> {
     }
     let mut places: Vec<_> = sums
         .into_iter()
-        .map(|(step, (stacks, allocations, bytes))| Place { function: step.to_owned(), stacks, allocations, bytes })
+        .map(|(step, (stacks, allocations, bytes))| PlaceChange {
+            function: step.to_owned(),
+            stacks,
+            allocations,
+            bytes,
+        })
         .collect();
     places.sort_by_key(|place| std::cmp::Reverse((place.allocations.abs(), place.bytes.abs())));
     places

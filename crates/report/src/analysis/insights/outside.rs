@@ -23,7 +23,7 @@ enum When {
 }
 
 #[derive(Default)]
-struct Sums {
+struct OutsideSums {
     counts: Counts,
     sites: u64,
     functions: FxHashSet<FunctionId>,
@@ -39,7 +39,7 @@ const MAINS: &[&str] = &["main", "__libc_start_call_main", "start_thread", "clon
 /// What allocates outside of `main`.
 pub(super) fn find(profile: &Profile, functions: &Functions<'_>, whole: &Whole) -> Vec<Finding> {
     let stages = Stages::new(profile, functions);
-    let (mut before, mut after) = (Sums::default(), Sums::default());
+    let (mut before, mut after) = (OutsideSums::default(), OutsideSums::default());
     for (stack, counts) in by_stack(profile) {
         let (sums, step) = match stages.of(stack) {
             Stage::Outside(When::Before, Some(step)) => (&mut before, step),
@@ -61,8 +61,8 @@ pub(super) fn find(profile: &Profile, functions: &Functions<'_>, whole: &Whole) 
     all.into_iter().filter_map(|(when, sums)| finding(when, sums, profile, whole)).collect()
 }
 
-fn finding(when: When, sums: Sums, profile: &Profile, whole: &Whole) -> Option<Finding> {
-    let Sums { counts, sites, functions, modules, largest } = sums;
+fn finding(when: When, sums: OutsideSums, profile: &Profile, whole: &Whole) -> Option<Finding> {
+    let OutsideSums { counts, sites, functions, modules, largest } = sums;
     let many = counts.allocations >= ALLOCATIONS && at_least(counts.allocations, 1, whole.counts.allocations);
     let large = counts.allocated_bytes >= BYTES && at_least(counts.allocated_bytes, 1, whole.counts.allocated_bytes);
     let (_, largest, step) = largest.filter(|_| many || large)?;

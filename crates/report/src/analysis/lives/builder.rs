@@ -4,7 +4,7 @@ use mallow_profile::{Block, Call, Event, Moment, Profile};
 use rustc_hash::FxHashMap;
 
 use super::super::resident::{rss_peak, rss_points};
-use super::cells::{Cells, Fate, Key, Sums};
+use super::cells::{CellSums, Cells, Fate, Key};
 use super::grid::{LifeGrid, LifeSeries, RegionSpan};
 use super::{BUCKETS_MAX, CELLS_MAX};
 
@@ -26,7 +26,7 @@ pub struct LifeGridBuilder {
     /// Sites whose slots are in use.
     touched: Vec<u32>,
     /// What happened in this bucket to blocks of others.
-    older: FxHashMap<Key, Sums>,
+    older: FxHashMap<Key, CellSums>,
     cells: Cells,
     /// Of each thread, the number of the block that it allocated last.
     last_block: Vec<u64>,
@@ -47,9 +47,9 @@ pub struct LifeGridBuilder {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    allocated: Sums,
-    freed: Sums,
-    temporary: Sums,
+    allocated: CellSums,
+    freed: CellSums,
+    temporary: CellSums,
 }
 
 impl Slot {
@@ -232,7 +232,7 @@ impl LifeGridBuilder {
             self.cells.push_freed(Key::new(site, now, now, Fate::Temporary), temporary);
         }
         for (key, sums) in self.older.drain() {
-            self.cells.push_live(key.site(), key.allocated(), Sums::default().less(sums));
+            self.cells.push_live(key.site(), key.allocated(), CellSums::default().less(sums));
             self.cells.push_freed(key, sums);
         }
     }

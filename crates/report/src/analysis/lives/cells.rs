@@ -4,12 +4,12 @@ use std::ops::AddAssign;
 
 /// Blocks, and their requested bytes. Sums saturate: a file may say anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct CellSums {
     pub blocks: u64,
     pub bytes: u64,
 }
 
-impl Sums {
+impl CellSums {
     #[inline]
     pub fn add(&mut self, size: u64) {
         self.blocks = self.blocks.saturating_add(1);
@@ -22,7 +22,7 @@ impl Sums {
     }
 }
 
-impl AddAssign for Sums {
+impl AddAssign for CellSums {
     #[inline]
     fn add_assign(&mut self, other: Self) {
         self.blocks = self.blocks.saturating_add(other.blocks);
@@ -90,7 +90,7 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub key: Key,
-    pub sums: Sums,
+    pub sums: CellSums,
 }
 
 /// Cells as they come: several may have one key until they are merged.
@@ -107,7 +107,7 @@ const FEW: usize = 1 << 16;
 impl Cells {
     /// Blocks that were freed.
     #[inline]
-    pub fn push_freed(&mut self, key: Key, sums: Sums) {
+    pub fn push_freed(&mut self, key: Key, sums: CellSums) {
         if sums.blocks > 0 {
             self.all.push(Cell { key, sums });
         }
@@ -115,8 +115,8 @@ impl Cells {
 
     /// What was allocated at a site in a bucket, less what of it was freed.
     #[inline]
-    pub fn push_live(&mut self, site: u32, allocated: usize, sums: Sums) {
-        if sums != Sums::default() {
+    pub fn push_live(&mut self, site: u32, allocated: usize, sums: CellSums) {
+        if sums != CellSums::default() {
             self.all.push(Cell { key: Key::new(site, allocated, 0, Fate::Live), sums });
         }
     }
@@ -138,11 +138,11 @@ impl Cells {
             match next.key.fate() {
                 _ if !same => {}
                 Fate::Freed | Fate::Temporary => kept.sums += next.sums,
-                Fate::Live => kept.sums = kept.sums.less(Sums::default().less(next.sums)),
+                Fate::Live => kept.sums = kept.sums.less(CellSums::default().less(next.sums)),
             }
             same
         });
-        self.all.retain(|cell| cell.sums != Sums::default());
+        self.all.retain(|cell| cell.sums != CellSums::default());
         self.merged = self.all.len();
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mallow_profile::{Footprint, MappingKind};
 
-use super::ledger::Ledger;
+use super::ledger::RssLedger;
 
 /// What a file has of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct OfFile {
 }
 
 /// The file with most data, its `.bss` included. None: no file has any.
-pub fn largest(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Option<OfFile> {
+pub fn largest(footprint: &Footprint, ledger: Option<&RssLedger<'_>>) -> Option<OfFile> {
     let mut all: BTreeMap<&str, OfFile> = BTreeMap::new();
     let mut add = |name, bytes: u64, bss: u64| {
         let own = all.entry(name).or_default();

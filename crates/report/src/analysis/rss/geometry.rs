@@ -99,7 +99,7 @@ pub struct Chunk {
 
 /// How a block is managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BlockMemory {
     /// In the allocator's heap.
     Heap,
     /// In a mapping of its own: only glibc's are known as such.
@@ -108,19 +108,25 @@ pub enum Place {
 
 /// The chunk of a block. `usable`: its usable size, where something better than the formula has it. None: it would
 /// reach beyond the last address.
-pub fn chunk(allocator: Allocator, place: Place, address: u64, requested: u64, usable: Option<u64>) -> Option<Chunk> {
+pub fn chunk(
+    allocator: Allocator,
+    place: BlockMemory,
+    address: u64,
+    requested: u64,
+    usable: Option<u64>,
+) -> Option<Chunk> {
     let requested_end = address.checked_add(requested)?;
     let usable = usable.or_else(|| allocator.usable(requested)).unwrap_or(requested).max(requested);
     let mut usable_end = address.checked_add(usable)?;
     let (mut start, mut end) = (address, usable_end);
     match (allocator, place) {
-        (Allocator::Glibc, Place::OwnMapping) => {
+        (Allocator::Glibc, BlockMemory::OwnMapping) => {
             // The size stands before the block, and what was asked for an alignment before that.
             start = page_of(address.saturating_sub(16));
             usable_end = page_after(requested_end)?;
             end = usable_end;
         }
-        (Allocator::Glibc, Place::Heap) => start = address.saturating_sub(8),
+        (Allocator::Glibc, BlockMemory::Heap) => start = address.saturating_sub(8),
         // A page more, so that large blocks do not all begin at the same lines of a cache.
         (Allocator::Jemalloc, _) if usable >= JEMALLOC_LARGE => {
             start = page_of(address);
@@ -252,12 +258,12 @@ mod tests {
 
     #[test]
     fn a_block_of_glibc_owns_its_size_field_and_what_is_left_of_16() {
-        let found = chunk(Allocator::Glibc, Place::Heap, 0x1010, 30, None).expect("a chunk");
+        let found = chunk(Allocator::Glibc, BlockMemory::Heap, 0x1010, 30, None).expect("a chunk");
         assert_eq!((found.start, found.requested_end, found.usable_end, found.end), (0x1008, 0x102e, 0x1038, 0x1038));
         assert_eq!(found.slab, None);
-        let mapped = chunk(Allocator::Glibc, Place::OwnMapping, 0x7000_0010, 200_000, None).expect("a chunk");
+        let mapped = chunk(Allocator::Glibc, BlockMemory::OwnMapping, 0x7000_0010, 200_000, None).expect("a chunk");
         assert_eq!((mapped.start, mapped.end), (0x7000_0000, 0x7000_0000 + 49 * PAGE));
-        assert_eq!(chunk(Allocator::Glibc, Place::Heap, 0x1010, u64::MAX, None), None);
+        assert_eq!(chunk(Allocator::Glibc, BlockMemory::Heap, 0x1010, u64::MAX, None), None);
     }
 
     /// 80-byte blocks of jemalloc lie in slabs of five pages: 256 of them.
@@ -265,13 +271,13 @@ mod tests {
     fn a_block_of_jemalloc_pins_its_slab() {
         let slab = 0x7f00_0001_3000;
         for index in 0..256 {
-            let found = chunk(Allocator::Jemalloc, Place::Heap, slab + 80 * index, 73, None).expect("a chunk");
+            let found = chunk(Allocator::Jemalloc, BlockMemory::Heap, slab + 80 * index, 73, None).expect("a chunk");
             assert_eq!(found.slab, Some((slab, slab + 5 * PAGE)), "block {index}");
         }
-        let large = chunk(Allocator::Jemalloc, Place::Heap, slab + 0x340, 30_000, None).expect("a chunk");
+        let large = chunk(Allocator::Jemalloc, BlockMemory::Heap, slab + 0x340, 30_000, None).expect("a chunk");
         assert_eq!((large.start, large.end), (slab, slab + 9 * PAGE));
         // An address where no block of its class can lie.
-        let odd = chunk(Allocator::Jemalloc, Place::Heap, slab + 1, 100, None).expect("a chunk");
+        let odd = chunk(Allocator::Jemalloc, BlockMemory::Heap, slab + 1, 100, None).expect("a chunk");
         assert_eq!(odd.slab, None);
     }
 }

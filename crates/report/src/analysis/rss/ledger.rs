@@ -117,7 +117,7 @@ pub struct ArenaSums {
     pub trim_top: u64,
 }
 
-pub struct Ledger<'a> {
+pub struct RssLedger<'a> {
     pub functions: Functions<'a>,
     pub owners: Owners,
     /// Of each of them, what it has.
@@ -164,7 +164,7 @@ pub struct Ledger<'a> {
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
-impl<'a> Ledger<'a> {
+impl<'a> RssLedger<'a> {
     /// Of a footprint with its pages and blocks.
     pub fn of(profile: &'a Profile, footprint: &Footprint, heap: &HeapMap) -> Self {
         let functions = Functions::new(profile);

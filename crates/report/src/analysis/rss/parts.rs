@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, Functions};
 use super::file_data;
-use super::ledger::{Ledger, OwnerSums, PlaceEntry, PlaceSums};
+use super::ledger::{OwnerSums, PlaceEntry, PlaceSums, RssLedger};
 use super::owners::LIBRARY;
 
 /// What a part of RSS is.
@@ -128,7 +128,7 @@ fn signed(bytes: u64) -> i64 {
 type OwnPart = fn(&OwnerSums, bool) -> (PartKind, u64);
 
 /// The parts of a footprint, in the order in which they are shown; those that are 0 are left out, but for live blocks.
-pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
+pub fn parts(footprint: &Footprint, ledger: Option<&RssLedger<'_>>) -> Vec<Part> {
     let mut bytes: Vec<(PartKind, Option<usize>, i64)> = Vec::new();
     let mut largest = FxHashMap::default();
     if let Some(ledger) = ledger {
@@ -233,7 +233,7 @@ const OF_KINDS: &[(PartKind, &[MappingKind])] = &[
     (PartKind::Mallow, &[MappingKind::Mallow]),
 ];
 
-fn largest_mapping(footprint: &Footprint, ledger: Option<&Ledger<'_>>, part: PartKind) -> Option<String> {
+fn largest_mapping(footprint: &Footprint, ledger: Option<&RssLedger<'_>>, part: PartKind) -> Option<String> {
     let mapping = match (part, ledger) {
         (PartKind::Mappings, Some(ledger)) => {
             let most = ledger.others.iter().max_by_key(|(_, bytes)| bytes);
@@ -247,24 +247,29 @@ fn largest_mapping(footprint: &Footprint, ledger: Option<&Ledger<'_>>, part: Par
     mapping.map(|mapping| mapping.name.clone()).filter(|name| !name.is_empty())
 }
 
-fn largest_of(ledger: &Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<CausePlace> {
+fn largest_of(ledger: &RssLedger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<CausePlace> {
     let entry = largest_entry(ledger, &of)?;
     Some(CausePlace { frame: ledger.functions.place(&entry.named?), bytes: of(&entry.sums) })
 }
 
-fn largest_entry<'a>(ledger: &'a Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<&'a PlaceEntry> {
+fn largest_entry<'a>(ledger: &'a RssLedger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<&'a PlaceEntry> {
     ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)
 }
 
 /// The place whose blocks take most memory with rounding and headers. None: it is the one with most requested bytes in
 /// memory, or takes less than a tenth more than that one takes.
-fn heaviest(ledger: &Ledger<'_>) -> Option<CausePlace> {
+fn heaviest(ledger: &RssLedger<'_>) -> Option<CausePlace> {
     let largest = largest_entry(ledger, |sums| sums.resident_bytes)?.sums.taken_bytes;
     largest_of(ledger, |sums| sums.taken_bytes).filter(|place| place.bytes > largest.saturating_add(largest / 10))
 }
 
 /// The largest part in memory, and whose it is.
-pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_>>, parts: &[Part]) -> Option<Cause> {
+pub fn cause(
+    profile: &Profile,
+    footprint: &Footprint,
+    ledger: Option<&RssLedger<'_>>,
+    parts: &[Part],
+) -> Option<Cause> {
     // Of live blocks, what was never touched is in no memory; headers and rounding that were not are a small part of
     // that.
     let absent = ledger.map_or(0, |ledger| {
@@ -302,7 +307,7 @@ pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_
 fn used_before(
     profile: &Profile,
     footprint: &Footprint,
-    ledger: &Ledger<'_>,
+    ledger: &RssLedger<'_>,
     owner: Option<usize>,
     free: u64,
 ) -> Option<CausePlace> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::functions::Frame;
 use super::geometry::{Allocator, PAGE};
-use super::ledger::{ArenaSums, Ledger, OwnerSums};
+use super::ledger::{ArenaSums, OwnerSums, RssLedger};
 use super::owners::{LIBRARY, Owner};
 use super::pools::{LITTLE, Pools, least_worth};
 use super::territory::TerritoryKind;
@@ -91,7 +91,7 @@ const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 pub fn remedies(
     footprint: &Footprint,
     process: &Process,
-    ledger: &Ledger<'_>,
+    ledger: &RssLedger<'_>,
     is_trough: bool,
     undivided: Option<&Undivided>,
 ) -> (Vec<Remedy>, bool) {
@@ -170,7 +170,7 @@ fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certaint
     }
 }
 
-fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Vec<Remedy> {
+fn of_glibc(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) -> Vec<Remedy> {
     let arenas: Vec<ArenaSums> = ledger.arenas.iter().filter(|arena| arena.owner == LIBRARY).copied().collect();
     let sums = &ledger.by_owner[LIBRARY].sums;
     let sum = |of: fn(&ArenaSums) -> u64| arenas.iter().map(of).sum::<u64>();
@@ -247,7 +247,7 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
 
 /// Mappings without a live block may be free memory of an allocator, as far as the program has freed that much: twice
 /// the requested bytes, for what these took beside.
-fn unowned(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> u64 {
+fn unowned(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) -> u64 {
     let is_unnamed = |index: usize| footprint.mappings.get(index).is_some_and(|mapping| mapping.name.is_empty());
     let unnamed = ledger.others.iter().filter(|(index, _)| is_unnamed(*index)).map(|(_, bytes)| bytes).sum::<u64>();
     let freed = process.own_peak_bytes.saturating_sub(ledger.sums.live_bytes);
@@ -261,7 +261,7 @@ const USUAL_STACK: u64 = 8 << 20;
 
 /// Locked memory is in memory whether it is used or not, so a smaller stack is less RSS. Elsewhere, pages of a stack
 /// are those that a thread has touched, and it would touch as many of a smaller one.
-fn of_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> Remedy {
+fn of_stacks(footprint: &Footprint, ledger: &RssLedger<'_>) -> Remedy {
     let stacks = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
     let is_whole = |mapping: &&Mapping| {
         let size = mapping.end - mapping.start;
@@ -305,7 +305,7 @@ fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
 
 /// Whether the process ran with it. jemalloc's options are a list, and those of the environment override what is
 /// compiled in; to tcmalloc, anything but a no says yes.
-fn is_in_force(footprint: &Footprint, ledger: &Ledger<'_>, owner: &Owner, remedy: &Remedy) -> bool {
+fn is_in_force(footprint: &Footprint, ledger: &RssLedger<'_>, owner: &Owner, remedy: &Remedy) -> bool {
     let Some((name, value)) = remedy.setting.as_deref().and_then(|setting| setting.split_once('=')) else {
         return false;
     };
@@ -344,7 +344,7 @@ fn value_of<'a>(settings: &'a [String], name: &str) -> Option<&'a str> {
 
 /// Settings of numpy. `PYTHONMALLOC=malloc` is none: where what stays pins pymalloc's arenas, it pins malloc's pages as
 /// well, and the objects take more (198 MB became 197 where 176 of them were free).
-fn of_python(footprint: &Footprint, ledger: &Ledger<'_>) -> Vec<Remedy> {
+fn of_python(footprint: &Footprint, ledger: &RssLedger<'_>) -> Vec<Remedy> {
     let has_numpy = footprint.mappings.iter().any(|mapping| mapping.name.contains("_multiarray_umath"));
     let zeros = if has_numpy { ledger.huge_zeros } else { 0 };
     let found = remedy(RemedyKind::NumpyHugePages, "NUMPY_MADVISE_HUGEPAGE=0", 0, zeros, Certainty::AtMost);
@@ -353,7 +353,7 @@ fn of_python(footprint: &Footprint, ledger: &Ledger<'_>) -> Vec<Remedy> {
 
 /// The fewest places that bring four fifths of what all of them would. What they freed themselves leaves the same holes
 /// in a pool.
-fn pool(ledger: &Ledger<'_>) -> Option<Remedy> {
+fn pool(ledger: &RssLedger<'_>) -> Option<Remedy> {
     let Pools { places, together, own_freed } = &ledger.pools;
     let most = *together.last()?;
     let at = together.iter().position(|&sum| sum >= most - most / 5)?;

@@ -9,7 +9,7 @@ use super::super::functions::{Frame, Stack};
 use super::super::numbers::{Ending, LeftOut};
 use super::geometry::Allocator;
 use super::kept_apart::KeptApart;
-use super::ledger::{HeapSums, Ledger, OwnerSums, PlaceEntry, PlaceSums};
+use super::ledger::{HeapSums, OwnerSums, PlaceEntry, PlaceSums, RssLedger};
 use super::notes::{RssNote, changes};
 use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
@@ -297,7 +297,7 @@ pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -
 pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize) -> Option<Rss> {
     let footprint = profile.footprints.get(index)?;
     let process = profile.processes.get(footprint.process.0 as usize)?;
-    let ledger = heap.map(|heap| Ledger::of(profile, footprint, heap));
+    let ledger = heap.map(|heap| RssLedger::of(profile, footprint, heap));
     Some(Rss {
         command: profile.command.clone(),
         duration_ms: profile.duration_ms,
@@ -342,7 +342,7 @@ fn account(
     profile: &Profile,
     footprint: &Footprint,
     process: &Process,
-    ledger: Option<&Ledger<'_>>,
+    ledger: Option<&RssLedger<'_>>,
     limit: usize,
 ) -> Option<RssAccount> {
     let peak = KernelPeak::of(profile, footprint.process)?;
@@ -387,7 +387,7 @@ fn account(
         kept,
         undivided,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
-        unmapped_bytes: ledger.map_or(0, Ledger::unmapped),
+        unmapped_bytes: ledger.map_or(0, RssLedger::unmapped),
         cause: cause(profile, footprint, ledger, &parts),
         remedies,
         places_in_all,
@@ -410,7 +410,7 @@ fn totals(sums: &PlaceSums) -> PlaceTotals {
     PlaceTotals { live, live_bytes, resident_bytes, rounding_bytes, holes_bytes }
 }
 
-fn place(ledger: &Ledger<'_>, entry: &PlaceEntry) -> RssPlace {
+fn place(ledger: &RssLedger<'_>, entry: &PlaceEntry) -> RssPlace {
     let functions = &ledger.functions;
     let through = functions.named(entry.largest.1).and_then(|named| named.through);
     RssPlace {
@@ -424,7 +424,7 @@ fn place(ledger: &Ledger<'_>, entry: &PlaceEntry) -> RssPlace {
     }
 }
 
-fn size_classes(ledger: &Ledger<'_>, limit: usize) -> Vec<SizeClassRow> {
+fn size_classes(ledger: &RssLedger<'_>, limit: usize) -> Vec<SizeClassRow> {
     let row = |(&usable, sums): (&u64, &super::ledger::ClassSums)| SizeClassRow {
         usable,
         live: sums.live,
@@ -438,7 +438,7 @@ fn size_classes(ledger: &Ledger<'_>, limit: usize) -> Vec<SizeClassRow> {
 }
 
 /// Those that manage any memory; where there are none, the one that would.
-fn allocator_rows(ledger: &Ledger<'_>) -> Vec<AllocatorRow> {
+fn allocator_rows(ledger: &RssLedger<'_>) -> Vec<AllocatorRow> {
     let row = |(owner, own): (&Owner, &OwnerSums)| AllocatorRow {
         allocator: owner.allocator.name(),
         module: owner.module.clone(),
@@ -456,7 +456,7 @@ fn allocator_rows(ledger: &Ledger<'_>) -> Vec<AllocatorRow> {
     rows
 }
 
-fn free_rows(ledger: &Ledger<'_>) -> Vec<FreeRow> {
+fn free_rows(ledger: &RssLedger<'_>) -> Vec<FreeRow> {
     let mut rows: Vec<(usize, FreeRow)> = Vec::new();
     for arena in ledger.arenas.iter().filter(|arena| arena.free() > 0) {
         let is_known = |(owner, row): &(usize, FreeRow)| *owner == arena.owner && row.arena == arena.kind;
@@ -485,7 +485,7 @@ fn free_rows(ledger: &Ledger<'_>) -> Vec<FreeRow> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn mappings(footprint: &Footprint, ledger: Option<&Ledger<'_>>, limit: usize) -> Vec<MappingRow> {
+fn mappings(footprint: &Footprint, ledger: Option<&RssLedger<'_>>, limit: usize) -> Vec<MappingRow> {
     let mut rows: Vec<(usize, u64)> = ledger.map(|ledger| ledger.others.clone()).unwrap_or_default();
     for (index, mapping) in footprint.mappings.iter().enumerate() {
         let is_divided = ledger.is_some() && matches!(mapping.kind, MappingKind::Heap | MappingKind::Anonymous);
@@ -503,7 +503,7 @@ fn mappings(footprint: &Footprint, ledger: Option<&Ledger<'_>>, limit: usize) ->
     rows.into_iter().map(row).collect()
 }
 
-fn thread_stacks(footprint: &Footprint, ledger: &Ledger<'_>) -> ThreadStacks {
+fn thread_stacks(footprint: &Footprint, ledger: &RssLedger<'_>) -> ThreadStacks {
     let own = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
     let all = own.fold(ThreadStacks::default(), |sums, mapping| {
         let rss = mapping.sizes.rss;
@@ -531,7 +531,7 @@ struct Notes {
     is_undivided: bool,
 }
 
-fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>, peak: &KernelPeak, notes: Notes) -> Vec<RssNote> {
+fn limits(footprint: &Footprint, ledger: Option<&RssLedger<'_>>, peak: &KernelPeak, notes: Notes) -> Vec<RssNote> {
     let mut all = Vec::new();
     let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
     add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);

@@ -6,7 +6,7 @@
 
 use mallow_profile::{AddressRange, CachedBlock, HeapMap, SizeClasses};
 
-use super::geometry::{Allocator, PAGE, Place, chunk, page_after, page_of};
+use super::geometry::{Allocator, BlockMemory, PAGE, chunk, page_after, page_of};
 use super::owners::{Owners, Reach};
 use super::residency::{Bytes, Residency};
 use super::territory::{Territory, TerritoryKind};
@@ -135,8 +135,8 @@ impl Sweep<'_> {
             (pass.each)(Found::Block(usize::MAX, self.head(territory.start, end)));
         }
         let place = match territory.kind {
-            TerritoryKind::OwnMappings => Place::OwnMapping,
-            _ => Place::Heap,
+            TerritoryKind::OwnMappings => BlockMemory::OwnMapping,
+            _ => BlockMemory::Heap,
         };
         let mut cached = self.cached(allocator, territory);
         let mut tables = self.tables(allocator, territory);
@@ -157,7 +157,7 @@ impl Sweep<'_> {
             let next = cached.peek().map_or(next, |kept| next.min(kept.address));
             let next = tables.peek().map_or(next, |range| next.min(range.start));
             let next =
-                if place == Place::Heap && allocator == Allocator::Glibc { next.saturating_sub(8) } else { next };
+                if place == BlockMemory::Heap && allocator == Allocator::Glibc { next.saturating_sub(8) } else { next };
             let limit = next.min(territory.end);
             chunk.usable_end = chunk.usable_end.min(limit.max(chunk.requested_end)).min(territory.end);
             chunk.end = chunk.end.min(limit.max(chunk.usable_end)).min(territory.end);

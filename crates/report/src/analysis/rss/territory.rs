@@ -3,7 +3,7 @@
 use mallow_profile::{Footprint, HeapKind, HeapMap, KnownHeap, Mapping, MappingFlags, MappingKind, PlacedBlock};
 use serde::Serialize;
 
-use super::geometry::{Allocator, PAGE, Place, chunk, page_of};
+use super::geometry::{Allocator, BlockMemory, PAGE, chunk, page_of};
 use super::owners::{LIBRARY, Owners, Reach, may_be_managed};
 
 /// What a territory is.
@@ -170,7 +170,7 @@ impl Survey<'_> {
             if !is_within && (!self.owners.has_glibc() || self.owners.of_block(block, mapping_start) != LIBRARY) {
                 continue;
             }
-            let found = chunk(Allocator::Glibc, Place::OwnMapping, block.address, block.size, None);
+            let found = chunk(Allocator::Glibc, BlockMemory::OwnMapping, block.address, block.size, None);
             let Some(chunk) = found else { continue };
             let begins = page_of(chunk.start).max(own.map_or(from, |own| own.end));
             let ends = chunk.end.min(end);
@@ -214,7 +214,8 @@ impl Survey<'_> {
                 let owner = before.owner?;
                 let block = before.blocks.1.checked_sub(1).filter(|&last| last >= before.blocks.0)?;
                 let block = &self.heap.blocks[block];
-                let chunk = chunk(self.owners.all[owner].allocator, Place::Heap, block.address, block.size, None)?;
+                let chunk =
+                    chunk(self.owners.all[owner].allocator, BlockMemory::Heap, block.address, block.size, None)?;
                 (chunk.end > bounds.0).then_some(owner)
             });
             self.segments(piece, bounds, (next, own_end), before, &mut segments);

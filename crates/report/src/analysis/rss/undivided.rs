@@ -4,7 +4,7 @@ use mallow_profile::{Footprint, Profile};
 use serde::Serialize;
 
 use super::large::AtPeak;
-use super::ledger::Ledger;
+use super::ledger::RssLedger;
 use super::peak::KernelPeak;
 
 /// The kernel's maximum is markedly above the RSS that is divided.
@@ -36,7 +36,12 @@ const BELOW: u64 = 50;
 
 impl Undivided {
     /// Of a footprint that stands for the highest RSS; None: it is of another moment, or divides nearly all.
-    pub(super) fn of(profile: &Profile, footprint: &Footprint, peak: &KernelPeak, ledger: &Ledger<'_>) -> Option<Self> {
+    pub(super) fn of(
+        profile: &Profile,
+        footprint: &Footprint,
+        peak: &KernelPeak,
+        ledger: &RssLedger<'_>,
+    ) -> Option<Self> {
         let bytes = peak.peak_rss.saturating_sub(footprint.totals.rss);
         if !footprint.is_highest || bytes <= footprint.totals.rss / BELOW {
             return None;

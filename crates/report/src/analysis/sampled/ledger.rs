@@ -10,7 +10,7 @@ use super::estimate::{Estimate, Sum};
 use super::growth::{Asked, Growth, Lives, Said, Verdict, WARM_UP_NS};
 use super::history::History;
 use super::lives::{CLOCKS, Clock, Traffic};
-use super::site::{Site, Sums, seconds, weight};
+use super::site::{Site, SiteSums, seconds, weight};
 use super::standing::Evidence;
 
 /// A sample that was freed or reallocated.
@@ -80,7 +80,7 @@ pub struct SampleLedger {
     /// Estimated, in whole bytes, so that it comes back to 0.
     pub(super) live_bytes: u64,
     /// Sites that were given up to bound the memory, and what they had allocated.
-    pub(super) folded: (u64, Sums),
+    pub(super) folded: (u64, SiteSums),
     pub(super) recent: VecDeque<Ended>,
     pub(super) history: History,
     pub(super) peak: Option<Peak>,
@@ -242,7 +242,7 @@ impl SampleLedger {
     }
 
     /// What each site of each process ever had.
-    pub fn sums(&self) -> impl Iterator<Item = (ProcessId, StackId, &Sums)> {
+    pub fn sums(&self) -> impl Iterator<Item = (ProcessId, StackId, &SiteSums)> {
         self.sites.iter().flat_map(|(stack, of)| of.iter().map(|(process, site)| (*process, *stack, &site.sums)))
     }
 
@@ -255,7 +255,7 @@ impl SampleLedger {
     /// are missing.
     pub fn requests(&self) -> impl Iterator<Item = (StackId, u64, u64)> + '_ {
         self.sites.iter().map(|(stack, processes)| {
-            let mut sums = Sums::default();
+            let mut sums = SiteSums::default();
             for site in processes.values() {
                 sums += site.sums;
             }
@@ -280,7 +280,7 @@ impl SampleLedger {
         let Some(draw) = draw(&of) else {
             return SiteFigures::default();
         };
-        let (mut blocks, mut bytes, mut sums) = (Sum::default(), Sum::default(), Sums::default());
+        let (mut blocks, mut bytes, mut sums) = (Sum::default(), Sum::default(), SiteSums::default());
         let (mut oldest_ns, mut youngest_ns) = (u64::MAX, 0);
         for (process, site) in &of {
             sums += site.sums;

@@ -29,14 +29,14 @@ pub struct Clock {
 
 /// What happens to buckets that are full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum BucketStep {
     /// Two become one.
     Merge,
     /// The older half becomes bucket 0.
     Slide,
 }
 
-impl Step {
+impl BucketStep {
     fn bucket(self, bucket: u32) -> u32 {
         match self {
             Self::Merge => bucket.div_ceil(2),
@@ -70,19 +70,19 @@ impl Clock {
     }
 
     /// Makes room, where the buckets are full. Ask again until there is nothing to do.
-    pub fn step(&mut self, now_ns: u64) -> Option<Step> {
+    pub fn step(&mut self, now_ns: u64) -> Option<BucketStep> {
         let span = self.width_ns.saturating_mul(BUCKETS.into());
         if now_ns.saturating_sub(self.origin_ns) < span {
             return None;
         }
         if self.width_ns < self.widest_ns {
             self.width_ns = self.width_ns.saturating_mul(2);
-            return Some(Step::Merge);
+            return Some(BucketStep::Merge);
         }
         // However long nobody looked: everything is as old as it can be after two slides.
         let behind = (now_ns - self.origin_ns - span) / (span / 2);
         self.origin_ns += span / 2 * behind.saturating_sub(1).max(1);
-        Some(Step::Slide)
+        Some(BucketStep::Slide)
     }
 }
 
@@ -107,7 +107,7 @@ impl Deaths {
     }
 
     /// Follows the clock.
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: BucketStep) {
         for ((born, died), block) in std::mem::take(&mut self.cells) {
             let died = step.bucket(died);
             if died > 0 {
@@ -145,7 +145,7 @@ impl Traffic {
     }
 
     /// Follows the clock.
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: BucketStep) {
         let mut after = Self::default();
         for (bucket, samples) in (0..).zip(self.samples) {
             after.samples[step.bucket(bucket).min(BUCKETS) as usize] += samples;
@@ -166,18 +166,18 @@ mod tests {
         assert_eq!((clock.bucket(99 * SECOND), clock.bucket(100 * SECOND), clock.bucket(102 * SECOND)), (0, 1, 3));
         assert_eq!((clock.over(100 * SECOND), clock.over(103 * SECOND)), (0, 3));
         assert_eq!(clock.step(123 * SECOND), None);
-        assert_eq!(clock.step(124 * SECOND), Some(Step::Merge));
+        assert_eq!(clock.step(124 * SECOND), Some(BucketStep::Merge));
         assert_eq!(clock.step(124 * SECOND), None);
         assert_eq!(clock.over(124 * SECOND), 12);
         let mut steps = 0;
         let mut now = 124 * SECOND;
         while clock.width_ns < clock.widest_ns {
             now += SECOND;
-            steps += u32::from(clock.step(now) == Some(Step::Merge));
+            steps += u32::from(clock.step(now) == Some(BucketStep::Merge));
         }
         assert_eq!(steps, 5);
         let before = clock.origin_ns;
-        assert_eq!(clock.step(before + 24 * clock.width_ns), Some(Step::Slide));
+        assert_eq!(clock.step(before + 24 * clock.width_ns), Some(BucketStep::Slide));
         assert_eq!(clock.origin_ns, before + 12 * clock.width_ns);
         // A week later, in a few steps.
         let later = before + 7 * 24 * 3600 * SECOND;
@@ -197,9 +197,9 @@ mod tests {
         }
         let all = deaths.iter().map(|(_, _, m)| m.samples).sum::<u64>();
         assert_eq!(all, 23 * 24 / 2);
-        deaths.step(Step::Merge);
+        deaths.step(BucketStep::Merge);
         assert!(deaths.iter().all(|(born, died, _)| died >= born + 2 && died <= BUCKETS / 2));
-        deaths.step(Step::Slide);
+        deaths.step(BucketStep::Slide);
         assert_eq!(deaths.iter().count(), 0, "all of it is older than the window");
     }
 }

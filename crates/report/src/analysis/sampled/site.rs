@@ -12,7 +12,7 @@ use super::lives::{CLOCKS, Clock, Deaths};
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     pub live: FxHashMap<SampleKey, Sample>,
-    pub sums: Sums,
+    pub sums: SiteSums,
     /// By clock.
     pub deaths: [Deaths; CLOCKS],
     /// Uniform number in [0, 1) of the randomized tests, independent of the number of samples.
@@ -21,7 +21,7 @@ pub struct Site {
 
 /// What is summed up of all samples that a site ever had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct SiteSums {
     pub allocations: Sum,
     /// Their bytes.
     pub allocated_bytes: Sum,
@@ -33,7 +33,7 @@ pub struct Sums {
     pub byte_seconds: Sum,
 }
 
-impl AddAssign for Sums {
+impl AddAssign for SiteSums {
     fn add_assign(&mut self, other: Self) {
         self.allocations += other.allocations;
         self.allocated_bytes += other.allocated_bytes;

@@ -13,7 +13,7 @@ struct Live {
 
 /// Sums over all events so far.
 #[derive(Default)]
-pub struct Ledger {
+pub struct HeaptrackLedger {
     counts: Vec<Counts>,
     live: Vec<Live>,
     /// The sites that have changed since the last peak.
@@ -25,7 +25,7 @@ pub struct Ledger {
     now_ms: u64,
 }
 
-impl Ledger {
+impl HeaptrackLedger {
     /// Time goes on.
     pub fn at(&mut self, ms: u64) {
         self.now_ms = ms;
@@ -100,11 +100,11 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use super::Ledger;
+    use super::HeaptrackLedger;
 
     #[test]
     fn the_peak_is_the_first_highest_moment() {
-        let mut ledger = Ledger::default();
+        let mut ledger = HeaptrackLedger::default();
         ledger.allocate(0, 10);
         ledger.allocate(1, 5);
         ledger.at(7);

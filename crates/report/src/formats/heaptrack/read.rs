@@ -4,7 +4,7 @@ use mallow_profile::{Frame, FrameId, Line, ModuleId, Quantities, Quantity, Stack
 use rustc_hash::FxHashMap;
 
 use super::CALLS;
-use super::ledger::Ledger;
+use super::ledger::HeaptrackLedger;
 use crate::formats::builder::{Builder, DEPTH};
 use crate::formats::input::{Lines, hexadecimal, name};
 use crate::formats::{Addresses, Foreign, FormatError, InputFormat};
@@ -24,7 +24,7 @@ struct Reader {
     stacks: Vec<StackId>,
     /// Size and site of each kind.
     kinds: Vec<(u64, u32)>,
-    ledger: Ledger,
+    ledger: HeaptrackLedger,
     /// The kind or the address of the last event, if that was an allocation; kind 0 after a free.
     last: Option<u64>,
     loaded: Loaded,
@@ -69,7 +69,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         frames: Vec::new(),
         stacks: Vec::new(),
         kinds: Vec::new(),
-        ledger: Ledger::default(),
+        ledger: HeaptrackLedger::default(),
         last: None,
         loaded: Loaded::default(),
         blocks: FxHashMap::default(),

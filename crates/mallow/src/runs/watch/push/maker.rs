@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-use mallow_fleet::push::{Ledger, Resource, Store, Window};
+use mallow_fleet::push::{PushLedger, Resource, Store, Window};
 use mallow_profile::{ProcessId, Profile};
 
 use super::chance::id;
@@ -36,7 +36,7 @@ struct Recipient {
     store: Store,
     queue: Arc<Queue>,
     /// By source.
-    ledgers: HashMap<u64, Ledger>,
+    ledgers: HashMap<u64, PushLedger>,
 }
 
 /// Makes requests.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use mallow_report::analysis::Which;
 
-use super::super::endpoint::{Answer, Subject};
+use super::super::endpoint::{Answer, ScrapeSubject};
 use super::super::headline::headline;
 use super::super::pushing::{self, Pushing};
 use super::Watcher;
@@ -15,8 +15,8 @@ impl Watcher<'_> {
         let Some(mut endpoint) = self.endpoint.take() else { return };
         for question in endpoint.take() {
             let answer = match question.subject {
-                Subject::Profile | Subject::Moment => Answer::Profile(Box::new(self.profile().0)),
-                Subject::Metrics => {
+                ScrapeSubject::Profile | ScrapeSubject::Moment => Answer::Profile(Box::new(self.profile().0)),
+                ScrapeSubject::Metrics => {
                     let numbers = endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.ledger);
                     Answer::Metrics(numbers + &pushing::series(self.push.as_ref().map(Pushing::push)))
                 }

@@ -4,7 +4,7 @@ use mallow_profile::ProcessId;
 use mallow_report::analysis::{Watched, Which};
 
 use super::super::saving::Finding;
-use super::super::session::Subject;
+use super::super::session::ReportSubject;
 use super::super::snapshots::Snapshots;
 use super::super::text;
 use super::Watcher;
@@ -26,7 +26,7 @@ impl Watcher<'_> {
             Finding::Crossed(usage) => usage,
         };
         let directory = saving.directory().to_owned();
-        let report = self.made(&Subject { limit: usize::MAX, ..self.subject("save", Which::Live) });
+        let report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("save", Which::Live) });
         let memory = self.memory.of(&self.watch, &report);
         let report = Watched { memory, ..report };
         let look = Look { exact: self.look.exact, full_names: self.look.full_names, ..Look::default() };
