@@ -16,7 +16,7 @@
  */
 struct countdown {
     uint64_t rest;
-    uint64_t exponent; /* of the next draw, made beforehand: its chain of products is 10 ns that nothing waits for */
+    uint64_t exponent; /* of the next draw, made in advance: its chain of products is 10 ns that nothing waits for */
     uint32_t period;   /* that this was drawn with; 0: dormant, nothing is picked */
     struct generator generator;
 };

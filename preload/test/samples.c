@@ -75,7 +75,7 @@ const char *samples_text(const struct image *image) {
     return text;
 }
 
-void samples_check_books(const struct image *image) {
+void samples_check_losses(const struct image *image) {
     const struct mallow_sampling *s = samples_of(image);
     uint32_t inherited = 0;
     for (uint32_t i = 0; i < samples_live(image); i++)

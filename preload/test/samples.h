@@ -25,6 +25,6 @@ const struct mallow_stack *sample_stack(const struct image *image, uint32_t stac
 const char *samples_text(const struct image *image);
 
 /* Fails the test where a sample was lost without being counted. */
-void samples_check_books(const struct image *image);
+void samples_check_losses(const struct image *image);
 
 #endif

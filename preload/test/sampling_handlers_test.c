@@ -56,7 +56,7 @@ TEST(handlers_may_interrupt_the_work_on_a_sample) {
     run("handlers_allocate");
     const struct image *image = reading_only(&reading);
     CHECK(samples_of(image)->begun > 4000 && samples_live(image) <= 4);
-    samples_check_books(image);
+    samples_check_losses(image);
 }
 
 static volatile unsigned long others;

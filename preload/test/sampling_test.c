@@ -60,7 +60,7 @@ TEST(estimates_are_unbiased) {
     }
     CHECK(fabs(bytes - all_bytes) < 5 * sqrt(bytes_variance));
     CHECK(fabs(blocks - MIXED_BLOCKS) < 5 * sqrt(blocks_variance));
-    samples_check_books(image);
+    samples_check_losses(image);
 }
 
 SCENARIO(large_ones) {
@@ -213,7 +213,7 @@ TEST(a_full_store_of_stacks_is_counted) {
     const struct image *image = reading_only(&reading);
     const struct mallow_sampling *s = samples_of(image);
     CHECK(s->without_stack > 1000 && s->stacks_used <= 2000 && s->without_slot == 0);
-    samples_check_books(image);
+    samples_check_losses(image);
 }
 
 /* ---- threads ---- */
@@ -248,7 +248,7 @@ TEST(threads_come_and_go_and_nothing_is_left) {
     const struct mallow_sampling *s = samples_of(image);
     CHECK(s->begun >= 24000 * 8 && s->missed == 0 && s->without_slot == 0 && samples_live(image) < 40);
     CHECK(s->slots < 400);
-    samples_check_books(image);
+    samples_check_losses(image);
 }
 
 /* ---- forks ---- */
@@ -276,7 +276,7 @@ SCENARIO(forks) {
     free(malloc(100));
 }
 
-TEST(a_child_has_its_own_book) {
+TEST(a_child_has_a_ledger_of_its_own) {
     samples_make(&reading, 1);
     run("forks");
     CHECK(reading.images == 2);
@@ -358,7 +358,7 @@ TEST(forks_amid_allocations_find_all_whole) {
     CHECK(reading.images == 61);
     for (unsigned i = 1; i < reading.images; i++)
         CHECK(samples_of(&reading.image[i])->begun > 50 && samples_of(&reading.image[i])->missed == 0);
-    samples_check_books(&reading.image[0]);
+    samples_check_losses(&reading.image[0]);
 }
 
 SCENARIO(execs) {

@@ -153,7 +153,7 @@ fn what_a_stopped_mallow_missed_is_counted() {
 
 /// Whose unwind table comes too late goes on without it: its call paths end where the table was needed.
 #[test]
-fn tables_that_came_too_late_are_told() {
+fn tables_that_came_too_late_are_reported() {
     let busy = program_as("busy", "busy-no-build-id", "cc", &["-Wl,--build-id=none"]);
     let script = format!("echo > begun; read line < go; {} 0 1; echo > ended", busy.display());
     let late = "Incomplete: unwind tables were not ready in time for 1 of 2 processes";

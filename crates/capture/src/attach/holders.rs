@@ -149,7 +149,7 @@ const READING: &[&str] = &[
 const BEGINNING: &[&str] =
     &["__libc_start_main", "__libc_start_call_main", "__clone", "__clone3", "clone", "clone3", "start_thread"];
 
-/// What is known of a process's modules, for judging stacks.
+/// What is known of a process's modules, to decide on stacks.
 pub struct Holders {
     /// Modules in which a thread may hold a lock: what of the C library and of the allocators is not judged by
     /// function.

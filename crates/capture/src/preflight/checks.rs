@@ -30,7 +30,7 @@ pub fn why(chain: &Chain) -> Option<String> {
     all.iter().find(|finding| finding.is_fatal()).or_else(|| all.iter().find(doubtful)).map(Finding::sentence)
 }
 
-/// Why libmallow.so cannot be loaded into a command's program, judging by its headers, and what to do instead.
+/// Why libmallow.so cannot be loaded into a command's program, as its headers show, and what to do instead.
 pub fn out_of_reach(chain: &Chain) -> Option<Finding> {
     program::out_of_reach(chain.programs().last()?)
 }
@@ -123,7 +123,7 @@ pub(crate) fn not_seen(allocator: &AllocatorInside) -> String {
     format!("{name} inside {module} is not counted: {problem}")
 }
 
-/// What prevents recording the program of this file, judging by its headers.
+/// What prevents recording the program of this file, as its headers show.
 pub fn file(path: &Path) -> Option<Finding> {
     program::out_of_reach(path)
 }

@@ -142,7 +142,7 @@ pub(super) fn runtime_of(path: &Path, set: &dyn Fn(&str) -> OsString) -> Option<
     Facts::of_file(path).and_then(|facts| runtime(path, &facts, set))
 }
 
-/// A program that libmallow.so can be loaded into, judging by its headers, and its dynamic linker.
+/// A program that libmallow.so can be loaded into, as its headers show, and its dynamic linker.
 fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, Endianness>, PathBuf), Finding> {
     let shown = path.display();
     let fails = |found: String, remedy: &str| Err(Finding::fails(PROGRAM, found, remedy));

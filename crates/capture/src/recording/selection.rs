@@ -1,4 +1,4 @@
-//! Which blocks are looked at.
+//! Selections of blocks: by process, thread, size, time, lifetime and measured region.
 
 use mallow_profile::Moment;
 
@@ -22,12 +22,12 @@ impl Span {
 /// What must happen to a block within a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum When {
-    /// It was allocated then.
+    /// Blocks allocated within the time.
     #[default]
     Allocated,
-    /// It was live at a moment of it.
+    /// Blocks live at some moment of the time.
     Live,
-    /// It was freed then.
+    /// Blocks freed within the time.
     Freed,
 }
 

@@ -70,7 +70,7 @@ pub struct Entry {
     pub figures: Figures,
     /// What the runs behind them differed by.
     pub tolerance: Tolerance,
-    /// The program that made the case, where it does not say beforehand which cases it makes.
+    /// The program that made the case, where its cases are known only after it ran.
     pub program: Option<String>,
     /// The stacks behind the figures; none where they were not recorded.
     pub stacks: Vec<SiteCount>,

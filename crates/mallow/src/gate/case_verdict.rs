@@ -17,7 +17,6 @@ use crate::flags::TestFlags;
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseVerdict {
     pub name: String,
-    /// How it came out.
     pub verdict: Verdict,
     /// Why it is broken; null for others.
     pub why: Option<String>,
@@ -33,13 +32,13 @@ pub struct CaseVerdict {
     pub scale: Option<Scale>,
     /// What a reader must know.
     pub warnings: Vec<String>,
-    /// Which stacks changed.
+    /// Changed stacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
-    /// Which stacks differ between runs; null where runs with stacks agree. Only where it was asked for.
+    /// Stacks that differ between runs; null where runs with stacks agree. Only where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<Option<Vec<Difference>>>,
-    /// Its limits alone decide; the baseline is there for comparison.
+    /// The case's limits alone decide; the baseline is there for comparison.
     #[serde(skip)]
     pub alone: bool,
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! Which programs run: with filters, those that make a case that is asked for, as far as that is known beforehand.
+//! Which programs run: with filters, those that make a case that is asked for, as far as that is known before they run.
 //!
 //! A program with `regions = "all"` says which cases it makes only when it runs. The baseline remembers the program
 //! that made a case, whatever its arguments are; a limit of `test_a_new` is taken to be of the program `test_a`, as

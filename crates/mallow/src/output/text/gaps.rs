@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_that_came_too_late_are_told() {
+    fn tables_that_came_too_late_are_reported() {
         let of = |late_tables| Process { late_tables, ..Process::default() };
         assert_eq!(late_tables(&[of(0)]), None);
         let rest = "call paths that pass through these modules lack their callers; record again, on a machine that is \

@@ -1,4 +1,4 @@
-//! Which processes are chosen: by their program, their control group and their environment.
+//! Choice of processes: by their program, their control group and their environment.
 
 use std::fmt;
 
@@ -11,16 +11,15 @@ use crate::runs::process_files;
 /// What a process has to be like.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
-    /// Its program.
     pattern: &'a Regex,
     /// A path of its control groups.
     cgroup: Option<&'a Regex>,
-    /// Its environment: each of them.
+    /// Patterns of the environment, all of which must match.
     variables: &'a [VariablePattern],
 }
 
 impl<'a> Choice<'a> {
-    /// That of the flags; None without `--match`.
+    /// The choice that the flags ask for; None without `--match`.
     pub fn of(flags: &'a WatchFlags) -> Option<Self> {
         let chosen = &flags.choice;
         let pattern = flags.pattern.as_ref()?;

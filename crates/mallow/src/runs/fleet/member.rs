@@ -13,9 +13,9 @@ use super::super::watch::push::facts;
 
 /// A process. Its profile is that of its run, which it shares with others that the same command started.
 pub struct Member {
-    /// Which of all members, from 0: in the order in which they came.
+    /// Number among all members, from 0, in the order in which they came.
     pub number: u64,
-    /// Which process of its run.
+    /// Number of the process in its run.
     pub process: ProcessId,
     pub pid: u32,
     /// The name of its program.
@@ -27,7 +27,7 @@ pub struct Member {
     pub ledger: SampleLedger,
     /// When it began to be watched, on CLOCK_MONOTONIC.
     pub began_ns: u64,
-    /// It had events since its last verdict on growth.
+    /// Whether the ledger had events since the last verdict on growth.
     pub has_news: bool,
     /// Places that were announced as growing.
     pub announced: HashSet<u64>,
@@ -85,7 +85,7 @@ impl Member {
         self.has_news = true;
     }
 
-    /// Its numbers, with names. `watch` is its run's.
+    /// A report with names. `watch` is that of the member's run.
     pub fn report(&mut self, watch: &Watch, request: &Request<'_>) -> FleetProcess {
         let Looked { at_ns, unix_ms, .. } = watch.looked();
         let state = WatchState {
@@ -125,7 +125,7 @@ impl Member {
         self.alone(watch, snapshot_since_known)
     }
 
-    /// The same, of one that ended: nothing is live any more.
+    /// The profile of an ended process: allocations since it is known, and no live blocks.
     pub fn last_profile(&self, watch: &Watch) -> Profile {
         let mut last = self.profile_since_known(watch);
         for site in &mut last.sites {

@@ -23,12 +23,12 @@ pub struct FleetPushing {
     sources: Sources,
 }
 
-/// Which members were noticed, and which are to be offered.
+/// Members that the stores' thread was given, and those that are to be offered.
 #[derive(Default)]
 struct Sources {
     /// Members below this number were noticed.
     noticed: u64,
-    /// Those that had ended by then.
+    /// Members that ended before they were noticed.
     missed: BTreeSet<u64>,
     /// Members of this round that were not offered yet.
     waiting: VecDeque<u64>,

@@ -13,7 +13,7 @@ use crate::runs::script_names::ScriptNames;
 
 /// Targets are looked at as often, in nanoseconds, where nothing happens.
 const GLANCE_NS: u64 = 1_000_000_000;
-/// And the kernel is asked as often whether processes began or ended: three system calls a process.
+/// Interval between questions to the kernel whether processes began or ended: three system calls a process.
 const ASK_NS: u64 = 2_000_000_000;
 
 /// A process that mallow attached to.
@@ -24,7 +24,7 @@ pub struct Attached {
     pub ran_ms: u64,
 }
 
-/// Who becomes a member.
+/// Conditions under which a process becomes a member.
 pub struct Admission<'a> {
     /// What it has to be like.
     pub choice: Choice<'a>,
@@ -54,9 +54,9 @@ pub struct Run {
 
 /// A member that has ended, and what it was.
 pub struct Departed {
-    /// Its last state.
+    /// The member in its last state.
     pub member: Member,
-    /// It ended by a signal, or without its exit handlers.
+    /// Whether a signal ended the process, or no exit handlers ran.
     pub abrupt: bool,
 }
 

@@ -291,7 +291,7 @@ impl<'a> Watcher<'a> {
         if self.flags.view.json { self.output.out.write(&line) } else { Ok(()) }
     }
 
-    /// That of all processes together: samples have the label `pid`.
+    /// The profile of all processes together: samples have the label `pid`.
     fn profile(&mut self) -> Profile {
         let mut merger = Merger::default();
         for profile in self.members.moment().into_values() {

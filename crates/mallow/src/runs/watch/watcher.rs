@@ -184,7 +184,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// That of the latest look.
+    /// The moment of the latest look.
     fn moment(&self) -> WatchMoment {
         WatchMoment::of(&self.watch, self.attached.as_ref().map(|attached| attached.ran_ms))
     }

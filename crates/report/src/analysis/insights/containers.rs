@@ -265,7 +265,7 @@ impl Container {
         }
     }
 
-    /// How its final size is given beforehand.
+    /// The call that reserves its final size.
     pub fn reserve(self) -> &'static str {
         match self {
             CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet => "reserve() the final size",

@@ -87,8 +87,8 @@ pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, S
     Some((evidence, saves, remedy))
 }
 
-/// Steps of containers whose size the program can give beforehand, where that is worth it. Fewer than one in twenty are
-/// chance, and those within a call that returns a new container are the library's.
+/// Steps of containers whose size the program can reserve, where that is worth it. Fewer than one in twenty are chance,
+/// and those within a call that returns a new container are the library's.
 pub(super) fn growth_steps(path: &CallPath) -> u64 {
     let c = &path.counts;
     // A step is an allocation, and no block more.

@@ -29,13 +29,13 @@ pub struct CallPath {
 /// Call paths of a line that grow, and that all go through one caller of it.
 #[derive(Clone, Debug)]
 pub struct GrowingPaths {
-    /// Which, by their places in the list.
+    /// Indices of the paths in the list.
     pub paths: Vec<usize>,
     /// The caller that tells them from the others of the line, by its place among the callers. None: the line itself.
     pub caller: Option<usize>,
     /// Names them from look to look.
     pub id: u64,
-    /// Those of all of them.
+    /// Figures of all these paths together.
     pub figures: SiteFigures,
 }
 

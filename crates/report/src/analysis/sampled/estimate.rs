@@ -9,7 +9,7 @@ use super::limits::Spread;
 
 /// The samples that an interval needs at the least, in samples of the largest weight that an allocation may have.
 pub(super) const LEAST_SAMPLES: f64 = 7.5;
-/// The same as a number of samples, for readers: what an estimate of the usual small blocks needs.
+/// [`LEAST_SAMPLES`] as a whole number, for readers: samples that an estimate of small blocks needs.
 pub const NEEDED_SAMPLES: u64 = 8;
 /// Everything is known where fewer allocations than this are expected to have been missed.
 const KNOWN: f64 = 0.005;
@@ -31,7 +31,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Both limits; None where there are not enough samples.
+    /// Lower and upper limit; None where there are not enough samples.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }

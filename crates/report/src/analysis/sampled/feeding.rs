@@ -10,7 +10,7 @@ use super::site::{Site, weight};
 const RECENT: usize = 1000;
 /// Sites that are kept apart.
 const SITES: usize = 16 << 10;
-/// Whose the sums of processes are that ended.
+/// Number under which the sums of ended processes are kept.
 const FORMER: ProcessId = ProcessId(u32::MAX);
 
 impl SampleLedger {

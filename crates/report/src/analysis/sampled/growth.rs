@@ -40,7 +40,7 @@ const LEAST_BUCKETS: u32 = 8;
 pub const FIRST_VERDICT_NS: u64 = LEAST_BUCKETS as u64 * FIRST_WIDTH_NS;
 /// How long it must have gone on, unless set otherwise: most caches are full by then.
 pub const WARM_UP_NS: u64 = 180_000_000_000;
-/// It has stopped if the last part has less than this of what it should have, and chance would hardly do that.
+/// Growth has stopped if its last part is below this share of the expected one, with a p-value below the second number.
 const STOPPED: (f64, f64) = (0.5, 0.001);
 /// The middle of even growth is at 0.5 of its time, with the second number as deviation, divided by the root of the
 /// number of blocks. Where growth halves within the time, its middle is at 0.46: below the first number it may fade.
@@ -64,13 +64,13 @@ pub enum Verdict {
     /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that; or it
     /// grows, and whether that fades may be chance.
     Undecided,
-    /// It grew in steps, significantly.
+    /// Grew in steps, significantly.
     Uneven,
-    /// It grew less and less, or has stopped, significantly: a cache that fills up, or a population that gathers.
+    /// Grew less and less, or has stopped, significantly: a cache that fills up, or a population that gathers.
     Slowing,
-    /// It grows, and it is too early to say whether it will end.
+    /// Grows, too early to say whether growth will end.
     SoFar,
-    /// It grows, and nothing says that it will end: a leak, until somebody knows better.
+    /// Grows, with no sign of an end: a leak, until somebody knows better.
     Growing,
 }
 
@@ -133,9 +133,9 @@ pub struct Said {
 /// Significant evidence that growth, if there is any, is not lasting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Against {
-    /// It fades, or has stopped.
+    /// Growth fades, or has stopped.
     slows: bool,
-    /// Its blocks die. That is no sign of less growth while others may stay.
+    /// Settled blocks die. That is no sign of less growth while others may stay.
     dies: bool,
     /// The second or the last third of the time has next to nothing of it.
     steps: bool,
@@ -258,7 +258,7 @@ fn begin(first: u32, to: u32) -> Option<u32> {
 pub struct Lives {
     /// Live ones, by the bucket of their birth.
     pub live: [Moments; BUCKETS as usize + 1],
-    /// Those that died.
+    /// Blocks that died, by the buckets of birth and death.
     pub deaths: Deaths,
 }
 
@@ -361,7 +361,7 @@ impl Lives {
         (died, lived / f64::from(to - from))
     }
 
-    /// The same lives, if a block were settled once it has lived through `age` buckets.
+    /// These lives as if a block were settled once it has lived through `age` buckets.
     fn settled_after(&self, age: u32) -> Self {
         let mut older = Self::default();
         older.live[0] = self.live[0];

@@ -17,9 +17,8 @@ use super::standing::Evidence;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub key: SampleKey,
-    /// What is known of it.
     pub sample: Sample,
-    /// Who ended it, when and where.
+    /// The free or realloc: thread, time and stack.
     pub release: Release,
     /// By realloc.
     pub reallocated: bool,
@@ -33,11 +32,9 @@ const BRANCHES: usize = 2;
 pub struct SiteFigures {
     /// Live blocks.
     pub live: Estimate,
-    /// Their bytes.
     pub live_bytes: Estimate,
     /// Allocations since the watching began.
     pub allocations: Estimate,
-    /// Their bytes.
     pub allocated_bytes: Estimate,
     /// Bytes of blocks that were freed.
     pub freed_bytes: Estimate,
@@ -47,7 +44,7 @@ pub struct SiteFigures {
     pub byte_seconds: Estimate,
     /// How its live bytes grow, as this look alone has it.
     pub growth: Growth,
-    /// What that is based on.
+    /// Evidence of `growth`.
     pub evidence: Evidence,
     /// CLOCK_MONOTONIC at which the oldest live sample was allocated; 0 without one.
     pub oldest_ns: u64,

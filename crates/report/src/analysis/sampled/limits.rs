@@ -27,7 +27,7 @@ const STRIDES: u32 = 16;
 pub struct Spread {
     /// The sum.
     pub value: f64,
-    /// Its estimated variance, above 0.
+    /// Estimated variance of the sum, above 0.
     pub variance: f64,
     /// By how much one sample changes the sum.
     pub weight: f64,

@@ -51,7 +51,7 @@ impl Clock {
         WIDEST_NS.map(|widest_ns| Self { origin_ns, width_ns: FIRST_WIDTH_NS, widest_ns })
     }
 
-    /// Which bucket a time is in.
+    /// Number of the bucket that a time is in.
     pub fn bucket(&self, at_ns: u64) -> u32 {
         match at_ns.checked_sub(self.origin_ns) {
             Some(passed) => (passed / self.width_ns).min(u64::from(BUCKETS) - 1) as u32 + 1,
@@ -99,7 +99,7 @@ impl Deaths {
         }
     }
 
-    /// Those of another site too.
+    /// Adds the deaths of another site.
     pub fn merge(&mut self, other: &Self) {
         for (&(born, died), &block) in &other.cells {
             self.add(born, died, block);

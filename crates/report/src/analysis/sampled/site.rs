@@ -23,7 +23,6 @@ pub struct Site {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SiteSums {
     pub allocations: Sum,
-    /// Their bytes.
     pub allocated_bytes: Sum,
     /// Bytes of those that were freed.
     pub freed_bytes: Sum,

@@ -29,8 +29,8 @@ pub fn snapshot(ledger: &SampleLedger, tables: &Profile, now_ns: u64, unix_ms: u
     made(ledger, tables, (now_ns, unix_ms), true)
 }
 
-/// The same without allocations from before everything was known, though their blocks be live: what is allocated never
-/// becomes less.
+/// As [`snapshot`], without allocations from before everything was known, even of live blocks: allocated sums never
+/// decrease.
 pub fn snapshot_since_known(ledger: &SampleLedger, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     made(ledger, tables, (now_ns, unix_ms), false)
 }

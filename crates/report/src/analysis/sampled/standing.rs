@@ -38,7 +38,7 @@ struct Standing {
 #[derive(Clone, Debug, Default)]
 pub struct Standings {
     of: FxHashMap<u64, Standing>,
-    /// Those that the last look named as growing.
+    /// Ids of places that the last look named as growing.
     named: FxHashSet<u64>,
 }
 

@@ -254,7 +254,7 @@ fn draw(id: u64, run: u64) -> f64 {
     ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// Those that run, and those with live samples.
+/// Processes that run or have live samples.
 fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<WatchedProcess> {
     let mut live = vec![false; state.profile.processes.len()];
     for (_, sample) in samples {

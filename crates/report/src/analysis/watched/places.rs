@@ -61,7 +61,7 @@ pub(super) struct PlaceGroup {
     /// The caller of the line that tells these sites from others of the line, by its place among the callers; None: all
     /// of them.
     caller: Option<usize>,
-    /// Those of all its sites: growth is that of the place as a whole.
+    /// Figures of all sites together: growth is that of the place as a whole.
     pub figures: SiteFigures,
     held: Held,
     sites: u64,
