@@ -72,6 +72,7 @@ impl Occasion<'_> {
             // A variable is captured by reference, all else by value already.
             Advice::CapturedCopy => self.kind == Kind::Variable && !self.must_not_be_copied(),
             // A parameter of type any has no methods to call; those of other packages are mostly that.
+            Advice::OwnMethods if self.surroundings.passed_as_any => false,
             Advice::OwnMethods => callee.is_none_or(|callee| !of_another_package(callee) || reads_or_writes(callee)),
             Advice::Concrete => callee.is_none_or(|callee| !of_another_package(callee)),
             Advice::PassedValue => {
@@ -294,6 +295,15 @@ mod tests {
         ] {
             assert_eq!(suggestion(&one), None, "{} {:?}", one.what, one.reason);
         }
+    }
+
+    #[test]
+    fn a_parameter_of_type_any_has_no_methods() {
+        let (read, of) = (passed("readAll", true), of("p.Reader"));
+        let own = occasion(Kind::Variable, "r", &read, Some(&of));
+        assert_eq!(suggestion(&own), Some(Advice::OwnMethods));
+        let any = Occasion { surroundings: Surroundings { passed_as_any: true, ..own.surroundings }, ..own };
+        assert_eq!(suggestion(&any), None);
     }
 
     #[test]

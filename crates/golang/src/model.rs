@@ -121,6 +121,8 @@ pub struct Surroundings {
     pub fixed_signature: bool,
     /// Its line adds to a text in a loop.
     pub adds_in_loop: bool,
+    /// What it is passed to has a parameter of type any, which has no methods to call.
+    pub passed_as_any: bool,
 }
 
 /// Why it is in the heap: what the compiler's explanation comes to.

@@ -50,9 +50,10 @@ pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc
 /// Looks at what is around each allocation, in the sources of the package that the diagnostics name.
 fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) {
     let files: BTreeSet<String> = list.iter().map(|one| one.position.file.clone()).collect();
-    let mut values = BTreeSet::new();
-    for file in &files {
-        values.append(&mut source(file).map(|source| source.values()).unwrap_or_default());
+    let (mut values, mut any) = (BTreeSet::new(), BTreeSet::new());
+    for source in files.iter().filter_map(|file| source(file)) {
+        values.append(&mut source.values());
+        any.append(&mut source.functions_of_any());
     }
     for one in list.iter_mut() {
         let Some(source) = source(&one.position.file) else { continue };
@@ -60,6 +61,10 @@ fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<G
         one.surroundings = Surroundings {
             fixed_signature: source.has_fixed_signature(at, &values),
             adds_in_loop: one.kind == Kind::Concatenation && source.adds_in_loop(at),
+            passed_as_any: match &one.reason {
+                Reason::Passed { callee, .. } => callee.rsplit('.').next().is_some_and(|name| any.contains(name)),
+                _ => false,
+            },
         };
     }
 }

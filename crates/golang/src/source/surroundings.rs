@@ -61,6 +61,16 @@ impl GoSource {
         values
     }
 
+    /// Names of functions and methods that have a parameter of type any.
+    pub fn functions_of_any(&self) -> BTreeSet<String> {
+        let is_any = |of: &str| {
+            let of: String = of.chars().filter(|c| !c.is_whitespace()).collect();
+            matches!(of.trim_start_matches("..."), "any" | "interface{}")
+        };
+        let takes_any = |function: &&Function| function.parameters.iter().any(|(_, of)| is_any(of));
+        self.functions.iter().filter(takes_any).filter_map(|function| function.name.clone()).collect()
+    }
+
     fn interface_methods(&self) -> BTreeSet<String> {
         let mut methods = BTreeSet::new();
         let begins = (0..self.places.len()).filter(|&at| self.word(at) == "interface" && self.word(at + 1) == "{");
@@ -188,6 +198,8 @@ func (t *T) Write(b []byte) (int, error) { return 0, nil }
 func (t *T) value() {}
 func returns(n int) func() int { return func() int { return n } }
 func main() { http.HandleFunc(\"/\", login); f := t.value; called() }
+func decode(in interface{}, out any) error { return nil }
+func (t *T) print(format string, values ...interface {}) {}
 func count(words []string) int {
 	counts := make(map[string]int)
 	var alias = sessions
@@ -234,6 +246,12 @@ func BenchmarkX(b *testing.B) { b.Run(\"\", func(b *testing.B) { x() }) }
         // The literal within.
         let at = (line("func BenchmarkX"), 70);
         assert!(source.has_fixed_signature(at, &BTreeSet::new()));
+    }
+
+    #[test]
+    fn functions_with_parameters_of_type_any() {
+        let all: Vec<_> = GoSource::parse(TEXT.to_owned()).functions_of_any().into_iter().collect();
+        assert_eq!(all, ["decode", "print"]);
     }
 
     #[test]

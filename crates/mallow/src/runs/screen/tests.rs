@@ -362,6 +362,21 @@ fn columns_stay_where_they_are() {
     }
 }
 
+/// Where no place grows, RSS may: of arenas that nobody samples, or of mappings.
+#[test]
+fn what_grew_outside_of_sampled_blocks_is_in_the_headline() {
+    let of = |memory: Option<WatchedMemory>| {
+        let mut report = Watched { memory, ..report() };
+        (report.places.places, report.places.places_judged) = (Vec::new(), 1);
+        headline(&report, None, &Look::default()).text
+    };
+    let steady = "Nothing grows significantly";
+    assert_eq!(of(None), steady);
+    assert_eq!(of(Some(WatchedMemory { grows: None, ..memory() })), steady);
+    assert_eq!(of(Some(WatchedMemory { grows: Some(MemoryPart::LiveHeap), ..memory() })), steady);
+    assert_eq!(of(Some(memory())), format!("{steady}; free or mapped by the program is 120 MB more than at first"));
+}
+
 #[test]
 fn nearly_equal_places_do_not_change_places() {
     let mut state = state();

@@ -1,7 +1,7 @@
 //! The last report of a watch, on one screen: the verdict, what grew, what was live, and what to do next.
 
 use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
-use mallow_report::analysis::{Watched, WatchedPlace};
+use mallow_report::analysis::{CustomAllocatorRow, Watched, WatchedPlace};
 
 use super::headline::{attached, gaps, headline, seconds, whole};
 use crate::output::text::estimates::{COLUMN, column_bytes, rate_per_hour, sampled_bytes};
@@ -143,13 +143,20 @@ fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
             let least = whole(ending.warm_up_ms);
             format!("watch for more than {least}: a cache that fills looks the same; --stacks shows call paths")
         }
-        None if grows => "mallow watch --stacks -- … shows call paths; mallow record -- … exact numbers".to_owned(),
+        None if grows => format!("mallow watch --stacks -- … shows call paths; {} exact numbers", recording(report)),
         None if watched_ms < FIRST_VERDICT_NS / 1_000_000 => {
-            format!(
-                "mallow record -- … for short runs; growth shows after {} s",
-                count(FIRST_VERDICT_NS / 1_000_000_000)
-            )
+            let seconds = count(FIRST_VERDICT_NS / 1_000_000_000);
+            format!("{} for short runs; growth shows after {seconds} s", recording(report))
         }
-        None => "mallow record -- … for exact numbers, each allocation counted".to_owned(),
+        None => format!("{} for exact numbers, each allocation counted", recording(report)),
+    }
+}
+
+/// The command that records what malloc does not see, too, where there is one.
+fn recording(report: &Watched) -> &'static str {
+    let is_python = |row: &CustomAllocatorRow| row.remedy.contains("PYTHONMALLOC");
+    match report.custom_allocators.iter().any(is_python) {
+        true => "mallow record --python -- …",
+        false => "mallow record -- …",
     }
 }

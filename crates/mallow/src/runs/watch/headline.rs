@@ -1,10 +1,10 @@
 //! What a watch has found so far, in one sentence: what grows comes first.
 
 use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Growth, NEEDED_SAMPLES, Verdict};
-use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace, Which};
+use mallow_report::analysis::{MemoryPart, MemoryPartRow, WatchLosses, Watched, WatchedPlace, Which};
 
 use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
-use crate::output::text::units::{count, of, span};
+use crate::output::text::units::{bytes, count, of, span};
 use crate::output::text::{Look, function, gaps, location};
 
 /// A place that grows nearly as much as the first one keeps the headline: two that grow alike would change places with
@@ -91,7 +91,30 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
         _ if places.places_judged == 0 => (Verdict::Unknown, too_few(report, look)),
         _ => (Verdict::Steady, "Nothing grows significantly".to_owned()),
     };
-    Headline { text: text + &most, place: None, verdict }
+    Headline { text: text + &most + &elsewhere(report, look), place: None, verdict }
+}
+
+/// What grew in RSS where no sampled block is: `; free or mapped by the program is 42.2 MB more than at first`. Nothing
+/// where nothing grew much.
+fn elsewhere(report: &Watched, look: &Look) -> String {
+    let Some(memory) = &report.memory else { return String::new() };
+    let is_it = |row: &&MemoryPartRow| Some(row.part) == memory.grows && row.part != MemoryPart::LiveHeap;
+    let Some(row) = memory.parts.iter().find(is_it) else { return String::new() };
+    let grown = bytes(u64::try_from(row.grown_bytes).unwrap_or_default(), look.exact);
+    format!("; {} is {grown} more than at first", part(row.part))
+}
+
+/// A part of RSS in words.
+pub fn part(part: MemoryPart) -> &'static str {
+    match part {
+        MemoryPart::LiveHeap => "live heap",
+        MemoryPart::OtherAnonymous => "free or mapped by the program",
+        MemoryPart::Anonymous => "heap or mapped by the program",
+        MemoryPart::Stacks => "stacks",
+        MemoryPart::Files => "files",
+        MemoryPart::Shared => "shared memory",
+        MemoryPart::Mallow => "Mallow's own",
+    }
 }
 
 /// Why there is no verdict, and when there is one: as soon as a place has as many settled samples as it needs.

@@ -21,9 +21,17 @@ struct Shown {
     memory: Option<WatchedMemory>,
 }
 
-/// The live view's account is at least so old before it is read again, and so many times as old as reading it took.
-const SHOWN: Duration = Duration::from_secs(1);
-const SHARE: u32 = 100;
+/// An account is at least so old before it is read again, and so many times as old as reading it took.
+#[derive(Clone, Copy)]
+pub struct Rate {
+    least: Duration,
+    share: u32,
+}
+
+/// Of the live view.
+pub const DRAWN: Rate = Rate { least: Duration::from_secs(1), share: 100 };
+/// Of what is kept for the summary at the end, when there is no memory any more.
+pub const KEPT: Rate = Rate { least: Duration::from_secs(5), share: 1000 };
 
 impl MemoryHistory {
     /// Of a program that has run before: joined, whatever was sampled of it then.
@@ -60,9 +68,9 @@ impl MemoryHistory {
         Some(watched_memory(&footprints, &report.live_bytes, older_blocks, &before))
     }
 
-    /// The account for the live view, which is drawn more often than memory should be read.
-    pub fn shown(&mut self, watch: &Watch, report: &Watched) -> Option<WatchedMemory> {
-        let is_fresh = |shown: &Shown| shown.read.elapsed() < SHOWN.max(shown.took.saturating_mul(SHARE));
+    /// The account for reports that are made more often than memory should be read.
+    pub fn shown(&mut self, watch: &Watch, report: &Watched, rate: Rate) -> Option<WatchedMemory> {
+        let is_fresh = |shown: &Shown| shown.read.elapsed() < rate.least.max(shown.took.saturating_mul(rate.share));
         if !self.shown.as_ref().is_some_and(is_fresh) {
             let read = Instant::now();
             let memory = self.of(watch, report);

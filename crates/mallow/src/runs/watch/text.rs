@@ -7,7 +7,7 @@ use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, Watche
 
 use super::super::guard::errors::ErrorDocument;
 use super::super::guard::text::one as one_error;
-use super::headline::{attached, gaps, headline};
+use super::headline::{attached, gaps, headline, part};
 use crate::output::json;
 use crate::output::text::estimates::{
     estimated_bytes, estimated_count, growth_in_full, not_enough, period, sampled_bytes,
@@ -288,18 +288,6 @@ fn bound(part: MemoryPart) -> &'static str {
         MemoryPart::LiveHeap => "up to ",
         MemoryPart::OtherAnonymous => "at least ",
         _ => "",
-    }
-}
-
-fn part(part: MemoryPart) -> &'static str {
-    match part {
-        MemoryPart::LiveHeap => "live heap",
-        MemoryPart::OtherAnonymous => "free or mapped by the program",
-        MemoryPart::Anonymous => "heap or mapped by the program",
-        MemoryPart::Stacks => "stacks",
-        MemoryPart::Files => "files",
-        MemoryPart::Shared => "shared memory",
-        MemoryPart::Mallow => "Mallow's own",
     }
 }
 

@@ -25,7 +25,7 @@ use super::closing_summary::{Ending, closing_summary};
 use super::ending_signals::{crash_message, outcome};
 use super::endpoint::Endpoint;
 use super::headline::{headline, seconds};
-use super::memory::MemoryHistory;
+use super::memory::{self, MemoryHistory};
 use super::news_pace::NewsPace;
 use super::pushing::{self, Pushing};
 use super::report_stream::ReportStream;
@@ -372,7 +372,7 @@ impl<'a> Watcher<'a> {
     /// All places, with the memory that is read once a second at the most.
     fn shown(&mut self, occasion: &str, which: Which) -> Watched {
         let mut report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject(occasion, which) });
-        report.memory = self.memory.shown(&self.watch, &report);
+        report.memory = self.memory.shown(&self.watch, &report, memory::DRAWN);
         report
     }
 
@@ -420,7 +420,8 @@ impl<'a> Watcher<'a> {
 
     /// Reports in one line what grows, when it is found, and the first verdict.
     fn look_for_news(&mut self) {
-        let report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+        let mut report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+        report.memory = self.memory.shown(&self.watch, &report, memory::KEPT);
         self.keep_running(&report);
         let finding = headline(&report, self.headline_place, &self.look);
         self.headline_place = finding.place;
