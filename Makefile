@@ -15,7 +15,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 COMPLETIONS := bash-completion/completions/mallow zsh/site-functions/_mallow fish/vendor_completions.d/mallow.fish
 shell_of = $(firstword $(subst -, ,$(subst /, ,$(1))))
 
-# Names that a backtrace of mallow itself does without, 4.6 MB: of generic functions of the standard library (in both manglings) and of
+# Names that a backtrace of mallow itself does without, 4.7 MB: of generic functions of the standard library (in both manglings) and of
 # serde, of parquet's columns, of tables of exceptions; of the command line, regular expressions, instructions, Swift's names, JSON, ELF, DWARF,
 # protocol buffers and cryptography, and of servers and their clients.
 GENERIC := _ZN4core* _ZN5alloc* _ZN9hashbrown* _ZN*_$$LT$$core..* _ZN*_$$LT$$alloc..* _R*_4core* _R*_5alloc* _ZN10serde_core* \
@@ -24,6 +24,7 @@ GENERIC := _ZN4core* _ZN5alloc* _ZN9hashbrown* _ZN*_$$LT$$core..* _ZN*_$$LT$$all
 	_ZN12clap_builder* _ZN12regex_syntax* _ZN14regex_automata* _ZN8iced_x86* _ZN5swift8Demangle* _ZN12_GLOBAL__N_1* _ZN6anyhow* _ZN5tokio* _ZN5hyper* \
 	_ZN6rustls* _ZN*_$$LT$$rustls..* _ZN4http* _ZN4ureq* _ZN*_$$LT$$ureq..* _ZN10ureq_proto* _ZN9toml_edit* _ZN11toml_parser* \
 	_ZN10serde_json* _ZN*_$$LT$$serde_json..* _ZN12aho_corasick* _ZN*_$$LT$$regex_automata..* _ZN12ratatui_core* \
+	_ZN*_$$LT$$aho_corasick..* _ZN4toml* _ZN*_$$LT$$toml* _ZN13unicode_width* _ZN6memchr* _ZN14rustc_demangle* _ZN13clap_complete* \
 	_ZN6object* _ZN*_$$LT$$object..* _ZN5gimli* _ZN*_$$LT$$gimli..* _ZN5prost* _ZN*_$$LT$$prost..* _ZN4ring* _ZN*_$$LT$$ring..* ring_core_*
 
 EXAMPLES := leak allocations stacks words
