@@ -142,9 +142,9 @@ fn path_from(program: &str, arguments: &[&str]) -> Option<PathBuf> {
 
 /// The libraries that this program itself has mapped.
 fn mapped(name: &str) -> Option<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-    let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains(name))?;
-    Some(path.into())
+    let text = mallow_proc::read_maps(mallow_proc::Task::Own).expect("maps");
+    let mut paths = mallow_proc::mappings(&text).map(|mapping| mapping.into_owned().path);
+    paths.find(|path| path.contains(name)).map(PathBuf::from)
 }
 
 #[test]
@@ -191,20 +191,14 @@ fn the_signal_trampoline_restores_registers_from_the_stack() {
 
 #[test]
 fn the_vdso_has_a_table() {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-    let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else {
+    let Some(image) = mallow_proc::vdso().expect("maps") else {
         // Past the test's own output, which nobody sees of a test that does not fail.
         writeln!(std::io::stderr(), "not run: the_vdso_has_a_table: the kernel gives this process none")
             .expect("stderr");
         return;
     };
-    let range = line.split(' ').next().expect("range").split_once('-').expect("range");
-    let [start, end] = [range.0, range.1].map(|n| u64::from_str_radix(n, 16).expect("address"));
-    let mut image = vec![0; (end - start) as usize];
-    let memory = std::fs::File::open("/proc/self/mem").expect("memory");
-    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut image, start).expect("vdso");
-    assert!(tables::build_id(&image).is_some());
-    let table = tables::build(&image).expect("table");
+    assert!(tables::build_id(image).is_some());
+    let table = tables::build(image).expect("table");
     assert!(TableView::parse(&table).expect("header").rows() > 2);
 }
 

@@ -1,7 +1,8 @@
 //! The seccomp filters of one thread.
 
-use std::fs;
 use std::io;
+
+use mallow_proc::{Status, Task};
 
 use crate::seccomp::{Answer, Filter, SystemCall};
 use crate::trace;
@@ -10,7 +11,7 @@ use crate::trace;
 pub(crate) const RESTART: SystemCall =
     SystemCall { name: "restart_syscall", number: libc::SYS_restart_syscall, arguments: [Some(0); 6] };
 
-/// The modes of `Seccomp:` in a status.
+/// What filters a thread's system calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     None,
@@ -20,11 +21,9 @@ pub(crate) enum Mode {
 
 /// That of a thread. One that is gone has none.
 pub(crate) fn mode(pid: u32, tid: u32) -> Mode {
-    let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-    let status = String::from_utf8_lossy(&status);
-    match status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map(str::trim) {
-        Some("1") => Mode::Strict,
-        None | Some("0") => Mode::None,
+    match Status::read(Task::Thread { process: pid, thread: tid }).ok().and_then(|status| status.seccomp_mode()) {
+        Some(1) => Mode::Strict,
+        None | Some(0) => Mode::None,
         Some(_) => Mode::Filter,
     }
 }

@@ -1,8 +1,9 @@
 //! The mappings of a process.
 
-use std::fs;
 use std::io;
 use std::ops::Range;
+
+use mallow_proc::{Mapping, mappings, read_maps};
 
 /// A page, in bytes.
 pub const PAGE: u64 = 4096;
@@ -16,71 +17,26 @@ const LOWEST: u64 = 1 << 16;
 /// Past the last address of a program with four levels of page tables.
 const HIGHEST: u64 = 1 << 47;
 
-/// One line of `/proc/PID/maps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// Its first address.
-    pub start: u64,
-    /// Past its last one.
-    pub end: u64,
-    /// Whether it can be executed.
-    pub executable: bool,
-    /// Whether it can be written to.
-    pub writable: bool,
-    /// Where in its file it begins, in bytes.
-    pub offset: u64,
-    /// The device of its file, as `major:minor` in hexadecimal.
-    pub device: String,
-    /// The inode of its file; 0 if there is none.
-    pub inode: u64,
-    /// The path of its file, or a name such as `[stack]`; empty if it has none. Escapes for newlines are kept.
-    pub path: String,
-}
-
-impl Mapping {
-    /// None: not a line of that file.
-    fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let rights = fields.next()?;
-        let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-        let device = fields.next()?.to_owned();
-        let inode = fields.next()?.parse().ok()?;
-        let path = fields.next().unwrap_or_default().trim_start().to_owned();
-        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-        let has = |right| rights.contains(right);
-        let (executable, writable) = (has('x'), has('w'));
-        (start < end).then_some(Self { start, end, executable, writable, offset, device, inode, path })
-    }
-
-    /// Whether its file was removed, or replaced by another one, since it was mapped.
-    pub fn is_deleted(&self) -> bool {
-        self.path.ends_with(" (deleted)")
-    }
-}
-
 /// All mappings of a process, sorted by their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maps(Vec<Mapping>);
 
 impl Maps {
-    /// Reads `/proc/PID/maps`. Takes the process's mmap lock for that: its page faults and calls of mmap wait for some
-    /// microseconds.
+    /// Reads the mappings of a process: its page faults and calls of mmap wait for some microseconds.
     pub fn read(pid: u32) -> io::Result<Self> {
-        let bytes = fs::read(format!("/proc/{pid}/maps"))?;
-        Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
+        read_maps(pid).map(|text| Self::parse(&text))
     }
 
-    /// From the text of such a file.
-    pub fn parse(text: &str) -> Self {
-        let mut all: Vec<_> = text.lines().filter_map(Mapping::parse).collect();
+    /// From the text of `/proc/PID/maps`.
+    pub fn parse(text: &[u8]) -> Self {
+        let mut all: Vec<_> = mappings(text).map(Mapping::into_owned).collect();
         all.sort_by_key(|mapping| mapping.start);
         Self(all)
     }
 
     /// Those of files that have one of these addresses.
     pub fn of_files_at(&self, addresses: &[u64]) -> Self {
-        let is_at = |mapping: &&Mapping| addresses.iter().any(|address| (mapping.start..mapping.end).contains(address));
+        let is_at = |mapping: &&Mapping| addresses.iter().any(|&address| mapping.contains(address));
         let files: Vec<(u64, &str)> = self.iter().filter(is_at).map(|one| (one.inode, &*one.path)).collect();
         Self(self.iter().filter(|one| files.contains(&(one.inode, &*one.path))).cloned().collect())
     }
@@ -98,17 +54,7 @@ impl Maps {
     /// Counts `range` as mapped from here on.
     pub fn reserve(&mut self, range: Range<u64>) {
         let at = self.0.partition_point(|mapping| mapping.start < range.start);
-        let (start, end) = (range.start, range.end);
-        let none = Mapping {
-            start,
-            end,
-            executable: false,
-            writable: false,
-            offset: 0,
-            device: String::new(),
-            inode: 0,
-            path: String::new(),
-        };
+        let none = Mapping { start: range.start, end: range.end, ..Mapping::default() };
         self.0.insert(at, none);
     }
 
@@ -148,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_free_area_is_below_the_module_where_there_is_room() {
-        let mapping = |start, end| Mapping { start, end, ..Mapping::parse("0-1 r-xp 0 0:0 0").unwrap() };
+        let mapping = |start, end| Mapping { start, end, ..Mapping::default() };
         let maps = |all: &[(u64, u64)]| Maps(all.iter().map(|&(start, end)| mapping(start, end)).collect());
         let gib = 1 << 30;
         let module = 100 * gib..100 * gib + 0x3000;
@@ -169,19 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_parsed_and_others_left_out() {
-        let maps = Maps::parse(
-            "7f00-7f10 r-xp 00001000 fd:01 42                         /usr/lib/with space.so (deleted)\n\
-             1000-2000 rw-p 00000000 00:00 0 \nnonsense\n5-4 r--p 0 0:0 0\n",
-        );
-        let all: Vec<_> = maps.iter().collect();
-        assert_eq!(all.len(), 2);
-        assert_eq!((all[0].start, all[0].writable, all[0].path.as_str()), (0x1000, true, ""));
-        assert!(all[1].executable && all[1].is_deleted() && all[1].offset == 0x1000 && all[1].inode == 42);
-        assert_eq!(all[1].path, "/usr/lib/with space.so (deleted)");
+    fn a_mapping_is_found_by_an_address() {
+        let maps = Maps::parse(b"7f00-7f10 r-xp 0 fd:01 42 /usr/lib/x.so\n1000-2000 rw-p 0 00:00 0 \nnonsense\n");
         let start_of = |address| maps.find(address).map(|mapping| mapping.start);
         assert_eq!([0xfff, 0x1000, 0x1fff, 0x2000].map(start_of), [None, Some(0x1000), Some(0x1000), None]);
         assert_eq!([0x7eff, 0x7f00, 0x7f0f, 0x7f10].map(start_of), [None, Some(0x7f00), Some(0x7f00), None]);
+        assert_eq!(maps.of_files_at(&[0x7f08]).iter().count(), 1);
     }
 
     #[test]

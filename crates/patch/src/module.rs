@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use mallow_proc::Mapping;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader};
 use object::{Endianness, LittleEndian, Object as _};
 
-use crate::maps::{Mapping, Maps, PAGE};
+use crate::maps::{Maps, PAGE};
 use crate::memory::Memory;
 use crate::process::Process;
 

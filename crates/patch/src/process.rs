@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use mallow_proc::{Stat, Status, Task};
+
 /// What a process, or one thread of it, is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -44,43 +46,28 @@ pub struct Process {
 impl Process {
     /// Reads `/proc/PID`, which every user may do unless `/proc` is mounted with `hidepid`.
     pub fn read(pid: u32) -> io::Result<Self> {
-        let directory = PathBuf::from(format!("/proc/{pid}"));
-        // The directory itself belongs to its user whatever the process may do.
-        let owner = fs::metadata(directory.join("status"))?.uid();
-        let status = fs::read(directory.join("status"))?;
-        Ok(Self::parse(pid, owner, &String::from_utf8_lossy(&status)))
+        let owner = Task::from(pid).owner()?;
+        Ok(Self::of(pid, owner, &Status::read(pid)?))
     }
 
-    fn parse(pid: u32, owner: u32, status: &str) -> Self {
-        let field = |name: &str| {
-            let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.map(str::trim).unwrap_or_default()
-        };
-        let number = |name: &str| field(name).parse().unwrap_or(0);
-        let mut users = [0; 4];
-        for (user, word) in users.iter_mut().zip(field("Uid").split_whitespace()) {
-            *user = word.parse().unwrap_or(0);
-        }
+    fn of(pid: u32, owner: u32, status: &Status) -> Self {
         // One that ends has no memory before it is a zombie. Kernels before 6.8 do not say what is theirs: their
         // threads are children of their first one.
-        let without_memory = field("VmSize").is_empty();
-        let of_kernel = match field("Kthread") {
-            "" => matches!(number("PPid"), 0 | 2),
-            is_one => is_one == "1",
-        };
-        let state = match state_of(field("State")) {
+        let without_memory = status.virtual_bytes().is_none();
+        let of_kernel = status.is_kernel_thread().unwrap_or_else(|| matches!(status.parent(), None | Some(0 | 2)));
+        let state = match state_of(status.state()) {
             _ if without_memory && !of_kernel => State::Zombie,
             state => state,
         };
         Self {
             pid,
-            name: field("Name").to_owned(),
+            name: status.name().unwrap_or_default(),
             state,
-            group: number("Tgid"),
-            tracer: number("TracerPid"),
-            users,
+            group: status.group().unwrap_or_default(),
+            tracer: status.tracer().unwrap_or_default(),
+            users: status.users().unwrap_or_default(),
             owner,
-            threads: number("Threads"),
+            threads: status.threads().unwrap_or_default(),
             kernel: state != State::Zombie && without_memory,
         }
     }
@@ -134,17 +121,12 @@ impl Process {
 
 /// The state of one thread. None: it is gone.
 pub(crate) fn thread_state(pid: u32, tid: u32) -> Option<State> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let state = status.lines().find_map(|line| line.strip_prefix("State:"))?;
-    match state.trim_start().starts_with('X') {
-        true => None,
-        false => Some(state_of(state.trim_start())),
-    }
+    let state = Status::read(Task::Thread { process: pid, thread: tid }).ok()?.state()?;
+    (state != b'X').then(|| state_of(Some(state)))
 }
 
-/// `S (sleeping)`
-fn state_of(field: &str) -> State {
-    match field.as_bytes().first() {
+fn state_of(letter: Option<u8>) -> State {
+    match letter {
         Some(b'D') => State::Uninterruptible,
         Some(b'T' | b't') => State::Stopped,
         Some(b'Z' | b'X' | b'x') => State::Zombie,
@@ -176,13 +158,11 @@ pub(crate) enum Activity {
     Waiting,
 }
 
-/// That of one thread. proc_pid_stat(5): its state follows its name, which ends with the last ')'.
+/// That of one thread.
 pub(crate) fn activity(pid: u32, tid: u32) -> Activity {
-    let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-    let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(stat.len());
-    match stat.get(end + 2) {
-        Some(b'R') => Activity::Running,
-        Some(b'D') => Activity::Uninterruptible,
+    match Stat::read(Task::Thread { process: pid, thread: tid }).map(|stat| stat.state()) {
+        Ok(b'R') => Activity::Running,
+        Ok(b'D') => Activity::Uninterruptible,
         _ => Activity::Waiting,
     }
 }
@@ -195,19 +175,20 @@ mod tests {
 
     #[test]
     fn fields_of_a_status_are_parsed() {
+        let process = |status: &str| Process::of(8, 0, &Status::parse(status));
         let status = "Name:\tcat dog\nState:\tT (stopped)\nTgid:\t7\nTracerPid:\t9\nUid:\t1\t2\t3\t4\nVmSize:\t  9 kB\n\
                       Threads:\t3\n";
-        let process = Process::parse(8, 0, status);
-        assert_eq!((process.name.as_str(), process.state, process.group), ("cat dog", State::Stopped, 7));
-        assert_eq!((process.tracer, process.users, process.threads), (9, [1, 2, 3, 4], 3));
-        assert!(!process.kernel);
-        assert!(Process::parse(8, 0, "").kernel);
-        let kernels = Process::parse(8, 0, "State:\tI (idle)\nPPid:\t2\nKthread:\t1\n");
+        let stopped = process(status);
+        assert_eq!((stopped.name.as_str(), stopped.state, stopped.group), ("cat dog", State::Stopped, 7));
+        assert_eq!((stopped.tracer, stopped.users, stopped.threads), (9, [1, 2, 3, 4], 3));
+        assert!(!stopped.kernel);
+        assert!(process("").kernel);
+        let kernels = process("State:\tI (idle)\nPPid:\t2\nKthread:\t1\n");
         assert_eq!((kernels.kernel, kernels.state), (true, State::Alive));
         // It ends: its memory is gone, and its parent does not know yet.
-        let ending = Process::parse(8, 0, "State:\tR (running)\nPPid:\t7\nKthread:\t0\n");
+        let ending = process("State:\tR (running)\nPPid:\t7\nKthread:\t0\n");
         assert_eq!((ending.kernel, ending.state), (false, State::Zombie));
-        let ending = Process::parse(8, 0, "State:\tD (disk sleep)\nPPid:\t7\n");
+        let ending = process("State:\tD (disk sleep)\nPPid:\t7\n");
         assert_eq!((ending.kernel, ending.state), (false, State::Zombie));
     }
 

@@ -1,8 +1,9 @@
 //! What restricts the system calls of a process: seccomp's filters, read from its threads.
 
-use std::fs;
 use std::io;
 use std::time::Duration;
+
+use mallow_proc::{Status, Task};
 
 use crate::filters::{Mode, filters, mode};
 use crate::process;
@@ -111,14 +112,12 @@ fn of_thread(pid: u32, tid: u32) -> Result<Vec<Filter>, SandboxError> {
 /// What the kernel asks of who reads filters: kernel/seccomp.c, `seccomp_get_filter`.
 fn may_read() -> Result<(), SandboxError> {
     const CAP_SYS_ADMIN: u32 = 21;
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default();
-    let capabilities = u64::from_str_radix(field("CapEff:"), 16).unwrap_or(0);
-    if capabilities >> CAP_SYS_ADMIN & 1 == 0 {
+    let status = Status::read(Task::OwnThread).unwrap_or_default();
+    if status.effective_capabilities().unwrap_or_default() >> CAP_SYS_ADMIN & 1 == 0 {
         return Err(SandboxError::NoRight);
     }
-    match field("Seccomp:") {
-        "0" | "" => Ok(()),
+    match status.seccomp_mode() {
+        None | Some(0) => Ok(()),
         _ => Err(SandboxError::OwnFilter),
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mallow_patch::{Gateway, Maps, Memory, Obstacle, Process, State, StopError, stop};
+use mallow_proc::{Stat, Status, Task};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -101,10 +102,7 @@ fn a_signal_ends_the_call_that_it_would_have_ended() {
         // SAFETY: a system call without pointers.
         assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGUSR2) }, 0);
     };
-    let pending = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap();
-        !status.contains("SigPnd:\t0000000000000000\n")
-    };
+    let pending = || Status::read(Task::Thread { process: pid, thread: tid }).unwrap().pending_signals().unwrap() != 0;
     for round in 0..SIGNALS {
         while pending() {
             std::thread::yield_now();
@@ -170,9 +168,8 @@ fn threads_that_come_and_go_are_all_stopped() {
         let (held, left) = stop(pid, PATIENCE, |stopped| {
             let held: Vec<_> = stopped.threads().map(|thread| thread.id()).collect();
             let listed = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-            let state = |tid: u32| fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-            let runs =
-                |tid: &u32| state(*tid).rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['t', 'Z', 'X']));
+            let state = |tid: u32| Stat::read(Task::Thread { process: pid, thread: tid }).map(|stat| stat.state());
+            let runs = |tid: &u32| !matches!(state(*tid), Ok(b't' | b'Z' | b'X'));
             let all: Vec<u32> = listed.map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
             (held, all.into_iter().filter(runs).collect::<Vec<_>>())
         })

@@ -1,14 +1,11 @@
 //! Files that were removed or replaced, in the processes that still have them mapped.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use mallow_proc::{DELETED, mappings, read_maps};
 use mallow_profile::Module;
 
 use crate::image::{Image, is_same};
-
-/// What the kernel puts behind the path of a file that is no longer there.
-const DELETED: &str = " (deleted)";
 
 /// The module's file, of one of these processes. Its build-id shows that it is the one: another process may have the
 /// number by now, so a module without a build-id is not looked for.
@@ -24,10 +21,9 @@ pub(crate) fn image(module: &Module, pids: &[u32]) -> Option<Image> {
 
 /// The executable, and what a process has mapped of a file that had this path.
 fn candidates(module: &Module, pid: u32) -> impl Iterator<Item = PathBuf> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = read_maps(pid).unwrap_or_default();
     let path = module.path.strip_suffix(DELETED).unwrap_or(&module.path);
-    let of_it = maps.lines().filter(|line| line.strip_suffix(DELETED).is_some_and(|line| line.ends_with(path)));
-    let range = of_it.filter_map(|line| line.split_ascii_whitespace().next()).next();
-    let mapped = range.map(|range| PathBuf::from(format!("/proc/{pid}/map_files/{range}")));
+    let is_it = |file: &[u8]| file.strip_suffix(DELETED.as_bytes()).is_some_and(|file| file.ends_with(path.as_bytes()));
+    let mapped = mappings(&text).find(|mapping| is_it(mapping.path)).map(|mapping| mapping.map_file(pid));
     std::iter::once(PathBuf::from(format!("/proc/{pid}/exe"))).chain(mapped)
 }

@@ -3,6 +3,7 @@
 
 use super::error::AttachError;
 use mallow_patch::{Obstacle, Process, State};
+use mallow_proc::auxiliary_vector;
 
 /// A process before it is attached to.
 #[derive(Debug)]
@@ -55,5 +56,5 @@ impl Moment {
 
 /// The auxiliary vector of a process. None: it cannot be read, or the process has none any more.
 fn vector(pid: u32) -> Option<Vec<u8>> {
-    std::fs::read(format!("/proc/{pid}/auxv")).ok().filter(|vector| !vector.is_empty())
+    auxiliary_vector(pid).ok().filter(|vector| !vector.is_empty())
 }

@@ -4,11 +4,11 @@ use super::environment::Environment;
 use super::own::OwnRanges;
 use super::pagemap::{PAGE, Pagemap};
 use super::{Failure, bss, caches, heaps, smaps, stacks, tables, zeros};
+use mallow_proc::{Stat, Status};
 use mallow_profile::{
     AddressRange, Footprint, HeapKind, KnownHeap, MappingFlags, MemorySizes, PageRun, PageState, ProcessId,
     ThreadCaches,
 };
-use std::fs;
 use std::ops::Range;
 
 /// Whose memory is read.
@@ -153,29 +153,22 @@ pub struct Resident {
 
 /// The RSS of a process. None: it is gone, or has no memory any more.
 pub fn resident(pid: u32) -> Option<Resident> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let size = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-        kilobytes.checked_mul(1024)
-    };
-    Some(Resident { rss: size("VmRSS:").filter(|&rss| rss > 0)?, peak: size("VmHWM:").unwrap_or_default() })
+    let status = Status::read(pid).ok()?;
+    let rss = status.rss_bytes().filter(|&rss| rss > 0)?;
+    Some(Resident { rss, peak: status.peak_rss_bytes().unwrap_or_default() })
 }
 
 /// Pages that a process got without a file being read, since it began: the first use of a page, and the copy of one
 /// that it had shared.
 pub fn copied_pages(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may have anything in it. Then: state, ppid, group, session, terminal, its group, flags,
-    // minor faults.
-    let (_, numbers) = text.rsplit_once(')')?;
-    numbers.split_whitespace().nth(7)?.parse().ok()
+    Stat::read(pid).ok()?.minor_faults()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use mallow_profile::HeapMap;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn a_copy_of_what_was_shared_is_higher() {
@@ -237,5 +230,21 @@ mod tests {
         assert!(copied_pages(std::process::id()).expect("stat") >= before + 64);
         // SAFETY: the mapping from above, which nobody uses any more.
         unsafe { libc::munmap(at as *mut libc::c_void, BYTES) };
+    }
+
+    /// A process that is named in Latin-1 has an RSS and faults like any other.
+    #[test]
+    fn a_name_that_is_not_utf_8_hides_nothing() {
+        let place = tempfile::tempdir().expect("a directory");
+        let program = place.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+        std::fs::copy("/bin/sleep", &program).expect("a copy");
+        let mut child = std::process::Command::new(&program).arg("60").spawn().expect("it starts");
+        let before_exec = |pid| std::fs::read(format!("/proc/{pid}/comm")).expect("a name") != b"caf\xe9\n";
+        while before_exec(child.id()) {
+            std::thread::yield_now();
+        }
+        let found = (resident(child.id()), copied_pages(child.id()));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        assert!(found.0.is_some() && found.1.is_some(), "{found:?}");
     }
 }

@@ -2,25 +2,18 @@
 
 use super::Failure;
 use crate::wire::{LIBRARY_NAME, is_table_directory};
+use mallow_proc::{DELETED, SmapsLine, read_smaps};
 use mallow_profile::{Mapping, MappingFlags, MappingKind, MemorySizes};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 
 /// Mappings that a process may have: each costs memory here.
 const MOST: usize = 1 << 20;
 
-/// Bytes of text that are kept.
-const TEXT: usize = 64 << 10;
-
-/// What the kernel writes behind the name of a file that was removed.
-const DELETED: &str = " (deleted)";
-
 /// The mappings of process `pid`, by address. `directory`: name of the run directory, whose files are Mallow's share,
 /// as are the library and unwind tables wherever they lie.
 pub fn mappings(pid: u32, directory: &str) -> Result<Vec<Mapping>, Failure> {
-    let file = File::open(format!("/proc/{pid}/smaps")).map_err(|error| Failure::of(&error))?;
-    // A process with 65,000 mappings has 100 MB of text.
-    let mut all = parse(BufReader::with_capacity(TEXT, file), directory).map_err(|error| Failure::of(&error))?;
+    let mut lines = Lines { all: Vec::new(), directory };
+    read_smaps(pid, &mut |line| lines.add(line)).map_err(|error| Failure::of(&error))?;
+    let mut all = lines.finish();
     // A process that has no memory any more is about to end.
     if all.is_empty() {
         return Err(Failure::Gone);
@@ -36,47 +29,40 @@ pub fn mappings(pid: u32, directory: &str) -> Result<Vec<Mapping>, Failure> {
     Ok(all)
 }
 
-fn parse(mut text: impl BufRead, directory: &str) -> io::Result<Vec<Mapping>> {
-    let mut all: Vec<Mapping> = Vec::new();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if text.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        let line = line.strip_suffix(b"\n").unwrap_or(&line);
-        match line.first() {
-            // Names of sizes begin with a capital, addresses are lower-case hexadecimal.
-            Some(b'A'..=b'Z') => {
-                if let Some(mapping) = all.last_mut() {
-                    size(line, mapping);
-                }
-            }
-            Some(_) if all.len() < MOST => all.extend(head(&String::from_utf8_lossy(line), directory)),
+/// What was in the lines so far.
+struct Lines<'a> {
+    all: Vec<Mapping>,
+    directory: &'a str,
+}
+
+impl Lines<'_> {
+    fn add(&mut self, line: SmapsLine<'_>) {
+        let has_room = self.all.len() < MOST;
+        match (line, self.all.last_mut()) {
+            (SmapsLine::Mapping(one), _) if has_room => self.all.push(mapping(one, self.directory)),
+            (SmapsLine::Size { name, bytes }, Some(mapping)) => add_size(name, bytes, &mut mapping.sizes),
+            (SmapsLine::Flag(name), Some(mapping)) => mapping.flags.0 |= flag(name),
             _ => {}
         }
     }
-    // Memory that continues the library's own data is its `.bss`.
-    for at in 1..all.len() {
-        let (before, after) = all.split_at_mut(at);
-        let (Some(last), Some(mapping)) = (before.last(), after.first_mut()) else { continue };
-        let is_data = last.kind == MappingKind::Mallow && !last.name.is_empty() && last.flags.has(MappingFlags::WRITE);
-        if is_data && last.end == mapping.start && is_anonymous(mapping) && !last.flags.has(MappingFlags::SHARED) {
-            mapping.kind = MappingKind::Mallow;
+
+    fn finish(self) -> Vec<Mapping> {
+        let mut all = self.all;
+        // Memory that continues the library's own data is its `.bss`.
+        for at in 1..all.len() {
+            let (before, after) = all.split_at_mut(at);
+            let (Some(last), Some(mapping)) = (before.last(), after.first_mut()) else { continue };
+            let is_data =
+                last.kind == MappingKind::Mallow && !last.name.is_empty() && last.flags.has(MappingFlags::WRITE);
+            if is_data && last.end == mapping.start && is_anonymous(mapping) && !last.flags.has(MappingFlags::SHARED) {
+                mapping.kind = MappingKind::Mallow;
+            }
         }
+        all
     }
-    Ok(all)
 }
 
-/// `Rss:                  16 kB`
-fn size(line: &[u8], mapping: &mut Mapping) {
-    let Some(colon) = line.iter().position(|&byte| byte == b':') else { return };
-    let (name, rest) = line.split_at(colon);
-    if name == b"VmFlags" {
-        flags(&rest[1..], &mut mapping.flags);
-        return;
-    }
-    let sizes = &mut mapping.sizes;
+fn add_size(name: &[u8], bytes: u64, sizes: &mut MemorySizes) {
     let field = match name {
         b"Size" => &mut sizes.size,
         b"Rss" => &mut sizes.rss,
@@ -94,41 +80,31 @@ fn size(line: &[u8], mapping: &mut Mapping) {
         b"Shared_Hugetlb" | b"Private_Hugetlb" => &mut sizes.hugetlb,
         _ => return,
     };
-    let digits = rest[1..].iter().skip_while(|&&byte| byte == b' ').take_while(|byte| byte.is_ascii_digit());
-    let kilobytes =
-        digits.fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
-    *field = field.saturating_add(kilobytes.saturating_mul(1024));
+    *field = field.saturating_add(bytes);
 }
 
-fn flags(names: &[u8], flags: &mut MappingFlags) {
-    for name in names.split(|&byte| byte == b' ') {
-        flags.0 |= match name {
-            b"nr" => MappingFlags::NO_RESERVE,
-            b"lo" => MappingFlags::LOCKED,
-            b"ht" => MappingFlags::HUGETLB,
-            b"hg" => MappingFlags::HUGE,
-            b"nh" => MappingFlags::NO_HUGE,
-            _ => 0,
-        };
+fn flag(name: &[u8]) -> u32 {
+    match name {
+        b"nr" => MappingFlags::NO_RESERVE,
+        b"lo" => MappingFlags::LOCKED,
+        b"ht" => MappingFlags::HUGETLB,
+        b"hg" => MappingFlags::HUGE,
+        b"nh" => MappingFlags::NO_HUGE,
+        _ => 0,
     }
 }
 
-/// `55d0-55e0 rw-p 00000000 00:00 0   [heap]`
-fn head(line: &str, directory: &str) -> Option<Mapping> {
-    let mut fields = line.splitn(6, ' ');
-    let (range, rights) = (fields.next()?, fields.next()?);
-    let (_offset, _device, inode) = (fields.next()?, fields.next()?, fields.next()?);
-    let name = fields.next().unwrap_or_default().trim_start();
-    let (start, end) = range.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let mut flags = 0;
-    for (right, flag) in rights.chars().zip([MappingFlags::READ, MappingFlags::WRITE, MappingFlags::EXECUTE]) {
-        flags |= if right == '-' { 0 } else { flag };
-    }
-    flags |= if rights.ends_with('s') { MappingFlags::SHARED } else { 0 };
-    let flags = MappingFlags(flags);
-    let kind = kind(name, inode != "0", flags, directory);
-    (start < end).then(|| Mapping { start, end, kind, flags, name: name.to_owned(), ..Mapping::default() })
+fn mapping(line: mallow_proc::Mapping<&[u8]>, directory: &str) -> Mapping {
+    let line = line.into_owned();
+    let rights = [
+        (line.readable, MappingFlags::READ),
+        (line.writable, MappingFlags::WRITE),
+        (line.executable, MappingFlags::EXECUTE),
+        (line.shared, MappingFlags::SHARED),
+    ];
+    let flags = MappingFlags(rights.into_iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag));
+    let kind = kind(&line.path, line.inode != 0, flags, directory);
+    Mapping { start: line.start, end: line.end, kind, flags, name: line.path, ..Mapping::default() }
 }
 
 fn kind(name: &str, has_file: bool, flags: MappingFlags, directory: &str) -> MappingKind {
@@ -177,6 +153,7 @@ pub fn totals(mappings: &[Mapping]) -> MemorySizes {
 mod tests {
     use super::*;
     use crate::wire::table_directory;
+    use mallow_proc::parse_smaps;
 
     const SMAPS: &str = "\
 5000-6000 r-xp 00000000 fe:00 24                     /usr/bin/a b (deleted)
@@ -202,10 +179,16 @@ f000-10000 r--p 00000000 00:00 0                         [vvar]
 20000-21000 rw-p 00000000 00:00 0                        [stack]
 ";
 
+    fn parsed(mut text: &[u8], directory: &str) -> Vec<Mapping> {
+        let mut lines = Lines { all: Vec::new(), directory };
+        parse_smaps(&mut text, &mut |line| lines.add(line)).expect("memory");
+        lines.finish()
+    }
+
     #[test]
     fn mappings_have_kinds_and_sizes() {
         let text = SMAPS.replace("TABLES", &table_directory());
-        let all = parse(text.as_bytes(), "mallow-7").expect("memory");
+        let all = parsed(text.as_bytes(), "mallow-7");
         use MappingKind::*;
         let kinds: Vec<_> = all.iter().map(|mapping| mapping.kind).collect();
         assert_eq!(kinds, [FileText, Heap, Mallow, Mallow, Mallow, Anonymous, Mallow, Shared, Kernel, Stack]);
@@ -218,15 +201,14 @@ f000-10000 r--p 00000000 00:00 0                         [vvar]
         assert_eq!(totals(&all).rss, 12288);
     }
 
-    /// Of this process, and of bytes that are no smaps.
+    /// Of this process, and of text that ends anywhere.
     #[test]
     fn any_text_is_read() {
         assert!(mappings(std::process::id(), "").expect("own mappings").len() > 10);
         assert_eq!(mappings(u32::MAX, ""), Err(Failure::Gone));
         for end in 0..SMAPS.len() {
-            parse(&SMAPS.as_bytes()[..end], "").expect("memory");
+            parsed(&SMAPS.as_bytes()[..end], "");
         }
-        let nonsense = b"\xff\xff\nRss: 1 kB\nSize\n-\n9-8 rw-p 0 0 0\n";
-        assert_eq!(parse(&nonsense[..], "").expect("memory"), []);
+        assert_eq!(parsed(b"\xff\xff\nRss: 1 kB\nSize\n-\n9-8 rw-p 0 0 0\n", ""), []);
     }
 }

@@ -19,6 +19,7 @@ pub use finding::{
     Region, Search, Zeroed,
 };
 pub use keeper::keep;
+use mallow_proc::{Status, Task};
 use threads::name as thread_name;
 
 use crate::rundir::directory::{Mode, RunDirectory};
@@ -130,9 +131,7 @@ pub fn available() -> Result<(), String> {
 
 /// Filters of system calls that mallow runs under.
 fn filters() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    Status::read(Task::Own).ok().and_then(|status| status.seccomp_filters()).unwrap_or(0)
 }
 
 /// Starts `command` guarded; the keeper is there before it.

@@ -32,11 +32,11 @@ impl Region {
 
     fn in_maps(maps: &Maps, address: u64, sp: u64) -> Self {
         let Some(mapping) = maps.find(address) else { return Self::Nothing };
-        let is_anonymous = mapping.path.is_empty() || mapping.path.starts_with("[anon");
+        let is_anonymous = mapping.is_anonymous();
         match mapping.path.as_str() {
             "[stack]" => Self::Stack,
             "[heap]" => Self::Heap,
-            _ if is_anonymous && (mapping.start..mapping.end).contains(&sp) => Self::Stack,
+            _ if is_anonymous && mapping.contains(sp) => Self::Stack,
             // Static data without values of the file's lie behind it.
             _ if is_anonymous => match maps.iter().find(|one| one.end == mapping.start && one.path.starts_with('/')) {
                 Some(file) if file.writable => Self::File { path: file.path.clone(), writable: mapping.writable },
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn an_address_is_what_its_mapping_is() {
         let maps = Maps::parse(
-            "400000-401000 r-xp 00000000 08:01 7 /bin/x\n401000-402000 rw-p 00001000 08:01 7 /bin/x\n\
+            b"400000-401000 r-xp 00000000 08:01 7 /bin/x\n401000-402000 rw-p 00001000 08:01 7 /bin/x\n\
              402000-404000 rw-p 00000000 00:00 0\n500000-501000 rw-p 00000000 00:00 0 [heap]\n\
              600000-604000 rw-p 00000000 00:00 0\n700000-704000 rw-p 00000000 00:00 0\n\
              800000-801000 rw-p 00000000 00:00 0 [stack]\n",

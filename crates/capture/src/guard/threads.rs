@@ -1,5 +1,6 @@
 //! Threads of a process that may be in another pid namespace, where they have other numbers than here.
 
+use mallow_proc::{Status, Task};
 use std::fs;
 
 /// Whether `/proc` shows another pid namespace than this process is in: a number there is another process's.
@@ -13,25 +14,20 @@ pub fn here(pid: u32, tid: u32) -> Option<u32> {
     if proc_is_foreign() {
         return None;
     }
-    let process = innermost(&format!("/proc/{pid}/status"))?;
+    let innermost = |task: Task| Status::read(task).ok()?.innermost_pid();
+    let process = innermost(pid.into())?;
     if process == pid {
         return Some(tid);
     }
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-    numbers.into_iter().find(|here| innermost(&format!("/proc/{pid}/task/{here}/status")) == Some(tid))
+    numbers.into_iter().find(|here| innermost(Task::Thread { process: pid, thread: *here }) == Some(tid))
 }
 
 /// The name of a thread by its number in its own namespace; empty: it has ended, or cannot be known.
 pub fn name(pid: u32, tid: u32) -> String {
     let name = here(pid, tid).and_then(|here| fs::read(format!("/proc/{pid}/task/{here}/comm")).ok());
     String::from_utf8_lossy(&name.unwrap_or_default()).trim_end_matches('\n').to_owned()
-}
-
-/// The last of the numbers of a process or thread: that of its own namespace.
-fn innermost(status: &str) -> Option<u32> {
-    let status = fs::read_to_string(status).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub struct Question {
     pub pid: u32,
     key: u64,
     /// The text of its `/proc/self/maps`.
-    pub maps: String,
+    pub maps: Vec<u8>,
     /// Addresses of stubs, by `enum mallow_stub`.
     pub stubs: [u64; ask::STUBS],
     /// An address in each library that it has loaded; none at its start.
@@ -118,11 +118,11 @@ impl Drop for Question {
     }
 }
 
-fn read_maps(file: &File, bytes: usize) -> io::Result<String> {
+fn read_maps(file: &File, bytes: usize) -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     let mut text = vec![0; bytes.min(MAPS_MOST)];
     file.read_exact_at(&mut text, ask::BYTES as u64)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(text)
 }
 
 /// `struct mallow_patches` and what follows it.

@@ -3,9 +3,9 @@
 
 use super::directory::monotonic_ns;
 use crate::wire;
+use mallow_proc::{Stat, Status, mappings, read_maps};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -107,14 +107,11 @@ impl Owner {
 
 /// Files that are mapped into process `pid` and have the name of its own process file.
 pub fn own_files(pid: u32) -> std::io::Result<Vec<PathBuf>> {
-    let maps = fs::read(format!("/proc/{pid}/maps"))?;
+    let text = read_maps(pid)?;
     let prefix = format!("p-{}-", innermost_pid(pid).unwrap_or(pid));
-    let file = |line: &[u8]| {
-        let at = line.iter().position(|&byte| byte == b'/')?;
-        let path = Path::new(OsStr::from_bytes(&line[at..]));
-        path.file_name()?.as_bytes().starts_with(prefix.as_bytes()).then(|| path.to_owned())
-    };
-    Ok(maps.split(|&byte| byte == b'\n').filter_map(file).collect())
+    let paths = mappings(&text).map(|mapping| Path::new(OsStr::from_bytes(mapping.path)));
+    let is_own = |path: &&Path| path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes()));
+    Ok(paths.filter(|path| path.is_absolute()).filter(is_own).map(Path::to_owned).collect())
 }
 
 /// The run directory that the environment of process `pid` names.
@@ -129,21 +126,13 @@ pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
 /// When a process started, in clock ticks since the system did; None where there is none, or all of its threads have
 /// ended.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    // One read: who watches many processes asks each of them every other second. A line has some 400 bytes, 1,100 at
-    // the most.
-    let mut bytes = [0; 2048];
-    let length = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut bytes).ok()?;
-    let status = bytes.get(..length)?;
-    // "PID (NAME) STATE …": the name may hold anything, so the state follows the last ')'.
-    let name_ends = status.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = status.get(name_ends + 2..)?.split(|&byte| byte == b' ');
-    // proc_pid_stat(5): the state is field 3, the number of threads field 20, the start field 22.
-    let (state, threads, start) = (fields.next()?, fields.nth(16)?, fields.nth(1)?);
+    let stat = Stat::read(pid).ok()?;
     // A first thread that ended is a zombie while others go on.
-    if matches!(state, b"X" | b"x") || state == b"Z" && matches!(threads, b"0" | b"1") {
-        return None;
+    match stat.state() {
+        b'X' | b'x' => None,
+        b'Z' if stat.threads()? <= 1 => None,
+        _ => stat.start_ticks(),
     }
-    std::str::from_utf8(start).ok()?.parse().ok()
 }
 
 /// A time on CLOCK_MONOTONIC, as /proc counts. It stands still while the system sleeps: what was before a sleep seems
@@ -184,19 +173,14 @@ fn thread_with_memory(pid: u32) -> u32 {
 
 /// Whether the process has the file mapped; None: it cannot be looked into.
 fn maps(pid: u32, claim: &Claim<'_>) -> Option<bool> {
-    let maps = match fs::read(format!("/proc/{}/maps", thread_with_memory(pid))) {
-        Ok(maps) => maps,
+    let text = match read_maps(thread_with_memory(pid)) {
+        Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
         // It ended meanwhile.
         Err(_) => return Some(false),
     };
-    let inode = claim.inode.to_string();
-    Some(maps.split(|&byte| byte == b'\n').any(|line| {
-        // "ADDRESSES RIGHTS OFFSET DEVICE INODE PATH"; " (deleted)" may follow.
-        let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
-        let same = fields.nth(4) == Some(inode.as_bytes());
-        same && line.windows(claim.name.len()).any(|part| part == claim.name)
-    }))
+    let has_name = |path: &[u8]| path.windows(claim.name.len()).any(|part| part == claim.name);
+    Some(mappings(&text).any(|mapping| mapping.inode == claim.inode && has_name(mapping.path)))
 }
 
 /// Processes of other pid namespaces, with the pids that they have there.
@@ -228,18 +212,16 @@ fn namespace(process: &str) -> Option<PathBuf> {
 
 /// The pid that a process has in its own namespace.
 fn innermost_pid(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_whitespace().last()?.parse().ok()
+    Status::read(pid).ok()?.innermost_pid()
 }
 
 /// Whether a process has the control file of a run mapped, as its forked children have. None: it cannot be looked into,
 /// or is gone.
 pub fn is_in_run(pid: u32, run: &Path) -> Option<bool> {
-    let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
+    let text = read_maps(pid).ok().filter(|text| !text.is_empty())?;
     let mut control = run.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
     control.extend_from_slice(b"/control");
-    Some(maps.split(|&byte| byte == b'\n').any(|line| line.ends_with(&control)))
+    Some(mappings(&text).any(|mapping| mapping.path.ends_with(&control)))
 }
 
 /// Processes that the threads of a process have started.

@@ -6,6 +6,7 @@
 //! whether mallow is stopped: it touches no disk, so one that does not even run when it is asked is stopped.
 
 use crate::wire::{Shared, control};
+use mallow_proc::{Stat, Task};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::fs::File;
 use std::io;
@@ -114,9 +115,7 @@ fn take_no_signals() {
     }
 }
 
-/// Field `starttime` of this thread's stat in /proc; its name in parentheses may hold anything.
+/// When this thread began, in clock ticks since the system did.
 fn own_start() -> Option<u64> {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split(' ').nth(22 - 3)?.parse().ok()
+    Stat::read(Task::OwnThread).ok()?.start_ticks()
 }

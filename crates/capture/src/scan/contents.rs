@@ -1,6 +1,6 @@
 //! What a block holds, as far as its words show it.
 
-use super::mappings::Mapping;
+use mallow_proc::Mapping;
 use mallow_profile::LostKind;
 
 /// The head of an object whose references are counted: its type and its count, or two counts.
@@ -76,7 +76,7 @@ impl Contents {
             && is_compact
             && matches!((bytes, is_ascii), (1, _) | (2 | 4, false))
             && size.and_then(|size| self.size.checked_sub(size)).is_some_and(|more| hooks.contains(&more))
-            && is_in_file(of_type, mappings, |mapping| mapping.writable)
+            && is_in_file(of_type, mappings, |mapping| mapping.is_data())
     }
 }
 
@@ -98,8 +98,9 @@ mod tests {
     const WIDE_STATE: u64 = 0b010_1010;
 
     fn kind(size: u64, words: &[u64]) -> LostKind {
-        let data = Mapping { start: 0x7000_0000, end: 0x7000_1000, writable: true, ..Mapping::default() };
-        let data = Mapping { name: "/usr/lib/libpython3.12.so.1.0".to_owned(), ..data };
+        let data =
+            Mapping { start: 0x7000_0000, end: 0x7000_1000, readable: true, writable: true, ..Mapping::default() };
+        let data = Mapping { path: "/usr/lib/libpython3.12.so.1.0".to_owned(), ..data };
         let mut contents = Contents::of(START, size);
         for (at, word) in (START..).step_by(8).zip(words) {
             contents.add(at, *word);

@@ -4,11 +4,12 @@ use super::contents::{Contents, OBJECT_HEAD};
 use super::heap::free_blocks;
 use super::index::Index;
 use super::kernel;
-use super::mappings::{Mapping, mappings};
+use super::mappings::mappings;
 use super::memory::Memory;
 use super::roots::{Roots, roots};
 use super::threads::{stood_still, threads};
 use super::{Exit, Failure, LiveBlock};
+use mallow_proc::Mapping;
 use mallow_profile::LostKind;
 use std::time::Duration;
 

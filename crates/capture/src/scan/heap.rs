@@ -5,8 +5,8 @@
 
 use super::Failure;
 use super::index::Index;
-use super::mappings::Mapping;
 use super::memory::Memory;
+use mallow_proc::Mapping;
 
 /// What is before a block: the size of the chunk before it, if that is free, and that of its own.
 const HEAD: u64 = 16;
@@ -30,8 +30,8 @@ pub fn free_blocks(
 ) -> Result<Vec<bool>, Failure> {
     let mut free = vec![false; reached.len()];
     let mut left = CHUNKS;
-    for mapping in mappings.iter().filter(|mapping| mapping.writable) {
-        let is_main = mapping.name == "[heap]";
+    for mapping in mappings.iter().filter(|mapping| mapping.is_data()) {
+        let is_main = mapping.path == "[heap]";
         let within = index.within(mapping.start, mapping.end);
         if !(is_main || mapping.is_anonymous()) || reached[within.clone()].iter().all(|&reached| reached) {
             continue;
@@ -123,7 +123,7 @@ mod tests {
             blocks.push(LiveBlock { address, size: 24, ..LiveBlock::default() });
             at += size as usize / 8;
         }
-        let mapping = Mapping { start, end: start + (1 << 14), writable: true, ..Mapping::default() };
+        let mapping = Mapping { start, end: start + (1 << 14), readable: true, writable: true, ..Mapping::default() };
         let mut reached = vec![true; blocks.len()];
         reached[lost] = false;
         // Of a larger chunk the block is a later part.

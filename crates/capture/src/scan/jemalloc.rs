@@ -13,8 +13,8 @@
 //! | 4 | how much that is: up to the end of the piece |
 
 use super::Failure;
-use super::mappings::Mapping;
 use super::memory::Memory;
+use mallow_proc::Mapping;
 use std::ops::Range;
 
 const HUGE_PAGE: u64 = 2 << 20;
@@ -23,7 +23,7 @@ const HEAD: usize = 5;
 /// Those of its pieces that lie in a mapping.
 pub fn pieces(mapping: &Mapping, memory: &mut Memory<'_>) -> Result<Vec<Range<u64>>, Failure> {
     let mut found = Vec::new();
-    if !mapping.is_anonymous() || !mapping.writable {
+    if !mapping.is_anonymous() || !mapping.is_data() {
         return Ok(found);
     }
     let mut at = mapping.start.checked_next_multiple_of(HUGE_PAGE).unwrap_or(u64::MAX);

@@ -8,11 +8,11 @@ use super::Exit;
 use super::Failure;
 use super::index::Index;
 use super::jemalloc;
-use super::mappings::Mapping;
 use super::memory::Memory;
 use super::pages::PAGE;
 use super::stacks;
 use super::threads::Thread;
+use mallow_proc::Mapping;
 use std::ops::Range;
 
 /// glibc's arenas but the first are mappings of this size, aligned to it.
@@ -55,10 +55,10 @@ pub fn roots(
         let code = mapping.executable && mapping.is_anonymous();
         // A table that a program seals is its own, as what it may write is.
         let sealed = mapping.readable && mapping.is_anonymous();
-        if !(mapping.writable || code || sealed) || is_mallows(mapping, exit.directory) {
+        if !(mapping.is_data() || code || sealed) || is_mallows(mapping, exit.directory) {
             continue;
         }
-        let file = mapping.name.rsplit('/').next().unwrap_or_default();
+        let file = mapping.path.rsplit('/').next().unwrap_or_default();
         let libc = file.starts_with("libc.so") || file.starts_with("libc-2") || file.starts_with("ld-musl");
         let next_to = |a: &Mapping, b: &Mapping| a.end == b.start;
         let before = at.checked_sub(1).and_then(|before| mappings.get(before)).filter(|m| next_to(m, mapping));
@@ -77,7 +77,7 @@ pub fn roots(
             for block in &index.blocks[within] {
                 cut(&mut parts, block.address..block.end());
             }
-        } else if mapping.name == "[heap]" || (mapping.is_anonymous() && is_arena(mapping, after, memory)?) {
+        } else if mapping.path == "[heap]" || (mapping.is_anonymous() && is_arena(mapping, after, memory)?) {
             parts.clear();
         } else if !within.is_empty() {
             for taken in heap_in(index, within, memory)? {
@@ -88,16 +88,16 @@ pub fn roots(
         for own in jemalloc::own(jemalloc::pieces(mapping, memory)?, has_blocks) {
             cut(&mut parts, own);
         }
-        if mapping.is_anonymous() && before.is_some_and(|m| m.closed) && mapping.end - mapping.start <= STACK {
+        if mapping.is_anonymous() && before.is_some_and(|m| m.is_closed()) && mapping.end - mapping.start <= STACK {
             let unused = stacks::unused(mapping, threads, exit, memory)?;
             for dead in unused.parts {
                 cut(&mut parts, dead);
             }
             roots.tables.extend(unused.tables);
         }
-        if mapping.name == "[stack]" && (mapping.start..mapping.end).contains(&exit.at.sp) {
+        if mapping.path == "[stack]" && (mapping.start..mapping.end).contains(&exit.at.sp) {
             cut(&mut parts, mapping.start..exit.at.sp);
-        } else if mapping.name == "[stack]" {
+        } else if mapping.path == "[stack]" {
             for sp in threads.iter().filter_map(|t| t.sp).filter(|sp| (mapping.start..mapping.end).contains(sp)) {
                 cut(&mut parts, mapping.start..sp - stacks::RED_ZONE);
             }
@@ -117,7 +117,7 @@ pub fn roots(
 }
 
 fn is_mallows(mapping: &Mapping, directory: &str) -> bool {
-    !directory.is_empty() && mapping.name.split('/').any(|part| part == directory)
+    !directory.is_empty() && mapping.path.split('/').any(|part| part == directory)
 }
 
 /// Takes a range out of some.
@@ -144,7 +144,7 @@ fn cut(parts: &mut Vec<Range<u64>>, taken: Range<u64>) {
 fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>) -> Result<bool, Failure> {
     let length = mapping.end - mapping.start;
     let whole = mapping.start.saturating_add(ARENA);
-    let reserved = mapping.end >= whole || after.is_some_and(|m| m.closed && m.end >= whole);
+    let reserved = mapping.end >= whole || after.is_some_and(|m| m.is_closed() && m.end >= whole);
     if !mapping.start.is_multiple_of(ARENA) || !reserved {
         return Ok(false);
     }

@@ -5,10 +5,10 @@
 //! out of the roots only where its control block shows that it is such a one: the memory that a program gave for a
 //! stack is the program's own again.
 
-use super::mappings::Mapping;
 use super::memory::Memory;
 use super::threads::Thread;
 use super::{Exit, Failure};
+use mallow_proc::Mapping;
 use std::ops::Range;
 
 /// The stack pointer's red zone.
@@ -131,7 +131,7 @@ mod tests {
     const SIZE: u64 = 0x10_0000;
 
     fn mapping() -> Mapping {
-        Mapping { start: BASE + PAGE, end: BASE + SIZE, writable: true, ..Mapping::default() }
+        Mapping { start: BASE + PAGE, end: BASE + SIZE, readable: true, writable: true, ..Mapping::default() }
     }
 
     /// As glibc 2.36 has it.

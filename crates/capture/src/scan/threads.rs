@@ -1,5 +1,6 @@
 //! The threads of a process that waits at its exit.
 
+use mallow_proc::{Stat, Task};
 use std::fs;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +33,12 @@ fn thread(pid: u32, tid: u32) -> Thread {
     let call = read("syscall");
     let words: Vec<&str> = call.split_whitespace().collect();
     let sp = (words.len() >= 3).then(|| words[words.len() - 2]).and_then(|word| word.strip_prefix("0x"));
-    let stat = read("stat");
-    let state = stat.rfind(')').and_then(|at| stat.get(at + 2..at + 3)).unwrap_or_default();
+    let state = Stat::read(Task::Thread { process: pid, thread: tid }).map(|stat| stat.state());
     Thread {
         tid,
         sp: sp.and_then(|word| u64::from_str_radix(word, 16).ok()),
         ran_ns: read("schedstat").split_whitespace().next().and_then(|word| word.parse().ok()),
-        asleep: matches!(state, "S" | "D" | "T" | "t" | "I"),
+        asleep: matches!(state, Ok(b'S' | b'D' | b'T' | b't' | b'I')),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::launch::blind_spots::BlindSpots;
 use crate::launch::{command as launch, signals};
 use crate::library::Library;
 use crate::rundir::directory::{RunDirectory, Settings};
+use mallow_proc::Stat;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -46,14 +47,10 @@ pub(super) fn spawn(
 /// it: of all its images, and of its children that it had waited for. None where it may be that of another one than the
 /// image of this `program`, and where the process is no child of this one.
 pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
-    // The name in parentheses is that of the file that was executed last, 15 bytes at the most. Behind it come the
-    // state, seven numbers, and the faults of children that were waited for.
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let (open, close) = (stat.iter().position(|&byte| byte == b'(')?, stat.iter().rposition(|&byte| byte == b')')?);
+    let stat = Stat::read(pid).ok()?;
     let name = Path::new(program).file_name()?.as_bytes();
-    let is_program = stat.get(open + 1..close)? == &name[..name.len().min(15)];
-    let numbers = String::from_utf8_lossy(stat.get(close + 1..)?).into_owned();
-    let has_children = numbers.split_whitespace().nth(8)? != "0";
+    let is_program = stat.name() == &name[..name.len().min(15)];
+    let has_children = stat.child_minor_faults()? != 0;
     if has_children || !is_program {
         return None;
     }

@@ -3,6 +3,7 @@
 
 use crate::pace::Pace;
 use crate::rundir::owner::{descendants, is_in_run};
+use mallow_proc::auxiliary_vector;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ struct Image {
 impl Image {
     /// None: the process is gone, or cannot be looked into.
     fn of(pid: u32) -> Option<Self> {
-        let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+        let vector = auxiliary_vector(pid).ok()?;
         Some(Self { program: std::fs::read_link(format!("/proc/{pid}/exe")).ok()?, vector })
     }
 }

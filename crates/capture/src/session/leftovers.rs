@@ -6,6 +6,7 @@ use crate::rundir::directory::{About, about, bases, open_file, read_file, remove
 use crate::rundir::owner;
 use crate::rundir::process_file::process_files;
 use crate::wire::{self, control};
+use mallow_proc::{mappings, read_maps};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsStr;
@@ -106,12 +107,10 @@ impl Readers {
 
 /// Control files that a process has mapped.
 fn control_files(pid: u32) -> FxHashSet<PathBuf> {
-    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let file = |line: &[u8]| {
-        let at = line.iter().position(|&byte| byte == b'/').filter(|_| line.ends_with(b"/control"))?;
-        line.get(at..).map(|path| PathBuf::from(OsStr::from_bytes(path)))
-    };
-    maps.split(|&byte| byte == b'\n').filter_map(file).collect()
+    let text = read_maps(pid).unwrap_or_default();
+    let paths = mappings(&text).map(|mapping| mapping.path);
+    let files = paths.filter(|path| path.starts_with(b"/") && path.ends_with(b"/control"));
+    files.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
 /// Fails where another user made a directory: what is in it may lead anywhere, and say anything.

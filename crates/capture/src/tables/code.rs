@@ -414,9 +414,9 @@ mod tests {
     }
 
     fn mapped(name: &str) -> PathBuf {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-        let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains(name));
-        path.expect("a library").into()
+        let text = mallow_proc::read_maps(mallow_proc::Task::Own).expect("maps");
+        let mut paths = mallow_proc::mappings(&text).map(|mapping| mapping.into_owned().path);
+        paths.find(|path| path.contains(name)).expect("a library").into()
     }
 
     #[test]

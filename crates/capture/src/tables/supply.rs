@@ -4,6 +4,7 @@ use super::builder::{base_svma, build, build_id, map};
 use super::cache::{TableCache, is_lent, write_table};
 use crate::chunk::ModuleStart;
 use crate::library::LIBRARY;
+use mallow_proc::{mappings, read_maps, vdso};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -68,7 +69,7 @@ pub fn put_all(files: impl IntoIterator<Item = PathBuf>, tables: &Path, is_over:
 
 /// What processes map that may be in no file which this process can open: the vdso and the library. By build-id.
 pub fn known_images() -> impl Iterator<Item = (Vec<u8>, &'static [u8])> {
-    vdso().into_iter().chain([LIBRARY]).filter_map(|image| Some((build_id(image)?, image)))
+    vdso().ok().flatten().into_iter().chain([LIBRARY]).filter_map(|image| Some((build_id(image)?, image)))
 }
 
 /// The file of a module: as its process names it, or below that one's own root directory, where another file may have
@@ -96,26 +97,11 @@ pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<Pa
 
 /// The file that a process has mapped where this module begins, whatever its path leads to now.
 fn mapped_file(pid: u32, module: &ModuleStart) -> Option<PathBuf> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let start = format!("{:x}-", module.start);
-    let line = maps.lines().find(|line| line.trim_start_matches('0').starts_with(&start))?;
-    let mut words = line.split_ascii_whitespace();
-    let (range, inode) = (words.next()?, words.nth(3)?.parse::<u64>().ok()?);
+    let text = read_maps(pid).ok()?;
+    let mapping = mappings(&text).find(|mapping| mapping.start == module.start)?;
     let executable = PathBuf::from(format!("/proc/{pid}/exe"));
-    // Of what is mapped, only those may open it who may do much more.
-    let of_map = || PathBuf::from(format!("/proc/{pid}/map_files/{range}"));
-    let is_executable = executable.metadata().is_ok_and(|file| file.ino() == inode);
-    Some(if is_executable { executable } else { of_map() })
-}
-
-/// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.
-fn vdso() -> Option<&'static [u8]> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-    let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-    // SAFETY: the kernel maps these pages for the life of the process, and nothing writes to them.
-    Some(unsafe { std::slice::from_raw_parts(start as *const u8, end.checked_sub(start)?) })
+    let is_executable = executable.metadata().is_ok_and(|file| file.ino() == mapping.inode);
+    Some(if is_executable { executable } else { mapping.map_file(pid) })
 }
 
 /// Link-time addresses of modules' first pages, remembered by path.

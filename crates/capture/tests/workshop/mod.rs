@@ -8,7 +8,6 @@ use mallow_capture::tables::{TableCache, build_id};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -121,14 +120,9 @@ impl Workshop {
     }
 
     pub fn table_of_vdso(&self) {
-        let maps = fs::read_to_string("/proc/self/maps").expect("maps");
-        let line = maps.lines().find(|line| line.ends_with("[vdso]")).expect("vdso");
-        let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("range");
-        let [start, end] = [start, end].map(|n| u64::from_str_radix(n, 16).expect("address"));
-        let mut image = vec![0; (end - start) as usize];
-        fs::File::open("/proc/self/mem").and_then(|memory| memory.read_exact_at(&mut image, start)).expect("vdso");
-        let id = build_id(&image).expect("the vdso has a build-id");
-        self.cache().get_or_build_image(&id, &image).expect("table");
+        let image = mallow_proc::vdso().expect("maps").expect("vdso");
+        let id = build_id(image).expect("the vdso has a build-id");
+        self.cache().get_or_build_image(&id, image).expect("table");
     }
 
     pub fn check<A: AsRef<OsStr>>(

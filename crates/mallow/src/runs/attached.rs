@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mallow_capture::session::{self, AttachedProcess};
+use mallow_proc::Stat;
 use rustix::fs::{Mode, OFlags};
 
 use crate::output::stdio;
@@ -47,9 +48,7 @@ pub fn limits(pid: u32) -> String {
 
 /// How long a process has been running.
 pub fn age(pid: u32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // proc_pid_stat(5): the name ends with the last ')', and the start is field 22.
-    let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let ticks = Stat::read(pid).ok()?.start_ticks()?;
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let ms = (boot.tv_sec as u64 * 1000 + boot.tv_nsec as u64 / 1_000_000)
         .saturating_sub(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1));

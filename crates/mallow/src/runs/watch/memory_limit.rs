@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mallow_proc::Status;
+
 use crate::flags::SaveAt;
 use crate::output::text::Look;
 use crate::output::text::units::{bytes, share};
@@ -36,7 +38,7 @@ impl Usage {
 pub fn nearest(at: SaveAt, pids: &[u32]) -> Option<Usage> {
     let all: Vec<Usage> = match at {
         SaveAt::Bytes(most) => {
-            let used = pids.iter().filter_map(|pid| status(*pid)).map(|text| field(&text, "VmRSS:")).sum();
+            let used = pids.iter().filter_map(|pid| Status::read(*pid).ok()?.rss_bytes()).sum();
             vec![Usage { limit: "the size of --save-at".to_owned(), what: "RSS", used, most }]
         }
         SaveAt::Share(_) => pids.iter().flat_map(|pid| [groups(*pid), limits(*pid)].concat()).collect(),
@@ -52,28 +54,17 @@ pub fn is_crossed(at: SaveAt, usage: &Usage) -> bool {
     }
 }
 
-fn status(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/status")).ok()
-}
-
-/// A line `NAME: N kB` of `/proc/PID/status`, in bytes; 0 without one.
-fn field(status: &str, name: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    number.unwrap_or(0).saturating_mul(1024)
-}
-
 /// The resource limits of a process that it may come to by allocating.
 fn limits(pid: u32) -> Vec<Usage> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
-    let status = status(pid).unwrap_or_default();
+    let status = Status::read(pid).unwrap_or_default();
     let rows = [
-        ("Max address space", "RLIMIT_AS", "address space", "VmSize:"),
-        ("Max data size", "RLIMIT_DATA", "data", "VmData:"),
+        ("Max address space", "RLIMIT_AS", "address space", status.virtual_bytes()),
+        ("Max data size", "RLIMIT_DATA", "data", status.data_bytes()),
     ];
-    let of = |(row, name, what, used): (&str, &str, &'static str, &str)| {
+    let of = |(row, name, what, used): (&str, &str, &'static str, Option<u64>)| {
         let most = soft_limit(&limits, row)?;
-        Some(Usage { limit: format!("{name} of process {pid}"), what, used: field(&status, used), most })
+        Some(Usage { limit: format!("{name} of process {pid}"), what, used: used.unwrap_or_default(), most })
     };
     rows.into_iter().filter_map(of).collect()
 }
@@ -167,7 +158,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{SaveAt, Usage, Version, field, hierarchies, is_crossed, limits_up_to, nearest, soft_limit};
+    use super::{SaveAt, Usage, Version, hierarchies, is_crossed, limits_up_to, nearest, soft_limit};
 
     const MOUNTS: &str = "\
 25 1 8:1 / / rw - ext4 /dev/sda1 rw
@@ -211,7 +202,6 @@ mod tests {
                       Max address space         1048576000           unlimited            bytes\n";
         assert_eq!(soft_limit(limits, "Max data size"), None);
         assert_eq!(soft_limit(limits, "Max address space"), Some(1_048_576_000));
-        assert_eq!((field("VmRSS:\t  12 kB\n", "VmRSS:"), field("", "VmRSS:")), (12 << 10, 0));
         let own = nearest(SaveAt::Bytes(1 << 40), &[std::process::id()]).expect("a size");
         assert!(own.used > 1 << 20 && !is_crossed(SaveAt::Bytes(1 << 40), &own) && is_crossed(SaveAt::Bytes(1), &own));
         let usage = Usage { limit: "RLIMIT_AS of process 7".to_owned(), what: "address space", used: 900, most: 1000 };

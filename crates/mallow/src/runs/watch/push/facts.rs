@@ -1,6 +1,7 @@
 //! What the kernel knows of a process that is watched: read once, while it runs.
 
 use mallow_fleet::push::ProcessFacts;
+use mallow_proc::Stat;
 
 use crate::runs::process_files::{read, read_path};
 
@@ -11,7 +12,7 @@ pub fn facts(here: Option<u32>, pid: u32, executable: &str) -> ProcessFacts {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     ProcessFacts {
         pid,
-        start_ticks: start_of(&text(of("stat"))).unwrap_or_default(),
+        start_ticks: here.and_then(|pid| Stat::read(pid).ok()?.start_ticks()).unwrap_or_default(),
         boot: text(read_path("/proc/sys/kernel/random/boot_id")).trim().to_owned(),
         executable: executable.to_owned(),
         environment: of("environ"),
@@ -20,20 +21,12 @@ pub fn facts(here: Option<u32>, pid: u32, executable: &str) -> ProcessFacts {
     }
 }
 
-/// proc_pid_stat(5): the name ends with the last `)`, and the start is field 22.
-fn start_of(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{facts, start_of};
+    use super::facts;
 
     #[test]
     fn a_process_is_known_by_its_start() {
-        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
-        assert_eq!(start_of(stat), Some(4242));
-        assert_eq!(start_of("7 (x"), None);
         let own = facts(Some(std::process::id()), 7, "/bin/x");
         assert!(own.pid == 7 && own.start_ticks > 0 && !own.environment.is_empty() && !own.host.is_empty());
         let gone = facts(None, 7, "/bin/x");
