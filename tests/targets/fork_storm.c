@@ -2,10 +2,13 @@
  * again, some start a thread, and all report through their exit status. */
 #include "target.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 
 static atomic_int stop;
+/* How often a hammer has struck: no round of forks is so short that none did. */
+static atomic_uint strikes;
 
 static void *hammer(void *argument) {
     unsigned seed = (unsigned)(uintptr_t)argument;
@@ -14,6 +17,7 @@ static void *hammer(void *argument) {
         void *block = malloc(100);
         block = realloc(block, 5000 + seed % 5000);
         free(block);
+        strikes++;
     }
     return NULL;
 }
@@ -66,6 +70,8 @@ int main(int count, char **arguments) {
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 40 + round % 10);
         good++;
     }
+    while (strikes < 100)
+        sched_yield();
     stop = 1;
     for (int i = 0; i < 4; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);

@@ -11,6 +11,9 @@ const STANDS_WITHIN: u64 = 50;
 const STANDS_FOR: Duration = Duration::from_millis(15);
 /// A reading is of what RSS stands at if it stood for so long before it.
 const SETTLED_FOR: Duration = Duration::from_millis(100);
+/// After so long without a look, as on a machine with more work than processors, there may be no second one in time:
+/// what is well above the highest is read at the first.
+const SELDOM: Duration = Duration::from_millis(100);
 /// Well above the highest that was read: by this part of it.
 const WELL_ABOVE: u64 = 4;
 /// Maxima are read so often on average, and so many at once: the first tenths of a second are all that many programs
@@ -66,6 +69,8 @@ pub struct Schedule {
     last: Option<(Duration, Look, Duration)>,
     highest: u64,
     readings: u32,
+    /// When a look was taken last.
+    looked: Duration,
     /// Since when its RSS stands, and at what.
     stands: (Duration, u64),
     /// Since when it copies no more pages, and how many it had copied.
@@ -87,6 +92,7 @@ impl Schedule {
             last: None,
             highest: 0,
             readings: 0,
+            looked: now,
             stands: (now, 0),
             copies: (now, 0),
             was_passing: false,
@@ -96,6 +102,8 @@ impl Schedule {
     /// Whether it is to be read now, when a look found this. To be asked at each look.
     pub fn due(&mut self, now: Duration, look: Look) -> Option<Reason> {
         let rss = look.rss;
+        let unseen = now.saturating_sub(self.looked);
+        self.looked = now;
         if rss.abs_diff(self.stands.1) > self.stands.1 / STANDS_WITHIN {
             self.stands = (now, rss);
         }
@@ -113,7 +121,7 @@ impl Schedule {
             let earned = self.readings.saturating_sub(MAXIMA_AT_ONCE);
             let is_seldom = age >= BETWEEN_MAXIMA * earned;
             let is_in_budget = is_seldom && after <= budget;
-            return (is_in_budget || self.is_worth_more(now, rss, since, after)).then_some(Reason::Highest);
+            return (is_in_budget || self.is_worth_more(now, rss, [unseen, since], after)).then_some(Reason::Highest);
         }
         // The other half is for maxima.
         let is_affordable = after <= budget / 2;
@@ -130,11 +138,12 @@ impl Schedule {
             .then_some(Reason::Change)
     }
 
-    /// Whether a maximum that the budget has nothing left for is to be read.
-    fn is_worth_more(&self, now: Duration, rss: u64, since: Duration, after: Duration) -> bool {
+    /// Whether a maximum that the budget has nothing left for is to be read, so long after the look and the reading
+    /// before this one.
+    fn is_worth_more(&self, now: Duration, rss: u64, [unseen, since]: [Duration; 2], after: Duration) -> bool {
         let age = now.saturating_sub(self.began);
-        let is_standing = self.stands_for(now) >= STANDS_FOR;
         let is_well_above = rss > self.highest.saturating_add(self.highest / WELL_ABOVE);
+        let is_standing = self.stands_for(now) >= STANDS_FOR || is_well_above && unseen >= SELDOM;
         let share = if is_well_above { STANDING_SHARE } else { SHARE };
         is_standing && (is_well_above || since >= BETWEEN_STEPS) && after <= age / share + self.standing_credit
     }
@@ -233,7 +242,10 @@ mod tests {
     fn a_slow_reading_is_paid_for() {
         let mut schedule = Schedule::new(ms(0), false);
         schedule.read(ms(100), of(MIB), ms(50));
-        assert_eq!(schedule.due(ms(9000), of(100 * MIB)), None);
+        for now in (120..=9000).step_by(20) {
+            let rss = if now == 9000 { 100 * MIB } else { MIB };
+            assert_eq!(schedule.due(ms(now), of(rss)), None, "{now}");
+        }
         assert_eq!(schedule.due(ms(10_000), of(110 * MIB)), Some(Reason::Highest));
     }
 
@@ -252,6 +264,17 @@ mod tests {
             for now in (120..300).step_by(20) {
                 assert_eq!(schedule.due(ms(now), of(157 * MIB)), None);
             }
+        }
+    }
+
+    /// On a machine with more work than processors, looks are rare: a plateau may have ended by the second one.
+    #[test]
+    fn a_plateau_is_read_at_the_first_look_where_looks_are_rare() {
+        for (first, at, reason) in [(40, 260, Some(Reason::Highest)), (200, 260, None)] {
+            let mut schedule = Schedule::new(ms(0), false);
+            schedule.read(ms(1), of(2 * MIB), ms(5));
+            assert_eq!(schedule.due(ms(first), of(2 * MIB)), None);
+            assert_eq!(schedule.due(ms(at), of(67 * MIB)), reason, "{first} {at}");
         }
     }
 
