@@ -17,7 +17,6 @@
 )]
 
 mod courtesy;
-mod prefetch;
 
 mod bytes;
 

@@ -3,6 +3,7 @@
 mod empty;
 
 use crate::wire::LIBRARY_NAME;
+use mallow_arch::machine::{PLATFORMS, PLATFORMS_32};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -34,7 +35,7 @@ pub enum LibraryError {
 pub struct Library {
     pub file: PathBuf,
     /// What LD_PRELOAD names: the dynamic linker replaces a part of it by the processor, so that each loads a library
-    /// of its own kind. See [`PLATFORMS`].
+    /// of its own kind: [`PLATFORMS`] and [`PLATFORMS_32`].
     pub preload: PathBuf,
     /// Every user can load it: a program that gives up root's rights and then executes another loads it as somebody
     /// else.
@@ -43,13 +44,6 @@ pub struct Library {
 
 /// glibc's word for the processor in paths; musl takes it as it is.
 const TOKEN: &str = "$PLATFORM";
-
-/// What 64-bit programs load: what glibc knows of x86-64 processors, what the kernel calls them, and the word itself
-/// where a dynamic linker does not replace it.
-const PLATFORMS: [&str; 4] = ["x86_64", "haswell", "xeon_phi", TOKEN];
-
-/// What 32-bit ones load. libmallow.so is none of theirs: glibc would complain into the program's own standard error.
-const PLATFORMS_32: [&str; 4] = ["i386", "i486", "i586", "i686"];
 
 /// A verified copy: in the user's cache directory, or, where that cannot hold it, in `fallback`, a private directory,
 /// or in one in the directory for temporary files. A directory that others can write to is refused.
@@ -126,9 +120,10 @@ fn unpack_into(directory: &Path, mode: u32) -> Result<Library, LibraryError> {
             write(place, path, bytes).map_err(io)?;
         }
     }
-    for (names, to) in [(PLATFORMS, "."), (PLATFORMS_32, "ia32")] {
-        names.iter().try_for_each(|name| link(&version.join(name), Path::new(to))).map_err(io)?;
-    }
+    // And for a dynamic linker that does not replace the word.
+    PLATFORMS.iter().chain([&TOKEN]).try_for_each(|name| link(&version.join(name), Path::new("."))).map_err(io)?;
+    // 32-bit programs: libmallow.so is none of theirs, and glibc would complain into their standard error.
+    PLATFORMS_32.iter().try_for_each(|name| link(&version.join(name), Path::new("ia32"))).map_err(io)?;
     let for_all = file.canonicalize().is_ok_and(|file| file.ancestors().skip(1).all(|above| has_mode(above, 0o011)));
     Ok(Library { preload: version.join(TOKEN).join(LIBRARY_NAME), file, for_all })
 }

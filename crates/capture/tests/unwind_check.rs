@@ -30,11 +30,11 @@ fn signals_coroutines_plugins_and_odd_frames() {
     assert_equal_stacks(&workshop.check("stacks", 1, &program, &plugins, ""), 3_000);
 }
 
-/// Optimised, with frame pointers, and not optimised: then each function is unwound by rbp.
+/// Optimised, with frame pointers, and not optimised: then each function is unwound by the frame pointer.
 #[test]
 fn guesses() {
     let workshop = Workshop::shared();
-    for (name, flags) in [("rsp", "-O2"), ("rbp", "-fno-omit-frame-pointer"), ("plain", "-O0")] {
+    for (name, flags) in [("sp", "-O2"), ("fp", "-fno-omit-frame-pointer"), ("plain", "-O0")] {
         let program = workshop.compile("cc", "unwind_check_guess.c", name, &[flags]);
         // In the narrow one the memory of guesses is full again and again, and they begin anew.
         for library in ["check.so", "narrow.so"] {

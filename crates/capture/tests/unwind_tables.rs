@@ -1,10 +1,12 @@
 //! Tables of real files say what gimli says for the same addresses, and damaged files make errors.
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule, UnwindContext,
-    UnwindSection, X86_64,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, RegisterRule, UnwindContext, UnwindSection,
 };
-use mallow_capture::tables::{self, Rule, TableError, TableView};
+use mallow_arch::dwarf::{self, SAVED};
+use mallow_arch::machine::NAME;
+use mallow_arch::rule::*;
+use mallow_capture::tables::{self, TableError, TableView};
 use object::{Object, ObjectSection};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -13,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
-
-const SAVED: [Register; 7] = [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15, X86_64::RA];
 
 /// gimli's view of a file.
 struct Reference<'data> {
@@ -62,27 +62,28 @@ impl<'data> Reference<'data> {
         let Ok(row) = found else {
             let entry = (self.entry..self.entry + 64).contains(&address) && rule == Rule::END;
             // Between functions, the rule comes from instructions: the return address lies below the frame then.
-            let analyzed = matches!(rule.cfa_kind, 2 | 3) && (rule.kind[6], rule.offset[6]) == (1, -8);
+            let by_register = matches!(rule.cfa_kind, CFA_OFFSET | CFA_DEREF);
+            let analyzed = by_register && (rule.kind[RA], rule.offset[RA]) == (SAVED_AT_CFA, RETURN_SLOT);
             return if rule == Rule::NONE || entry || analyzed {
                 Ok(())
             } else {
                 Err(format!("{rule:?} where gimli has none"))
             };
         };
-        if matches!(row.register(X86_64::RA), None | Some(RegisterRule::Undefined)) {
+        if matches!(row.register(dwarf::RA), None | Some(RegisterRule::Undefined)) {
             return if rule == Rule::END { Ok(()) } else { Err(format!("{rule:?} at an end")) };
         }
         // eh_return and vfork keep the return address in a register for an instruction or two.
-        if matches!(row.register(X86_64::RA), Some(RegisterRule::Register(_))) {
+        if matches!(row.register(dwarf::RA), Some(RegisterRule::Register(_))) {
             return if rule == Rule::NONE { Ok(()) } else { Err(format!("{rule:?} with the address in a register")) };
         }
         let wanted = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let reg = match *register {
-                    X86_64::RSP => 7,
+                    dwarf::SP => CFA_SP.into(),
                     other => SAVED.iter().position(|&saved| saved == other).unwrap_or(99),
                 };
-                Some((2, reg, *offset))
+                Some((CFA_OFFSET, reg, *offset))
             }
             CfaRule::Expression(_) => None,
         };
@@ -92,15 +93,17 @@ impl<'data> Reference<'data> {
                 return if rule == Rule::NONE { Ok(()) } else { Err(format!("{rule:?} for another register")) };
             }
             Some(wanted) if wanted != got => return Err(format!("CFA {got:?}, not {wanted:?}")),
-            None if !matches!(rule.cfa_kind, 3 | 4) => return Err(format!("{rule:?} for a CFA expression")),
+            None if !matches!(rule.cfa_kind, CFA_DEREF | CFA_PLT) => {
+                return Err(format!("{rule:?} for a CFA expression"));
+            }
             _ => {}
         }
         for (i, register) in SAVED.into_iter().enumerate() {
             let wanted = match row.register(register) {
-                None | Some(RegisterRule::SameValue) => (0, 0),
-                Some(RegisterRule::Offset(offset)) => (1, offset),
-                Some(RegisterRule::ValOffset(offset)) => (3, offset),
-                Some(RegisterRule::Expression(_)) if matches!(rule.kind[i], 2 | 5) => continue,
+                None | Some(RegisterRule::SameValue) => (SAVED_SAME, 0),
+                Some(RegisterRule::Offset(offset)) => (SAVED_AT_CFA, offset),
+                Some(RegisterRule::ValOffset(offset)) => (SAVED_IS_CFA, offset),
+                Some(RegisterRule::Expression(_)) if matches!(rule.kind[i], SAVED_AT_SP | SAVED_AT_FP) => continue,
                 other => return Err(format!("{other:?} became {rule:?}")),
             };
             let got = (rule.kind[i], i64::from(rule.offset[i]));
@@ -111,7 +114,7 @@ impl<'data> Reference<'data> {
         let quick = table.quick_rule_at(address).ok_or("no quick rule")?;
         let same = |i: usize| (quick.kind[i], quick.offset[i]) == (rule.kind[i], rule.offset[i]);
         let whole = quick == rule;
-        let simple = quick.cfa_offset == rule.cfa_offset && quick.cfa_reg == rule.cfa_reg && same(1) && same(6);
+        let simple = quick.cfa_offset == rule.cfa_offset && quick.cfa_reg == rule.cfa_reg && same(FP) && same(RA);
         if whole || simple { Ok(()) } else { Err(format!("quick form {quick:?} of {rule:?}")) }
     }
 }
@@ -216,7 +219,7 @@ fn files_that_are_no_elf_file_of_this_machine() {
     let mut other = library().to_vec();
     other[18] = 183;
     let error = tables::build(&other).expect_err("aarch64");
-    assert_eq!(error.to_string(), "unwind tables are made for x86-64 only, not for aarch64");
+    assert_eq!(error.to_string(), format!("unwind tables are made for {NAME} only, not for aarch64"));
     assert!(matches!(tables::build_file(Path::new("/dev/null")), Err(TableError::NotElf)));
 }
 

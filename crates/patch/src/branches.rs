@@ -1,6 +1,7 @@
 //! Where the branches of a module lead.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use mallow_arch::Flow;
+use mallow_arch::instruction::Decoder;
 
 /// Targets of all direct jumps of a piece of code, sorted. 16 bytes a jump. Calls are not among them.
 ///
@@ -25,14 +26,10 @@ impl Branches {
         while from < end {
             let to = edges.next().unwrap_or(end);
             let bytes = &code[(from - address) as usize..(to - address) as usize];
-            for instruction in Decoder::with_ip(64, bytes, from, DecoderOptions::NONE) {
-                let jumps = matches!(
-                    instruction.flow_control(),
-                    FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
-                );
-                let target = instruction.near_branch_target();
-                if jumps && target != 0 {
-                    all.push((target, instruction.ip()));
+            for instruction in Decoder::new(bytes, from) {
+                let jumps = matches!(instruction.flow(), Flow::Jump | Flow::ConditionalJump | Flow::Transaction);
+                if let Some(target) = instruction.target().filter(|_| jumps) {
+                    all.push((target, instruction.address()));
                 }
             }
             from = to;

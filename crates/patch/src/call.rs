@@ -13,11 +13,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use mallow_arch::call::{self, CODE, DONE, RESULT};
+use mallow_arch::registers::{self, Registers};
+
 use crate::maps::PAGE;
 use crate::memory::Memory;
 use crate::recovery::Gateway;
 use crate::threads::Thread;
-use crate::trace::{self, Event, Registers};
+use crate::trace::{self, Event};
 use crate::unwind::{Frame, UnwindError, Unwinder};
 
 /// Bytes of a room: the linker needs some ten thousand of stack, and initialisers may need more.
@@ -26,38 +29,8 @@ const ROOM: u64 = 512 << 10;
 /// Bytes at its end that are no stack.
 const VALUES: u64 = 8 << 10;
 
-/// Where parts of these begin, after the values of the code below: the one that says that it has returned; a name.
-const DONE: u64 = 56;
+/// Where a name may be written, after the values of the code.
 const NAME: u64 = 256;
-
-/// What the thread executes. `r12` leads to the values; errno is the caller's own again at the end.
-const CODE: &[u8] = &[
-    0x41, 0xff, 0x14, 0x24, // call *(%r12): where errno is
-    0x49, 0x89, 0xc5, // mov %rax,%r13
-    0x44, 0x8b, 0x30, // mov (%rax),%r14d
-    0x49, 0x8b, 0x7c, 0x24, 0x10, // mov 16(%r12),%rdi
-    0x49, 0x8b, 0x74, 0x24, 0x18, // mov 24(%r12),%rsi
-    0x49, 0x8b, 0x54, 0x24, 0x20, // mov 32(%r12),%rdx
-    0x41, 0xff, 0x54, 0x24, 0x08, // call *8(%r12)
-    0x49, 0x89, 0x44, 0x24, 0x28, // mov %rax,40(%r12)
-    0x45, 0x89, 0x75, 0x00, // mov %r14d,(%r13)
-    0x41, 0xc7, 0x44, 0x24, 0x38, 0x01, 0x00, 0x00, 0x00, // movl $1,56(%r12): it has returned
-    0x0f, 0x31, // rdtsc
-    0x48, 0xc1, 0xe2, 0x20, // shl $32,%rdx
-    0x48, 0x09, 0xd0, // or %rdx,%rax
-    0x49, 0x89, 0xc7, // mov %rax,%r15
-    0x49, 0x81, 0xc7, 0x00, 0x00, 0x00, 0x40, // add $1<<30,%r15
-    0xb8, 0x18, 0x00, 0x00, 0x00, // 1: mov $SYS_sched_yield,%eax
-    0x0f, 0x05, // syscall
-    0x0f, 0x31, // rdtsc
-    0x48, 0xc1, 0xe2, 0x20, // shl $32,%rdx
-    0x48, 0x09, 0xd0, // or %rdx,%rax
-    0x4c, 0x39, 0xf8, // cmp %r15,%rax
-    0x72, 0xeb, // jb 1b
-    0x49, 0x8b, 0x64, 0x24, 0x30, // mov 48(%r12),%rsp
-    0xb8, 0x0f, 0x00, 0x00, 0x00, // mov $SYS_rt_sigreturn,%eax
-    0x0f, 0x05, // syscall
-];
 
 /// Memory of the process for calls, until it is unmapped by [`Thread::leave_room`].
 #[derive(Clone, Copy, Debug)]
@@ -114,16 +87,16 @@ impl Thread {
 
     /// Its pointer to thread-local storage.
     pub fn thread_pointer(&self) -> io::Result<u64> {
-        trace::registers(self.tid).map(|registers| registers.fs_base)
+        Registers::read(self.tid).map(|registers| registers.thread_pointer())
     }
 
     pub fn frames(&self, unwinder: &Unwinder, memory: &Memory) -> io::Result<Result<Vec<Frame>, UnwindError>> {
-        Ok(unwinder.frames(&trace::registers(self.tid)?, memory))
+        Ok(unwinder.frames(&Registers::read(self.tid)?, memory))
     }
 
     /// Its stack as far as it is known, and whether that is all of it.
     pub fn walk(&self, unwinder: &Unwinder, memory: &Memory) -> io::Result<(Vec<Frame>, bool)> {
-        let walk = unwinder.walk(&trace::registers(self.tid)?, memory);
+        let walk = unwinder.walk(&Registers::read(self.tid)?, memory);
         Ok((walk.frames, walk.unknown.is_none()))
     }
 
@@ -150,20 +123,8 @@ impl Thread {
         let values = room.values();
         self.prepare(room.gateway)?;
         let recovery = self.recovery.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let back = recovery.at + 8;
-        let words = [call.errno, call.function, call.arguments[0], call.arguments[1], call.arguments[2], 0, back, 0];
-        memory.write(values, &bytes_of(&words))?;
-        let begin = Registers {
-            rip: room.start,
-            // Aligned as at a call.
-            rsp: values - 256,
-            rbp: 0,
-            r12: values,
-            rax: 0,
-            orig_rax: u64::MAX,
-            eflags: 0x202,
-            ..recovery.registers
-        };
+        memory.write(values, &call::values(call.function, call.arguments, call.errno, recovery.at))?;
+        let begin = recovery.registers.call(room.start, values);
         self.divert(&begin)?;
         let ended = self.finish(room, memory, patience);
         if let Err(CallError::Late(_)) = ended {
@@ -172,11 +133,11 @@ impl Thread {
             return ended.map(|_| 0);
         }
         let mut result = [0; 8];
-        let read = memory.read(values + 40, &mut result);
+        let read = memory.read(values + RESULT, &mut result);
         if let Ok(false) = ended {
             self.repeat_call()?;
         } else {
-            trace::set_extended_registers(self.tid, &recovery.extended)?;
+            registers::set_extended(self.tid, &recovery.extended)?;
             self.restore(&recovery)?;
             self.recovery = Some(recovery);
         }
@@ -202,8 +163,7 @@ impl Thread {
             if done != [0; 4] {
                 trace::interrupt(self.tid)?;
                 self.reach(Event::Stop)?;
-                let code = room.start..room.start + CODE.len() as u64;
-                return Ok(code.contains(&trace::registers(self.tid)?.rip));
+                return Ok(call::range(room.start).contains(&Registers::read(self.tid)?.pc()));
             }
             if Instant::now() >= deadline {
                 return Err(CallError::Late(patience));
@@ -211,8 +171,4 @@ impl Thread {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

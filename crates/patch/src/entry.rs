@@ -15,19 +15,13 @@
 
 use std::ops::Range;
 
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
-    Mnemonic,
-};
+use mallow_arch::Flow;
+pub use mallow_arch::entry::JUMP;
+use mallow_arch::entry::{self, LANDING, Moved};
+use mallow_arch::instruction::{Decoder, Instruction};
 
 use crate::branches::Branches;
 use crate::refusal::Refusal;
-
-/// Bytes of `jmp rel32`.
-pub const JUMP: u64 = 5;
-
-/// Bytes of `endbr64`.
-const ENDBR64: &[u8] = b"\xf3\x0f\x1e\xfa";
 
 /// A function whose entry is to be patched. All addresses are those of the process.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +45,7 @@ pub struct Entry<'a> {
 /// A patch that is safe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// Where the jump is written: the function's first byte, or the one after its `endbr64`.
+    /// Where the jump is written: the function's first byte, or the one after its [`LANDING`].
     at: u64,
     instructions: Vec<Instruction>,
     /// The five bytes that the jump replaces.
@@ -65,7 +59,7 @@ pub fn plan(entry: &Entry, branches: &Branches) -> Result<Patch, Refusal> {
     if entry.ifunc {
         return Err(Refusal::Ifunc);
     }
-    let skipped = if entry.memory.starts_with(ENDBR64) { ENDBR64.len() as u64 } else { 0 };
+    let skipped = if entry.memory.starts_with(LANDING) { LANDING.len() as u64 } else { 0 };
     let at = entry.address.checked_add(skipped).ok_or(Refusal::Unreadable)?;
     let code = entry.memory.get(skipped as usize..).unwrap_or_default();
     unchanged(entry, at, code)?;
@@ -99,16 +93,14 @@ fn unchanged(entry: &Entry, at: u64, code: &[u8]) -> Result<(), Refusal> {
     };
     let (memory, file) = (&entry.memory[..compared], entry.file.get(..compared).ok_or(Refusal::Unreadable)?);
     let difference = memory.iter().zip(file).position(|(memory, file)| memory != file);
-    let first = Decoder::with_ip(64, code, at, DecoderOptions::NONE).into_iter().next();
-    if let Some(first) = first {
-        let target = first.near_branch_target();
-        let leaves =
-            first.mnemonic() == Mnemonic::Jmp && target != 0 && !(entry.module.0..entry.module.1).contains(&target);
+    if let Some(first) = Decoder::new(code, at).next() {
+        let module = entry.module.0..entry.module.1;
+        let leaves = first.flow() == Flow::Jump && first.target().is_some_and(|target| !module.contains(&target));
         let changed = difference.is_some_and(|difference| (difference as u64) < at - entry.address + JUMP);
-        if leaves || changed && first.flow_control() == FlowControl::IndirectBranch {
+        if leaves || changed && first.flow() == Flow::IndirectJump {
             return Err(Refusal::PatchedAlready);
         }
-        if changed && first.mnemonic() == Mnemonic::Int3 {
+        if changed && first.is_breakpoint() {
             return Err(Refusal::Breakpoint);
         }
     }
@@ -128,7 +120,7 @@ struct Displaced {
 /// The instructions that begin in the five bytes from `at` on.
 fn displaced(entry: &Entry, at: u64, code: &[u8]) -> Result<Displaced, Refusal> {
     let mut all = Displaced { instructions: Vec::new(), length: 0, ends: false };
-    let mut decoder = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
+    let mut decoder = Decoder::new(code, at);
     while all.length < JUMP && !all.ends {
         if !decoder.can_decode() {
             return Err(Refusal::Unreadable);
@@ -137,20 +129,20 @@ fn displaced(entry: &Entry, at: u64, code: &[u8]) -> Result<Displaced, Refusal> 
         if instruction.is_invalid() {
             return Err(Refusal::NotCode);
         }
-        if entry.size != 0 && instruction.next_ip() > entry.address.saturating_add(entry.size) {
+        if entry.size != 0 && instruction.next() > entry.address.saturating_add(entry.size) {
             // It runs on into what follows.
             return Err(Refusal::TooShort(entry.size));
         }
-        match instruction.flow_control() {
-            FlowControl::Next | FlowControl::ConditionalBranch => {}
-            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => all.ends = true,
-            FlowControl::Call | FlowControl::IndirectCall => match instruction.mnemonic() {
-                Mnemonic::Call => return Err(Refusal::Call),
-                _ => return Err(Refusal::SystemCall),
-            },
-            _ => return Err(Refusal::Immovable(format!("{:?}", instruction.mnemonic()).to_lowercase())),
+        match instruction.flow() {
+            Flow::Next | Flow::ConditionalJump => {}
+            Flow::Jump | Flow::IndirectJump | Flow::Return => all.ends = true,
+            Flow::Call => return Err(Refusal::Call),
+            Flow::SystemCall => return Err(Refusal::SystemCall),
+            Flow::Interrupt | Flow::Trap | Flow::Transaction => {
+                return Err(Refusal::Immovable(instruction.mnemonic()));
+            }
         }
-        all.length += instruction.len() as u64;
+        all.length += instruction.length();
         all.instructions.push(instruction);
     }
     // Nothing of the function is left: what pads it may be overwritten, up to the next one.
@@ -160,10 +152,10 @@ fn displaced(entry: &Entry, at: u64, code: &[u8]) -> Result<Displaced, Refusal> 
             return Err(Refusal::TooShort(at - entry.address + all.length));
         }
         let padding = decoder.decode();
-        if !matches!(padding.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+        if !padding.is_padding() {
             return Err(Refusal::TooShort(at - entry.address + all.length));
         }
-        reached += padding.len() as u64;
+        reached += padding.length();
     }
     Ok(all)
 }
@@ -172,8 +164,8 @@ impl Patch {
     /// Where the jump is written, and the bytes of the function that are no longer executed there. No thread may be
     /// inside of them, past the first, when the jump is written.
     pub fn range(&self) -> Range<u64> {
-        let length: usize = self.instructions.iter().map(Instruction::len).sum();
-        self.at..self.at + (length as u64).max(JUMP)
+        let length: u64 = self.instructions.iter().map(Instruction::length).sum();
+        self.at..self.at + length.max(JUMP)
     }
 
     /// The five bytes that restore the entry.
@@ -183,44 +175,19 @@ impl Patch {
 
     /// The five bytes that send the entry to `stub`.
     pub fn jump(&self, stub: u64) -> Result<[u8; JUMP as usize], Refusal> {
-        let distance = stub.wrapping_sub(self.at.wrapping_add(JUMP)) as i64;
-        let distance = i32::try_from(distance).map_err(|_| Refusal::OutOfReach)?;
-        let mut jump = [0xe9; JUMP as usize];
-        jump[1..].copy_from_slice(&distance.to_le_bytes());
-        Ok(jump)
+        entry::jump(self.at, stub).ok_or(Refusal::OutOfReach)
     }
 
     /// Code for the address `place` that does what the displaced instructions do, and goes on in the function.
     pub fn trampoline(&self, place: u64) -> Result<Vec<u8>, Refusal> {
-        self.relocated(place).map(|relocated| relocated.code)
+        self.moved_to(place).map(|moved| moved.code)
     }
 
     /// The trampoline at `place`, and where the displaced instructions are in it.
-    pub(crate) fn relocated(&self, place: u64) -> Result<Relocated, Refusal> {
-        let mut instructions = self.instructions.clone();
-        if !self.ends {
-            let resume = instructions.last().map_or(self.at, Instruction::next_ip);
-            let back = Instruction::with_branch(Code::Jmp_rel32_64, resume);
-            instructions.push(back.map_err(|error| Refusal::NotRelocatable(error.to_string()))?);
-        }
-        let block = InstructionBlock::new(&instructions, place);
-        match BlockEncoder::encode(64, block, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS) {
-            Ok(encoded) => {
-                let offsets = encoded.new_instruction_offsets.into_iter();
-                // The largest number stands for an instruction that became several.
-                let address = |offset| (offset != u32::MAX).then(|| place + u64::from(offset));
-                let moves = self.instructions.iter().zip(offsets).map(|(from, to)| (from.ip(), address(to)));
-                Ok(Relocated { code: encoded.code_buffer, moves: moves.collect() })
-            }
-            Err(error) => Err(Refusal::NotRelocatable(error.to_string())),
-        }
+    pub(crate) fn moved_to(&self, place: u64) -> Result<Moved, Refusal> {
+        let resume = (!self.ends).then(|| self.instructions.last().map_or(self.at, Instruction::next));
+        entry::move_to(place, &self.instructions, resume).map_err(Refusal::NotRelocatable)
     }
-}
-
-pub(crate) struct Relocated {
-    pub(crate) code: Vec<u8>,
-    /// The address of each displaced instruction, and of the one that takes its place. None: several do.
-    pub(crate) moves: Vec<(u64, Option<u64>)>,
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@
 //! - [`Sandbox`]: which system calls a process may make.
 //! - [`Draft`] and [`Placed`]: the patches of a module's functions, laid out near it, written and restored.
 //!
-//! x86-64 alone. This crate knows no allocator and no recording. It writes into no process unless its caller asks for
-//! it. What a process or a file says is treated as hostile: it may be wrong, and causes no panic.
+//! What depends on the processor is in [`mallow_arch`]. This crate knows no allocator and no recording. It writes into
+//! no process unless its caller asks for it. What a process or a file says is treated as hostile: it may be wrong, and
+//! causes no panic.
 
 // A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![cfg_attr(

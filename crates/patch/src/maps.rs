@@ -3,19 +3,19 @@
 use std::io;
 use std::ops::Range;
 
+use mallow_arch::{entry, machine};
 use mallow_proc::{Mapping, mappings, read_maps};
 
 /// A page, in bytes.
 pub const PAGE: u64 = 4096;
 
-/// How far a 32-bit displacement reaches, less what the instruction itself takes.
-const REACH: u64 = (1 << 31) - PAGE;
+/// How far code reaches its operands and other code, less what the instruction itself takes.
+const REACH: u64 = entry::REACH - PAGE;
 
 /// Below this address nothing is mapped: `vm.mmap_min_addr` is at most this on every distribution.
 const LOWEST: u64 = 1 << 16;
 
-/// Past the last address of a program with four levels of page tables.
-const HIGHEST: u64 = 1 << 47;
+const HIGHEST: u64 = machine::ADDRESSES_END;
 
 /// All mappings of a process, sorted by their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

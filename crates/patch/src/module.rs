@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use mallow_arch::machine::{self, NAME};
 use mallow_proc::Mapping;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader};
@@ -27,8 +28,8 @@ pub enum ModuleError {
     /// Its file cannot be opened.
     #[error("its file cannot be read: {0}")]
     File(String),
-    /// Its file is no ELF file of x86-64.
-    #[error("its file is no ELF file of x86-64: {0}")]
+    /// Its file is no ELF file of this processor.
+    #[error("its file is no ELF file of {NAME}: {0}")]
     Format(String),
     /// What is mapped does not fit its file's headers.
     #[error("it is not mapped as its file's headers have it")]
@@ -195,7 +196,7 @@ impl Layout {
         let parse = || -> object::Result<Option<Self>> {
             let header = FileHeader64::<Endianness>::parse(bytes)?;
             let endian = header.endian()?;
-            if header.e_machine.get(endian) != elf::EM_X86_64 {
+            if header.e_machine.get(endian) != machine::ELF {
                 return Ok(None);
             }
             let segments = header.program_headers(endian, bytes)?;
@@ -253,7 +254,7 @@ impl Layout {
     }
 }
 
-/// Whether an x86-64 program asks for a dynamic linker, by the first bytes of its file. None: these do not say.
+/// Whether a program asks for a dynamic linker, by the first bytes of its file. None: these do not say.
 pub(crate) fn has_interpreter(begin: &[u8]) -> Option<bool> {
     let header = FileHeader64::<LittleEndian>::parse(begin).ok()?;
     let segments = header.program_headers(LittleEndian, begin).ok()?;

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use mallow_arch::machine::{self, NAME};
+
 use crate::cgroup;
 use crate::memory::Memory;
 use crate::process::{Process, State};
@@ -60,10 +62,10 @@ pub enum Obstacle {
     #[error("the kernel does not let mallow trace the process: {0}")]
     Refused(String),
     /// A 32-bit program.
-    #[error("it is a 32-bit program; Mallow knows x86-64 alone so far")]
+    #[error("it is a 32-bit program; Mallow knows {NAME} alone so far")]
     ThirtyTwoBits,
     /// A program of another processor, run by an emulator.
-    #[error("it is no program of x86-64")]
+    #[error("it is no program of {NAME}")]
     OtherProcessor,
     /// Fully static: there is no dynamic linker that could load a library.
     #[error("it is statically linked: it has no dynamic linker that could load Mallow's library")]
@@ -95,7 +97,7 @@ impl Obstacle {
                 "run mallow as root with CAP_SYS_PTRACE: in a container, --cap-add=SYS_PTRACE".to_owned()
             }
             Self::ThirtyTwoBits => "build it without -m32".to_owned(),
-            Self::OtherProcessor => "build it for x86-64".to_owned(),
+            Self::OtherProcessor => format!("build it for {NAME}"),
             Self::Static => "link it dynamically (without -static)".to_owned(),
         })
     }
@@ -204,7 +206,7 @@ fn program(process: &Process) -> Option<Obstacle> {
         return Some(Obstacle::ThirtyTwoBits);
     }
     let machine = header.get(18..20).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-    if machine != Some(object::elf::EM_X86_64) {
+    if machine != Some(machine::ELF) {
         return Some(Obstacle::OtherProcessor);
     }
     // `ld.so ./program` is the dynamic linker itself, which asks for none.

@@ -27,6 +27,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use mallow_arch::entry;
+
 use crate::code::{Code, Function};
 use crate::entry::{JUMP, Patch};
 use crate::maps::PAGE;
@@ -39,8 +41,9 @@ pub struct Detour {
     pub function: Function,
     /// The one that replaces it: it has its arguments and its return address.
     pub to: u64,
-    /// Constants for the replacement, which finds their address in `r9`: only for functions of at most five arguments,
-    /// none of which is on the stack. The address of the trampoline is put before them, as 8 bytes.
+    /// Constants for the replacement, which finds their address in a register ([`entry::append_hop`]): only for
+    /// functions of at most five arguments, none of which is on the stack. The address of the trampoline is put before
+    /// them, as 8 bytes.
     pub data: Option<Vec<u8>>,
 }
 
@@ -85,12 +88,6 @@ const ALIGNMENT: usize = 32;
 
 /// The most that a hop with its trampoline takes, in bytes.
 const LONGEST: usize = 160;
-
-/// `lea disp32(%rip),%r9`, its displacement left out.
-const LEA: &[u8] = b"\x4c\x8d\x0d";
-
-/// `jmp *0(%rip)`
-const JUMP_TO_NEXT: &[u8] = b"\xff\x25\0\0\0\0";
 
 impl Draft {
     /// Plans the patches of functions of one module. Those that cannot be patched are returned with the reason. Of
@@ -152,41 +149,31 @@ impl Draft {
         let mut placed = Placed { area, code: Vec::new(), writes: Vec::new(), trampolines: BTreeMap::new() };
         for (address, patch, to, data) in &self.patches {
             let code = &mut placed.code;
-            code.resize(code.len().next_multiple_of(ALIGNMENT), INT3);
+            entry::fill(code, code.len().next_multiple_of(ALIGNMENT));
             let hop = area + code.len() as u64;
-            let lea = data.is_some().then(|| {
-                code.extend(LEA);
-                code.extend([0; 4]);
-                code.len()
-            });
-            code.extend(JUMP_TO_NEXT);
-            code.extend(to.to_le_bytes());
+            let reference = entry::append_hop(code, *to, data.is_some());
             let trampoline = area + code.len() as u64;
-            let relocated = patch.relocated(trampoline)?;
-            code.extend(relocated.code);
-            if let (Some(data), Some(lea)) = (data, lea) {
-                code.resize(code.len().next_multiple_of(8), INT3);
-                let distance = (code.len() - lea) as u32;
-                code[lea - 4..lea].copy_from_slice(&distance.to_le_bytes());
+            let moved = patch.moved_to(trampoline)?;
+            code.extend(moved.code);
+            if let (Some(data), Some(reference)) = (data, reference) {
+                entry::fill(code, code.len().next_multiple_of(8));
+                reference.resolve(code);
                 code.extend(trampoline.to_le_bytes());
                 code.extend(data);
             }
             let (before, after) = (*patch.original(), patch.jump(hop)?);
             let displaced = patch.range();
-            let (at, function, original, moves) = (displaced.start, *address, trampoline, relocated.moves);
+            let (at, function, original, moves) = (displaced.start, *address, trampoline, moved.moves);
             placed.writes.push(Write { at, before, after, function, original, displaced, moves });
             placed.trampolines.insert(*address, trampoline);
         }
         if placed.code.len() as u64 > self.bytes() {
             return Err(Refusal::NotRelocatable("it becomes too long".to_owned()));
         }
-        placed.code.resize(self.bytes() as usize, INT3);
+        entry::fill(&mut placed.code, self.bytes() as usize);
         Ok(placed)
     }
 }
-
-/// What is between the pieces of code.
-const INT3: u8 = 0xcc;
 
 impl Placed {
     /// The code that does what the function at `entry` does. None: it is not patched.

@@ -11,11 +11,12 @@ use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 
+use mallow_arch::registers::Registers;
+use mallow_arch::signal;
+
 use crate::maps::Maps;
 use crate::memory::Memory;
-use crate::recovery;
 use crate::threads::Stopped;
-use crate::trace::{self, Registers};
 use crate::unwind::{UnwindError, Unwinder, Walk};
 
 /// So much of a stack is searched, from its stack pointer on, in bytes.
@@ -50,7 +51,7 @@ impl Stopped {
             if outside.contains(&thread.id()) {
                 continue;
             }
-            match looked.is_present(&trace::registers(thread.id())?) {
+            match looked.is_present(&Registers::read(thread.id())?) {
                 true => inside.push(thread.id()),
                 false => drop(outside.insert(thread.id())),
             }
@@ -73,15 +74,14 @@ impl Looked<'_> {
     }
 
     fn is_present(&self, registers: &Registers) -> bool {
-        if self.is_within(registers.rip) {
+        if self.is_within(registers.pc()) {
             return true;
         }
         // A signal handler that has a stack of its own returns to another one.
-        let is_own = self
-            .maps
-            .find(registers.rsp)
-            .is_some_and(|stack| stack.path == "[stack]" || (stack.start..stack.end).contains(&registers.fs_base));
-        if is_own && !stack_refers_to(self.maps, self.memory, searched_from(registers.rsp), self.ranges) {
+        let is_own = self.maps.find(registers.sp()).is_some_and(|stack| {
+            stack.path == "[stack]" || (stack.start..stack.end).contains(&registers.thread_pointer())
+        });
+        if is_own && !stack_refers_to(self.maps, self.memory, searched_from(registers.sp()), self.ranges) {
             return false;
         }
         self.may_return(registers)
@@ -97,9 +97,9 @@ impl Looked<'_> {
             }
             let Some((error, sp)) = unknown else { continue };
             // Beyond a step to a stack at a lower address nothing can be searched.
-            let Some(sp) = sp.filter(|sp| *sp >= from.rsp) else { return true };
+            let Some(sp) = sp.filter(|sp| *sp >= from.sp()) else { return true };
             let is_written = matches!(error, UnwindError::NoModule(address) if self.has_no_file(address));
-            if !is_written && (sp == from.rsp || stack_refers_to(self.maps, self.memory, (sp, sp), self.ranges)) {
+            if !is_written && (sp == from.sp() || stack_refers_to(self.maps, self.memory, (sp, sp), self.ranges)) {
                 return true;
             }
             // Frames of handlers that are over are followed, too: nothing distinguishes them.
@@ -123,10 +123,10 @@ impl Looked<'_> {
     fn interrupted(&self, sp: u64, own: &Registers) -> Vec<(u64, Registers)> {
         let Some((at, words)) = words_of(self.maps, self.memory, (sp, sp)) else { return Vec::new() };
         let found = words.iter().enumerate().filter_map(|(index, &word)| {
-            let registers = recovery::registers_of_frame(words.get(index + 1..)?, own)?;
+            let registers = signal::interrupted(words.get(index + 1..)?, own)?;
             let code = self.maps.find(word).filter(|one| one.executable)?;
             let length = (code.end - word).min(16) as usize;
-            let is_handler = recovery::ends_handler(&self.memory.read_up_to(word, length));
+            let is_handler = signal::ends_handler(&self.memory.read_up_to(word, length));
             is_handler.then_some((at + 8 * index as u64, registers))
         });
         found.collect()

@@ -1,5 +1,7 @@
 //! Why an entry is not patched. [`crate::entry`] decides it.
 
+use mallow_arch::entry::JUMP;
+
 /// Why patching an entry would not be safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -16,7 +18,7 @@ pub enum Refusal {
     #[error("another tool has patched it: it begins with a jump out of its module")]
     PatchedAlready,
     /// It ends before the jump does, and what follows is in use.
-    #[error("{0} bytes long, the jump takes 5, and what follows is in use")]
+    #[error("{0} bytes long, the jump takes {JUMP}, and what follows is in use")]
     TooShort(u64),
     /// Another symbol begins within the displaced instructions.
     #[error("another function begins {0} bytes in")]

@@ -3,9 +3,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use mallow_arch::registers::Registers;
+
 use crate::recovery::{Gateway, Recovery};
 use crate::threads::{Stopped, Thread};
-use crate::trace::{self, Event, Registers};
+use crate::trace::{self, Event};
 
 /// How long a thread may take to come to a stop that it was asked for. It finds back by itself if it comes later.
 const REACH: Duration = Duration::from_secs(10);
@@ -40,26 +42,9 @@ impl Thread {
     pub fn system_call(&mut self, gateway: Gateway, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         self.prepare(gateway)?;
         let recovery = self.recovery.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
-        let call = Registers {
-            rip: gateway.call,
-            // It returns to its own work.
-            rsp: recovery.at,
-            rax: number as u64,
-            // Otherwise the kernel would take these registers for those of an interrupted call, and restart it.
-            orig_rax: u64::MAX,
-            rdi,
-            rsi,
-            rdx,
-            r10,
-            r8,
-            r9,
-            // No single step or direction of the thread's own.
-            eflags: 0x202,
-            ..recovery.registers
-        };
+        let call = recovery.registers.system_call(gateway.call, recovery.at, number, arguments);
         self.divert(&call)?;
-        let result = self.enter_and_leave().and_then(|()| trace::registers(self.tid)).map(|after| after.rax as i64);
+        let result = self.enter_and_leave().and_then(|()| Registers::read(self.tid)).map(|after| after.result());
         self.restore(&recovery)?;
         self.recovery = Some(recovery);
         match result? {
@@ -79,7 +64,7 @@ impl Thread {
     /// Gives it registers that lead to its recovery, and has it take no signal meanwhile.
     pub(crate) fn divert(&mut self, registers: &Registers) -> io::Result<()> {
         // In this order: between the two, it has a mask that it may have.
-        trace::set_registers(self.tid, registers)?;
+        registers.write(self.tid)?;
         trace::set_blocked(self.tid, u64::MAX)
     }
 
@@ -91,7 +76,7 @@ impl Thread {
         self.reach(Event::Stop)?;
         // In this order: in between, it goes back to its recovery.
         trace::set_blocked(self.tid, recovery.mask)?;
-        trace::set_registers(self.tid, &recovery.registers)
+        recovery.registers.write(self.tid)
     }
 
     fn enter_and_leave(&mut self) -> io::Result<()> {

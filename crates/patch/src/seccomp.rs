@@ -9,6 +9,7 @@ use libc::{
     BPF_LD, BPF_LDX, BPF_LEN, BPF_LSH, BPF_MEM, BPF_MISC, BPF_MUL, BPF_NEG, BPF_OR, BPF_RET, BPF_RSH, BPF_ST, BPF_STX,
     BPF_SUB, BPF_W, BPF_X, BPF_XOR,
 };
+use mallow_arch::machine::AUDIT;
 
 /// Of linux/filter.h: the accumulator is returned; it is copied to the other register, and back.
 const BPF_A: u32 = 0x10;
@@ -17,9 +18,6 @@ const BPF_TXA: u32 = 0x80;
 
 /// Instructions that are followed at the most: each test of an unknown word doubles the ways through a filter.
 const STEPS: u32 = 1 << 16;
-
-/// `AUDIT_ARCH_X86_64`
-const X86_64: u32 = 0xc000_003e;
 
 /// Bytes of `struct seccomp_data`.
 const DATA: u32 = 64;
@@ -40,7 +38,7 @@ pub struct Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemCall {
     pub name: &'static str,
-    /// Its number on x86-64.
+    /// Its number on this processor.
     pub number: i64,
     /// Its arguments. None: not known.
     pub arguments: [Option<u64>; 6],
@@ -181,7 +179,7 @@ fn set(machine: &mut Machine, code: u32, value: Option<u32>) {
 fn word(call: &SystemCall, at: u32) -> Option<u32> {
     match at {
         0 => Some(call.number as u32),
-        4 => Some(X86_64),
+        4 => Some(AUDIT),
         // Where the instruction is.
         8 | 12 => None,
         _ => {
@@ -256,7 +254,7 @@ mod tests {
         assert_eq!(answer(&filter, 7, None), Answer::Fails);
         assert_eq!(answer(&filter, 8, None), Answer::Forbidden);
         assert_eq!(answer(&filter, 9, None), Answer::Allowed);
-        assert_eq!(answer(&[load(4), equal(X86_64, 0, 1), ALLOW, KILL], 0, None), Answer::Allowed);
+        assert_eq!(answer(&[load(4), equal(AUDIT, 0, 1), ALLOW, KILL], 0, None), Answer::Allowed);
     }
 
     /// As libseccomp tests an argument: its upper half and then its lower one.

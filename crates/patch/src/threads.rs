@@ -11,11 +11,13 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use mallow_arch::registers::{GENERAL, INTERRUPTED, Registers, TO_RESTART};
+
 use crate::filters::may_restart;
 use crate::obstacle::Obstacle;
 use crate::process::{self, Activity, State};
-use crate::recovery::{INTERRUPTED, Recovery, TO_RESTART, interrupted_call};
-use crate::trace::{self, Event, Pauses, Registers};
+use crate::recovery::Recovery;
+use crate::trace::{self, Event, Pauses};
 
 /// Why the threads of a process are not stopped. None of them is held any more.
 #[derive(Debug, thiserror::Error)]
@@ -314,13 +316,13 @@ impl Thread {
 
     /// The address of the instruction that it executes next.
     pub fn address(&self) -> io::Result<u64> {
-        trace::registers(self.tid).map(|registers| registers.rip)
+        Registers::read(self.tid).map(|registers| registers.pc())
     }
 
     /// Its general registers that may hold addresses, in no order.
-    pub fn general_registers(&self) -> io::Result<[u64; 15]> {
-        let r = self.cut.map_or_else(|| trace::registers(self.tid), Ok)?;
-        Ok([r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15])
+    pub fn general_registers(&self) -> io::Result<[u64; GENERAL]> {
+        let registers = self.cut.map_or_else(|| Registers::read(self.tid), Ok)?;
+        Ok(registers.general())
     }
 
     /// Waits until it stands still: true, or false if it has ended. None: it did not stop before `deadline`.
@@ -357,11 +359,12 @@ impl Thread {
     /// that it does so if its tracer is killed. So does one whose filter may punish restart_syscall, by which the
     /// kernel has it go on.
     pub(crate) fn repeat_call(&mut self) -> io::Result<()> {
-        let registers = trace::registers(self.tid)?;
+        let registers = Registers::read(self.tid)?;
         self.cut = None;
-        let is_cut = registers.rax == INTERRUPTED || registers.rax == TO_RESTART && !may_restart(self.tid);
-        if let Some(again) = interrupted_call(&registers).filter(|_| is_cut) {
-            trace::set_registers(self.tid, &again)?;
+        let result = registers.result();
+        let is_cut = result == INTERRUPTED || result == TO_RESTART && !may_restart(self.tid);
+        if let Some(again) = registers.interrupted_call().filter(|_| is_cut) {
+            again.write(self.tid)?;
             self.cut = Some(registers);
         }
         Ok(())
@@ -386,7 +389,7 @@ impl Thread {
         trace::resume_to_system_call(self.tid)?;
         match trace::wait_until(self.tid, Instant::now() + INTO_CALL)? {
             Some(Event::Signal(signal)) => {
-                trace::set_registers(self.tid, &registers)?;
+                registers.write(self.tid)?;
                 trace::detach(self.tid, signal)
             }
             Some(Event::Gone) | None => Ok(()),

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 use crate::seccomp::Instruction;
 use libc::{c_int, c_long, c_uint, c_void, pid_t};
 
-/// Registers, as the kernel lays them out.
-pub(crate) type Registers = libc::user_regs_struct;
-
 /// What waiting for a thread came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -30,8 +27,6 @@ pub(crate) enum Event {
 const PTRACE_GETSIGMASK: c_uint = 0x420a;
 const PTRACE_SETSIGMASK: c_uint = 0x420b;
 const PTRACE_SECCOMP_GET_FILTER: c_uint = 0x420c;
-
-const NT_X86_XSTATE: usize = 0x202;
 
 /// Bytes of the kernel's signal mask.
 const MASK: usize = 8;
@@ -66,34 +61,6 @@ pub(crate) fn resume(tid: u32) -> io::Result<()> {
 /// Lets it run to the beginning or the end of a system call.
 pub(crate) fn resume_to_system_call(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_SYSCALL, tid, 0, 0).map(drop)
-}
-
-pub(crate) fn registers(tid: u32) -> io::Result<Registers> {
-    // SAFETY: a structure of integers, for which zero is a value.
-    let mut registers: Registers = unsafe { std::mem::zeroed() };
-    request(libc::PTRACE_GETREGS, tid, 0, ptr::from_mut(&mut registers) as usize)?;
-    Ok(registers)
-}
-
-pub(crate) fn set_registers(tid: u32, registers: &Registers) -> io::Result<()> {
-    request(libc::PTRACE_SETREGS, tid, 0, ptr::from_ref(registers) as usize).map(drop)
-}
-
-/// Most bytes that the registers of floating point and vectors take: AMX has 8 KiB of tiles.
-const EXTENDED: usize = 16 << 10;
-
-/// Reads the registers of floating point and vectors, as XSAVE lays them out.
-pub(crate) fn extended_registers(tid: u32) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; EXTENDED];
-    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    request(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, ptr::from_mut(&mut vector) as usize)?;
-    bytes.truncate(vector.iov_len);
-    Ok(bytes)
-}
-
-pub(crate) fn set_extended_registers(tid: u32, bytes: &[u8]) -> io::Result<()> {
-    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, ptr::from_mut(&mut vector) as usize).map(drop)
 }
 
 /// Reads the signals that it blocks: of a thread that waits with other ones (sigsuspend), those that it goes back to.

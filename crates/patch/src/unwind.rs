@@ -8,13 +8,14 @@ use std::ops::Range;
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, EvaluationResult, LittleEndian, Location, Register,
-    RegisterRule, UnwindContext, UnwindSection, Value, X86_64,
+    RegisterRule, UnwindContext, UnwindSection, Value,
 };
+use mallow_arch::dwarf::{self, KEPT};
+use mallow_arch::registers::{Registers, SAVED};
 use object::{Object, ObjectSection};
 
 use crate::memory::{Memory, Window};
 use crate::module::Module;
-use crate::trace::Registers;
 use crate::trampoline;
 
 /// Stacks of more frames than this are not unwound.
@@ -67,9 +68,8 @@ struct Rules<'a> {
     index: gimli::ParsedEhFrameHdr<Slice<'a>>,
 }
 
-/// Values of the sixteen general registers and the return address, by their numbers in DWARF. None: the frame has lost
-/// it.
-type Values = [Option<u64>; 17];
+/// Values of registers, by their numbers in DWARF. None: the frame has lost it.
+type Values = [Option<u64>; dwarf::REGISTERS];
 
 impl<'a> Unwinder<'a> {
     /// Of these modules. One without `.eh_frame_hdr` has no rules.
@@ -81,20 +81,15 @@ impl<'a> Unwinder<'a> {
     /// signal's handler. `registers`: where in its memory the kernel saved them (`gregs` of `mcontext_t`, in glibc's
     /// `sys/ucontext.h`).
     pub fn walk_interrupted(&self, registers: u64, memory: &Memory) -> io::Result<(Vec<Frame>, bool)> {
-        let mut saved = [0; 17 * 8];
+        let mut saved = [0; SAVED * 8];
         memory.read(registers, &mut saved)?;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| saved[at * 8 + byte]));
         Ok(self.walk_saved(&std::array::from_fn(word), memory))
     }
 
     /// The same with the registers themselves.
-    pub fn walk_saved(&self, registers: &[u64; 17], memory: &Memory) -> (Vec<Frame>, bool) {
-        let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip] = *registers;
-        // SAFETY: a struct of integers, for which zeros are values.
-        let nothing: Registers = unsafe { std::mem::zeroed() };
-        let registers =
-            Registers { r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, ..nothing };
-        let walk = self.walk(&registers, memory);
+    pub fn walk_saved(&self, registers: &[u64; SAVED], memory: &Memory) -> (Vec<Frame>, bool) {
+        let walk = self.walk(&Registers::of_saved(registers), memory);
         (walk.frames, walk.unknown.is_none())
     }
 
@@ -106,19 +101,14 @@ impl<'a> Unwinder<'a> {
 
     /// The frames of a thread that has these registers as far as they are known.
     pub(crate) fn walk(&self, registers: &Registers, memory: &Memory) -> Walk {
-        let r = registers;
-        let numbered = [
-            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
-            r.r15, r.rip,
-        ];
-        let mut values: Values = numbered.map(Some);
-        let mut frame = Frame { address: r.rip, interrupted: true };
+        let mut values: Values = registers.numbered().map(Some);
+        let mut frame = Frame { address: registers.pc(), interrupted: true };
         let mut frames = Vec::new();
         let mut context = UnwindContext::new();
         let memory = &Window::new(memory);
         loop {
             // A step that fails may have changed the values.
-            let sp = values[usize::from(X86_64::RSP.0)];
+            let sp = values[usize::from(dwarf::SP.0)];
             frames.push(frame);
             let step = match self.rules(&frame) {
                 Ok(rules) => rules.step(&frame, &mut values, memory, &mut context),
@@ -148,11 +138,11 @@ impl<'a> Unwinder<'a> {
 /// of no such code.
 fn return_of_trampoline(frame: &Frame, values: &mut Values, memory: &Window) -> Option<Frame> {
     // Between its other instructions, it has another stack.
-    let sp = values[usize::from(X86_64::RSP.0)].filter(|_| !frame.interrupted)?;
+    let sp = values[usize::from(dwarf::SP.0)].filter(|_| !frame.interrupted)?;
     let caller = trampoline::caller(frame.address, sp, memory)?;
-    values[usize::from(X86_64::RSP.0)] = Some(caller.sp);
+    values[usize::from(dwarf::SP.0)] = Some(caller.sp);
     if let Some(frame_pointer) = caller.frame_pointer {
-        values[usize::from(X86_64::RBP.0)] = Some(frame_pointer);
+        values[usize::from(dwarf::FP.0)] = Some(frame_pointer);
     }
     Some(Frame { address: caller.address, interrupted: false })
 }
@@ -226,14 +216,14 @@ impl<'a> Rules<'a> {
             CfaRule::Expression(expression) => evaluate(expression, None, values),
         };
         let cfa = cfa.ok_or(bad.clone())?;
-        let mut caller: Values = [None; 17];
+        let mut caller: Values = [None; dwarf::REGISTERS];
         for (number, slot) in caller.iter_mut().enumerate() {
             let register = Register(number as u16);
             let word = |address: u64| memory.word(address);
             *slot = match row.register(register) {
-                Some(RegisterRule::Undefined) if register == X86_64::RA => return Ok(None),
+                Some(RegisterRule::Undefined) if register == dwarf::RA => return Ok(None),
                 // What no rule names is kept if the calling convention says so, and lost otherwise.
-                None if register == X86_64::RSP => Some(cfa),
+                None if register == dwarf::SP => Some(cfa),
                 None if KEPT.contains(&register) => values[number],
                 Some(RegisterRule::SameValue) => values[number],
                 Some(RegisterRule::Offset(offset)) => word(cfa.wrapping_add_signed(offset)),
@@ -244,20 +234,17 @@ impl<'a> Rules<'a> {
                 _ => None,
             };
         }
-        let stack = usize::from(X86_64::RSP.0);
+        let stack = usize::from(dwarf::SP.0);
         let signal = entry.is_signal_trampoline();
         // The stack shrinks towards its beginning, except where a handler has a stack of its own.
         if !signal && caller[stack] <= values[stack] {
             return Err(bad);
         }
         *values = caller;
-        let address = caller[usize::from(X86_64::RA.0)].ok_or(bad)?;
+        let address = caller[usize::from(dwarf::RA.0)].ok_or(bad)?;
         Ok(Some(Frame { address, interrupted: signal }))
     }
 }
-
-/// Registers that a function gives back as it found them.
-const KEPT: [Register; 6] = [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
 
 fn value(values: &Values, register: Register) -> Option<u64> {
     values.get(usize::from(register.0)).copied().flatten()

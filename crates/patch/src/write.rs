@@ -7,12 +7,13 @@
 use std::io;
 use std::ops::Range;
 
+use mallow_arch::registers::Registers;
+
 use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::patches::{Placed, Write};
 use crate::presence::{searched_from, stack_refers_to};
 use crate::threads::Stopped;
-use crate::trace;
 
 /// Why patches were not written, or not restored.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +43,7 @@ impl Stopped {
         let inside: Vec<Range<u64>> = writes.iter().map(|write| write.at + 1..write.displaced.end).collect();
         let maps = Maps::read(self.pid())?;
         for thread in self.threads() {
-            let sp = trace::registers(thread.id())?.rsp;
+            let sp = Registers::read(thread.id())?.sp();
             if stack_refers_to(&maps, memory, searched_from(sp), &inside) {
                 return Err(WriteError::Interrupted(thread.id()));
             }
@@ -80,13 +81,14 @@ impl Stopped {
     /// afterwards.
     fn move_threads(&mut self, writes: &[&Write]) -> Result<(), WriteError> {
         for thread in self.threads() {
-            let registers = trace::registers(thread.id())?;
-            let within = |write: &&&Write| registers.rip > write.at && registers.rip < write.displaced.end;
+            let registers = Registers::read(thread.id())?;
+            let pc = registers.pc();
+            let within = |write: &&&Write| pc > write.at && pc < write.displaced.end;
             let Some(write) = writes.iter().find(within) else { continue };
-            let to = write.moves.iter().find(|(from, _)| *from == registers.rip).and_then(|(_, to)| *to);
+            let to = write.moves.iter().find(|(from, _)| *from == pc).and_then(|(_, to)| *to);
             // Padding that follows a short function is within the range, and never executed.
             let to = to.ok_or(WriteError::Interrupted(thread.id()))?;
-            trace::set_registers(thread.id(), &trace::Registers { rip: to, ..registers })?;
+            registers.with_pc(to).write(thread.id())?;
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
-//! Machine code: where functions begin and end, and their instructions as text. x86-64 alone.
+//! Machine code: where functions begin and end, and their instructions as text. Of this processor alone.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
+use mallow_arch::instruction::{Decoder, Instruction};
+use mallow_arch::machine::{self, NAME};
 use mallow_profile::NameSource;
-use object::{Architecture, Object, ObjectSegment};
+use object::{Object, ObjectSegment};
 
 use crate::demangle::demangle;
 use crate::module::ModuleSymbols;
@@ -21,7 +22,7 @@ pub enum CodeError {
     #[error("{0}")]
     Module(NameSource),
     /// It is code of another machine.
-    #[error("not code of x86-64")]
+    #[error("not code of {NAME}")]
     Machine,
 }
 
@@ -30,40 +31,12 @@ pub struct Code {
     known: Arc<Result<ModuleSymbols, NameSource>>,
 }
 
-/// One instruction of a [`Code`].
-#[derive(Clone, Copy, Debug)]
-pub struct Instruction(iced_x86::Instruction);
-
-impl Instruction {
-    /// Its link-time address.
-    pub fn address(&self) -> u64 {
-        self.0.ip()
-    }
-
-    /// That of the next one: the return address of a call.
-    pub fn next(&self) -> u64 {
-        self.0.next_ip()
-    }
-
-    /// As AT&T's assemblers write it; `(bad)` for bytes that are none.
-    pub fn text(&self) -> String {
-        let mut formatter = GasFormatter::new();
-        let options = formatter.options_mut();
-        options.set_space_after_operand_separator(true);
-        options.set_branch_leading_zeros(false);
-        options.set_uppercase_hex(false);
-        let mut text = String::new();
-        formatter.format(&self.0, &mut text);
-        text
-    }
-}
-
 impl Code {
     pub(crate) fn new(known: Arc<Result<ModuleSymbols, NameSource>>) -> Result<Self, CodeError> {
         let code = Self { known };
         let machine = code.known()?.files.image.parse().map(|file| file.architecture());
         match machine {
-            Ok(Architecture::X86_64) => Ok(code),
+            Ok(found) if found == machine::ARCHITECTURE => Ok(code),
             _ => Err(CodeError::Machine),
         }
     }
@@ -100,23 +73,16 @@ impl Code {
         let length = range.end.saturating_sub(range.start).min(LONGEST);
         let Ok(file) = known.files.image.parse() else { return Vec::new() };
         let bytes = file.segments().find_map(|segment| segment.data_range(range.start, length).ok().flatten());
-        let decoder = Decoder::with_ip(64, bytes.unwrap_or_default(), range.start, DecoderOptions::NONE);
-        decoder.into_iter().map(Instruction).collect()
+        Decoder::new(bytes.unwrap_or_default(), range.start).collect()
     }
 
     /// The name of the function that an instruction calls or jumps to, and how far into it that is.
     pub fn target(&self, instruction: &Instruction) -> Option<(String, u64)> {
-        let Instruction(instruction) = instruction;
-        let direct = instruction.near_branch_target();
-        if direct != 0 {
-            return self.name(direct);
-        }
-        let through_slot = matches!(instruction.code(), iced_x86::Code::Call_rm64 | iced_x86::Code::Jmp_rm64);
-        if !through_slot || !instruction.is_ip_rel_memory_operand() {
-            return None;
+        if let Some(target) = instruction.target() {
+            return self.name(target);
         }
         let known = self.known().ok()?;
-        let name = known.plt.slot(instruction.ip_rel_memory_address())?;
+        let name = known.plt.slot(instruction.slot()?)?;
         Some((demangle(name, known.style).into_owned(), 0))
     }
 }

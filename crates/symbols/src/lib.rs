@@ -11,7 +11,8 @@
 //! build-id) is never used: wrong names are worse than none.
 //!
 //! This crate fetches nothing: it reads local files alone. [`DebugCache`] verifies what a client fetched. Other
-//! machines' ELF files are read if they are little-endian; PLT stubs are named on x86-64 alone.
+//! machines' ELF files are read if they are little-endian; PLT stubs are named, and instructions decoded, of the
+//! processor alone that mallow runs on.
 //!
 //! Every file is treated as hostile: what makes no sense in it is an error of that module, not of the run. The one
 //! thing not defended against is a file that shrinks while it is mapped (the kernel answers with SIGBUS).
@@ -64,7 +65,7 @@ mod vdso;
 
 pub use adopt::{adopt, rename};
 pub use callers::callers;
-pub use code::{Code, CodeError, Instruction};
+pub use code::{Code, CodeError};
 pub use debug_cache::{DebugCache, DebugFileError, NewDebugFile, hex, missing_debug_file};
 pub use demangle::demangled;
 pub use functions::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
@@ -72,6 +73,7 @@ pub use given::Given;
 pub use go::{GoCall, GoProgram, TINY};
 pub use go_types::{GoMap, GoType};
 pub use jit::{JitProcess, MapPlace, symbolize_jit, symbolize_jit_all, symbolize_jit_frames, symbolize_jit_in};
+pub use mallow_arch::instruction::Instruction;
 /// What was found, as the data model has it.
 pub use mallow_profile::{ModuleSummary, NameSource, Note, Summary};
 pub use module::UNKNOWN;

@@ -1,7 +1,10 @@
-//! Names of PLT stubs, which have no symbols: `malloc@plt`. x86-64 alone.
+//! Names of PLT stubs, which have no symbols: `malloc@plt`. Of this processor alone.
 
+use mallow_arch::machine;
+use mallow_arch::plt::{self, Slot};
+use mallow_arch::relocation::{SlotValue, slot_value};
 use object::read::elf::SectionHeader as _;
-use object::{Architecture, Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
 use rustc_hash::FxHashMap;
 
 use crate::image::Image;
@@ -31,17 +34,14 @@ impl Plt {
     pub fn new(image: &Image, local: impl Fn(u64) -> Option<Box<str>>) -> Self {
         let Ok(file) = image.parse() else { return Self::default() };
         let object::File::Elf64(elf) = &file else { return Self::default() };
-        if file.architecture() != Architecture::X86_64 {
+        if file.architecture() != machine::ARCHITECTURE {
             return Self::default();
         }
         let mut plt = Self::default();
-        for (name, entry) in [(".plt", 16), (".plt.sec", 16), (".plt.got", 8), (".iplt", 16)] {
+        for (name, entry) in plt::SECTIONS {
             let Some(section) = elf.section_by_name(name) else { continue };
-            // With CET the stubs of .plt.got are 16 bytes each; the header says so, and is not always set.
-            let entry = match section.elf_section_header().sh_entsize.get(Endianness::Little) {
-                size @ (8 | 16) => size,
-                _ => entry,
-            };
+            let size = section.elf_section_header().sh_entsize.get(Endianness::Little);
+            let entry = if plt::SIZES.contains(&size) { size } else { entry };
             match section.data() {
                 Ok(code) if code.len() as u64 <= LIMIT => {
                     plt.sections.push(Stubs { start: section.address(), entry, code: code.to_vec() });
@@ -63,14 +63,14 @@ impl Plt {
                 if in_order {
                     plt.order.push(slot);
                 }
-                let name = match relocation.r_type(Endianness::Little, false) {
-                    object::elf::R_X86_64_JUMP_SLOT | object::elf::R_X86_64_GLOB_DAT => {
+                let name = match slot_value(relocation.r_type(Endianness::Little, false)) {
+                    Some(SlotValue::Symbol) => {
                         let index = object::SymbolIndex(relocation.r_sym(Endianness::Little, false) as usize);
                         let symbol = table.as_ref().and_then(|table| table.symbol_by_index(index).ok());
                         symbol.and_then(|symbol| symbol.name().ok().map(Box::from))
                     }
-                    object::elf::R_X86_64_IRELATIVE => local(relocation.r_addend.get(Endianness::Little) as u64),
-                    _ => None,
+                    Some(SlotValue::Resolved) => local(relocation.r_addend.get(Endianness::Little) as u64),
+                    None => None,
                 };
                 if let Some(name) = name.filter(|name| !name.is_empty()) {
                     plt.slots.insert(slot, name);
@@ -87,11 +87,9 @@ impl Plt {
         let offset = (address - stubs.start) / stubs.entry * stubs.entry;
         let code = stubs.code.get(offset as usize..)?;
         let code = &code[..code.len().min(stubs.entry as usize)];
-        let slot = match jump(code) {
-            Some((length, displacement)) => {
-                (stubs.start + offset).wrapping_add(length).wrapping_add_signed(displacement)
-            }
-            None => *self.order.get(pushed(code)?)?,
+        let slot = match plt::slot(code, stubs.start + offset)? {
+            Slot::At(address) => address,
+            Slot::OfRelocation(index) => *self.order.get(index)?,
         };
         self.slots.get(&slot).map(|name| &**name)
     }
@@ -111,23 +109,4 @@ impl Plt {
     pub fn slot(&self, address: u64) -> Option<&str> {
         self.slots.get(&address).map(|name| &**name)
     }
-}
-
-const ENDBR64: &[u8] = b"\xf3\x0f\x1e\xfa";
-const BND: &[u8] = b"\xf2";
-
-/// `jmp *displacement(%rip)`: bytes up to its end, and the displacement.
-fn jump(code: &[u8]) -> Option<(u64, i64)> {
-    let rest = code.strip_prefix(ENDBR64).unwrap_or(code);
-    let rest = rest.strip_prefix(BND).unwrap_or(rest);
-    let displacement = rest.strip_prefix(b"\xff\x25")?.first_chunk::<4>()?;
-    let length = code.len() - rest.len() + 6;
-    Some((length as u64, i32::from_le_bytes(*displacement).into()))
-}
-
-/// `push $index`: the stub that the dynamic linker is entered through at the first call.
-fn pushed(code: &[u8]) -> Option<usize> {
-    let rest = code.strip_prefix(ENDBR64).unwrap_or(code);
-    let index = rest.strip_prefix(b"\x68")?.first_chunk::<4>()?;
-    Some(u32::from_le_bytes(*index) as usize)
 }

@@ -1,7 +1,6 @@
 /*
  * Unwind rules of x86-64: how the caller's registers follow from a frame's. mallow writes them into a module's table
- * (struct mallow_table in base/wire.h), the target steps by them; crates/capture/src/tables/layout.rs mirrors this
- * file.
+ * (struct mallow_table in base/wire.h), the target steps by them; crates/arch/src/x86_64/rule.rs mirrors this file.
  *
  *      higher addresses
  *   |  caller's frame          |

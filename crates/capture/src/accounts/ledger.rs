@@ -9,7 +9,7 @@
 
 use super::catalog::Catalog;
 use super::patterns::{Release, Tracker};
-use crate::prefetch::prefetch;
+use mallow_arch::prefetch::prefetch;
 use mallow_profile::{
     Block, Call, Counts, Ending, Moment, Process, ProcessId, Profile, Site, StackId, Strings, Thread,
 };

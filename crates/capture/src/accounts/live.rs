@@ -3,7 +3,7 @@
 //! Open addressing with linear probing; 24 bytes a slot, at most 3 of 4 in use. A removal moves later slots of the run
 //! back, so there are no tombstones and a look-up never gets slower with time.
 
-use crate::prefetch::prefetch;
+use mallow_arch::prefetch::prefetch;
 use mallow_profile::Block;
 use rustc_hash::FxHashMap;
 

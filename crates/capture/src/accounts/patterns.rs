@@ -3,7 +3,7 @@
 //! Costs a line of memory for each allocation and each release, 64 bytes a site, and more only for the sites that do
 //! something rare. Everything follows from the order of one thread's events, which rings keep exactly.
 
-use crate::prefetch::prefetch;
+use mallow_arch::prefetch::prefetch;
 use mallow_profile::{Block, Moment, Patterns, Site, overhead};
 use rustc_hash::FxHashMap;
 

@@ -4,12 +4,11 @@ use super::error::AttachError;
 use super::library::{CLibrary, LateEntry, LoadedLibrary};
 use crate::inside::{Finding, ModuleDetours, Planner, fail_module};
 use crate::wire::attachment;
+use mallow_arch::entry::CHANGED;
 use mallow_patch::{Code, Detour, Draft, Function, Maps, Memory, Module, Process};
 
 /// A page, in bytes.
 const PAGE: u64 = 4096;
-/// Where a jump may be, from the beginning of a function on: after its `endbr64`.
-const FIRST_BYTES: u64 = 9;
 
 /// A function that the library knows, by its place among them.
 pub type Entry = (usize, LateEntry);
@@ -130,7 +129,7 @@ impl Target {
 /// The patches of all of these functions of a module; or one that cannot be patched, and why.
 fn draft(code: &Code, detours: Vec<Detour>) -> Result<Draft, (u64, String)> {
     // A mallow that is killed while it writes leaves all of a page's bytes or none.
-    if let Some(one) = detours.iter().find(|one| one.function.address % PAGE > PAGE - FIRST_BYTES) {
+    if let Some(one) = detours.iter().find(|one| one.function.address % PAGE > PAGE - CHANGED) {
         let address = one.function.address;
         return Err((address, format!("a function at {address:#x} lies on the border of two pages")));
     }

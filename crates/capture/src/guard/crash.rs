@@ -8,11 +8,11 @@ use super::thread_name;
 use crate::rundir::process_file::ProcessFile;
 use crate::wire::guard::{self, crash};
 use crate::wire::process;
+use mallow_arch::registers::SAVED_SP;
 use std::sync::atomic::Ordering;
 
 /// `SI_KERNEL`: a general protection fault has no address.
 const BY_KERNEL: i32 = 0x80;
-const RSP: usize = 15;
 
 /// The last wrong access of each thread that was answered with a page of zeros.
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub fn take(source: &ProcessFile, guarded: &Guarded, faults: &mut Faults, zeroin
     };
     let (tid, at_ns) = (shared.get32(at + crash::TID), shared.get64(at + crash::AT_NS));
     let (stack, without_stack) = faults.stack_of(pid, &registers, shared.get32(process::GENERATION));
-    let region = address.map_or(Region::Unknown, |address| Region::of(pid, address, registers[RSP]));
+    let region = address.map_or(Region::Unknown, |address| Region::of(pid, address, registers[SAVED_SP]));
     let range = guarded.range(shared);
     // A block has nothing to do with an address in memory of another kind.
     let near = address.filter(|address| region == Region::Nothing || range.contains(address));

@@ -1,5 +1,7 @@
 //! A shared library for 32-bit programs that has nothing in it, so that their dynamic linker finds what it can load.
 
+use mallow_arch::machine;
+
 const HEADER: u32 = 52;
 const SEGMENT: u32 = 32;
 const SEGMENTS: u32 = 3;
@@ -10,8 +12,8 @@ const SYMBOLS: u32 = HASH + 16;
 const STRINGS: u32 = SYMBOLS + 16;
 const BYTES: u32 = STRINGS + 4;
 
-/// An ELF file for i386: one segment, no symbol but the first one that each table has, no code. It asks for no
-/// executable stack, as without a header for that it would.
+/// An ELF file for 32-bit programs: one segment, no symbol but the first one that each table has, no code. It asks for
+/// no executable stack, as without a header for that it would.
 pub fn library() -> Vec<u8> {
     const READ_WRITE: u32 = 6;
     const PAGE: u32 = 4096;
@@ -20,8 +22,8 @@ pub fn library() -> Vec<u8> {
     const PT_GNU_STACK: u32 = 0x6474_e551;
     let mut file = vec![0x7f, b'E', b'L', b'F', 1, 1, 1];
     file.resize(16, 0);
-    // ET_DYN, EM_386.
-    file.extend([3u16, 3].iter().flat_map(|half| half.to_le_bytes()));
+    const ET_DYN: u16 = 3;
+    file.extend([ET_DYN, machine::ELF_32].iter().flat_map(|half| half.to_le_bytes()));
     let mut words = |all: &[u32]| file.extend(all.iter().flat_map(|word| word.to_le_bytes()));
     // Version, entry, where program headers and section headers are, flags; then sizes and numbers, two to a word.
     words(&[1, 0, HEADER, 0, 0, HEADER | SEGMENT << 16, SEGMENTS, 0]);

@@ -7,6 +7,8 @@ use super::rights;
 use crate::library;
 use crate::tables::{self, TableError};
 use crate::wire;
+use mallow_arch::machine::{self, NAME};
+use mallow_arch::machine_name;
 use mallow_profile::AllocatorKind;
 use mallow_symbols::demangled;
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -37,7 +39,7 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
     match dynamic_program(path, &bytes) {
         Err(finding) => all.push(finding),
         Ok((file, linker)) => {
-            all.push(Finding::works(PROGRAM, format!("{shown}, x86-64, dynamically linked")));
+            all.push(Finding::works(PROGRAM, format!("{shown}, {NAME}, dynamically linked")));
             match c_library(path, &linker) {
                 finding if finding.is_fatal() => all.push(finding),
                 finding => {
@@ -151,7 +153,7 @@ fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, En
     }
     if bytes.get(4) == Some(&1) {
         return fails(
-            format!("{shown} is a 32-bit program; Mallow knows x86-64 alone so far"),
+            format!("{shown} is a 32-bit program; Mallow knows {NAME} alone so far"),
             "build it without -m32",
         );
     }
@@ -159,18 +161,11 @@ fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, En
         Finding::fails(PROGRAM, format!("{shown} is a damaged ELF file: {error}"), "build or install it again")
     })?;
     let (endian, header) = (parsed.endian(), parsed.elf_header());
-    let machine = header.e_machine.get(endian);
-    if machine != elf::EM_X86_64 {
-        let what = match machine {
-            elf::EM_AARCH64 => " (aarch64)",
-            elf::EM_RISCV => " (RISC-V)",
-            elf::EM_PPC64 => " (PowerPC)",
-            elf::EM_S390 => " (s390x)",
-            elf::EM_LOONGARCH => " (LoongArch)",
-            _ => "",
-        };
-        let found = format!("{shown} is built for another processor{what}; Mallow knows x86-64 alone so far");
-        return fails(found, "build it for x86-64");
+    let number = header.e_machine.get(endian);
+    if number != machine::ELF {
+        let what = machine_name(number).map_or_else(String::new, |name| format!(" ({name})"));
+        let found = format!("{shown} is built for another processor{what}; Mallow knows {NAME} alone so far");
+        return fails(found, &format!("build it for {NAME}"));
     }
     let linker = parsed.elf_program_headers().iter().find_map(|s| s.interpreter(endian, bytes).ok().flatten());
     match linker {

@@ -14,7 +14,7 @@
 //! | 5 | TIME, THREAD, END, REGION | fold of the milliseconds and those before; index of the thread; number of the process; number of the run × 4 + 2 for this thread alone + 1 at its end |
 
 use super::bytes::{fold, put};
-use crate::prefetch::prefetch;
+use mallow_arch::prefetch::prefetch;
 use mallow_profile::{Block, Call, Event, FAMILIES, Moment};
 
 /// Columns of an event block.

@@ -4,11 +4,12 @@
 //! does not determine the caller's frame there is no rule, and a walk ends. What was taken for the beginning of a
 //! function is believed only if its returns find the return address.
 
-use super::context::{self, Context};
 use super::function::{Exit, Function, Outcome};
 use super::layout::Rule;
-use super::machine::State;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic};
+use mallow_arch::Flow;
+use mallow_arch::context::{self, Context};
+use mallow_arch::instruction::{Decoder, Instruction};
+use mallow_arch::state::{State, Uses};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -120,7 +121,7 @@ struct Reader<'a, 'data> {
     /// Code that was followed, with or without a rule in the end: address and end of each instruction.
     tried: FxHashMap<u64, u64>,
     work_left: usize,
-    info: InstructionInfoFactory,
+    uses: Uses,
 }
 
 impl<'a, 'data> Reader<'a, 'data> {
@@ -131,7 +132,7 @@ impl<'a, 'data> Reader<'a, 'data> {
             known: FxHashMap::default(),
             tried: FxHashMap::default(),
             work_left: WORK_LIMIT,
-            info: InstructionInfoFactory::new(),
+            uses: Uses::default(),
         }
     }
 
@@ -211,17 +212,14 @@ impl<'a, 'data> Reader<'a, 'data> {
 
     /// Where something else may begin: behind the first instruction that does not go on with the next one.
     fn end_of_block(&mut self, gap: &Bytes<'data>, at: u64) -> u64 {
-        let mut decoder = Decoder::with_ip(64, gap.from(at), at, DecoderOptions::NONE);
+        let mut decoder = Decoder::new(gap.from(at), at);
         let mut end = at;
         while decoder.can_decode() && self.work_left > 0 {
             self.work_left -= 1;
             let instruction = decoder.decode();
-            end = instruction.next_ip();
+            end = instruction.next();
             if instruction.is_invalid()
-                || matches!(
-                    instruction.flow_control(),
-                    FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
-                )
+                || matches!(instruction.flow(), Flow::Return | Flow::Jump | Flow::IndirectJump)
                 || ends_by_call(&instruction, gap)
             {
                 break;
@@ -244,30 +242,30 @@ impl<'a, 'data> Reader<'a, 'data> {
     /// Follows straight on from an address, up to what is known already.
     fn follow_from(&mut self, mut address: u64, function: &mut Function) {
         let Some(gap) = self.gap(address) else { return };
-        let mut decoder = Decoder::with_ip(64, gap.from(address), address, DecoderOptions::NONE);
+        let mut decoder = Decoder::new(gap.from(address), address);
         let mut instruction = Instruction::default();
         let mut before = Instruction::default();
         while decoder.can_decode() && self.work_left > 0 {
             self.work_left -= 1;
-            decoder.decode_out(&mut instruction);
+            decoder.decode_into(&mut instruction);
             let Some((end, state)) = function.states.get_mut(&address) else { return };
             // Compilers put the latter where nothing can lead.
-            if instruction.is_invalid() || instruction.mnemonic() == Mnemonic::Ud2 {
+            if instruction.is_invalid() || instruction.is_unreachable() {
                 return;
             }
-            let next = instruction.next_ip();
+            let next = instruction.next();
             *end = next;
             let mut state = *state;
-            match instruction.flow_control() {
-                FlowControl::Return => {
+            match instruction.flow() {
+                Flow::Return => {
                     function.exits.insert(address, Exit::Leave);
                     return;
                 }
-                FlowControl::UnconditionalBranch => {
-                    self.jump(address, instruction.near_branch_target(), &state, function);
+                Flow::Jump => {
+                    self.jump(address, instruction.target().unwrap_or(0), &state, function);
                     return;
                 }
-                FlowControl::IndirectBranch => {
+                Flow::IndirectJump => {
                     if function.may_end(&state) {
                         function.exits.insert(address, Exit::Leave);
                     } else {
@@ -275,20 +273,18 @@ impl<'a, 'data> Reader<'a, 'data> {
                     }
                     return;
                 }
-                FlowControl::Exception | FlowControl::Interrupt if instruction.mnemonic() != Mnemonic::Int => return,
-                FlowControl::ConditionalBranch => {
-                    self.jump(address, instruction.near_branch_target(), &state, function);
-                    if instruction.mnemonic() == Mnemonic::Jne {
-                        state.has_reached(&before);
-                    }
+                Flow::Trap => return,
+                Flow::ConditionalJump => {
+                    self.jump(address, instruction.target().unwrap_or(0), &state, function);
+                    state.leave_loop(&instruction, &before);
                 }
-                _ => state.step(&instruction, &mut self.info),
+                _ => state.step(&instruction, &mut self.uses),
             }
             let within = function.range.contains(&next);
             if self.is_start(next) || !gap.contains(next) || (!within && ends_by_call(&instruction, &gap)) {
                 return;
             }
-            function.edges.push((address, next, instruction.mnemonic() == Mnemonic::Call));
+            function.edges.push((address, next, instruction.is_call()));
             before = instruction;
             let waiting = function.waiting.len();
             function.reach(next, &state);
@@ -341,8 +337,8 @@ pub(super) fn is_padding(gap: &Bytes<'_>) -> bool {
 
 /// True for a call that may not return: what follows is filled up to where the next function begins.
 fn ends_by_call(instruction: &Instruction, gap: &Bytes<'_>) -> bool {
-    let end = || padding(gap, instruction.next_ip()).unwrap_or_else(|| instruction.next_ip());
-    instruction.mnemonic() == Mnemonic::Call && end() != instruction.next_ip() && end().is_multiple_of(16)
+    let end = || padding(gap, instruction.next()).unwrap_or_else(|| instruction.next());
+    instruction.is_call() && end() != instruction.next() && end().is_multiple_of(16)
 }
 
 /// The end of the bytes at `at` that fill up to where code begins again; None where there are none.
@@ -352,14 +348,14 @@ fn padding(gap: &Bytes<'_>, at: u64) -> Option<u64> {
     if zeros > 1 || zeros == bytes.len() {
         return (zeros > 0).then_some(at + zeros as u64);
     }
-    let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
+    let mut decoder = Decoder::new(bytes, at);
     let mut end = at;
     while decoder.can_decode() {
         let instruction = decoder.decode();
-        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2) {
+        if !(instruction.is_padding() || instruction.is_unreachable()) {
             break;
         }
-        end = instruction.next_ip();
+        end = instruction.next();
     }
     (end > at).then_some(end)
 }

@@ -1,9 +1,10 @@
 //! The parts of an ELF file that unwind tables are made of.
 
 use super::code::{Bytes, Starts};
-use super::context;
 use super::error::TableError;
+use super::swift;
 use gimli::BaseAddresses;
+use mallow_arch::{machine, machine_name};
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{CompressionFormat, LittleEndian, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
@@ -21,7 +22,7 @@ pub(super) enum FrameSection {
     DebugFrame,
 }
 
-/// An x86-64 ELF file.
+/// An ELF file of this processor.
 pub(super) struct Elf<'data> {
     file: ElfFile64<'data, LittleEndian>,
 }
@@ -44,10 +45,10 @@ impl<'data> Elf<'data> {
             return Err(TableError::OtherMachine("not a 64-bit little-endian file".into()));
         }
         let header = FileHeader64::<LittleEndian>::parse(data)?;
-        match header.e_machine.get(LittleEndian) {
-            elf::EM_X86_64 => {}
-            elf::EM_AARCH64 => return Err(TableError::OtherMachine("aarch64".into())),
-            other => return Err(TableError::OtherMachine(format!("ELF machine {other}"))),
+        let number = header.e_machine.get(LittleEndian);
+        if number != machine::ELF {
+            let name = machine_name(number).map_or_else(|| format!("ELF machine {number}"), str::to_owned);
+            return Err(TableError::OtherMachine(name));
         }
         Ok(Self { file: ElfFile64::parse(data)? })
     }
@@ -187,8 +188,8 @@ impl<'data> Elf<'data> {
     pub fn async_functions(&self) -> Vec<Range<u64>> {
         let symbols = || self.file.symbols().chain(self.file.dynamic_symbols()).filter(|symbol| symbol.is_definition());
         let names: FxHashSet<&[u8]> =
-            symbols().filter_map(|symbol| context::pointed_to(symbol.name_bytes().ok()?)).collect();
-        let is_async = |name: &[u8]| names.contains(name) || context::continues(name);
+            symbols().filter_map(|symbol| swift::pointed_to(symbol.name_bytes().ok()?)).collect();
+        let is_async = |name: &[u8]| names.contains(name) || swift::continues(name);
         let mut functions: Vec<Range<u64>> = symbols()
             .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
             .filter(|symbol| symbol.name_bytes().is_ok_and(is_async))

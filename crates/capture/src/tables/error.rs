@@ -1,5 +1,7 @@
 //! Why there is no table for a file.
 
+use mallow_arch::machine::NAME;
+
 /// Why there is no table for a file.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -7,7 +9,7 @@ pub enum TableError {
     #[error("not an ELF file")]
     NotElf,
     /// A machine for which there are no tables.
-    #[error("unwind tables are made for x86-64 only, not for {0}")]
+    #[error("unwind tables are made for {NAME} only, not for {0}")]
     OtherMachine(String),
     /// Neither `.eh_frame` nor `.debug_frame`.
     #[error("no call frame information (.eh_frame, .debug_frame)")]

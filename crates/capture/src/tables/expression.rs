@@ -4,6 +4,7 @@
 //! plus constant", and the shape of a PLT stub's frame. An expression that leaves these shapes has no value here.
 
 use gimli::{Encoding, EndianSlice, Expression, LittleEndian, Operation, Register};
+use mallow_arch::dwarf;
 
 /// What an expression comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +112,11 @@ fn add(left: Value, right: Value) -> Option<Value> {
     }
 }
 
-/// The steps by which linkers write `((rip & 15) >= n) << 3`.
+/// The steps by which linkers write `((pc & 15) >= n) << 3`.
 fn pc_step(operation: &Operation<EndianSlice<'_, LittleEndian>>, left: Value, right: Value) -> Option<Value> {
-    let rip = Value::Sum { base: Base::Register(gimli::X86_64::RA), offset: 0 };
+    let pc = Value::Sum { base: Base::Register(dwarf::PC), offset: 0 };
     match (operation, left, right) {
-        (Operation::And, value, Value::Constant(15)) | (Operation::And, Value::Constant(15), value) if value == rip => {
+        (Operation::And, value, Value::Constant(15)) | (Operation::And, Value::Constant(15), value) if value == pc => {
             Some(Value::PcLow)
         }
         (Operation::Ge, Value::PcLow, Value::Constant(from)) => Some(Value::PcFrom { from }),
@@ -127,7 +128,7 @@ fn pc_step(operation: &Operation<EndianSlice<'_, LittleEndian>>, left: Value, ri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gimli::{Format, X86_64};
+    use gimli::Format;
 
     const ENCODING: Encoding = Encoding { address_size: 8, format: Format::Dwarf32, version: 1 };
 
@@ -140,7 +141,7 @@ mod tests {
         // breg7 8; breg16 0; lit15; and; lit11; ge; lit3; shl; plus
         let stub = |from: u8| vec![0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x30 + from, 0x2a, 0x33, 0x24, 0x22];
         for from in [5, 9, 10, 11] {
-            let plt = Value::Plt { base: Base::Register(X86_64::RSP), offset: 8, from: from.into() };
+            let plt = Value::Plt { base: Base::Register(dwarf::SP), offset: 8, from: from.into() };
             assert_eq!(value(&stub(from), None), Some(plt));
         }
         let mut other_mask = stub(11);
@@ -150,12 +151,12 @@ mod tests {
 
     #[test]
     fn frames_found_through_memory() {
-        let rbp = Base::Register(X86_64::RBP);
+        let fp = Base::Register(dwarf::FP);
         // breg6 -8; deref
-        let deref = Value::Deref { base: rbp, offset: -8, extra: 0 };
+        let deref = Value::Deref { base: fp, offset: -8, extra: 0 };
         assert_eq!(value(&[0x76, 0x78, 0x06], None), Some(deref));
         // breg6 -8; deref; plus_uconst 16
-        let extra = Value::Deref { base: rbp, offset: -8, extra: 16 };
+        let extra = Value::Deref { base: fp, offset: -8, extra: 16 };
         assert_eq!(value(&[0x76, 0x78, 0x06, 0x23, 16], None), Some(extra));
         // Two steps through memory have no shape.
         assert_eq!(value(&[0x76, 0x78, 0x06, 0x06], None), None);

@@ -1,6 +1,6 @@
 //! One function whose instructions are followed: where its jumps lead, how it leaves, and which of its code is certain.
 
-use super::machine::State;
+use mallow_arch::state::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 

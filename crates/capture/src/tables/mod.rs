@@ -7,25 +7,24 @@
 mod builder;
 mod cache;
 mod code;
-mod context;
 mod elf;
 mod error;
 mod expression;
 mod function;
-mod goroutine;
 mod image;
 mod layout;
-mod machine;
 mod row;
 mod rows;
 mod stats;
 pub(crate) mod supply;
+mod swift;
 mod view;
 
 pub(crate) use builder::map;
 pub use builder::{base_svma, build, build_file, build_id, build_with_stats, has_frames};
 pub use cache::{CacheError, TableCache, build_to, write_table};
 pub use error::TableError;
-pub use layout::{Rule, WIRE_VERSION};
+pub use layout::WIRE_VERSION;
+pub use mallow_arch::rule::Rule;
 pub use stats::TableStats;
 pub use view::TableView;

@@ -4,8 +4,9 @@ use super::expression::{Base, Value, evaluate};
 use super::layout::*;
 use gimli::{
     CfaRule, Encoding, EndianSlice, LittleEndian, Register, RegisterRule, UnwindContextStorage, UnwindExpression,
-    UnwindSection, UnwindTableRow, X86_64,
+    UnwindSection, UnwindTableRow,
 };
+use mallow_arch::dwarf::{self, saved_index};
 
 pub(super) type Reader<'data> = EndianSlice<'data, LittleEndian>;
 
@@ -44,7 +45,7 @@ impl<'data, S: UnwindSection<Reader<'data>>> Converter<'_, S> {
 
         let mut has_return_address = false;
         for &(register, ref how) in row.registers() {
-            if register == X86_64::RSP {
+            if register == dwarf::SP {
                 if !self.is_cfa(how, cfa) {
                     return None;
                 }
@@ -78,7 +79,7 @@ impl<'data, S: UnwindSection<Reader<'data>>> Converter<'_, S> {
         evaluate(expression.get(self.section).ok()?, self.encoding, start)
     }
 
-    /// True where this rule for rsp says what is so without it: the caller's rsp is the CFA.
+    /// True where this rule for the stack pointer says what is so without it: the caller's is the CFA.
     fn is_cfa(&self, how: &RegisterRule<usize>, cfa: Value) -> bool {
         match how {
             RegisterRule::ValOffset(0) => true,
@@ -121,28 +122,15 @@ const CFA: Value = Value::Sum { base: Base::Cfa, offset: 0 };
 fn memory_kind(base: Base) -> Option<u8> {
     match base {
         Base::Cfa => Some(SAVED_AT_CFA),
-        Base::Register(X86_64::RSP) => Some(SAVED_AT_RSP),
-        Base::Register(X86_64::RBP) => Some(SAVED_AT_RBP),
+        Base::Register(dwarf::SP) => Some(SAVED_AT_SP),
+        Base::Register(dwarf::FP) => Some(SAVED_AT_FP),
         Base::Register(_) => None,
-    }
-}
-
-fn saved_index(register: Register) -> Option<usize> {
-    match register {
-        X86_64::RBX => Some(0),
-        X86_64::RBP => Some(RBP),
-        X86_64::R12 => Some(2),
-        X86_64::R13 => Some(3),
-        X86_64::R14 => Some(4),
-        X86_64::R15 => Some(5),
-        X86_64::RA => Some(RA),
-        _ => None,
     }
 }
 
 fn cfa_register(base: Base) -> Option<u8> {
     match base {
-        Base::Register(X86_64::RSP) => Some(CFA_RSP),
+        Base::Register(dwarf::SP) => Some(CFA_SP),
         Base::Register(register) => saved_index(register).filter(|&index| index != RA).map(|index| index as u8),
         Base::Cfa => None,
     }

@@ -1,14 +1,14 @@
 //! All rows of a section of call frame information, in the order of their addresses.
 
 use super::code;
-use super::context::{self, Context};
 use super::elf::Elf;
 use super::error::TableError;
-use super::goroutine;
-use super::layout::{CFA_END, RBP, RULE_END, RULE_NONE, Rule, SAVED_UNDEFINED};
+use super::layout::{CFA_END, FP, RULE_END, RULE_NONE, Rule, SAVED_UNDEFINED};
 use super::row::{Converter, Reader, Storage};
 use super::stats::TableStats;
 use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, UnwindContext, UnwindSection};
+use mallow_arch::context::{self, Context};
+use mallow_arch::goroutine;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -145,14 +145,14 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         Ok(Functions { spans: self.spans, rows: self.rows, rules: self.rules.all })
     }
 
-    /// Adds functions of Go. Their call frame information leaves out where rbp is: it is lost.
+    /// Adds functions of Go. Their call frame information leaves out where the frame pointer is: it is lost.
     pub fn add_go(&mut self, functions: &Functions) {
         for span in &functions.spans {
             let first = self.rows.len();
             for row in functions.rows.get(span.rows.clone()).unwrap_or_default() {
                 let mut rule = functions.rules.get(row.rule as usize).copied().unwrap_or(Rule::NONE);
                 if rule.cfa_kind > CFA_END {
-                    rule.kind[RBP] = SAVED_UNDEFINED;
+                    rule.kind[FP] = SAVED_UNDEFINED;
                 }
                 self.rows.push(Row { pc: row.pc, rule: self.rules.intern(&rule) });
             }
@@ -343,7 +343,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
 
     /// Where Go's runtime calls C code. Precondition: `spans` are in order.
     fn goroutines(&mut self, elf: &Elf<'_>) {
-        for call in elf.code().iter().flat_map(goroutine::calls) {
+        for call in elf.code().iter().flat_map(|code| goroutine::calls(code.data, code.start)) {
             let Some(range) = self.code.relative(call.return_address - 1, call.return_address) else { continue };
             let rule = self.rules.intern(&call.rule);
             // What follows the call in its function keeps its rules: a span that begins later counts to its own end.

@@ -63,7 +63,7 @@ pub const CRASH_ASKS: u32 = 2;
 /// `MALLOW_CRASH_ANSWERED`
 pub const CRASH_ANSWERED: u32 = 3;
 /// `MALLOW_CRASH_REGISTERS`
-pub const CRASH_REGISTERS: usize = 17;
+pub const CRASH_REGISTERS: usize = mallow_arch::registers::SAVED;
 /// `MALLOW_ERROR_DOUBLE_FREE`
 pub const DOUBLE_FREE: u32 = 1;
 /// `MALLOW_ERROR_INTERIOR`

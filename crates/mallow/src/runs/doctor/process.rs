@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mallow_arch::machine::NAME;
 use mallow_capture::attach::{AttachError, check_sandbox, is_library};
 use mallow_capture::preflight::{self, Finding, LIBRARY_TLS, Status};
 use mallow_capture::session::{PatchedBy, patched_by};
@@ -166,7 +167,7 @@ fn program(modules: &Scope, process: &Process) -> String {
         count => format!("{count} threads"),
     };
     let asleep = if process.state == State::Stopped { ", stopped" } else { "" };
-    format!("x86-64, dynamically linked, {} modules, {threads}{asleep}", modules.all.len())
+    format!("{NAME}, dynamically linked, {} modules, {threads}{asleep}", modules.all.len())
 }
 
 /// None: nothing restricts its system calls.

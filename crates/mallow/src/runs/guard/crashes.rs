@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mallow_arch::registers::NAMES;
 use mallow_capture::guard::{Access, Crash, Region};
 use mallow_capture::watch::Watch;
 use mallow_profile::{Profile, Stacks};
@@ -13,10 +14,6 @@ use super::steps::{self, BlockDocument, OperationDocument, block_of, intern, loo
 use super::words;
 use crate::output::text::units::of;
 
-/// General registers of x86-64, in the order in which the kernel saves them.
-const REGISTERS: [&str; 17] = [
-    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip",
-];
 /// Below this address a pointer is NULL and an offset: nothing is mapped there (`vm.mmap_min_addr`).
 const LOWEST: u64 = 1 << 16;
 
@@ -117,7 +114,7 @@ pub fn add(all: &mut Vec<CrashDocument>, crash: &Crash, watch: &mut Watch, name:
         error: step(&crash.operation, at_ns, watch.profile(), stack),
         without_stack: crash.without_stack.clone(),
         block: crash.block.as_ref().map(|block| block_of(block, at_ns, watch.profile(), stacks)),
-        registers: REGISTERS.iter().copied().zip(crash.registers.iter().map(|value| format!("{value:#x}"))).collect(),
+        registers: NAMES.iter().copied().zip(crash.registers.iter().map(|value| format!("{value:#x}"))).collect(),
         advice: advice(crash, after.as_ref()),
         after,
     };

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use mallow_arch::registers::ROWS;
 use mallow_report::analysis::Stack;
 
 use super::crashes::CrashDocument;
@@ -13,14 +14,6 @@ use super::words;
 use crate::output::text::units::{count, of, span};
 use crate::output::text::{Line, Look, Page, framed};
 
-/// Registers, as rows of a crash.
-const ROWS: [&[&str]; 5] = [
-    &["rip", "rsp", "rbp"],
-    &["rax", "rbx", "rcx", "rdx"],
-    &["rdi", "rsi", "r8", "r9"],
-    &["r10", "r11", "r12", "r13"],
-    &["r14", "r15"],
-];
 /// Frames of each stack, where not all are shown.
 const FRAMES: usize = 4;
 /// Reasons why processes are not guarded that are shown.

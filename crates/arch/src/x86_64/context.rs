@@ -11,18 +11,19 @@
 //!
 //! A function keeps its context in a register or in its frame. With a frame pointer, that is the word below the saved
 //! rbp (LLVM's "Swift async frame layout"); the prologue shows it. Otherwise the symbols say which functions are async,
-//! and their instructions where r14 went.
+//! and their instructions where r14 went ([`super::state`]).
 
-use super::layout::*;
+use super::rule::*;
 
 /// `push rbp; push r14; lea rbp, [rsp + 8]`: a frame with the context below the saved rbp. `bts rbp, 60` may come
 /// before it, where the frame is to be marked for debuggers.
 const PROLOGUE: [u8; 8] = [0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08];
 /// It begins within so many bytes of a function: the mark, and what the compiler moved before it.
 const PROLOGUE_WITHIN: usize = 32;
+
 /// Where the context is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Context {
+pub enum Context {
     /// In the word below the saved rbp, where that was saved.
     Framed,
     /// So many words below the CFA.
@@ -33,6 +34,7 @@ pub(super) enum Context {
 
 impl Context {
     /// `rule` with this context. A rule that finds no CFA has none.
+    #[inline]
     pub fn add_to(self, rule: Rule) -> Rule {
         let place = match self {
             Self::Framed => words_to_frame(&rule).map(|words| (CONTEXT_AT_CFA, words)),
@@ -48,62 +50,23 @@ impl Context {
 
 /// Words from the CFA down to the one below the saved rbp; None where it is not saved, or was restored.
 fn words_to_frame(rule: &Rule) -> Option<u8> {
-    let saved = rule.offset[RBP];
-    let is_saved = rule.kind[RBP] == SAVED_AT_CFA && saved % 8 == 0 && saved < 0;
-    let stands = usize::from(rule.cfa_reg) == RBP || i64::from(rule.cfa_offset) >= 8 - i64::from(saved);
+    let saved = rule.offset[FP];
+    let is_saved = rule.kind[FP] == SAVED_AT_CFA && saved % 8 == 0 && saved < 0;
+    let stands = usize::from(rule.cfa_reg) == FP || i64::from(rule.cfa_offset) >= 8 - i64::from(saved);
     u8::try_from(1 - i64::from(saved) / 8).ok().filter(|_| is_saved && stands)
 }
 
 /// How many bytes into a function its frame holds its context; None where its prologue says nothing of that.
-pub(super) fn framed_from(code: &[u8]) -> Option<u64> {
+#[inline]
+pub fn framed_from(code: &[u8]) -> Option<u64> {
     let first = code.get(..code.len().min(PROLOGUE_WITHIN + PROLOGUE.len()))?;
     let at = first.windows(PROLOGUE.len()).position(|bytes| bytes == PROLOGUE)?;
     Some((at + PROLOGUE.len()) as u64)
 }
 
-/// The function whose async function pointer this symbol names: each async function has one, with the size of its
-/// context.
-pub(super) fn pointed_to(symbol: &[u8]) -> Option<&[u8]> {
-    symbol.strip_suffix(b"Tu").filter(|name| is_swift(name))
-}
-
-/// Whether a symbol names a part of an async function that begins with the function's own context: behind a change of
-/// the executor (`TY`). Behind an `await` (`TQ`) it begins with that of the function that ended, and has a frame.
-pub(super) fn continues(symbol: &[u8]) -> bool {
-    let name = symbol.split(|&byte| byte == b'.').next().unwrap_or_default();
-    let Some(name) = name.strip_suffix(b"_") else { return false };
-    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    is_swift(name) && name.get(..name.len() - digits).is_some_and(|name| name.ends_with(b"TY"))
-}
-
-fn is_swift(name: &[u8]) -> bool {
-    name.starts_with(b"$s") || name.starts_with(b"$e")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn symbols_of_swift_tell_async_functions() {
-        assert_eq!(
-            pointed_to(b"$s6async26handleyS2i_AA5CacheCtYaFTu"),
-            Some(&b"$s6async26handleyS2i_AA5CacheCtYaF"[..])
-        );
-        assert_eq!(pointed_to(b"StatusTu"), None);
-        let parts = [
-            (&b"$s6async211fetchRemoteyAA7PayloadCSiYaFTY2_"[..], true),
-            (b"$s6async211fetchRemoteyAA7PayloadCSiYaFTY12_.resume.0", true),
-            (b"$s6async211fetchRemoteyAA7PayloadCSiYaFTQ1_", false),
-            (b"$s6async211fetchRemoteyAA7PayloadCSiYaF", false),
-            (b"emptyTY0_", false),
-            (b"$s_", false),
-            (b"", false),
-        ];
-        for (name, expected) in parts {
-            assert_eq!(continues(name), expected, "{}", name.escape_ascii());
-        }
-    }
 
     #[test]
     fn prologue_is_found_with_and_without_the_mark() {

@@ -18,9 +18,9 @@
 //!   call …
 //! ```
 
-use super::code::Bytes;
-use super::layout::*;
 use memchr::memmem;
+
+use super::rule::*;
 
 const ENTRY: &[u8] = b"\x55\x48\x89\xe5"; // push %rbp; mov %rsp,%rbp
 const DEPTH: &[u8] = b"\x48\x8b\x7f\x08\x48\x29\xd7"; // mov 8(%rdi),%rdi; sub %rdx,%rdi
@@ -29,43 +29,42 @@ const STACK_POINTER: &[u8] = b"\x48\x89\xe2"; // mov %rsp,%rdx
 const REACH: usize = 256;
 
 /// A call of C code.
-pub(super) struct Call {
+pub struct Call {
     /// Link-time address behind it.
     pub return_address: u64,
     pub rule: Rule,
 }
 
-/// All calls of C code that Go's runtime makes in some code.
-pub(super) fn calls(code: &Bytes<'_>) -> Vec<Call> {
-    memmem::find_iter(code.data, DEPTH).filter_map(|at| of_function(code, at)).flatten().collect()
+/// All calls of C code that Go's runtime makes in some code, which lies at `start`.
+pub fn calls(code: &[u8], start: u64) -> Vec<Call> {
+    memmem::find_iter(code, DEPTH).filter_map(|at| of_function(code, start, at)).flatten().collect()
 }
 
 /// Those of the function whose [`DEPTH`] lies at `at`.
-fn of_function(code: &Bytes<'_>, at: usize) -> Option<Vec<Call>> {
-    let before = code.data.get(at.saturating_sub(REACH)..at)?;
+fn of_function(code: &[u8], start: u64, at: usize) -> Option<Vec<Call>> {
+    let before = code.get(at.saturating_sub(REACH)..at)?;
     let entry = memmem::rfind(before, ENTRY)?;
     memmem::find(before.get(entry..)?, STACK_POINTER)?;
     let (goroutine, store) = store(before.get(before.len().checked_sub(5)?..)?, Register::Rdi)?;
     let behind = at + DEPTH.len();
-    let (depth, stored) = self::store(code.data.get(behind..)?, Register::Rdi)?;
-    let end = call_end(code.data, behind + stored)?;
+    let (depth, stored) = self::store(code.get(behind..)?, Register::Rdi)?;
+    let end = call_end(code, behind + stored)?;
     let rule = |cfa_kind, offset, extra| Rule {
         cfa_kind,
-        cfa_reg: CFA_RSP,
-        kind: std::array::from_fn(|which| if matches!(which, RBP | RA) { SAVED_AT_CFA } else { SAVED_UNDEFINED }),
+        cfa_reg: CFA_SP,
+        kind: std::array::from_fn(|which| if matches!(which, FP | RA) { SAVED_AT_CFA } else { SAVED_UNDEFINED }),
         cfa_offset: offset,
         cfa_extra: extra,
         offset: std::array::from_fn(|which| match which {
-            RBP => 2 * RETURN_SLOT,
+            FP => 2 * RETURN_SLOT,
             RA => RETURN_SLOT,
             _ => 0,
         }),
         ..Rule::NONE
     };
-    let call = |end: usize, rule| Call { return_address: code.start + end as u64, rule };
+    let call = |end: usize, rule| Call { return_address: start + end as u64, rule };
     let mut calls = vec![call(end, rule(CFA_GOROUTINE, goroutine, depth))];
-    calls
-        .extend(from_own_stack(code.data, end).map(|(end, saved)| call(end, rule(CFA_DEREF, saved, -2 * RETURN_SLOT))));
+    calls.extend(from_own_stack(code, end).map(|(end, saved)| call(end, rule(CFA_DEREF, saved, -2 * RETURN_SLOT))));
     (store == 5).then_some(calls)
 }
 
@@ -125,7 +124,7 @@ mod tests {
     #[test]
     fn both_calls_of_the_function_have_a_rule() {
         let code = bytes(FUNCTION);
-        let found = calls(&Bytes { start: 0x47_ea20, data: &code });
+        let found = calls(&code, 0x47_ea20);
         let [other, own] = &found[..] else { panic!("{} calls", found.len()) };
         assert_eq!((other.return_address, own.return_address), (0x47_ea84, 0x47_eaca));
         assert_eq!((other.rule.cfa_kind, other.rule.cfa_offset, other.rule.cfa_extra), (CFA_GOROUTINE, 8, 0));
@@ -137,7 +136,7 @@ mod tests {
     fn other_words_on_the_stack_are_those_of_the_code() {
         let code =
             bytes(&FUNCTION.replace("48897c2408 488b7f08", "48897c2430 488b7f08").replace("48893c24", "48897c2428"));
-        let found = calls(&Bytes { start: 0, data: &code });
+        let found = calls(&code, 0);
         assert_eq!((found[0].rule.cfa_offset, found[0].rule.cfa_extra), (0x30, 0x28));
     }
 
@@ -145,13 +144,13 @@ mod tests {
     fn code_that_is_cut_or_damaged_has_no_rule_that_was_not_read() {
         let code = bytes(FUNCTION);
         for end in 0..code.len() {
-            let found = calls(&Bytes { start: 0, data: &code[..end] });
+            let found = calls(&code[..end], 0);
             assert!(found.iter().all(|call| call.return_address <= end as u64), "{end}");
         }
         for at in 0..code.len() {
             let mut damaged = code.clone();
             damaged[at] ^= 0x40;
-            for call in calls(&Bytes { start: u64::MAX - 0x400, data: &damaged }) {
+            for call in calls(&damaged, u64::MAX - 0x400) {
                 assert!(call.rule.is_valid() && (0..=127).contains(&call.rule.cfa_offset), "{at}");
             }
         }

@@ -1,8 +1,10 @@
 //! What is known of the registers at an instruction of a function: where its caller's frame and registers are.
 
+use iced_x86::{InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
 use super::context::Context;
-use super::layout::*;
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use super::instruction::Instruction;
+use super::rule::*;
 
 const RAX: usize = 0;
 const RCX: usize = 1;
@@ -59,13 +61,22 @@ impl Value {
 
 /// Before an instruction is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub struct State {
     register: [Value; 16],
     /// Where each register of [`KEPT`] was saved: an address.
     saved: [Value; KEPT.len()],
     /// Where a value relative to the CFA was saved, and which one: functions that align their stack do that.
     cfa_slot: Value,
     cfa_value: Value,
+}
+
+/// Which registers instructions use, for [`State::step`]: it is reused from one to the next.
+pub struct Uses(InstructionInfoFactory);
+
+impl Default for Uses {
+    fn default() -> Self {
+        Self(InstructionInfoFactory::new())
+    }
 }
 
 impl State {
@@ -80,6 +91,7 @@ impl State {
     }
 
     /// True where a function may return, or end by a tail call.
+    #[inline]
     pub fn may_end(&self) -> bool {
         let kept = KEPT.iter().enumerate().all(|(i, &number)| self.register[number] == Value::Entry(i as u8));
         kept && self.register[RSP] == Value::Cfa(RETURN_SLOT)
@@ -87,22 +99,26 @@ impl State {
 
     /// True where an async function of Swift may go on with another: that begins with a context in r14, and with what
     /// is returned or passed in r13 and r12.
+    #[inline]
     pub fn may_continue(&self) -> bool {
-        let kept = [KEPT_RBX, RBP, R15].iter().all(|&i| self.register[KEPT[i]] == Value::Entry(i as u8));
+        let kept = [KEPT_RBX, FP, R15].iter().all(|&i| self.register[KEPT[i]] == Value::Entry(i as u8));
         kept && self.returns()
     }
 
     /// True where a return finds the return address.
+    #[inline]
     pub fn returns(&self) -> bool {
         self.register[RSP] == Value::Cfa(RETURN_SLOT)
     }
 
     /// True where a return would not find the return address: what was taken for the function's beginning is none.
+    #[inline]
     pub fn return_misses_address(&self) -> bool {
         !matches!(self.register[RSP], Value::Cfa(RETURN_SLOT) | Value::Unknown)
     }
 
     /// What holds whichever of the two it is.
+    #[inline]
     pub fn meet(&mut self, other: &Self) {
         self.register.iter_mut().zip(other.register).for_each(|(mine, other)| mine.meet(other));
         self.saved.iter_mut().zip(other.saved).for_each(|(mine, other)| mine.meet(other));
@@ -118,9 +134,9 @@ impl State {
             _ => None,
         };
         if let Some(offset) = by(RSP).filter(|&offset| offset >= 8) {
-            (rule.cfa_reg, rule.cfa_offset) = (CFA_RSP, offset);
+            (rule.cfa_reg, rule.cfa_offset) = (CFA_SP, offset);
         } else if let Some(offset) = by(RBP_NUMBER) {
-            (rule.cfa_reg, rule.cfa_offset) = (RBP as u8, offset);
+            (rule.cfa_reg, rule.cfa_offset) = (FP as u8, offset);
         } else if let Some((reg, offset, extra)) = self.by_memory() {
             (rule.cfa_kind, rule.cfa_reg, rule.cfa_offset, rule.cfa_extra) = (CFA_DEREF, reg, offset, extra);
         } else {
@@ -133,7 +149,7 @@ impl State {
                 (_, Value::Cfa(offset)) => (SAVED_AT_CFA, offset),
                 (_, Value::Aligned(offset)) => {
                     self.aligned_source(offset).map_or((SAVED_UNDEFINED, 0), |(reg, offset)| {
-                        (if reg == CFA_RSP { SAVED_AT_RSP } else { SAVED_AT_RBP }, offset)
+                        (if reg == CFA_SP { SAVED_AT_SP } else { SAVED_AT_FP }, offset)
                     })
                 }
                 _ => (SAVED_UNDEFINED, 0),
@@ -145,9 +161,9 @@ impl State {
 
     /// Where what r14 held at the function's entry is: an async function's context.
     pub fn context(&self) -> Option<Context> {
-        let entry = Value::Entry(R14 as u8);
+        let entry = Value::Entry(CONTEXT as u8);
         let words = |offset: i32| u8::try_from(-i64::from(offset) / 8).ok().filter(|_| offset % 8 == 0 && offset < 0);
-        let saved = match self.saved[R14] {
+        let saved = match self.saved[CONTEXT] {
             Value::Cfa(offset) => words(offset).map(Context::AtCfa),
             _ => None,
         };
@@ -164,7 +180,7 @@ impl State {
 
     /// An offset from the aligned stack pointer as one from rbp, or from rsp.
     fn aligned_source(&self, offset: i32) -> Option<(u8, i32)> {
-        [(RBP_NUMBER, RBP as u8), (RSP, CFA_RSP)].into_iter().find_map(|(number, reg)| match self.register[number] {
+        [(RBP_NUMBER, FP as u8), (RSP, CFA_SP)].into_iter().find_map(|(number, reg)| match self.register[number] {
             Value::Aligned(base) => Some((reg, offset.checked_sub(base)?)),
             _ => None,
         })
@@ -231,12 +247,14 @@ impl State {
         value
     }
 
-    /// After a loop that moved rsp down to what `cmp rsp, other` compares it with.
-    pub fn has_reached(&mut self, compared: &Instruction) {
-        let [a, b] = [0, 1].map(|i| whole_register(compared, i));
-        if compared.mnemonic() != Mnemonic::Cmp {
+    /// Behind a conditional jump that was not taken, and that follows `compared`: a loop may have moved rsp down to
+    /// what `cmp rsp, other` compares it with.
+    pub fn leave_loop(&mut self, jump: &Instruction, compared: &Instruction) {
+        let Instruction(compared) = compared;
+        if jump.0.mnemonic() != Mnemonic::Jne || compared.mnemonic() != Mnemonic::Cmp {
             return;
         }
+        let [a, b] = [0, 1].map(|i| whole_register(compared, i));
         match (a, b) {
             (Some(RSP), Some(other)) | (Some(other), Some(RSP)) => self.register[RSP] = self.register[other],
             _ => {}
@@ -244,7 +262,8 @@ impl State {
     }
 
     /// After an instruction that goes on with the next one, or with its target.
-    pub fn step(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
+    #[inline]
+    pub fn step(&mut self, Instruction(instruction): &Instruction, uses: &mut Uses) {
         let to = whole_register(instruction, 0);
         let from = whole_register(instruction, 1);
         let immediate = is_immediate(instruction, 1).then(|| instruction.immediate(1) as i64);
@@ -289,7 +308,7 @@ impl State {
             (Mnemonic::And, Some(RSP)) => self.align(),
             // Swift's mark of a frame with a context: the register holds the same address, marked or not.
             (Mnemonic::Bts | Mnemonic::Btr, Some(RBP_NUMBER)) if immediate == Some(ASYNC_MARK_BIT) => {}
-            _ => self.forget(instruction, info),
+            _ => self.forget(instruction, uses),
         }
     }
 
@@ -300,8 +319,8 @@ impl State {
     }
 
     /// Any other instruction: what it writes is not known.
-    fn forget(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
-        for used in info.info(instruction).used_registers() {
+    fn forget(&mut self, instruction: &iced_x86::Instruction, uses: &mut Uses) {
+        for used in uses.0.info(instruction).used_registers() {
             let writes = matches!(
                 used.access(),
                 OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
@@ -317,7 +336,7 @@ impl State {
     }
 
     /// The address of a memory operand.
-    fn address(&self, instruction: &Instruction) -> Value {
+    fn address(&self, instruction: &iced_x86::Instruction) -> Value {
         let plain = instruction.memory_index() == Register::None && instruction.segment_prefix() == Register::None;
         match number(instruction.memory_base()) {
             Some(base) if plain => self.register[base].plus(instruction.memory_displacement64() as i64),
@@ -326,7 +345,7 @@ impl State {
     }
 }
 
-fn is_immediate(instruction: &Instruction, operand: u32) -> bool {
+fn is_immediate(instruction: &iced_x86::Instruction, operand: u32) -> bool {
     matches!(
         instruction.try_op_kind(operand),
         Ok(OpKind::Immediate8 | OpKind::Immediate8to64 | OpKind::Immediate32to64 | OpKind::Immediate64)
@@ -339,7 +358,7 @@ fn number(register: Register) -> Option<usize> {
 }
 
 /// The 64-bit register that an operand is.
-fn whole_register(instruction: &Instruction, operand: u32) -> Option<usize> {
+fn whole_register(instruction: &iced_x86::Instruction, operand: u32) -> Option<usize> {
     let is_register = matches!(instruction.try_op_kind(operand), Ok(OpKind::Register));
     is_register.then(|| instruction.try_op_register(operand).ok()).flatten().and_then(number)
 }
