@@ -5,7 +5,7 @@
 #include "arch.h"
 #include "walk/unwind.h"
 
-/* The caller's registers after the call. The word below sp is where it goes on. */
+/* The caller's registers after the call. Its sp is the CFA, whose return slot says where it goes on. */
 struct caller {
     uint64_t sp, fp;
 };

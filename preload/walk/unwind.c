@@ -230,9 +230,10 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
  * however far the walk goes. */
 COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     uint64_t fp = w->fp, from = w->pc & ~MALLOW_EXACT_PC;
-    if ((fp & 7) != 0 || fp < w->sp || !can_load(w, fp) || !can_load(w, fp + 8))
+    uint64_t cfa = fp + RULE_FRAME_BYTES, ra_slot = rule_return_slot(cfa);
+    if ((fp & 7) != 0 || fp < w->sp || !can_load(w, fp) || !can_load(w, ra_slot))
         return STEP_UNKNOWN;
-    uint64_t pc = load_word(fp + 8);
+    uint64_t pc = load_word(ra_slot);
     if (pc == 0)
         return STEP_END;
     /* Where fp was no frame pointer, what it led to is seldom code. */
@@ -242,7 +243,7 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     s->fp_slot = fp;
     w->pc = pc;
     w->fp = load_word(fp);
-    w->sp = fp + RULE_FRAME_BYTES;
+    w->sp = cfa;
     return STEP_CALLER;
 }
 

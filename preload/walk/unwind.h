@@ -32,8 +32,9 @@ enum state_flag {
 };
 
 /*
- * A frame: where it is. The return address to the next one out lies just below that one's sp; the few rules that say
- * otherwise make a walk forget. Two words, so that comparing a whole stack reads few cache lines.
+ * A frame: where it is. The return address to the next one out is in the return slot below that one's sp
+ * (rule_return_slot); the few rules that say otherwise make a walk forget. Two words, so that comparing a whole stack
+ * reads few cache lines.
  */
 struct place {
     uint64_t sp;

@@ -29,12 +29,12 @@ static const struct mallow_rule *trampoline_rule(uint32_t quick) {
          .cfa_reg = RULE_SP,
          .cfa_offset = 16,
          .kind = {[MALLOW_RA] = MALLOW_SAVED_AT_CFA},
-         .offset = {[MALLOW_RA] = -8}},
+         .offset = {[MALLOW_RA] = MALLOW_RETURN_SLOT}},
         {.cfa_kind = MALLOW_CFA_OFFSET,
          .cfa_reg = RULE_SP,
          .cfa_offset = 16,
          .kind = {[RULE_FP] = MALLOW_SAVED_AT_CFA, [MALLOW_RA] = MALLOW_SAVED_AT_CFA},
-         .offset = {[RULE_FP] = -16, [MALLOW_RA] = -8}}};
+         .offset = {[RULE_FP] = -16, [MALLOW_RA] = MALLOW_RETURN_SLOT}}};
     return quick == RULE_UNKNOWN ? &rule_frame_pointer : &rules[rule_fp_saved(quick) != 0];
 }
 

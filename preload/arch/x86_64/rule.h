@@ -88,6 +88,9 @@ enum mallow_context_kind {
 /* cfa_reg: an index of enum mallow_saved, or this for rsp. */
 #define MALLOW_CFA_RSP 7u
 
+/* Where a call puts its return address, in bytes from the CFA. */
+#define MALLOW_RETURN_SLOT (-8)
+
 struct mallow_rule {
     uint8_t cfa_kind; /* enum mallow_cfa_kind */
     uint8_t cfa_reg;
@@ -139,9 +142,9 @@ static inline uint64_t rule_fp_saved(uint32_t rule) {
     return rule >> MALLOW_QUICK_RBP_SHIFT;
 }
 
-/* Where the return address of a frame with this CFA lies. */
+/* The word that holds the return address of a frame with this CFA. */
 static inline uint64_t rule_return_slot(uint64_t cfa) {
-    return cfa - 8;
+    return cfa + (uint64_t)MALLOW_RETURN_SLOT;
 }
 
 /* The caller's frame pointer as the frame of an async function saves it: where Swift marks such frames, by bit 60. */
@@ -173,7 +176,7 @@ static const struct mallow_rule rule_frame_pointer __attribute__((unused)) = {
              [MALLOW_R14] = MALLOW_SAVED_UNDEFINED,
              [MALLOW_R15] = MALLOW_SAVED_UNDEFINED,
              [MALLOW_RA] = MALLOW_SAVED_AT_CFA},
-    .offset = {[MALLOW_RBP] = -16, [MALLOW_RA] = -8},
+    .offset = {[MALLOW_RBP] = -16, [MALLOW_RA] = MALLOW_RETURN_SLOT},
 };
 
 #endif

@@ -39,7 +39,7 @@ pub const RA: usize = 6;
 pub const SAVED_COUNT: usize = 7;
 /// What [`Rule::cfa_reg`] is where the CFA follows from the stack pointer.
 pub const CFA_SP: u8 = 7;
-/// Where the return address lies from the CFA: `rule_return_slot` of rule.h.
+/// Where a call puts its return address, in bytes from the CFA.
 pub const RETURN_SLOT: i32 = -8;
 
 /// `struct mallow_rule`: how to find the caller's registers.
@@ -223,6 +223,7 @@ mod tests {
             ("SAVED_UNDEFINED", SAVED_UNDEFINED.into()),
             ("SAVED_AT_RBP", SAVED_AT_FP.into()),
             ("CFA_RSP", i64::from(CFA_SP)),
+            ("RETURN_SLOT", RETURN_SLOT.into()),
             ("CONTEXT_NONE", CONTEXT_NONE.into()),
             ("CONTEXT_AT_CFA", CONTEXT_AT_CFA.into()),
             ("CONTEXT_IN_REGISTER", CONTEXT_IN_REGISTER.into()),
