@@ -250,8 +250,9 @@ impl Loaded {
 
 /// A page that can be executed, near a module.
 fn page_near(module: (u64, u64)) -> *mut u8 {
-    let maps = mallow_patch::Maps::read(std::process::id()).unwrap();
     for _ in 0..100 {
+        // Anew each time: another test may have taken the page.
+        let maps = mallow_patch::Maps::read(std::process::id()).unwrap();
         let page = maps.free_area_near(module.0..module.1, 4096).unwrap();
         let (rights, flags) =
             (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
