@@ -11,8 +11,10 @@
  * processor;
  */
 #define SLEEP_NS (30ull * 1000000)
-/* … and so long before one that cannot be looked at, or waits for a processor or a disk, is given up. */
+/* … so long before one that cannot be looked at, or waits for a disk, is given up; */
 #define PATIENCE_NS (2000ull * 1000000)
+/* … and so long before one that waits for a processor is: this process has to wait for one as well. */
+#define BUSY_NS (20000ull * 1000000)
 
 /* The state of mallow's thread; 0: not known. In another namespace of processes that id may be somebody else's: its
  * start time distinguishes them. */
@@ -32,15 +34,13 @@ static char reader_state(const struct mallow_control *control) {
  * Its clock stands still. Asks that thread of mallow for a sign of life which has nothing else to do, and looks at it.
  */
 static int is_silent(struct mallow_control *control, struct patience *p, uint64_t now) {
-    if (now - p->since_ns >= PATIENCE_NS)
-        return 1;
     if (p->asked_ns == 0) {
         p->ping = __atomic_add_fetch(&control->ping, 1, __ATOMIC_ACQ_REL);
         sys_futex_wake(&control->ping);
         p->asked_ns = now;
     }
     char state = reader_state(control);
-    if (state == 'T' || state == 't')
+    if (state == 'T' || state == 't' || now - p->since_ns >= (state == 'R' ? BUSY_NS : PATIENCE_NS))
         return 1;
     /* Frozen by a control group, it seems to sleep. The answer is looked for last: it may have come meanwhile. */
     return state == 'S' && now - p->asked_ns >= SLEEP_NS &&

@@ -388,6 +388,13 @@ TEST(a_frozen_reader_is_distinguished_from_a_busy_one) {
             ;
     wait_until_asleep(sleeper);
     CHECK(waits_for(busy, start_of(busy)) == WAITS);
+    /* Longer than the patience with any other reader: it waits for a processor, as this process does. */
+    struct patience patience = {.epoch = control.epoch, .since_ns = sys_tick_ns() - 5000000000ull};
+    uint32_t word = 0;
+    CHECK(reader_wait(&patience, &word, 0, 20) == 1 && control.silent == 0);
+    patience.since_ns = sys_tick_ns() - 60000000000ull;
+    CHECK(reader_wait(&patience, &word, 0, 20) == 0);
+    control.silent = 0;
     CHECK(waits_for(sleeper, start_of(sleeper)) <= 5);
     control.silent = 0;
     control.pong = control.ping + 1; /* it answers */

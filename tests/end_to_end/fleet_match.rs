@@ -256,6 +256,33 @@ fn those_that_leak_are_named_with_their_function() {
     drop((watch, steady));
 }
 
+/// A verdict is of those processes that have enough samples for one, and of sampled blocks: what a program maps itself
+/// is said beside it.
+#[test]
+fn a_headline_says_what_no_verdict_covers() {
+    let fleet = Fleet::new();
+    let started = [fleet.start("maps", "maps"), fleet.start("maps", "steady")];
+    let reports = fleet.path("text");
+    let mut command = Command::new(mallow());
+    command.args(["watch", "--match", &format!("^{}/maps$", fleet.place.path().display()), "--warm-up", "0s"]);
+    command.args(["--every", "1s", "--period", "16KiB", "-o"]).arg(&reports);
+    let watch = Alive::start(quiet(&mut command));
+    let line = |wanted: &str| {
+        let look = || {
+            let text = fs::read_to_string(&reports).unwrap_or_default();
+            text.lines().find(|line| line.contains(wanted)).map(str::to_owned)
+        };
+        until_or(look, || panic!("{wanted:?} is not in {}", fs::read_to_string(&reports).unwrap_or_default()))
+    };
+    line("  Too early to say what grows: that shows after ");
+    let said = line(&format!("; maps {} has at least ", pid(&started[0])));
+    assert!(said.contains(" more in memory than at first, outside of sampled blocks"), "{said}");
+    line("  Too few samples to say what grows: a place needs 8 sampled blocks that settle; maps ");
+    drop(started);
+    line("  No process runs");
+    drop(watch);
+}
+
 /// Live bytes of a function in a process; 0 of one that is not there.
 fn live_of(report: &Value, pid: u64, function: &str) -> f64 {
     let places =

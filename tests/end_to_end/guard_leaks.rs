@@ -78,7 +78,7 @@ fn blocks_leak_where_nothing_points_to_them() {
     assert_eq!(by_function(&report), expected.map(|(name, sum)| (name.to_owned(), sum)).into(), "{err}");
     assert_eq!((status, sums(&report)), (3, (26, 5 * 100 + 20 * 48 + 310)), "{report}");
     // The largest one first.
-    assert_eq!(errors(&report)[0]["leak"], json!({ "bytes": 48, "held": 19, "held_bytes": 19 * 48 }));
+    assert_eq!(errors(&report)[0]["leak"], json!({ "cycles": 0, "bytes": 48, "held": 19, "held_bytes": 19 * 48 }));
     assert_eq!((&report["searched"], &report["unsearched"]), (&json!(1), &json!({})));
 }
 
@@ -90,6 +90,13 @@ fn a_cycle_leaks_as_one_block_with_all_that_it_holds() {
         found.iter().filter(|(name, _)| name.starts_with("open_")).map(|(_, sum)| *sum).collect::<Vec<_>>(),
         [(100, 200)]
     );
+    // Each of its blocks is pointed to, by the other one.
+    let is_cycle = |error: &&Value| error["leak"]["cycles"] == error["count"];
+    let cycle = errors(&report).iter().find(is_cycle).expect("cycles").clone();
+    assert_eq!(cycle["count"], 100, "{cycle:#}");
+    let place = cycle["place"].as_str().expect("a sentence");
+    assert!(place.contains(" that nothing points to but cycles through themselves"), "{place}");
+    assert!(cycle["advice"].as_str().expect("advice").contains("make one of its pointers weak"), "{cycle:#}");
 }
 
 /// Also those whose stack pointer, or a register, is all that has it.

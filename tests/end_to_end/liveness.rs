@@ -125,7 +125,8 @@ fn what_a_stopped_mallow_missed_is_counted() {
         assert_eq!(run.status, 0, "{}", run.err());
         let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
         let reallocs = number(&json, "reallocs_in_place") + number(&json, "reallocs_moved");
-        (number(&json, "allocations") + number(&json, "frees") + reallocs, number(&json, "lost"))
+        let text = Run::new(mallow(), place).args(["report", file]).go().out();
+        (number(&json, "allocations") + number(&json, "frees") + reallocs, number(&json, "lost"), text)
     };
     let busy = program("busy");
     // The shell does the same each time, however long it has to wait.
@@ -149,6 +150,11 @@ fn what_a_stopped_mallow_missed_is_counted() {
     assert_eq!(seen[0].1, 0, "nothing is lost by one that reads");
     assert!(seen[1].1 > 10_000, "100,000 events cannot have been kept: {seen:?}");
     assert_eq!(seen[0].0, seen[1].0 + seen[1].1, "{seen:?}");
+    // Its frees are among what is lost, and its exit was one.
+    let text = &seen[1].2;
+    assert!(text.contains("totals are higher, and blocks that seem live may be freed"), "{text}");
+    assert!(text.contains("Not scanned for lost blocks: mallow did not answer: it was stopped, or got no processor\n"), "{text}");
+    assert!(!text.contains("ended by a signal"), "{text}");
 }
 
 /// Whose unwind table comes too late goes on without it: its call paths end where the table was needed.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Browser, Case, Run, directory, mallow, number, tool};
+use harness::{Browser, Case, Run, directory, mallow, number, program, tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -71,6 +71,11 @@ fn the_highest_rss_was_at_one_moment() {
     let has = format!("document.querySelector('#time-rss-peak')?.textContent === {}", json!(label));
     Page::of(&record, SIZES[0]).browser.wait_for(&has);
     exported(place, "run.mallow").wait_for(&has);
+    // A chart of several processes is their sum, which has no such maximum: the page has no label, and no sentence for it.
+    let both = format!("{0} leak & {0} leak; wait", program("rss_blocks").display());
+    let two = Case::new("/bin/sh").args(["-c", &both]).prints_addresses().record();
+    let sentences = &self::report(two.directory.path(), "run.mallow")["sentences"];
+    assert_eq!(sentences["highest_rss"], json!(null), "{sentences:#}");
 }
 
 /// A program of 60 functions that each allocate anew in a loop: more suggestions than a page lists.

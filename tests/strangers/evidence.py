@@ -1,6 +1,7 @@
 """What is known of one command: its bare runs, what oracles counted, what Mallow wrote in each way of running it."""
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -54,6 +55,8 @@ class Evidence:
     """All of a row. A key of the dictionaries is QUIET or LOADED."""
 
     row: object
+    parent: int = field(default_factory=os.getpid)
+    """Parent of the processes that are counted."""
     bare: list = field(default_factory=list)
     counts: list = field(default_factory=list)
     elsewhere: list = field(default_factory=list)
@@ -150,14 +153,15 @@ FEW = 4
 """So many are made, however long a busy machine takes for them."""
 
 
-def count(evidence, shape, times, limit, budget_s=None):
-    """Counts it naively, so often; but FEW times, no more once `budget_s` seconds are over."""
+def count(evidence, shape, times, limit, budget_s=None, pause_s=0.0):
+    """Counts it naively, so often, with a pause before each; but FEW times, no more once `budget_s` seconds are over."""
     tally = counter.Counter(shape)
     began = time.monotonic()
     try:
         for counted in range(times):
             if budget_s is not None and counted >= FEW and time.monotonic() - began > budget_s:
                 break
+            time.sleep(pause_s)
             done = run(evidence.row.arguments, evidence.row.stdin, tally.environment, limit)
             if done.timed_out:
                 raise NotUsable("the naive counter did not end")

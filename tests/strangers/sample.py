@@ -239,7 +239,7 @@ def a_run(**changes):
 
 def evidence(**changes):
     """A row of which everything that Mallow says is true, but for these changes."""
-    found = Evidence(ROW, bare=[BARE, BARE], counts=[[Image("/bin/leak", dict(COUNTS))]] * 2)
+    found = Evidence(ROW, parent=8, bare=[BARE, BARE], counts=[[Image("/bin/leak", dict(COUNTS))]] * 2)
     found.memcheck = memcheck.Memcheck(processes=1, lost=1, lost_bytes=4_000)
     recording = Recording(
         Path("quiet.mallow"),

@@ -129,6 +129,19 @@ class Falsehoods(unittest.TestCase):
         shown = "  calls  bytes\n  9  malloc  12,340\n  11  allocations  12,340\n  7  frees\n"
         self.assertEqual(len(found_by(totals, stat={"beside yes": (BARE, shown)})), 1)
 
+    def test_a_parent_with_more_digits(self):
+        """bash keeps PPID as text: a byte a digit, and in bytes alone."""
+        for word, parent, more, count in (
+            ("allocated_bytes", 18, 1, 0),
+            ("allocated_bytes", 18, -1, 0),
+            ("allocated_bytes", 18, 2, 1),
+            ("allocated_bytes", 8, 1, 1),
+            ("allocations", 118, 1, 1),
+        ):
+            said = {**REPORT, word: REPORT[word] + more}
+            found = found_by(totals, parent=parent, record=self.falsified(report_json=said))
+            self.assertEqual(len(found), count, (word, parent, more))
+
     def test_what_reused_memory_points_to(self):
         """Fewer lost than memcheck says: a run with filled blocks decides whether that is the memory's past."""
         fewer = {**REPORT, "lost_blocks": REPORT["lost_blocks"] - 1 - lost.STALE}

@@ -1,15 +1,17 @@
 /* A server of sorts: each request leaks 1000 bytes, fills a place of a cache that is full soon, and does healthy work. It
- * goes on until SIGTERM, which ends it in order, or SIGUSR1, which crashes it. `server steady` leaks nothing. */
+ * goes on until SIGTERM, which ends it in order, or SIGUSR1, which crashes it. `server steady` leaks nothing, and `server maps` nothing but
+ * 4 KiB a request that it maps itself, of 10,000 requests. */
 #include "target.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t ended, crash;
 static void *cache[512];
-static int leaks;
+static int leaks, maps;
 
 static void on_term(int signal) {
     (void)signal;
@@ -27,6 +29,14 @@ __attribute__((noinline)) static void keep_request(void) {
         abort();
     memset(kept, 1, 1000);
     __asm__ volatile("" ::"r"(kept) : "memory");
+}
+
+static void map_request(void) {
+    const size_t size = 4 << 10;
+    char *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        abort();
+    memset(mapped, 1, size);
 }
 
 __attribute__((noinline)) static void fill_cache(unsigned number) {
@@ -49,12 +59,15 @@ __attribute__((noinline)) static void work(unsigned number) {
 __attribute__((noinline)) static void serve(unsigned number) {
     if (leaks)
         keep_request();
+    if (maps && number < 10000)
+        map_request();
     fill_cache(number);
     work(number);
 }
 
 int main(int argc, char **argv) {
-    leaks = argc < 2 || strcmp(argv[1], "steady") != 0;
+    maps = argc > 1 && strcmp(argv[1], "maps") == 0;
+    leaks = argc < 2 || (!maps && strcmp(argv[1], "steady") != 0);
     /* Whatever becomes of the test. */
     alarm(120);
     signal(SIGTERM, on_term);

@@ -46,7 +46,7 @@ def widened(estimate, period):
         return None
     value = estimate["value"]
     if estimate["low"] == estimate["high"]:
-        return value, value + UNSEEN * period
+        return value, value + WIDER * UNSEEN * period
     return value - WIDER * (value - estimate["low"]), value + WIDER * (estimate["high"] - value)
 
 

@@ -54,6 +54,13 @@ def threads(evidence):
     return max([1, *counted, *recorded])
 
 
+def parents(evidence):
+    """Bytes by which texts of a parent's number differ (bash keeps PPID): this judge's has fewer digits than mallow's, or more."""
+    recorded = [recording.report_json["processes"] for recording in evidence.record.values() if recording.report_json]
+    digits = [abs(len(str(process["pid"])) - len(str(evidence.parent))) for processes in recorded for process in processes]
+    return max(digits, default=0) * max(map(len, recorded), default=0)
+
+
 def is_within(evidence, word, value):
     """Is the value in the range that the counts show?"""
     shown = evidence.range(word)
@@ -64,6 +71,7 @@ def is_within(evidence, word, value):
         return shown.low - more <= value <= shown.high + more
     more = TLS_MODULE * threads(evidence) if threads(evidence) > 1 else 0
     either = DIGITS if "timed" in evidence.row.flags else HASHES if "hashes" in evidence.row.flags else 0
+    either += parents(evidence)
     return shown.low - either <= value <= shown.high + more + either
 
 

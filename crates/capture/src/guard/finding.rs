@@ -203,7 +203,7 @@ pub struct Crash {
     pub operation: Operation,
     /// Why its stack is not known or not whole.
     pub without_stack: Option<String>,
-    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+    /// Those of [`mallow_arch::registers::NAMES`].
     pub registers: Vec<u64>,
     /// The guarded block nearest to the address, where it lies in or near guarded memory.
     pub block: Option<Block>,
@@ -223,6 +223,8 @@ pub struct Leak {
     pub at_ns: u64,
     /// Blocks that no lost block points to, either; of a cycle the first one.
     pub count: u64,
+    /// How many of these are of a cycle, whose blocks point to each other.
+    pub cycles: u64,
     /// Bytes of these, as requested.
     pub bytes: u64,
     /// Blocks that only these hold.

@@ -97,30 +97,32 @@ fn leaks(source: &ProcessFile, guarded: &Guarded, lost: &[LostBlock]) -> Vec<Lea
     let pid = source.pid_here();
     let at_ns = monotonic_ns();
     // By the slot of the head: its site.
-    let mut sums: HashMap<u32, [u64; 4]> = HashMap::new();
+    let mut sums: HashMap<u32, [u64; 5]> = HashMap::new();
     for block in lost {
         let sum = sums.entry(block.head.map_or(block.site, |(_, site)| site)).or_default();
         let of = if block.head.is_none() { 0 } else { 2 };
         sum[of] += 1;
         sum[of + 1] = sum[of + 1].saturating_add(block.size);
+        sum[4] += u64::from(block.head.is_none() && block.in_cycle);
     }
-    let mut heads: Vec<(u32, [u64; 4])> = sums.into_iter().collect();
+    let mut heads: Vec<(u32, [u64; 5])> = sums.into_iter().collect();
     heads.sort_unstable_by_key(|(slot, _)| *slot);
     let mut by_stack: HashMap<_, usize> = HashMap::new();
     let mut leaks: Vec<Leak> = Vec::new();
-    for (slot, [count, bytes, held, held_bytes]) in heads {
+    for (slot, [count, bytes, held, held_bytes, cycles]) in heads {
         let Some(block) = guarded.block(shared, slot, &|tid| thread_name(pid, tid)) else { continue };
         let at = *by_stack.entry((block.family, block.allocated.stack.clone())).or_insert(leaks.len());
         match leaks.get_mut(at) {
             Some(leak) => {
                 leak.count += count;
+                leak.cycles += cycles;
                 leak.bytes = leak.bytes.saturating_add(bytes);
                 leak.held += held;
                 leak.held_bytes = leak.held_bytes.saturating_add(held_bytes);
             }
             None => {
                 let (pid, serial) = (source.pid, source.serial);
-                leaks.push(Leak { pid, serial, at_ns, count, bytes, held, held_bytes, block });
+                leaks.push(Leak { pid, serial, at_ns, count, cycles, bytes, held, held_bytes, block });
             }
         }
     }

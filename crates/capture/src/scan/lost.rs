@@ -35,6 +35,8 @@ pub struct LostBlock {
     pub head: Option<(u64, u32)>,
     /// What that one is; without one, what it is itself.
     pub kind: LostKind,
+    /// That one, or without one it itself, belongs to one of [`Found::cycles`].
+    pub in_cycle: bool,
 }
 
 /// Cycles of the same sites.
@@ -266,6 +268,7 @@ impl Parts {
         heads.sort_unstable_by_key(|&(head, _)| block(head).sequence);
         let mut owner = vec![NONE; lost.len()];
         let mut found = Found::default();
+        let mut in_cycle = vec![false; lost.len()];
         let mut waiting = Vec::new();
         for (head, part) in heads {
             let (mut blocks, mut bytes) = (0, 0u64);
@@ -284,6 +287,7 @@ impl Parts {
                 }
             }
             if let Some(sites) = self.cycle(part, graph, lost) {
+                in_cycle[head as usize] = true;
                 let cycles = found.cycles.entry(sites).or_default();
                 cycles.count += 1;
                 cycles.blocks += blocks;
@@ -296,8 +300,9 @@ impl Parts {
                 let (block, of) = (block(number), block(head));
                 let (address, sequence, site, size) = (block.address, block.sequence, block.site, block.size);
                 let kind = graph.kinds[lost[head as usize] as usize];
+                let in_cycle = in_cycle[head as usize];
                 let head = (head != number).then_some((of.sequence, of.site));
-                LostBlock { address, sequence, site, size, head, kind }
+                LostBlock { address, sequence, site, size, head, kind, in_cycle }
             })
             .collect();
         found

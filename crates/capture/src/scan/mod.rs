@@ -120,7 +120,7 @@ impl Failure {
             Self::Forked => "forked, with blocks of the parent; record --scan-all scans forked children, too",
             Self::OutOfTime => "the time that exits may wait was used up; record --scan-all waits until it is done",
             Self::Sandboxed => "a seccomp filter may forbid the wait at exit",
-            Self::NoAnswer => "mallow was stopped meanwhile",
+            Self::NoAnswer => "mallow did not answer: it was stopped, or got no processor",
         }
     }
 }

@@ -100,7 +100,7 @@ fn place(insight: &Insight, look: &Look) -> Line {
 /// What the program does, in one sentence.
 fn evidence(evidence: &Evidence, look: &Look) -> String {
     let size = |n: u64| bytes(n, look.exact);
-    let mean = |all: u64, n: u64| size(all.checked_div(n).unwrap_or(0));
+    let mean = |all: u64, n: u64| size(all.saturating_add(n / 2).checked_div(n).unwrap_or(0));
     match evidence {
         Evidence::GrownBuffer {
             grown_buffers,
@@ -302,6 +302,21 @@ mod tests {
         };
         let said = "Buffers of std::vector, most of them begun at other calls, grew here in 19,006 steps, 128 B; 1.22 MB copied.";
         assert_eq!(super::evidence(&grown, &Look::default()), said);
+    }
+
+    /// 5.7 bytes are 6, not 5.
+    #[test]
+    fn averages_are_rounded() {
+        let together = Evidence::OneLifetime {
+            allocations: 418_950,
+            allocated_bytes: 2_393_487,
+            freed_in_runs: 418_950,
+            runs: 1,
+            overhead_bytes: 0,
+            places: 1,
+        };
+        let said = super::evidence(&together, &Look::default());
+        assert!(said.starts_with("418,950 blocks of 6 B on average"), "{said}");
     }
 
     /// What does not divide evenly is an average, and says so.

@@ -24,7 +24,8 @@ pub struct Sentences {
     pub counted: Vec<String>,
     /// What was counted, each with a remark.
     pub totals: Vec<TotalRow>,
-    /// The highest RSS and its moment, as the row of `totals` has them; None: it is not known.
+    /// The highest RSS of a single process and its moment, as the row of `totals` has them, for a chart of RSS: that of
+    /// several processes is their sum. None: it is not known.
     pub highest_rss: Option<String>,
     /// Why nothing is known of lost blocks.
     pub not_scanned: Option<String>,
@@ -46,12 +47,13 @@ impl Sentences {
     /// Those of a document. `notices`: see [`crate::input::recording::Recording::notices`].
     pub fn of(document: &ReportDocument, notices: Vec<String>, look: &Look) -> Self {
         let report = &document.overview;
+        let single = report.highest_rss.as_ref().filter(|highest| highest.processes == 1);
         Self {
             notices,
             circumstances: report_text::circumstances(document).text(),
             counted: gaps::inside(&report.allocators_inside).map(|phrase| format!("Counted: {phrase}")).collect(),
             totals: report_text::total_rows(document, (true, 2), look),
-            highest_rss: report.highest_rss.as_ref().map(|highest| report_text::highest_at(highest, look)),
+            highest_rss: single.map(|highest| report_text::highest_at(highest, look)),
             not_scanned: report_text::unscanned(document),
             absent: report.origin.as_ref().and_then(coverage::missing).map(|line| line.text()),
             hints: document.missing_names.iter().take(HINTS).map(|hint| hint.line()).collect(),

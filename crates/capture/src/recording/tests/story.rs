@@ -114,6 +114,7 @@ impl Story {
                 size: life.call.size,
                 head: if live % 3 == 1 { None } else { head },
                 kind,
+                in_cycle: false,
             };
             match live % 3 {
                 1 => head = Some((sequence, life.call.site)),

@@ -14,8 +14,7 @@ use mallow_report::analysis::Ending;
 use quick_xml::Writer;
 use quick_xml::events::{BytesCData, BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
-use super::text::clean;
-use super::text::units::of;
+use super::text::{clean, gaps};
 
 /// Stands at the beginning of each picture: what has it may be replaced by the next one.
 pub const MARK: &str = "<!-- mallow's -->";
@@ -58,8 +57,7 @@ fn limits(ending: &Ending, filters: Option<&str>) -> Vec<Note> {
         notes.push(("warning", format!("The recording is cut short: {why}. Numbers are those up to the cut.")));
     }
     if ending.lost > 0 {
-        let lost = of(ending.lost, "event");
-        notes.push(("warning", format!("{lost} could not be recorded: the true numbers are higher.")));
+        notes.push(("warning", gaps::lost_events(ending.lost) + "."));
     }
     notes
 }

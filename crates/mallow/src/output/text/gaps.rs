@@ -44,10 +44,15 @@ pub fn show(sentences: impl IntoIterator<Item = String>, page: &mut Page) {
 /// One sentence for each thing: the file stops before the run did, events are lost, records made no sense.
 pub fn lacks(cut_short: Option<&str>, lost: u64, damaged: u64) -> impl Iterator<Item = String> {
     let cut = cut_short.map(|why| format!("the recording is cut short: {why}; numbers are those up to the cut"));
-    let lost = (lost > 0).then(|| format!("{} could not be recorded; the true numbers are higher", of(lost, "event")));
+    let lost = (lost > 0).then(|| lost_events(lost));
     let damaged =
         (damaged > 0).then(|| format!("{} skipped, because the target had written over it", of(damaged, "record")));
     [cut, lost, damaged].into_iter().flatten()
+}
+
+/// Events that are in no number. Those of frees make blocks live that are not.
+pub fn lost_events(lost: u64) -> String {
+    format!("{} could not be recorded; totals are higher, and blocks that seem live may be freed", of(lost, "event"))
 }
 
 /// Of processes that waited in vain for unwind tables, one sentence.

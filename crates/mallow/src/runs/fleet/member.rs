@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use mallow_capture::footprint::resident;
 use mallow_capture::watch::{Looked, Watch};
 use mallow_fleet::push::Resource;
 use mallow_profile::{Precision, Process, ProcessId, Profile, SampleEvent};
@@ -21,6 +22,11 @@ pub struct Member {
     /// The name of its program.
     pub program: String,
     pub command: Vec<String>,
+    /// Its number in mallow's `/proc`.
+    here: Option<u32>,
+    /// Until then it starts, on CLOCK_MONOTONIC; and the bytes of it in memory at the first report after that.
+    warm_ns: u64,
+    rss_at_first: Option<u64>,
     /// Where it runs: namespace, pod and container.
     labels: BTreeMap<&'static str, String>,
     /// What happened in it.
@@ -54,6 +60,11 @@ pub fn program(process: &Process) -> String {
     name.or(process.arguments.first().map(String::as_str)).unwrap_or("(unknown)").to_owned()
 }
 
+/// Bytes of a process in memory, by its number here.
+fn rss(here: Option<u32>) -> Option<u64> {
+    Some(resident(here?)?.rss)
+}
+
 impl Member {
     /// A process that began to be watched. `here` is its number in mallow's `/proc`.
     pub fn new(
@@ -71,6 +82,9 @@ impl Member {
             pid: process.pid,
             program: program(process),
             command: process.arguments.clone(),
+            here,
+            warm_ns: began_ns.saturating_add(warm_up_ns),
+            rss_at_first: None,
             labels: Resource::of(&facts(here, process.pid, &process.executable)).workload(),
             ledger,
             began_ns,
@@ -112,7 +126,11 @@ impl Member {
         let watched = watched(&state, &options, &mut self.standings);
         let mut report = FleetProcess::of(self.pid, &self.program, &self.command, watched, &self.ledger);
         report.labels.clone_from(&self.labels);
-        report
+        let rss = rss(self.here);
+        if at_ns >= self.warm_ns {
+            self.rss_at_first = self.rss_at_first.or(rss);
+        }
+        report.in_memory(rss, self.rss_at_first)
     }
 
     /// What it allocated and what is live, with names. It has this process alone.

@@ -1,11 +1,11 @@
 //! Reports of a fleet, as text: programs, what grows in them, and the processes that grow or hold most.
 
-use mallow_report::analysis::sampled::{Estimate, Verdict};
+use mallow_report::analysis::sampled::{Estimate, FIRST_VERDICT_NS, NEEDED_SAMPLES, Verdict};
 use mallow_report::analysis::{FleetPlace, FleetProcess, FleetProgram, FleetReport, WatchedPlace};
 
 use super::super::watch::headline::{losses, name, seconds};
 use crate::output::text::estimates::{column_bytes, estimated_bytes, not_enough, rate_per_hour, sampled_bytes};
-use crate::output::text::units::{count, of};
+use crate::output::text::units::{bytes, count, of};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by};
 
@@ -28,7 +28,7 @@ pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
             )),
     );
     let grows = match (sums.growing_processes, sums.processes_growing_so_far) {
-        (0, 0) => "Nothing grows significantly".to_owned(),
+        (0, 0) => no_growth(report) + &elsewhere(report, look),
         (0, so_far) => format!("{} so far; too early to say whether it ends", growing(so_far)),
         (surely, 0) => format!("{} significantly", growing(surely)),
         (surely, so_far) => format!("{} significantly, and {} so far", growing(surely), growing(so_far)),
@@ -64,6 +64,34 @@ pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
     losses(&report.lost).iter().for_each(|loss| page.line(Line::new().warning(loss)));
     page.gap();
     page.into_text()
+}
+
+/// What is said where no place grows: of how many processes that is known, or what is missing to know it.
+fn no_growth(report: &FleetReport) -> String {
+    let (all, judged) = (report.sums.processes, report.sums.processes_judged);
+    let nothing = "Nothing grows significantly";
+    match judged {
+        _ if all == 0 => "No process runs".to_owned(),
+        _ if report.watched_ms < FIRST_VERDICT_NS / 1_000_000 => {
+            format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000)
+        }
+        0 => format!("Too few samples to say what grows: a place needs {NEEDED_SAMPLES} sampled blocks that settle"),
+        _ if judged == all => nothing.to_owned(),
+        _ => format!("{nothing} in {judged} of {}; too few samples to say of the others", of(all, "process")),
+    }
+}
+
+/// What grew in RSS where no sampled block is: `; worker 4711 has at least 42.2 MB more in memory than at first, outside
+/// of sampled blocks`. Nothing where nothing grew much.
+fn elsewhere(report: &FleetReport, look: &Look) -> String {
+    let Some(most) = &report.grown_elsewhere else { return String::new() };
+    let more = match report.sums.processes_grown_elsewhere.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(", and {} more such", of(more, "process")),
+    };
+    let grown = bytes(most.bytes, look.exact);
+    let who = format!("{} {}", most.program, most.pid);
+    format!("; {who} has at least {grown} more in memory than at first, outside of sampled blocks{more}")
 }
 
 /// `after 3 min 10 s: worker 4711: keep worker.c:12 grows 3.60 MB/h ±20 %`

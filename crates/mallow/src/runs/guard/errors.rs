@@ -17,20 +17,10 @@ use crate::output::text::units::{count, of};
 use super::super::watch::ending_signals;
 use super::crashes::{self, CrashDocument};
 use super::identity;
+use super::leak::LeakDocument;
 use super::operations::Operations;
 use super::steps::{self, BlockDocument, OperationDocument, block_of, family, intern, looks_alike, step};
 use super::words;
-
-/// What a leak takes.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LeakDocument {
-    /// Blocks that no lost block points to, either: `count` of the error. Their bytes, as requested.
-    pub bytes: u64,
-    /// Blocks that only these hold.
-    pub held: u64,
-    /// Their bytes.
-    pub held_bytes: u64,
-}
 
 /// An error, as a report shows it and JSON has it.
 #[derive(Clone, Debug, Serialize)]
@@ -196,10 +186,12 @@ impl ErrorDocument {
     fn add_leak(&mut self, count: u64, more: LeakDocument) {
         self.count += count;
         if let Some(leak) = &mut self.leak {
+            leak.cycles += more.cycles;
             leak.bytes = leak.bytes.saturating_add(more.bytes);
             leak.held += more.held;
             leak.held_bytes = leak.held_bytes.saturating_add(more.held_bytes);
-            self.place = words::lost(self.count, leak.bytes, leak.held, leak.held_bytes);
+            self.place = leak.place(self.count);
+            self.advice = leak.advice(self.count);
         }
     }
 }
@@ -271,10 +263,11 @@ impl Errors {
     ) -> Option<&ErrorDocument> {
         let stack = intern(watch, (leak.pid, leak.serial), &leak.block.allocated.stack);
         let key = (Kind::Leak, None, stack, stack, Stacks::ROOT);
-        let own = LeakDocument { bytes: leak.bytes, held: leak.held, held_bytes: leak.held_bytes };
+        let &Leak { count, cycles, bytes, held, held_bytes, .. } = leak;
+        let own = LeakDocument { cycles, bytes, held, held_bytes };
         if let Some(known) = self.places.get(&key) {
             if let Some(error) = known.and_then(|at| self.all.get_mut(at)) {
-                error.add_leak(leak.count, own);
+                error.add_leak(count, own);
             }
             return None;
         }
@@ -292,7 +285,7 @@ impl Errors {
         let alike = |error: &ErrorDocument| error.leak.is_some() && looks_alike(&error.error.stack, &step.stack);
         if let Some(at) = self.all.iter().position(alike) {
             self.places.insert(key, Some(at));
-            self.all[at].add_leak(leak.count, own);
+            self.all[at].add_leak(count, own);
             return None;
         }
         self.places.insert(key, Some(self.all.len()));
@@ -304,10 +297,10 @@ impl Errors {
             address: format!("{:#x}", leak.block.address),
             access: None,
             call: None,
-            place: words::lost(leak.count, leak.bytes, leak.held, leak.held_bytes),
+            place: own.place(count),
             region: None,
             operations: None,
-            count: leak.count,
+            count,
             leak: Some(own),
             error: step.clone(),
             without_stack: None,
@@ -319,7 +312,7 @@ impl Errors {
                 freed: None,
             }),
             bytes: String::new(),
-            advice: words::advice(Kind::Leak, false),
+            advice: own.advice(count),
         });
         self.all.last()
     }

@@ -3,6 +3,7 @@
 mod crashes;
 pub mod errors;
 mod identity;
+mod leak;
 mod operations;
 mod outputs;
 mod steps;

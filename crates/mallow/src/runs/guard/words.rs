@@ -50,7 +50,7 @@ pub fn describe(name: &str) -> &'static str {
         "mismatched-free" => "A block was freed by an operation that does not belong to its allocation",
         CRASH => "A signal ended the program",
         TOO_LITTLE => "Fewer allocations were guarded than required",
-        LEAK => "Heap blocks that nothing points to when the process exits",
+        LEAK => "Heap blocks that nothing, or nothing but each other, points to when the process exits",
         _ => "Bytes beside a heap block were written",
     }
 }
@@ -67,7 +67,7 @@ pub fn advice(kind: Kind, before: bool) -> &'static str {
         Kind::ForeignFree => "Only what malloc and its relatives returned can be freed.",
         Kind::Slack if before => "Somebody wrote there while the block lived: --place begin finds who.",
         Kind::Slack => "Somebody wrote there while the block lived: --place end --alignment 1 finds who.",
-        Kind::Leak => "Free the block before its last pointer goes, or keep the pointer.",
+        Kind::Leak => "Free the blocks before their last pointers go, or keep the pointers.",
         Kind::MismatchedFree => {
             "malloc belongs to free, new to delete, and new[] to delete[], of the same size and alignment."
         }
@@ -142,15 +142,6 @@ pub fn within(address: u64, exact: bool, block: &Block, at_ns: u64) -> String {
         format!("{} bytes into {state}", count(address - block.address))
     };
     format!("{about}{place}")
-}
-
-/// How many blocks were lost.
-pub fn lost(blocks: u64, bytes: u64, held: u64, held_bytes: u64) -> String {
-    let lost = format!("{}, {}, that nothing points to", of(blocks, "block"), of(bytes, "byte"));
-    match held {
-        0 => lost,
-        held => format!("{lost}, and {} of {} that only they hold", of(held, "block"), of(held_bytes, "byte")),
-    }
 }
 
 /// A thread's name behind its number.

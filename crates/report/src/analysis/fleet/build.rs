@@ -51,6 +51,7 @@ pub struct FleetOptions<'a> {
 pub fn fleet(processes: Vec<FleetProcess>, options: FleetOptions<'_>) -> FleetReport {
     let mut by_program: BTreeMap<String, Vec<FleetProcess>> = BTreeMap::new();
     let (mut sums, mut lost) = (FleetSums::default(), options.lost);
+    let grown_elsewhere = processes.iter().filter_map(FleetProcess::grown_elsewhere).max_by_key(|grown| grown.bytes);
     for process in processes {
         sums += process.sums();
         if process.running {
@@ -73,6 +74,7 @@ pub fn fleet(processes: Vec<FleetProcess>, options: FleetOptions<'_>) -> FleetRe
         watched_ms: options.watched_ms,
         pattern: options.pattern.to_owned(),
         sums,
+        grown_elsewhere,
         ended_in_all: options.ended_in_all,
         programs,
         programs_in_all,

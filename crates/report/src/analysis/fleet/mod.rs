@@ -29,6 +29,8 @@ pub struct FleetReport {
     /// Sums over all of them.
     #[serde(flatten)]
     pub sums: FleetSums,
+    /// The one that has grown most where no sampled block is, if one has.
+    pub grown_elsewhere: Option<GrownElsewhere>,
     /// Processes that have ended since mallow watches, in this report or not.
     pub ended_in_all: u64,
     /// Programs: the growing ones first, then those that hold most.
@@ -54,6 +56,10 @@ pub struct FleetSums {
     pub growing_processes: u64,
     /// Running ones with a place that grows so far, and none significantly.
     pub processes_growing_so_far: u64,
+    /// Running ones with a place that has enough samples for a verdict on its growth.
+    pub processes_judged: u64,
+    /// Running ones whose memory has grown where no sampled block is.
+    pub processes_grown_elsewhere: u64,
     /// Bytes live.
     pub live_bytes: Estimate,
     /// Blocks live.
@@ -64,6 +70,16 @@ pub struct FleetSums {
     pub(crate) bytes: Sum,
     #[serde(skip)]
     pub(crate) blocks: Sum,
+}
+
+/// A process whose memory has grown where no sampled block is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GrownElsewhere {
+    pub program: String,
+    /// Process id.
+    pub pid: u32,
+    /// The least by which it is more than when the process began to be watched.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -152,6 +168,12 @@ pub struct FleetProcess {
     pub growing_places: u64,
     /// Places that grow so far.
     pub places_growing_so_far: u64,
+    /// Places with enough samples for a verdict on their growth.
+    pub places_judged: u64,
+    /// Bytes in memory by the kernel's count; None: it has ended, or may not be read.
+    pub rss: Option<u64>,
+    /// By so much more than when it began to be watched.
+    pub rss_grown_bytes: Option<i64>,
     /// Its places, the first few.
     pub places: Vec<WatchedPlace>,
     /// All of them, shown or not.
@@ -177,6 +199,8 @@ impl AddAssign for FleetSums {
         self.ended += other.ended;
         self.growing_processes += other.growing_processes;
         self.processes_growing_so_far += other.processes_growing_so_far;
+        self.processes_judged += other.processes_judged;
+        self.processes_grown_elsewhere += other.processes_grown_elsewhere;
         self.bytes += other.bytes;
         self.blocks += other.blocks;
         self.live_bytes = self.bytes.estimate(0.5);

@@ -1,8 +1,8 @@
 //! One process of a fleet.
 
-use super::{FleetProcess, FleetSums};
+use super::{FleetProcess, FleetSums, GrownElsewhere};
 use crate::analysis::sampled::{SampleLedger, Verdict};
-use crate::analysis::watched::{WatchLosses, Watched};
+use crate::analysis::watched::{WatchLosses, Watched, is_notable_growth};
 
 /// Places of a process that are kept: those that grow, and a few that hold most.
 const PLACES: usize = 10;
@@ -33,6 +33,9 @@ impl FleetProcess {
             verdict: if worst >= Verdict::SoFar { worst } else { Verdict::Unknown },
             growing_places: report.places.growing_places,
             places_growing_so_far: report.places.places_growing_so_far,
+            places_judged: report.places.places_judged,
+            rss: None,
+            rss_grown_bytes: None,
             places,
             places_in_all: report.places.places_in_all,
             lost: report.lost,
@@ -44,6 +47,22 @@ impl FleetProcess {
     /// The same when it has ended.
     pub fn ended(self, abrupt: bool) -> Self {
         Self { running: false, abrupt, ..self }
+    }
+
+    /// With its RSS now, and when it began to be watched.
+    pub fn in_memory(self, rss: Option<u64>, at_first: Option<u64>) -> Self {
+        let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        Self { rss, rss_grown_bytes: rss.zip(at_first).map(|(now, then)| signed(now) - signed(then)), ..self }
+    }
+
+    /// By how much its RSS has grown beyond all that sampled blocks may hold; None: by nothing of note, or nobody knows.
+    pub(super) fn grown_elsewhere(&self) -> Option<GrownElsewhere> {
+        // All that is live, whatever the report covers.
+        let live = self.bytes.estimate(0.5);
+        let live = live.high.unwrap_or(live.value).max(0.0) as u64;
+        let bytes = u64::try_from(self.rss_grown_bytes?).ok()?.checked_sub(live)?;
+        let is_it = self.running && is_notable_growth(bytes, self.rss?);
+        is_it.then(|| GrownElsewhere { program: self.program.clone(), pid: self.pid, bytes })
     }
 
     /// The bytes an hour by which its places surely grow.
@@ -61,6 +80,8 @@ impl FleetProcess {
             ended: u64::from(!live),
             growing_processes: grows(Verdict::Growing),
             processes_growing_so_far: grows(Verdict::SoFar),
+            processes_judged: u64::from(live && self.places_judged > 0),
+            processes_grown_elsewhere: u64::from(self.grown_elsewhere().is_some()),
             bytes: if live { self.bytes } else { Default::default() },
             blocks: if live { self.blocks } else { Default::default() },
             ..FleetSums::default()

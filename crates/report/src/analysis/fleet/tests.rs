@@ -62,6 +62,9 @@ fn process(pid: u32, program: &str, places: Vec<WatchedPlace>) -> FleetProcess {
             .unwrap_or_default(),
         growing_places: 0,
         places_growing_so_far: 0,
+        places_judged: places.iter().filter(|place| place.growth.verdict != Verdict::Unknown).count() as u64,
+        rss: None,
+        rss_grown_bytes: None,
         places_in_all: places.len() as u64,
         places,
         lost: WatchLosses { events: 1, ..WatchLosses::default() },
@@ -114,6 +117,23 @@ fn a_program_is_the_sum_of_its_processes_and_the_growing_ones_come_first() {
     let width = |estimate: Estimate| (estimate.high.unwrap() - estimate.low.unwrap()) / estimate.value;
     let ratio = width(sum(50).estimate(0.5)) / width(steady.live_bytes);
     assert!((1.7..2.3).contains(&ratio), "{ratio}");
+}
+
+/// RSS that grew by more than sampled blocks may hold, and by enough to be named.
+#[test]
+fn growth_outside_of_sampled_blocks_is_found() {
+    const MB: u64 = 1_000_000;
+    let with = |pid, rss, before| {
+        process(pid, "worker", vec![place(1, 50, Verdict::Steady, 0.0)]).in_memory(Some(rss), Some(before))
+    };
+    let live = sum(50).estimate(0.5).high.unwrap() as u64;
+    let ended = with(9, 900 * MB, MB).ended(false);
+    let all = report(vec![with(1, 60 * MB, 10 * MB), with(2, 80 * MB, 10 * MB), with(3, 11 * MB, 10 * MB), ended], ALL);
+    let grown = all.grown_elsewhere.expect("it grew");
+    assert_eq!((grown.pid, grown.bytes, all.sums.processes_grown_elsewhere), (2, 70 * MB - live, 2));
+    // What sampled blocks hold, and what was given back, is no such growth.
+    let all = report(vec![with(1, 10 * MB + live, 10 * MB), with(2, MB, 10 * MB)], ALL);
+    assert_eq!((all.grown_elsewhere, all.sums.processes_judged), (None, 2));
 }
 
 #[test]

@@ -129,6 +129,11 @@ impl MemoryParts {
 /// Between which bytes the truth lies; None: nobody knows.
 type Limits = Option<(u64, u64)>;
 
+/// Whether so many bytes more are named, in processes that have this RSS.
+pub fn is_notable_growth(bytes: u64, rss: u64) -> bool {
+    bytes >= LEAST_BYTES.max(rss / LEAST_SHARE)
+}
+
 /// The memory of some processes now, and what of it has grown. `before`: the parts when the watching began.
 pub fn watched_memory(
     footprints: &[Footprint],
@@ -158,10 +163,11 @@ pub fn watched_memory(
     let is_divided = all_known && !gap_is_least;
     let rows = now.rows(is_divided).into_iter().zip(before.rows(is_divided));
     let parts: Vec<MemoryPartRow> = rows.map(row).collect();
-    let least = i64::try_from(LEAST_BYTES.max(rss / LEAST_SHARE)).unwrap_or(i64::MAX);
     // What an estimate may be wrong by has not grown.
     let is_sure = |row: &&MemoryPartRow| row.low.is_some_and(|low| row.grown_bytes > grown(row.bytes, low).max(0));
-    let most = parts.iter().max_by_key(|row| row.grown_bytes).filter(|row| row.grown_bytes >= least);
+    let is_notable =
+        |row: &&MemoryPartRow| u64::try_from(row.grown_bytes).is_ok_and(|bytes| is_notable_growth(bytes, rss));
+    let most = parts.iter().max_by_key(|row| row.grown_bytes).filter(is_notable);
     let most = most.filter(is_sure);
     let not_live = |live: u64| rss.saturating_sub(live.min(now.anonymous));
     let gap_limits = of_live.filter(|_| is_divided).map(|(low, high)| (not_live(high), not_live(low)));

@@ -15,7 +15,7 @@ use super::numbers::LeftOut;
 use super::sampled::{Estimate, Growth, Sum};
 pub use baseline::Baseline;
 pub use build::{WatchOptions, WatchState, watched};
-pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, watched_memory};
+pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, is_notable_growth, watched_memory};
 
 /// Which of the live samples a report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,0 +1,53 @@
+//! Lost blocks of one allocation stack, for JSON and in words.
+
+use mallow_capture::guard::Kind;
+use serde::Serialize;
+
+use super::words;
+use crate::output::text::units::of;
+
+/// What a leak takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LeakDocument {
+    /// Of the blocks that no lost block points to, either, `count` of the error: how many are of a cycle, whose blocks
+    /// point to each other.
+    pub cycles: u64,
+    /// Bytes of these blocks, as requested.
+    pub bytes: u64,
+    /// Blocks that only these hold.
+    pub held: u64,
+    /// Their bytes.
+    pub held_bytes: u64,
+}
+
+impl LeakDocument {
+    /// How many blocks they are, and what points to them.
+    pub fn place(&self, blocks: u64) -> String {
+        let what = match (self.cycles, blocks) {
+            (0, _) => "that nothing points to",
+            (_, 1) => "that nothing points to but a cycle through itself",
+            (cycles, _) if cycles >= blocks => "that nothing points to but cycles through themselves",
+            _ => "that nothing points to but, for some, cycles through themselves",
+        };
+        let lost = format!("{}, {}, {what}", of(blocks, "block"), of(self.bytes, "byte"));
+        match self.held {
+            0 => lost,
+            held => format!("{lost}, and {} of {} that only they hold", of(held, "block"), of(self.held_bytes, "byte")),
+        }
+    }
+
+    /// What to do about them.
+    pub fn advice(&self, blocks: u64) -> &'static str {
+        match self.cycles {
+            0 => words::advice(Kind::Leak, false),
+            cycles if cycles >= blocks => {
+                "Blocks of a cycle keep each other alive: make one of its pointers weak, or clear it before the last \
+                 pointer from outside goes."
+            }
+            _ => {
+                "Free the blocks before their last pointers go; of a cycle, make one pointer weak, or clear it before \
+                 the last pointer from outside goes."
+            }
+        }
+    }
+}
