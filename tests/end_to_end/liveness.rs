@@ -153,7 +153,10 @@ fn what_a_stopped_mallow_missed_is_counted() {
     // Its frees are among what is lost, and its exit was one.
     let text = &seen[1].2;
     assert!(text.contains("totals are higher, and blocks that seem live may be freed"), "{text}");
-    assert!(text.contains("Not scanned for lost blocks: mallow did not answer: it was stopped, or got no processor\n"), "{text}");
+    assert!(
+        text.contains("Not scanned for lost blocks: mallow did not answer: it was stopped, or got no processor\n"),
+        "{text}"
+    );
     assert!(!text.contains("ended by a signal"), "{text}");
 }
 

@@ -120,7 +120,7 @@ RSS = [
     r"{word:name} \({count:pid}\), highest RSS: {bytes:peak_rss}, the kernel's maximum(?:, reached before mallow attached"
     r"|, reached at an unknown time|, reached by {span:peak_by_ms}|, reached at {span:peak_by_ms}"
     r"|, reached between {span:peak_after_ms} and {span:peak_by_ms})?",
-    r"Divided: {bytes:rss} at {span:ms}(?:, at the end|, the last reading)?(?:, {share:below_share} below it)?; live blocks (?:allocated .+ )?are {bytes:live_bytes}"
+    r"Divided: {bytes:rss} at {span:ms}(?:, at exit, before libraries' destructors|, the last reading)?(?:, {share:below_share} below it)?; live blocks (?:allocated .+ )?are {bytes:live_bytes}"
     r"(?:, older ones are not known)?",
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
     r"(?:: giving back what they left lowers RSS in that time alone)?\.",

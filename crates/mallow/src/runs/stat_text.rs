@@ -41,7 +41,11 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     page.line(Line::new().plain("  ").strong(seconds).plain(format!(" wall time{status}; {processes}")));
     if report.lost > 0 {
         let lost = of(report.lost, "call");
-        page.line(Line::new().plain("  ").warning(format!("{lost} could not be counted: calls are more, and what remains may be more or less")));
+        page.line(
+            Line::new()
+                .plain("  ")
+                .warning(format!("{lost} could not be counted: calls are more, and what remains may be more or less")),
+        );
     }
     if report.processes.is_empty() {
         page.line(

@@ -91,7 +91,7 @@ fn title(report: &Rss, look: &Look, page: &mut Page) {
             .plain(format!(", the kernel's maximum{reached}")),
     );
     let end = match (account.is_at_exit, account.is_last) {
-        (true, _) => ", at the end",
+        (true, _) => ", at exit, before libraries' destructors",
         (false, true) => ", the last reading",
         (false, false) => "",
     };

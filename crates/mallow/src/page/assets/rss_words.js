@@ -91,7 +91,7 @@ export function momentWords(answer) {
   const blocks = older ? `live blocks allocated ${SINCE[older] ?? ""} are ${formatBytes(live)}, older ones are not known` : `live blocks are ${formatBytes(live)}`;
   return {
     peak: `highest RSS: ${formatBytes(peak)}, the kernel's maximum${below ? reachedWords(answer) : ""}`,
-    divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isAtExit ? ", at the end" : isLast ? ", the last reading" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
+    divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isAtExit ? ", at exit, before libraries' destructors" : isLast ? ", the last reading" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
   };
 }
 

@@ -81,8 +81,8 @@ fn no_growth(report: &FleetReport) -> String {
     }
 }
 
-/// What grew in RSS where no sampled block is: `; worker 4711 has at least 42.2 MB more in memory than at first, outside
-/// of sampled blocks`. Nothing where nothing grew much.
+/// What grew in RSS where no sampled block is: `; worker 4711 has at least 42.2 MB more in memory than at first,
+/// outside of sampled blocks`. Nothing where nothing grew much.
 fn elsewhere(report: &FleetReport, look: &Look) -> String {
     let Some(most) = &report.grown_elsewhere else { return String::new() };
     let more = match report.sums.processes_grown_elsewhere.saturating_sub(1) {

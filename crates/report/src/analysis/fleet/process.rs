@@ -55,7 +55,8 @@ impl FleetProcess {
         Self { rss, rss_grown_bytes: rss.zip(at_first).map(|(now, then)| signed(now) - signed(then)), ..self }
     }
 
-    /// By how much its RSS has grown beyond all that sampled blocks may hold; None: by nothing of note, or nobody knows.
+    /// By how much its RSS has grown beyond all that sampled blocks may hold; None: by nothing of note, or it is not
+    /// known.
     pub(super) fn grown_elsewhere(&self) -> Option<GrownElsewhere> {
         // All that is live, whatever the report covers.
         let live = self.bytes.estimate(0.5);
