@@ -129,7 +129,9 @@ impl Advice {
             Self::OneOfBoth => {
                 "keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept"
             }
-            Self::KeptSlice => "make the slice with the capacity that it will need, or keep one and cut it to [:0]",
+            Self::KeptSlice => {
+                "make the slice with the capacity that it will need, or keep one and cut it to [:0], unless uses overlap (recursion)"
+            }
             Self::CallersSlice => "append to a slice that the caller passes in and keeps",
             Self::KeptMap => "make the map once with its size, keep it and clear it, unless uses overlap (recursion)",
             Self::SizedMap => "make the map with the size that it will have: make(map[K]V, n)",
