@@ -20,7 +20,7 @@ fn first(record: &Recorded) -> (String, serde_json::Value) {
 fn a_python_program_is_incomplete_without_its_setting() {
     let record = python(&["-c", "x = [str(i) for i in range(1000)]"]).env("PYTHONMALLOC", "").record();
     let (line, json) = first(&record);
-    assert!(line.starts_with(PYTHON) && line.ends_with("set PYTHONMALLOC=malloc to record each"), "{line}");
+    assert!(line.starts_with(PYTHON) && line.ends_with("set PYTHONMALLOC=malloc to see each"), "{line}");
     assert_eq!((json[0]["processes"].as_u64(), json.as_array().map(Vec::len)), (Some(1), Some(1)), "{json:#}");
     // It is in the file, and stays there.
     let place = record.directory.path();
@@ -29,8 +29,8 @@ fn a_python_program_is_incomplete_without_its_setting() {
     assert_eq!(pack.status, 0, "{}", pack.err());
     let report = Run::new(mallow(), place).arg("report").arg(&packed).go();
     assert!(report.out().starts_with(PYTHON), "{}", report.out());
-    // record, stat and watch say the same at once.
-    for way in [&["record", "-o", "now.mallow"][..], &["stat"], &["watch"]] {
+    // record, stat, watch and guard say the same at once.
+    for way in [&["record", "-o", "now.mallow"][..], &["stat"], &["watch"], &["guard"]] {
         let run = Run::new(mallow(), place).args(way).args(["--", "/usr/bin/python3", "-c", "0"]);
         let run = run.env("PYTHONMALLOC", None::<&str>).go();
         assert!(run.err().contains(PYTHON), "{way:?}: {}", run.err());

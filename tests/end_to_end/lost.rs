@@ -247,7 +247,7 @@ fn a_wait_at_exit_ends_whatever_happens() {
     assert_eq!((run.status, run.out().as_str()), (7, "the end\n"), "{}", run.err());
     met_and_ended(place.path());
     let stopped = reasons(place.path());
-    assert!(stopped.iter().any(|reason| reason.contains("mallow was stopped")), "{stopped:?}");
+    assert!(stopped.iter().any(|reason| reason.contains("mallow did not answer")), "{stopped:?}");
     assert!(leaks(place.path(), &[])["lost_blocks"].is_null());
 
     let place = directory();

@@ -161,9 +161,13 @@ impl Advice {
             Self::MapOfValues => "a map of values, with a key that is no pointer",
             Self::SliceOfValues => "a slice of values rather than of pointers",
             Self::OneArray => "where many are made, one large slice for all of them, cut into parts",
-            Self::OwnMethods => "call the concrete type's own methods rather than pass it as an interface",
+            Self::OwnMethods => {
+                "call the concrete type's own methods rather than pass it as an interface, unless it is kept there"
+            }
             Self::PassedValue => "pass it by value, or change the function so that it does not keep it",
-            Self::StoredValue => "store it by value, or one that is kept and used again",
+            Self::StoredValue => {
+                "store it by value where its methods and its identity allow that, or one that is kept and used again"
+            }
             Self::PartByValue => "hold it by value rather than by reference, or keep what holds it off the heap",
             Self::InsideLoop => "declare what refers to it inside of the loop, or one outside that is used again",
             Self::LateReference => "refer to it where it is used, not within itself",

@@ -442,7 +442,7 @@ pub(crate) const STRIPPED: &str =
     "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 
 /// Of a program that is linked with Python, and need not start it.
-pub(super) const LINKED_PYTHON: &str = "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not recorded";
+pub(super) const LINKED_PYTHON: &str = "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not seen";
 
 fn allocator_of(symbol: &str) -> &'static str {
     let maker = families::maker_of(std::iter::once(symbol));
@@ -473,12 +473,12 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
                 RUNTIME,
                 match is_python {
                     true => {
-                        "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not recorded"
+                        "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not seen"
                     }
                     // Debian's ledger and gdb have it for scripts, and run without.
                     false => LINKED_PYTHON,
                 },
-                "set PYTHONMALLOC=malloc to record each",
+                "set PYTHONMALLOC=malloc to see each",
             );
             Finding { allocator: AllocatorKind::Python, ..arenas }
         });
@@ -500,8 +500,8 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
     if facts.defines(&["_emalloc"]).is_some() && set("USE_ZEND_ALLOC") != OsStr::new("0") {
         return Some(Finding::partly(
             RUNTIME,
-            "PHP allocates in chunks of 2 MB of its own, by mmap: its blocks are not recorded",
-            "set USE_ZEND_ALLOC=0 to record each",
+            "PHP allocates in chunks of 2 MB of its own, by mmap: its blocks are not seen",
+            "set USE_ZEND_ALLOC=0 to see each",
         ));
     }
     None

@@ -47,7 +47,10 @@ pub struct Explained {
 pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explained> {
     let found = compiled.find(&allocations);
     let explained = |(allocation, found): (Allocation, Option<Found>)| {
-        let (diagnostics, together) = found.map(|found| (found.diagnostics, found.together)).unwrap_or_default();
+        let (mut diagnostics, together) = found.map(|found| (found.diagnostics, found.together)).unwrap_or_default();
+        if !together {
+            diagnostics = of_each_expression(diagnostics);
+        }
         let each = || diagnostics.iter().map(|diagnostic| explanation(&allocation, Some(diagnostic))).collect();
         let explanation = match diagnostics[..] {
             [] => explanation(&allocation, None),
@@ -58,6 +61,25 @@ pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explain
         Explained { allocation, explanation }
     };
     allocations.into_iter().zip(found).map(explained).collect()
+}
+
+/// One of the diagnostics of each expression of the source. Where one is inlined into another package, the compiler
+/// qualifies its names: `append(*btree.s, btree.zero)` there is `append(*s, zero)` here.
+fn of_each_expression(diagnostics: Vec<&Diagnostic>) -> Vec<&Diagnostic> {
+    let mut each: Vec<&Diagnostic> = Vec::new();
+    for diagnostic in diagnostics {
+        let is_same = |other: &&mut &Diagnostic| {
+            diagnostic.position.column > 0
+                && (other.kind, &other.position, &other.reason)
+                    == (diagnostic.kind, &diagnostic.position, &diagnostic.reason)
+        };
+        match each.iter_mut().find(is_same) {
+            Some(other) if diagnostic.what.len() < other.what.len() => *other = diagnostic,
+            Some(_) => {}
+            None => each.push(diagnostic),
+        }
+    }
+    each
 }
 
 /// Adds up what is the same allocation of the source: compilers make several of one. Operations come first, what no
@@ -342,6 +364,16 @@ mod tests {
             let explained = explain(vec![here], &Compiled::new(vec![either])).remove(0).explanation;
             assert_eq!(explained.reason, expected, "{next:?}");
         }
+    }
+
+    /// Compiled in its own package and, inlined, in another one.
+    #[test]
+    fn one_expression_of_two_packages_is_one() {
+        let of = |what| escapes(Kind::Append, what, &["a.go:5:9"]);
+        let list = Compiled::new(vec![of("append(*lib.s, lib.zero)"), of("append(*s, zero)")]);
+        let here = allocation(1, &[place("lib.F", "a.go:5")], Some(call("runtime.growslice", None)));
+        let explained = explain(vec![here], &list).remove(0).explanation;
+        assert_eq!((explained.what.as_str(), explained.one_of), ("append(*s, zero)", 1));
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(super) enum Family {
     Text,
     TypeCache,
     Collector,
+    Statistics,
     Linked,
 }
 
@@ -86,7 +87,8 @@ impl Family {
             }
             "deferproc" | "deferprocat" | "deferrangefunc" | "deferprocStack" => Self::Defer,
             "newTimer" => Self::Timer,
-            "GC" | "ReadMemStats" => Self::Collector,
+            "GC" => Self::Collector,
+            "ReadMemStats" => Self::Statistics,
             "typeAssert" | "interfaceSwitch" => Self::TypeCache,
             "gostring" | "gostringn" | "gobytes" | "Stack" | "Caller" | "Callers" | "CallersFrames"
             | "(*Frames).Next" => Self::Text,
@@ -281,6 +283,9 @@ pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&
             None,
         ),
         Family::Collector => decides("a record of the collector's".to_owned(), "the collector is called for", None),
+        Family::Statistics => {
+            decides("a record of who waits".to_owned(), "the runtime stops the program to read its statistics", None)
+        }
         Family::Linked => decides(
             format!("memory by {}", call.callee),
             "the package asks the runtime for it itself, past the compiler",

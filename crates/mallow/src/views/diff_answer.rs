@@ -151,8 +151,11 @@ pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
         }
     };
     let of_all = if verdict.one_way { "the change" } else { "what went up and down" };
-    let part =
-        if verdict.share >= 1.0 { "all".to_owned() } else { format!("{:.0} %", (verdict.share * 100.0).floor()) };
+    let part = if verdict.share >= 1.0 {
+        "all".to_owned()
+    } else {
+        format!("{:.0} %", (verdict.share * 100.0).round().min(99.0))
+    };
     if !verdict.is_clear() {
         let places = of(verdict.places_in_all, "place");
         // What is less than one in a thousand and at no place in particular.

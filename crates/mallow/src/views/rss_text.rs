@@ -201,7 +201,9 @@ fn at_least(remedy: &Remedy, look: &Look) -> Line {
 
 fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let setting = remedy.setting.as_deref().unwrap_or_default();
-    let own = remedy.own_bytes.map(|size| format!(", {} of it now", bytes(size, look.exact))).unwrap_or_default();
+    // What an upper bound is part of is no more than one itself.
+    let most = if remedy.certainty == Certainty::AtMost { "up to " } else { "" };
+    let own = remedy.own_bytes.map(|size| format!(", {most}{} of it now", bytes(size, look.exact))).unwrap_or_default();
     match remedy.remedy {
         RemedyKind::MallocTrim => Line::new().strong(setting).plain(match account.kept {
             // More is free once the load is over.

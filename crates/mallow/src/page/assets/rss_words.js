@@ -177,6 +177,7 @@ export function remedyWords(one, answer) {
   }
   if (one.remedy === "arena_max" && one.certainty === "at_most") return { setting: one.setting, text: `${REMEDIES.arena_max}, which may need more` };
   if (one.remedy === "malloc_trim" && answer?.kept) return { setting: one.setting, text: ": at this moment" };
-  const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${formatBytes(one.own_bytes)} of it now`;
+  const most = one.certainty === "at_most" ? "up to " : "";
+  const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${most}${formatBytes(one.own_bytes)} of it now`;
   return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${own}` };
 }

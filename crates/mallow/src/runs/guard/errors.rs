@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use mallow_capture::guard::{Finding, Kind, Leak, Message, Outcome, Search};
 use mallow_capture::watch::Watch;
 use mallow_profile::{Profile, StackId, Stacks};
-use mallow_report::analysis::{Stack, Suppressions};
+use mallow_report::analysis::{CustomAllocatorRow, Stack, Suppressions};
 use serde::Serialize;
 
 use crate::output::text::units::{count, of};
@@ -97,6 +97,11 @@ pub struct Report<'a> {
     pub beyond: Option<(&'static str, &'static str)>,
     /// Why allocations were not compared with their frees, and in how many processes.
     pub uncompared: BTreeMap<String, u64>,
+    /// Allocators above malloc: blocks that they cut out of theirs are not guarded.
+    pub custom_allocators: Vec<CustomAllocatorRow>,
+    /// Process images that were seen.
+    #[serde(skip)]
+    pub processes: usize,
     /// Frees by another operation than the block's that are no errors: a module may have operators of its own.
     pub unsure: u64,
     /// Processes that were searched for leaks; an exec ends one and begins another.
@@ -106,6 +111,11 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Whether all that is known to have run was guarded from its beginning to its end.
+    pub fn is_whole(&self) -> bool {
+        self.refused.is_empty() && self.ended.is_empty() && self.custom_allocators.is_empty()
+    }
+
     /// Why fewer than `percent` of the allocations were guarded, or none; None: as many were.
     pub fn shortfall(&self, percent: f64) -> Option<String> {
         let all = self.guarded.saturating_add(self.unguarded).saturating_add(self.unfit);

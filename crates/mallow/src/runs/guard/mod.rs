@@ -22,6 +22,7 @@ use mallow_capture::guard::{self, GuardedEdge, KEEPER, Keeper, Settings};
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, Profile};
+use mallow_report::analysis::custom_allocators;
 use mallow_symbols::{Options, Symbolizer};
 
 use self::errors::{Errors, Known, Report};
@@ -98,8 +99,13 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     let was_seen =
         errors.outcomes.iter().any(|outcome| outcome.guarded > 0 || outcome.unguarded > 0 || outcome.unfit > 0);
     let out_of_reach = if was_seen { None } else { preflight::why(&Chain::of(&flags.run.command)) };
+    watch.find_runtimes();
+    let profile = watch.profile();
+    let executable = |number: usize| profile.processes.get(number).map(|process| process.executable.as_str());
     let mut report = Report {
         command,
+        custom_allocators: custom_allocators(&profile.custom_allocators, executable),
+        processes: profile.processes.len(),
         exit_status: status.map(Ended::number),
         ended_by: status.and_then(Ended::signal).map(name_of),
         errors: &errors.all,

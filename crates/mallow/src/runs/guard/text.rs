@@ -12,7 +12,7 @@ use super::steps::OperationDocument;
 use super::words;
 
 use crate::output::text::units::{count, of, span};
-use crate::output::text::{Line, Look, Page, framed};
+use crate::output::text::{Line, Look, Page, framed, gaps};
 
 /// Frames of each stack, where not all are shown.
 const FRAMES: usize = 4;
@@ -31,7 +31,7 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         0 if let Some(signal) = &report.ended_by => {
             format!("{signal} ended the command, and no memory error was found before.")
         }
-        0 if report.refused.is_empty() && report.ended.is_empty() => "No memory error was found.".to_owned(),
+        0 if report.is_whole() => "No memory error was found.".to_owned(),
         0 => "No memory error was found in what was guarded.".to_owned(),
         n if report.crashes.is_empty() => format!("{} found", of(n as u64, "memory error")),
         n => {
@@ -66,6 +66,10 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     if let Some(why) = &report.too_little {
         page.gap();
         page.sentence(Line::new().warning("Too little was guarded").plain(format!(": {why}")));
+    }
+    if !report.custom_allocators.is_empty() {
+        page.gap();
+        gaps::show(gaps::allocators(&report.custom_allocators, report.processes), &mut page);
     }
     for (reason, pids) in report.unsearched.iter().take(REASONS) {
         page.gap();
@@ -255,6 +259,8 @@ mod tests {
             refused: BTreeMap::new(),
             handled: BTreeMap::new(),
             ended: BTreeMap::new(),
+            custom_allocators: Vec::new(),
+            processes: 1,
             unreached: Vec::new(),
             out_of_reach: None,
             too_little: None,

@@ -41,7 +41,10 @@ pub(super) fn temporary(
         (Some(container), _) if growth_steps(path) > 0 => container.remedy().to_owned(),
         (Some(container), _) => container.remedy_without_growth(path.call, through),
         (None, Some(through)) => {
-            format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
+            format!(
+                "{} allocates in each call: call it less often, or keep the block, if it returns that.",
+                names::short(through)
+            )
         }
         (None, None) if language == Language::Rust => "Keep one buffer outside of the loop, and reuse it.".to_owned(),
         (None, None) if p.smallest != p.largest => {
