@@ -80,9 +80,14 @@ fn remedy(module: &Module, summary: &ModuleSummary, package: Option<&String>) ->
             package.cloned()
         }
         NameSource::SymbolTable | NameSource::DynamicSymbols | NameSource::Nothing => match language(&module.path) {
-            Language::Rust => {
+            Language::Rust if summary.found == NameSource::SymbolTable => {
                 text("debug = \"line-tables-only\" in the profile of Cargo.toml, or rustc -g, brings them")
             }
+            // A Rust compiler writes a symbol table: the profile, or cargo install's package, strips.
+            Language::Rust => text(
+                "strip = false and debug = \"line-tables-only\" in the profile of Cargo.toml bring them; of cargo install, \
+                 CARGO_PROFILE_RELEASE_STRIP=none and CARGO_PROFILE_RELEASE_DEBUG=line-tables-only",
+            ),
             Language::Go => text("a build without -ldflags=-w brings them"),
             Language::Other if summary.found == NameSource::SymbolTable => text("a build with -g brings them"),
             Language::Other => text("a build with -g that is not stripped afterwards brings them"),
@@ -146,6 +151,7 @@ mod tests {
         starts(remedy_of("/no/such", NameSource::DebugInformation, split), "/b/a.dwo, or a .dwp file");
         let own = std::env::current_exe().unwrap();
         starts(remedy_of(own.to_str().unwrap(), NameSource::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
+        starts(remedy_of(own.to_str().unwrap(), NameSource::DynamicSymbols, Vec::new()), "strip = false and debug");
         assert!(remedy_of("/lib/x86_64-linux-gnu/libc.so.6", NameSource::DynamicSymbols, Vec::new()).is_some());
     }
 }
