@@ -68,10 +68,11 @@ static int is_wanted(const struct mallow_control *control, const struct mallow_p
 __attribute__((destructor)) static void image_exits(void) {
     const struct mallow_control *control = target.control;
     struct mallow_process *process = target.process;
-    if (control == NULL || process == NULL || image_alive == 0 || target_is_stopped()) {
+    if (control == NULL || process == NULL || image_alive == 0)
+        return;
+    if (target_is_stopped()) {
         /* The blocks that are live are not all known. */
-        if (control != NULL && process != NULL && image_alive != 0 && target.losing && !target.over &&
-            is_wanted(control, process))
+        if (!target.over && is_wanted(control, process))
             __atomic_store_n(&process->exit_state, MALLOW_EXIT_GAVE_UP, __ATOMIC_RELEASE);
         return;
     }

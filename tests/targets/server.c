@@ -1,6 +1,6 @@
-/* A server of sorts: each request leaks 1000 bytes, fills a place of a cache that is full soon, and does healthy work. It
- * goes on until SIGTERM, which ends it in order, or SIGUSR1, which crashes it. `server steady` leaks nothing, and `server maps` nothing but
- * 4 KiB a request that it maps itself, of 10,000 requests. */
+/* A server of sorts: each request leaks 1000 bytes, fills a place of a cache that is full soon, and does healthy work.
+ * It goes on until SIGTERM, which ends it in order, or SIGUSR1, which crashes it. `server steady` leaks nothing, and
+ * `server maps` nothing but 4 KiB a request that it maps itself, of 10,000 requests. */
 #include "target.h"
 
 #include <signal.h>

@@ -1,12 +1,11 @@
 //! A thread that made a wrong access and waits: in the kernel, or in the signal handler that takes userfaultfd's place.
 
+use super::slots::PAGE;
 use super::threads;
 use super::uffd::{Fault, Userfault};
 use crate::wire::guard::fault;
 use crate::wire::{Shared, guard};
 use std::sync::atomic::Ordering;
-
-const PAGE: u64 = 4096;
 
 pub enum Hold<'a> {
     /// In the kernel, for a page.

@@ -6,7 +6,7 @@ use super::finding::{Block, Finding, Kind, Message, Mismatch, Operation, Outcome
 use super::hold::Hold;
 use super::leaks;
 use super::operators::{self, Program};
-use super::slots::{Guarded, Meaning, Report};
+use super::slots::{Guarded, Meaning, PAGE, Report};
 use super::uffd::Userfault;
 use super::{MOST_FINDINGS, thread_name};
 use crate::rundir::directory::monotonic_ns;
@@ -369,7 +369,9 @@ impl Image<'_> {
             }
             let region = (kind == Kind::ForeignFree).then(|| Region::of_report(pid, address, &bytes));
             let mismatch = if kind == Kind::MismatchedFree { Mismatch::of(&bytes) } else { None };
-            let bytes = if kind == Kind::Slack { bytes } else { Vec::new() };
+            // Beside a block, what was read ends with the block's page: the next one is missing.
+            let room = if kind == Kind::Slack { (PAGE - address % PAGE) as usize } else { 0 };
+            let bytes = bytes.into_iter().take(room).collect();
             let operation = Operation { at_ns, tid, thread: thread(tid), stack: self.guarded.stack(shared, stack) };
             let (pid, serial) = (self.source.pid, self.source.serial);
             self.found(

@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-const PAGE: u64 = 4096;
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
 /// Blocks of more pages than this are not made ready.
 const MOST_PAGES: u64 = 1 << 15;
 

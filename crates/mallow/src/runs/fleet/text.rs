@@ -1,9 +1,9 @@
 //! Reports of a fleet, as text: programs, what grows in them, and the processes that grow or hold most.
 
-use mallow_report::analysis::sampled::{Estimate, FIRST_VERDICT_NS, NEEDED_SAMPLES, Verdict};
+use mallow_report::analysis::sampled::{Estimate, NEEDED_SAMPLES, Verdict};
 use mallow_report::analysis::{FleetPlace, FleetProcess, FleetProgram, FleetReport, WatchedPlace};
 
-use super::super::watch::headline::{losses, name, seconds};
+use super::super::watch::headline::{is_too_early, losses, name, seconds, too_early};
 use crate::output::text::estimates::{column_bytes, estimated_bytes, not_enough, rate_per_hour, sampled_bytes};
 use crate::output::text::units::{bytes, count, of};
 use crate::output::text::utc::moment;
@@ -72,9 +72,7 @@ fn no_growth(report: &FleetReport) -> String {
     let nothing = "Nothing grows significantly";
     match judged {
         _ if all == 0 => "No process runs".to_owned(),
-        _ if report.watched_ms < FIRST_VERDICT_NS / 1_000_000 => {
-            format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000)
-        }
+        _ if is_too_early(report.watched_ms) => too_early(),
         0 => format!("Too few samples to say what grows: a place needs {NEEDED_SAMPLES} sampled blocks that settle"),
         _ if judged == all => nothing.to_owned(),
         _ => format!("{nothing} in {judged} of {}; too few samples to say of the others", of(all, "process")),

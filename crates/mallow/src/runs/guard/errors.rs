@@ -186,9 +186,6 @@ pub struct Errors {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
-
 impl ErrorDocument {
     /// The error, the free and the allocation, as far as there are any.
     pub fn steps(&self) -> Vec<&OperationDocument> {
@@ -353,11 +350,6 @@ impl Errors {
         name(watch.profile_mut());
         let profile = watch.profile();
         let at_ns = finding.operation.at_ns;
-        // Beside a block, what was read ends with the block's page: the next one is missing.
-        let room = match finding.kind {
-            Kind::Slack => (PAGE - finding.address % PAGE) as usize,
-            _ => usize::MAX,
-        };
         let mut document = ErrorDocument {
             kind: words::name(finding.kind),
             identity: String::new(),
@@ -374,7 +366,7 @@ impl Errors {
             error: step(&finding.operation, at_ns, profile, error),
             without_stack: finding.without_stack.clone(),
             block: block.map(|block| block_of(block, at_ns, profile, (allocated, freed))),
-            bytes: finding.bytes.iter().take(room).map(|byte| format!("{byte:02x}")).collect(),
+            bytes: finding.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             advice: words::advice(finding.kind, block.is_some_and(|block| finding.address < block.address)),
         };
         document.identity = identity::of(document.kind, document.access, &document.steps());

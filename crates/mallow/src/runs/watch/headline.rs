@@ -84,10 +84,7 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
         _ if report.period_bytes.is_none() && report.samples == 0 => {
             (Verdict::Unknown, "Dormant: nothing is sampled".to_owned())
         }
-        _ if report.watched_ms < FIRST_VERDICT_NS / 1_000_000 => (
-            Verdict::Unknown,
-            format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000),
-        ),
+        _ if is_too_early(report.watched_ms) => (Verdict::Unknown, too_early()),
         _ if places.places_judged == 0 => (Verdict::Unknown, too_few(report, look)),
         _ => (Verdict::Steady, "Nothing grows significantly".to_owned()),
     };
@@ -115,6 +112,16 @@ pub fn part(part: MemoryPart) -> &'static str {
         MemoryPart::Shared => "shared memory",
         MemoryPart::Mallow => "Mallow's own",
     }
+}
+
+/// Whether nothing can be said to grow, or not to, after so long.
+pub fn is_too_early(watched_ms: u64) -> bool {
+    watched_ms < FIRST_VERDICT_NS / 1_000_000
+}
+
+/// That it is, and when it is not any more.
+pub fn too_early() -> String {
+    format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000)
 }
 
 /// Why there is no verdict, and when there is one: as soon as a place has as many settled samples as it needs.
