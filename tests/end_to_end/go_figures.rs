@@ -1,5 +1,7 @@
 //! Figures of `mallow go bench` beside those that Go prints.
 
+use std::collections::BTreeMap;
+
 use harness::json;
 use serde_json::Value;
 
@@ -102,5 +104,69 @@ fn bytes_of_lines_add_up_to_what_go_prints() {
         assert!((bytes - printed).abs() < 2.0, "{}: {bytes} B/op on lines, {printed} printed", one["name"]);
         assert!(shared >= 4.0 && sums["exact"] == true, "{sums}");
         assert!((number(&sums["block_bytes"]) - number(&sums["counted_bytes"]) - shared).abs() < 1e-6, "{sums}");
+    }
+}
+
+/// Slices of one type and of two lengths, of which the short ones share blocks; beside numbers.
+const LENGTHS: &str = r#"package lengths
+
+import "testing"
+
+type match struct {
+	counts, first []int
+}
+
+var (
+	kept   *match
+	number *int64
+	slice  []int
+)
+
+//go:noinline
+func newMatch(n int) *match {
+	m := match{counts: make([]int, n)}
+	m.first = make([]int, 2)
+	return &m
+}
+
+func BenchmarkAlone(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		kept = newMatch(1)
+	}
+}
+
+func BenchmarkBesideNumbers(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		slice = make([]int, 1)
+		number = new(int64)
+		kept = newMatch(2)
+	}
+}
+"#;
+
+/// Oracle: a value of type int has 8 bytes, and two fill a block.
+#[test]
+fn slices_of_one_type_have_the_bytes_of_their_lengths() {
+    let module = Module::new(&[("go.mod", "module example.com/lengths\n\ngo 1.22\n"), ("lengths_test.go", LENGTHS)]);
+    let done = module.mallow(&["bench", "--json", "--benchtime", "2000x"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+    let benchmarks = report["packages"][0]["benchmarks"].as_array().expect("benchmarks");
+    let bytes_of = |at: usize| {
+        let lines = benchmarks[at]["lines"].as_array().expect("lines").iter();
+        let rows = lines.filter_map(|line| Some((line["what"].as_str()?.to_owned(), line["bytes"].as_f64()?)));
+        // Two runs differ by a collection or two.
+        rows.map(|(what, bytes)| (what, bytes.round() as u64)).collect::<BTreeMap<_, _>>()
+    };
+    let (alone, beside) = (bytes_of(0), bytes_of(1));
+    for (found, what, bytes) in [
+        (&alone, "make([]int, n)", 8),
+        (&alone, "make([]int, 2)", 16),
+        (&beside, "make([]int, n)", 16),
+        (&beside, "make([]int, 2)", 16),
+        (&beside, "make([]int, 1)", 8),
+        (&beside, "new(int64)", 8),
+    ] {
+        assert_eq!(found.get(what), Some(&bytes), "{what} of {found:?}");
     }
 }

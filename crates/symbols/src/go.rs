@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use mallow_arch::go::{BEFORE, SHARED_BLOCK, is_zero, loaded, shared_block_size, type_argument};
+use mallow_arch::go::{
+    BEFORE, SHARED_BLOCK, constant, elements_argument, is_zero, loaded, shared_block_size, type_argument,
+};
 use mallow_arch::instruction::{Decoder, Instruction};
 use mallow_arch::machine;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
@@ -39,6 +41,8 @@ pub struct GoCall {
     pub callee: String,
     /// What it is asked to allocate: for slices, what they are made of.
     pub of: Option<GoType>,
+    /// Of a slice, how many of these it has room for; None where that is no constant.
+    pub elements: Option<u64>,
     /// The function that the code calls next, write barriers left out: where a closure goes to.
     pub next: Option<String>,
     /// It is given no type: the compiler put several small variables into one block.
@@ -132,9 +136,10 @@ impl GoProgram {
         let register = type_argument(&callee);
         let of = register.and_then(|register| self.of_type(loaded(before, register)?));
         let combined = callee.starts_with("runtime.mallocgc") && register.is_some_and(|of| is_zero(before, of));
+        let elements = elements_argument(&callee).and_then(|register| constant(code, index, register));
         let calls = after.iter().take(BEFORE).filter(|instruction| instruction.is_call());
         let next = calls.map(called).find(|next| !next.as_deref().is_some_and(|n| n.starts_with(BARRIER))).flatten();
-        Some(GoCall { callee, of, next, combined })
+        Some(GoCall { callee, of, elements, next, combined })
     }
 
     fn bytes(&self, address: u64, length: u64) -> Option<Vec<u8>> {

@@ -58,6 +58,11 @@ fn calls_of_the_runtime_and_the_types_that_they_get() {
         let range = code(&path, function);
         assert_eq!(program.function(range.start).as_deref(), Some(function));
     }
+    let room = |function| {
+        let calls = calls(&program, &path, function);
+        calls.into_iter().find(|call| call.callee == "runtime.makeslice").expect("a slice").elements
+    };
+    assert_eq!((room("main.slice"), room("main.two"), room("main.twoOrFour")), (None, Some(2), None));
     let fill = calls(&program, &path, "main.fill").into_iter().find_map(|call| call.of?.map).expect("a map");
     assert_eq!((fill.key, fill.value), (None, None), "both are small");
     let (slots, head) = (8 * (16 + 32), 8);

@@ -45,6 +45,11 @@ pub fn type_argument(callee: &str) -> Option<Argument> {
     Some(Argument(register))
 }
 
+/// The register in which a function of the runtime gets how many elements a slice has room for.
+pub fn elements_argument(callee: &str) -> Option<Argument> {
+    matches!(callee, "runtime.makeslice" | "runtime.makeslice64").then_some(Argument(Register::RCX))
+}
+
 /// Whether the register is zero behind the instructions `before`: that was the last that was done with it.
 pub fn is_zero(before: &[Instruction], Argument(register): Argument) -> bool {
     let writes = |instruction: &&iced_x86::Instruction| {
@@ -84,6 +89,41 @@ pub fn loaded(before: &[Instruction], Argument(mut register): Argument) -> Optio
             }
             Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
                 register = instruction.op1_register().full_register();
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The number that a register has at the instruction `at` of a function's whole code, whichever way leads there: only
+/// what stands straight before it is read.
+pub fn constant(code: &[Instruction], at: usize, Argument(mut register): Argument) -> Option<u64> {
+    let leads_to = |address: u64| code.iter().any(|one| !one.is_call() && one.target() == Some(address));
+    let mut behind = at;
+    while let Some(before) = behind.checked_sub(1).filter(|before| at - before <= BEFORE) {
+        if leads_to(code[behind].address()) {
+            return None;
+        }
+        behind = before;
+        let instruction = &code[before].0;
+        if instruction.flow_control() != FlowControl::Next {
+            return None;
+        }
+        let writes = instruction.op_count() > 0
+            && instruction.op0_kind() == OpKind::Register
+            && instruction.op0_register().full_register() == register
+            && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push);
+        if !writes {
+            continue;
+        }
+        match (instruction.mnemonic(), instruction.op1_kind()) {
+            (Mnemonic::Mov, OpKind::Register) => register = instruction.op1_register().full_register(),
+            (Mnemonic::Mov, OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64) => {
+                return Some(instruction.immediate(1));
+            }
+            (Mnemonic::Xor, OpKind::Register) if instruction.op1_register().full_register() == register => {
+                return Some(0);
             }
             _ => return None,
         }
@@ -139,6 +179,36 @@ mod tests {
         ] {
             assert_eq!(is_zero(&decoded(&parts.concat()), Argument(Register::RBX)), expected, "{what}");
         }
+    }
+
+    const TWO_TO_EBX: &[u8] = &[0xbb, 2, 0, 0, 0]; // mov $2, %ebx
+    const RBX_TO_RCX: &[u8] = &[0x48, 0x89, 0xd9]; // mov %rbx, %rcx
+    const FOUR_TO_ECX: &[u8] = &[0xb9, 4, 0, 0, 0]; // mov $4, %ecx
+    const CLEAR_ECX: &[u8] = &[0x31, 0xc9]; // xor %ecx, %ecx
+    const MORE_RCX: &[u8] = &[0x48, 0xff, 0xc1]; // inc %rcx
+
+    #[test]
+    fn a_number_that_a_register_has_whichever_way_leads_there() {
+        let argument = elements_argument("runtime.makeslice").expect("a register");
+        for (what, parts, expected) in [
+            ("the same for both", vec![TWO_TO_EBX, RBX_TO_RCX, LEA_RAX, CALL], Some(2)),
+            ("its own", vec![FOUR_TO_ECX, TWO_TO_EBX, CALL], Some(4)),
+            ("none", vec![CLEAR_ECX, CALL], Some(0)),
+            ("one more", vec![FOUR_TO_ECX, MORE_RCX, CALL], None),
+            ("of another function", vec![FOUR_TO_ECX, CALL, LEA_RAX, CALL], None),
+            ("passed by where a branch is taken", vec![FOUR_TO_ECX, BRANCH, CALL], None),
+            ("never", vec![TWO_TO_EBX, CALL], None),
+        ] {
+            let code = decoded(&parts.concat());
+            assert_eq!(constant(&code, code.len() - 1, argument), expected, "{what}");
+        }
+        // `if few { n = 4 } else { n = 2 }`: two ways lead to the call.
+        let either = [FOUR_TO_ECX, &[0xeb, 5], &[0xb9, 2, 0, 0, 0], CALL].concat();
+        let code = decoded(&either);
+        assert_eq!(constant(&code, code.len() - 1, argument), None);
+        let far = [FOUR_TO_ECX, &CLEAR_EBX.repeat(BEFORE), CALL].concat();
+        let code = decoded(&far);
+        assert_eq!(constant(&code, code.len() - 1, argument), None, "too far away");
     }
 
     #[test]

@@ -24,12 +24,31 @@ pub struct Call {
     /// The type that it is given.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub of: Option<Type>,
+    /// Of a slice, how many of these it has room for; None where the code has no constant.
+    #[serde(skip)]
+    pub elements: Option<u64>,
     /// The function that the code calls next.
     #[serde(skip)]
     pub next: Option<String>,
     /// It is given no type: it is for several small variables, in one block.
     #[serde(skip)]
     pub combined: bool,
+}
+
+impl Call {
+    /// Bytes of the one object that each such call makes, where the code shows them.
+    pub fn size(&self) -> Option<u64> {
+        let of = self.of.as_ref().map(|of| of.size);
+        match self.callee.strip_prefix("runtime.")? {
+            "newobject" | "convT" | "convTnoptr" => of,
+            name if name.starts_with("mallocgc") => of,
+            name if name.starts_with("makeslice") => of?.checked_mul(self.elements?),
+            "convT16" => Some(2),
+            "convT32" => Some(4),
+            "convT64" => Some(8),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -127,6 +146,9 @@ pub struct Allocation {
     /// share.
     #[serde(skip)]
     pub small: f64,
+    /// What `bytes` has less than the blocks, by operation, since small objects share some.
+    #[serde(skip)]
+    pub shared: f64,
     /// What it does, where it appends.
     #[serde(skip)]
     pub appended: Appended,

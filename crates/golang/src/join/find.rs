@@ -244,6 +244,7 @@ fn silent_calls(allocations: &[Allocation]) -> Vec<Allocation> {
                     allocations: 0.0,
                     bytes: 0.0,
                     small: 0.0,
+                    shared: 0.0,
                     callers: Vec::new(),
                     ..(*known).clone()
                 });

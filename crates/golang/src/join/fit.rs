@@ -83,19 +83,22 @@ fn is_number(what: &str) -> bool {
 }
 
 /// Can blocks of the size that the allocation has be of this expression? A slice whose length is written as a number
-/// has a block of the size class that it needs, which is never twice as large.
+/// has room for that many, which the code shows; where it does not, its blocks are of the size class that it needs,
+/// which is never twice as large.
 fn has_size(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> bool {
     /// What a block of small objects has, at the most: no class tells these apart.
     const SMALLEST: f64 = 16.0;
     let made = || diagnostic.what.strip_prefix("make([]")?.strip_suffix(')');
     let Some(call) = call.filter(|call| Family::of(&call.callee) == Some(Family::Slice)) else { return true };
-    let (Some(made), Some(of)) = (made(), call.of.as_ref()) else { return true };
-    let room = made.rsplit(", ").next().and_then(|number| number.parse::<u64>().ok());
-    let Some(bytes) = room.and_then(|room| room.checked_mul(of.size)).map(|bytes| bytes as f64) else { return true };
-    if allocation.allocations <= 0.0 {
-        return true;
+    let Some(made) = made() else { return true };
+    let Some(room) = made.rsplit(", ").next().and_then(|number| number.parse::<u64>().ok()) else { return true };
+    if let Some(elements) = call.elements {
+        return elements == room;
     }
-    let block = allocation.bytes / allocation.allocations;
+    let bytes = call.of.as_ref().and_then(|of| room.checked_mul(of.size)).map(|bytes| bytes as f64);
+    let Some(bytes) = bytes.filter(|_| allocation.allocations > 0.0) else { return true };
+    // What small objects save by sharing blocks is no part of their size.
+    let block = (allocation.bytes + allocation.shared) / allocation.allocations;
     // Figures are rounded, and those of a sampled profile estimated.
     block >= bytes * 0.9 && block <= (2.0 * bytes).max(SMALLEST) * 1.1
 }

@@ -34,6 +34,7 @@ pub fn allocation(address: u64, chain: &[AllocationLine], call: Option<Call>) ->
         allocations: 1.0,
         bytes: 8.0,
         small: 0.0,
+        shared: 0.0,
         appended: Appended::Grows,
         in_own_map: false,
         called_back: false,
@@ -73,13 +74,15 @@ pub fn stays(kind: Kind, what: &str, at: &[&str]) -> Diagnostic {
 }
 
 /// Functions of the runtime are Go's; what begins with `own.` is the program's own. Each frame calls
-/// `runtime.newobject`.
+/// `runtime.newobject`; those from address 500 on with a type of 90,000 bytes.
 pub struct Known;
 
 impl Seen for Known {
     fn call(&self, frame: u64) -> (u64, Option<Call>) {
         // A program whose code begins 1000 further.
-        (frame + 1000, Some(call("runtime.newobject", None)))
+        let of = || Type { name: "own.Large".to_owned(), size: 90_000, pointers: true, ..Type::default() };
+        let call = Call { of: (frame >= 500).then(of), ..call("runtime.newobject", None) };
+        (frame + 1000, Some(call))
     }
 
     fn calls_of_line(&self, _: u64) -> Vec<(std::ops::Range<u64>, Call)> {

@@ -17,6 +17,7 @@ mod room;
 mod runtime;
 mod seen;
 mod sites;
+mod stacks;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -108,6 +109,7 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
         sum.allocations += line.allocation.allocations;
         sum.bytes += line.allocation.bytes;
         sum.small += line.allocation.small;
+        sum.shared += line.allocation.shared;
         for caller in line.allocation.callers {
             match sum.callers.iter_mut().find(|known| known.place == caller.place) {
                 Some(known) => {
@@ -175,8 +177,8 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
         // Where the runtime's own reason is the true one whatever escapes: a slice or a map that grows.
         (_, Some(cause)) if cause.decides || escapes.is_none() => Explanation {
             what,
+            source: if cause.reason.is_empty() { ReasonSource::None } else { ReasonSource::Runtime },
             reason: cause.reason,
-            source: ReasonSource::Runtime,
             steps,
             remedy: remedy(cause.remedy, &Reason::Unknown),
             one_of: 1,
@@ -249,6 +251,11 @@ mod tests {
         let actual = explained("runtime.makeslice", Some("int"), Vec::new());
         assert_eq!((actual.source, actual.what.as_str()), (ReasonSource::Runtime, "make([]int, n)"));
         assert_eq!(actual.reason, "its size is known at run time only");
+        let two = Call { elements: Some(2), ..call("runtime.makeslice", Some("int")) };
+        let here = allocation(1, &[place("p.F", "a.go:5")], Some(two));
+        let actual = explain(vec![here], &Compiled::new(Vec::new())).remove(0).explanation;
+        let of_constant = (actual.source, actual.what.as_str(), actual.reason.as_str(), actual.remedy);
+        assert_eq!(of_constant, (ReasonSource::None, "make([]int, 2)", "", None));
     }
 
     #[test]

@@ -51,22 +51,32 @@ fn block(size: u64) -> u64 {
     }
 }
 
+/// Can all of these be blocks of one object of so many bytes each? Small ones without pointers may share theirs.
+pub(super) fn holds(size: u64, pointers: bool, allocations: u64, bytes: u64) -> bool {
+    /// A block that small objects share.
+    const SHARED: u64 = 16;
+    let is = |block: u64| near(block, allocations, bytes);
+    is(block(size))
+        || !pointers && size < SHARED && is(SHARED)
+        || pointers && size > HEADERLESS && is(block(size.saturating_add(8)))
+}
+
+/// Have these blocks this size? Estimates are rounded.
+fn near(block: u64, allocations: u64, bytes: u64) -> bool {
+    let all = bytes as f64;
+    (all - block as f64 * allocations as f64).abs() * 200.0 <= all
+}
+
 impl Map {
     /// What these blocks are for. `mixed`: blocks of several sizes may be among them.
     pub fn room(&self, allocations: u64, bytes: u64, mixed: bool) -> Room {
-        let all = bytes as f64;
-        // Estimates are rounded.
-        let near = |block: u64| (all - block as f64 * allocations as f64).abs() * 200.0 <= all;
-        let is = |size: u64| {
-            let with_header = size.saturating_add(8);
-            near(block(size)) || size > HEADERLESS && near(block(with_header))
-        };
+        let is = |size: u64| holds(size, true, allocations, bytes);
         let (slots, key, value) = (is(self.slots), self.key.is_some_and(is), self.value.is_some_and(is));
         if slots || key || value {
             return Room { slots, overflows: slots && self.overflows, key, value, growth: false };
         }
         let largest = [Some(self.slots), self.key, self.value].into_iter().flatten().max().unwrap_or_default();
-        let growth = !mixed || all > block(largest.saturating_add(8)) as f64 * allocations as f64;
+        let growth = !mixed || bytes as f64 > block(largest.saturating_add(8)) as f64 * allocations as f64;
         Room { growth, ..Room::default() }
     }
 }
@@ -136,6 +146,21 @@ mod tests {
         assert_eq!(key.words("map[K]V").0, "a key of a map[K]V");
         let either = Map { value: Some(144), ..LARGE }.room(1, 144, false).words("map[int]T");
         assert_eq!(either.0, "slots or a value of a map[int]T");
+    }
+
+    #[test]
+    fn objects_have_blocks_of_their_size() {
+        for (size, pointers, allocations, bytes, expected) in [
+            (90_000, true, 3000, 3000 * 90_112, true),
+            (90_000, true, 30, 30 * 112, false),
+            (600, true, 5, 5 * 640, true),
+            (8, false, 9, 9 * 16, true),
+            (8, false, 9, 9 * 8, true),
+            (8, true, 9, 9 * 16, false),
+            (8, false, 9, 9 * 112, false),
+        ] {
+            assert_eq!(holds(size, pointers, allocations, bytes), expected, "{size} {allocations} {bytes}");
+        }
     }
 
     #[test]

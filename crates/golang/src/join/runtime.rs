@@ -8,6 +8,7 @@ use crate::model::{Diagnostic, Kind, Verdict};
 /// An allocation as the runtime explains it.
 pub(super) struct RuntimeCause {
     pub what: String,
+    /// Empty where the runtime has none.
     pub reason: String,
     pub remedy: Option<Advice>,
     /// This is why, whatever the compiler says of the value.
@@ -219,6 +220,9 @@ pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&
             Some(Advice::ConstantSize),
         ),
         // The compiler is silent: what is made is a copy, or within code that is not in the source.
+        Family::Slice if diagnostic.is_none() && call.elements.is_some() => {
+            explains(format!("make([]{of}, {})", call.elements.unwrap_or_default()), "", None)
+        }
         Family::Slice if diagnostic.is_none() => {
             explains(format!("make([]{of}, n)"), "its size is known at run time only", Some(Advice::CallersBuffer))
         }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-use mallow_profile::{FrameId, Profile, Quantities, Quantity, Site, StackId};
+use mallow_profile::{Profile, Quantities, Quantity, Site, StackId};
 use rustc_hash::FxHashMap;
 
 use super::runtime;
 use super::seen::Seen;
-use super::{Allocation, AllocationLine, Call, Caller, Map, Part, Room};
+use super::stacks::{Counts, FrameKey, leaf, stack_of, stacks};
+use super::{Allocation, AllocationLine, Call, Caller, Part};
 
 /// What was allocated by operation, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,47 +22,6 @@ pub struct OperationSums {
 impl OperationSums {
     pub fn plus(self, other: Self) -> Self {
         Self { allocations: self.allocations + other.allocations, bytes: self.bytes + other.bytes }
-    }
-}
-
-/// Bytes of the blocks that Go's runtime lets small objects share.
-const SMALL: u64 = 16;
-
-/// What a stack allocated.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counts {
-    allocations: u64,
-    bytes: u64,
-    /// Blocks of [`SMALL`] bytes among them.
-    small: u64,
-}
-
-impl Counts {
-    /// Of a site whose blocks all have one size; of others no small blocks are known.
-    fn of(counts: &mallow_profile::Counts) -> Self {
-        let (allocations, bytes) = (counts.allocations, counts.allocated_bytes);
-        let small = allocations.checked_mul(SMALL).is_some_and(|all| all == bytes);
-        Self { allocations, bytes, small: if small { allocations } else { 0 } }
-    }
-
-    fn each(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            allocations: of(self.allocations, other.allocations),
-            bytes: of(self.bytes, other.bytes),
-            small: of(self.small, other.small),
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        self.each(other, u64::saturating_add)
-    }
-
-    fn less(self, other: Self) -> Self {
-        self.each(other, u64::saturating_sub)
-    }
-
-    fn scaled(self, by: f64) -> Self {
-        self.each(self, |n, _| (n as f64 * by).round() as u64)
     }
 }
 
@@ -105,6 +65,7 @@ impl Listed {
             by(&mut allocation.allocations);
             by(&mut allocation.bytes);
             by(&mut allocation.small);
+            by(&mut allocation.shared);
             allocation.callers.iter_mut().for_each(|caller| by(&mut caller.allocations));
         }
     }
@@ -328,15 +289,6 @@ fn merge(sites: &mut Vec<Site>) {
     *sites = merged;
 }
 
-/// A frame with its inlined functions, the innermost first.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct FrameKey {
-    address: u64,
-    places: Vec<AllocationLine>,
-    /// Of the line that allocates, what its map makes the block for.
-    room: Room,
-}
-
 fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Allocation {
     let mut chain = Vec::new();
     let (mut address, mut call, mut symbol) = (0, None, None);
@@ -370,6 +322,7 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         allocations: 0.0,
         bytes: 0.0,
         small: 0.0,
+        shared: 0.0,
         part: Part::Operation,
         callers: Vec::new(),
     }
@@ -380,52 +333,6 @@ fn is_called_back(stack: &[FrameKey], leaf: usize, seen: &dyn Seen) -> bool {
     let mut places = stack[leaf..].iter().flat_map(|frame| &frame.places).filter(|place| !seen.is_runtime(place));
     let is_own = places.next().is_some_and(|place| seen.is_own(place));
     is_own && places.next().is_some_and(|caller| !seen.is_own(caller))
-}
-
-/// The frame of the line that allocates.
-fn leaf(stack: &[FrameKey], seen: &dyn Seen) -> Option<usize> {
-    stack.iter().position(|frame| frame.places.iter().any(|place| !seen.is_runtime(place)))
-}
-
-/// What each stack allocates; blocks of a map apart by what they are for, where the program can be asked. The second of
-/// `asked`: a site may have blocks of several sizes.
-fn stacks(profile: &Profile, asked: Option<(&dyn Seen, bool)>) -> FxHashMap<Vec<FrameKey>, Counts> {
-    let mut maps: FxHashMap<u64, Option<Map>> = FxHashMap::default();
-    let mut keys: FxHashMap<FrameId, FrameKey> = FxHashMap::default();
-    let mut sums: FxHashMap<Vec<FrameKey>, Counts> = FxHashMap::default();
-    for site in &profile.sites {
-        let mut stack = stack_of(profile, site.stack, &mut keys);
-        if let Some((seen, mixed)) = asked
-            && let Some(frame) = leaf(&stack, seen).and_then(|at| stack.get_mut(at))
-        {
-            let map = || seen.call(frame.address).1?.of?.map;
-            let map = maps.entry(frame.address).or_insert_with(map);
-            let (allocations, bytes) = (site.counts.allocations, site.counts.allocated_bytes);
-            frame.room = map.map(|map| map.room(allocations, bytes, mixed)).unwrap_or_default();
-        }
-        let sum = sums.entry(stack).or_default();
-        *sum = sum.plus(Counts::of(&site.counts));
-    }
-    sums
-}
-
-fn stack_of(profile: &Profile, stack: StackId, keys: &mut FxHashMap<FrameId, FrameKey>) -> Vec<FrameKey> {
-    let frames = profile.stacks.frames(stack);
-    frames.map(|id| keys.entry(id).or_insert_with(|| key(profile, id)).clone()).collect()
-}
-
-fn key(profile: &Profile, id: FrameId) -> FrameKey {
-    let Some(frame) = profile.frames.get(id.0 as usize) else {
-        return FrameKey { address: 0, places: Vec::new(), room: Room::default() };
-    };
-    let place = |line: &mallow_profile::Line| AllocationLine {
-        function: profile.strings.get(line.function).to_owned(),
-        file: line.file.map(|file| profile.strings.get(file).to_owned()).unwrap_or_default(),
-        line: line.line,
-    };
-    // What is kept of a call is, in some profiles, the address behind it.
-    let address = frame.address.saturating_sub(u64::from(!frame.exact));
-    FrameKey { address, places: frame.lines.iter().map(place).collect(), room: Room::default() }
 }
 
 #[cfg(test)]

@@ -120,7 +120,9 @@ pub fn rows<'a, const N: usize>(
             (&other.allocation.chain, &other.explanation.what) == (&line.allocation.chain, &line.explanation.what)
         };
         let alike = rows.iter().enumerate().any(|(other, (row, _))| other != at && looks_like(row));
-        page.line(Line::new().plain(row(cells.each_ref().map(String::as_str))).then(place(line, alike, look)));
+        let mark = mark(line.allocation.part).map_or(String::new(), |mark| format!(" ({mark})"));
+        let numbers = Line::new().plain(row(cells.each_ref().map(String::as_str)));
+        page.line(numbers.then(place(line, alike, look)).faint(mark));
         explanation(line, indent + 2, look, page);
     }
     indent
@@ -139,13 +141,17 @@ pub fn place(line: &Explained, types: bool, look: &Look) -> Line {
         let sites: Vec<String> = chain[1..].iter().map(|place| at(&place.file, place.line)).collect();
         text = text.faint(format!(", inlined at {} of {}", sites.join(", "), compiled));
     }
-    let part = match line.allocation.part {
-        Part::Operation => "",
-        Part::Growing => " (set-up, grows with b.N)",
-        Part::Once => " (set-up, once)",
-        Part::Untimed => " (not timed)",
-    };
-    text.plain(": ").plain(&line.explanation.what).faint(part)
+    text.plain(": ").plain(&line.explanation.what)
+}
+
+/// What of its benchmark a line is; None of operations.
+pub fn mark(part: Part) -> Option<&'static str> {
+    match part {
+        Part::Operation => None,
+        Part::Growing => Some("set-up, grows with b.N"),
+        Part::Once => Some("set-up, once"),
+        Part::Untimed => Some("not timed"),
+    }
 }
 
 fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {

@@ -31,6 +31,7 @@ fn allocation(
         allocations,
         bytes,
         small: 0.0,
+        shared: 0.0,
         appended: Appended::Grows,
         in_own_map: false,
         called_back: false,

@@ -60,7 +60,8 @@ fn call(call: GoCall) -> Call {
         links_itself: of.links_itself,
         map: of.map.map(|map| Map { slots: map.slots, key: map.key, value: map.value, overflows: map.overflows }),
     };
-    Call { callee: call.callee, of: call.of.map(of), next: call.next, combined: call.combined }
+    let (elements, combined) = (call.elements, call.combined);
+    Call { callee: call.callee, of: call.of.map(of), elements, next: call.next, combined }
 }
 
 impl Seen for ProgramSource<'_> {

@@ -5,20 +5,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_golang::join::{Allocation, AllocationLine, Compiled, Explained};
+use mallow_golang::join::{Allocation, AllocationLine, Compiled, Explained, Part};
 use mallow_golang::model::{Diagnostic, Position, Verdict};
 use mallow_golang::names::written;
 use mallow_golang::tool::{Go, Timing};
 use serde::Serialize;
 
-use super::bench_text::place;
+use super::bench_text::{mark, place};
 use super::figures::number;
 use super::heap::Heap;
 use super::measurement::Measurer;
 use super::names::{compared, short};
 use crate::flags::GoWhyFlags;
 use crate::output::progress::Spinner;
-use crate::output::text::units::{bytes, count, percent};
+use crate::output::text::units::{bytes, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table};
 use crate::output::{exit, json, stdio};
 
@@ -93,6 +93,9 @@ pub struct LeadingCall {
     pub name: String,
     /// What it allocates in all.
     pub allocs_per_op: f64,
+    /// Operations that set-up is divided by.
+    #[serde(skip)]
+    pub operations: u64,
     /// What it allocates there.
     pub lines: Vec<Explained>,
 }
@@ -169,8 +172,13 @@ fn in_benchmarks(flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy> {
             let there = |line: &Explained| line.allocation.chain.iter().any(|place| wanted.is(place));
             let lines: Vec<Explained> = benchmark.lines.into_iter().filter(there).collect();
             if !lines.is_empty() {
-                let (package, name) = (package.import_path.clone(), benchmark.name);
-                report.benchmarks.push(LeadingCall { package, name, allocs_per_op: benchmark.allocs_per_op, lines });
+                report.benchmarks.push(LeadingCall {
+                    package: package.import_path.clone(),
+                    name: benchmark.name,
+                    allocs_per_op: benchmark.allocs_per_op,
+                    operations: benchmark.operations,
+                    lines,
+                });
             }
         }
         report.compiler.extend(said(&compiled, wanted));
@@ -189,26 +197,55 @@ fn in_benchmarks(flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy> {
     Ok(report)
 }
 
+/// What is said once of all benchmarks that allocate alike there.
+struct Entry<'a> {
+    line: &'a Explained,
+    /// Where it is, with its numbers there.
+    names: Vec<String>,
+    /// The program's own lines that lead to it, in any of these.
+    callers: Vec<&'a AllocationLine>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(line: &'a Explained, name: String) -> Self {
+        Self { line, names: vec![name], callers: line.allocation.callers.iter().map(|caller| &caller.place).collect() }
+    }
+
+    /// All that is said of both is the same, but for names and callers.
+    fn is_like(&self, other: &Self) -> bool {
+        let said = |entry: &Self| {
+            let Allocation { chain, call, symbol, .. } = &entry.line.allocation;
+            (chain.clone(), call.clone(), symbol.clone())
+        };
+        said(self) == said(other) && self.line.explanation == other.line.explanation
+    }
+
+    fn add(&mut self, other: Self) {
+        self.names.extend(other.names);
+        for caller in other.callers {
+            if !self.callers.contains(&caller) {
+                self.callers.push(caller);
+            }
+        }
+    }
+}
+
 fn text(report: &GoWhy, look: &Look) -> String {
     let mut page = Page::new(*look);
     let mut marks = Marks::default();
-    // Benchmarks with the same call path and explanation share an entry.
-    let mut listed: Vec<(&Explained, Vec<String>)> = Vec::new();
+    let mut listed: Vec<Entry> = Vec::new();
     for benchmark in &report.benchmarks {
         for line in &benchmark.lines {
-            let name = format!("{} ({} allocs/op)", benchmark.name, number(line.allocation.allocations));
-            let same = |known: &Explained| {
-                known.allocation.chain == line.allocation.chain && known.explanation == line.explanation
-            };
-            match listed.iter_mut().find(|(known, _)| same(known)) {
-                Some((_, names)) => names.push(name),
-                None => listed.push((line, vec![name])),
+            let entry = Entry::new(line, of_benchmark(benchmark, line));
+            match listed.iter_mut().find(|known| known.is_like(&entry)) {
+                Some(known) => known.add(entry),
+                None => listed.push(entry),
             }
         }
     }
     let lines = report.profile.iter().flat_map(|profile| &profile.lines);
-    listed.extend(lines.map(|line| (line, vec![of_profile(report, line, look)])));
-    for (line, names) in &listed {
+    listed.extend(lines.map(|line| Entry::new(line, of_profile(report, line, look))));
+    for Entry { line, names, callers } in &listed {
         page.gap();
         page.line(place(line, true, look));
         page.hanging(Line::new().plain("  in "), &names.join(", "));
@@ -222,11 +259,9 @@ fn text(report: &GoWhy, look: &Look) -> String {
         for step in &line.explanation.steps {
             page.hanging(Line::new().plain("    → "), step);
         }
-        for caller in &allocation.callers {
-            let at = format!("{}:{}", caller.place.file, caller.place.line);
-            page.line(
-                Line::new().plain("  called from ").plain(short(&caller.place.function, look)).plain(format!(" {at}")),
-            );
+        for caller in callers {
+            let at = format!("{}:{}", caller.file, caller.line);
+            page.line(Line::new().plain("  called from ").plain(short(&caller.function, look)).plain(format!(" {at}")));
         }
         if let Some(remedy) = &line.explanation.remedy {
             page.hanging(Line::new().plain("  suggestion: "), remedy);
@@ -258,15 +293,28 @@ fn text(report: &GoWhy, look: &Look) -> String {
     page.into_text()
 }
 
+/// `BenchmarkRun (12 allocs/op)`; what happens once is no part of an operation: `BenchmarkRun (240 allocations, set-up,
+/// once)`.
+fn of_benchmark(benchmark: &LeadingCall, line: &Explained) -> String {
+    let Allocation { allocations, part, .. } = line.allocation;
+    let amount = match part {
+        Part::Once => of((allocations * benchmark.operations as f64).round() as u64, "allocation"),
+        _ => format!("{} allocs/op", number(allocations)),
+    };
+    let mark = mark(part).map_or(String::new(), |mark| format!(", {mark}"));
+    format!("{} ({amount}{mark})", benchmark.name)
+}
+
 /// `heap.pb.gz (1,200 allocations, 3.2 MB, 12.5 % of all allocations)`.
 fn of_profile(report: &GoWhy, line: &Explained, look: &Look) -> String {
     let (file, all) = report.profile.as_ref().map_or(("", 0.0), |profile| (profile.file.as_str(), profile.allocations));
     let [allocations, size, all] = [line.allocation.allocations, line.allocation.bytes, all].map(|n| n.round() as u64);
     format!(
-        "{file} ({} allocations, {}, {} of all allocations)",
-        count(allocations),
+        "{file} ({}, {}, {} of all allocations{})",
+        of(allocations, "allocation"),
         bytes(size, look.exact),
-        percent(allocations, all)
+        percent(allocations, all),
+        mark(line.allocation.part).map_or(String::new(), |mark| format!(", {mark}"))
     )
 }
 
@@ -362,6 +410,35 @@ mod tests {
             compiler: Vec::new(),
         };
         insta::assert_snapshot!(text(&report, &Look::default()));
+    }
+
+    /// A line that one benchmark has in its set-up and another in each operation.
+    #[test]
+    fn set_up_of_one_benchmark_is_none_of_another() {
+        let leading = |name: &str, part, allocations, caller: u32| {
+            let mut line = fixture::lines().remove(1);
+            (line.allocation.part, line.allocation.allocations) = (part, allocations);
+            line.allocation.callers.truncate(1);
+            line.allocation.callers[0].place.line = caller;
+            let (package, name) = ("example.com/a".to_owned(), name.to_owned());
+            LeadingCall { package, name, allocs_per_op: 620.0, operations: 20, lines: vec![line] }
+        };
+        let report = GoWhy {
+            place: "list.go:30".to_owned(),
+            profile: None,
+            benchmarks: vec![
+                leading("BenchmarkIndex", Part::Once, 1.05, 12),
+                leading("BenchmarkCompile", Part::Operation, 12.0, 14),
+            ],
+            compiler: Vec::new(),
+        };
+        let shown = text(&report, &Look::default());
+        let lines: Vec<&str> = shown.lines().take(2).collect();
+        assert!(lines[0].starts_with("list.go:30 ") && !lines[0].contains("set-up"), "{shown}");
+        assert_eq!(lines[1], "  in BenchmarkIndex (21 allocations, set-up, once), BenchmarkCompile (12 allocs/op)");
+        for caller in ["stream.go:12\n", "stream.go:14\n"] {
+            assert_eq!(shown.matches(caller).count(), 1, "{shown}");
+        }
     }
 
     #[test]

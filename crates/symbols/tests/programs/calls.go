@@ -28,6 +28,18 @@ func object() { Points[0] = &Point{} }
 func slice(n int) { Bytes = make([]byte, n) }
 
 //go:noinline
+func two() { Bytes = make([]byte, 2) }
+
+//go:noinline
+func twoOrFour(few bool) {
+	n := 2
+	if !few {
+		n = 4
+	}
+	Bytes = make([]byte, n)
+}
+
+//go:noinline
 func grow(p *Point) { Points = append(Points, p) }
 
 //go:noinline
@@ -60,6 +72,8 @@ func main() {
 	Ages = map[string]Point{}
 	object()
 	slice(100)
+	two()
+	twoOrFour(len(Bytes) == 2)
 	grow(Points[0])
 	box(*Points[0])
 	number(1000)

@@ -441,3 +441,22 @@ fn files_are_known_by_their_directory_and_name() {
     assert!(same(&cgo, &place("p.F", "a.go:3")));
     assert!(!same(&cgo, &place("p.F", "b.go:3")) && !same(&cgo, &place("p.F", "a.go:4")));
 }
+
+/// Two slices of one type: what they save by sharing blocks is taken off both, and says nothing of their sizes.
+#[test]
+fn a_constant_length_is_found_by_the_code_or_by_whole_blocks() {
+    let line = [place("p.F", "a.go:5")];
+    let list = || vec![escapes(Kind::Make, "make([]int, 2)", &["a.go:5:9"])];
+    let two = one(5, 9, "make([]int, 2)");
+    for (elements, bytes, shared, expected) in [
+        (Some(2), 12.0, 4.0, two.clone()),
+        (Some(2), 12.0, 0.0, two.clone()),
+        (Some(3), 16.0, 0.0, None),
+        (None, 12.0, 4.0, two),
+        (None, 40.0, 0.0, None),
+    ] {
+        let call = Call { elements, ..call("runtime.makeslice", Some("int")) };
+        let here = Allocation { bytes, shared, ..allocation(1, &line, Some(call)) };
+        assert_eq!(found(list(), &[here]), [expected], "{elements:?} {bytes} {shared}");
+    }
+}
