@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use harness::{Project, Run, RunDirectories, describe, json, mallow, program};
+use harness::{Project, Run, RunDirectories, describe, json, mallow, program, program_as};
 
 use crate::watch_harness::{Alive, until};
 
@@ -84,6 +84,29 @@ fn what_cannot_be_judged_is_broken() {
     let done = negative.run(&["--update"]);
     assert_eq!(done.status, BROKEN, "{}", done.out());
     assert!(!negative.path().join("mallow.baseline.json").exists());
+}
+
+/// Its numbers would be those of the rest.
+#[test]
+fn a_case_with_a_program_that_nobody_counts_is_broken() {
+    let hidden = program_as("waits", "waits-static", "cc", &["-static"]);
+    let case = format!("[[case]]\nname = 'whole'\ncommand = ['sh', '-c', '{} 300; true']\n", hidden.display());
+    let project = Project::new(&case);
+    let done = project.run(&["--update"]);
+    assert_eq!(done.status, BROKEN, "{}{}", done.out(), done.err());
+    let why =
+        ["not all of it was counted: started by the command, and not recorded: ", "waits-static is statically linked"];
+    assert!(why.iter().all(|why| done.out().contains(why)), "{}", done.out());
+}
+
+/// 128 + 22 is a status like any other.
+#[test]
+fn only_a_signal_is_called_one() {
+    let case = |script: &str| format!("[[case]]\nname = 'whole'\ncommand = ['sh', '-c', '{script}']\n");
+    for (script, why) in [("exit 150", "exit status 150, expected 0"), ("kill -9 $$", "it was ended by signal 9")] {
+        let done = Project::new(&case(script)).run(&["--update"]);
+        assert!(done.status == BROKEN && done.out().contains(why), "{script}: {}", done.out());
+    }
 }
 
 #[test]

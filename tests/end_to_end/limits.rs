@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, nothing_left, number, program};
 
@@ -178,6 +179,27 @@ fn fills_up(spool_elsewhere: bool) {
     let full = if spool_elsewhere { "what it holds can be read: No space left" } else { "spool could not be written" };
     let messages = run.err() + json["cut_short"].as_str().unwrap_or_default();
     assert!(messages.contains(full), "{messages}");
+}
+
+/// A few KiB are left of the disk when the command starts. It runs to its end, and there is nothing to keep.
+#[test]
+fn disk_that_is_full_from_the_start() {
+    let Some(unshare) = mount_namespace("disk_that_is_full_from_the_start") else { return };
+    let script = "mkdir small; mount -t tmpfs -o size=1m none small; dd if=/dev/zero of=small/filler bs=1k count=$1 2>&-; shift; \
+                  TMPDIR=small \"$0\" record --no-report -o small/x -- \"$@\"; echo status $?; ls small";
+    for kib in ["960", "1000", "1016"] {
+        let place = directory();
+        let run = Run::new(unshare[0], place.path())
+            .args(&unshare[1..])
+            .args(["sh", "-c", script])
+            .arg(mallow())
+            .args([kib, &text(&program("busy")), "2", "200000"])
+            .limit(Duration::from_secs(60))
+            .go();
+        assert!(run.out().contains("\nstatus 125\nfiller\n"), "{kib}: {}{}", run.out(), run.err());
+        assert!(run.err().contains("nothing was recorded: the spool could not be written"), "{kib}: {}", run.err());
+        assert!(!run.err().contains("allocated nothing"), "{kib}: {}", run.err());
+    }
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn any_mixture_of_formats() {
     let place = one.directory.path();
     fs::write(place.join("stacks"), "# mallow: allocations\nmain;f 30\nmain;g 12\n").expect("a file");
     fs::write(place.join("live"), "# mallow: live_bytes\nmain;f 30\n").expect("a file");
+    fs::hard_link(place.join("stacks"), place.join("linked")).expect("a link");
     ran(Run::new(tool("heaptrack"), place).args(["-o", "data", "sqlite3", ":memory:", SQL]));
     let said = merge(place, &[path(&one), "stacks", "data.zst", "-o", "sum.pb.gz"]).err();
     assert!(said.contains("left out: allocated bytes, ") && said.contains("(missing in stacks)"), "{said}");
@@ -106,6 +107,8 @@ fn any_mixture_of_formats() {
     for (arguments, expected) in [
         (&["stacks", "live", "-o", "x"][..], "no measure is in all of these files"),
         (&["stacks", "stacks", "-o", "x"], "stacks is named twice"),
+        (&["stacks", "./stacks", "-o", "x"], "stacks and ./stacks are one file"),
+        (&["linked", "stacks", "-o", "x"], "linked and stacks are one file"),
         (&["stacks", "-o", "x.mallow"], "is the name of a recording"),
         (&["stacks", "nothing", "-o", "x"], "cannot read nothing"),
         (&["stacks", "-o", "/dev/full"], "cannot write /dev/full"),

@@ -1,10 +1,14 @@
 //! Programs in pid and mount namespaces of their own: their ends are noticed, and what cannot be seen is named.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, not_run, number, program, root};
+use harness::{Case, Outcome, Run, RunDirectories, directory, mallow, mount_namespace, not_run, number, program, root};
 use serde_json::Value;
+
+use crate::watch_harness::{Alive, quiet, until};
 
 /// The options of `unshare` for a pid namespace in which the command is process 1. None, and said so, where nobody but
 /// root may have one.
@@ -14,6 +18,10 @@ fn pid_namespace(test: &str) -> Option<&'static [&'static str]> {
     }
     // Whoever may have a mount namespace may have this one.
     mount_namespace(test).map(|_| &["unshare", "-Urp", "--fork"][..])
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
 }
 
 fn under(place: &Path, way: &[&str], command: &[&str]) -> Outcome {
@@ -50,6 +58,39 @@ fn two_namespaces_have_a_pid_1_each() {
     assert_eq!((stat.outcome.status, record.outcome.status), (4, 4));
     assert_eq!(record.losses(), (0, 0));
     assert_eq!(stat.counts(), record.counts());
+}
+
+/// Its mallow has no process here, and reads all the same.
+#[test]
+fn a_recording_under_way_in_another_namespace_is_not_left_behind() {
+    const TEST: &str = "a_recording_under_way_in_another_namespace_is_not_left_behind";
+    let Some(unshare) = pid_namespace(TEST) else { return };
+    let place = directory();
+    let mark = text(place.path());
+    let mut command = Command::new(unshare[0]);
+    command.arg("--kill-child").args(&unshare[1..]).arg(mallow()).args([
+        "record",
+        "--no-report",
+        "-o",
+        "r.mallow",
+        "--",
+    ]);
+    command.arg(program("waits")).args(["60000", mark]).current_dir(place.path());
+    let recording = Alive::start(quiet(&mut command));
+    let run = until("the recording to begin", || RunDirectories::now().with_text(mark).pop());
+    until("its process", || {
+        fs::read_dir(&run).ok()?.flatten().find(|file| file.file_name().as_encoded_bytes().starts_with(b"p-"))
+    });
+    let list = Run::new(mallow(), place.path()).args(["recover", "--json"]).go();
+    assert!(!list.out().contains(text(&run)), "{}", list.out());
+    let refused = Run::new(mallow(), place.path()).args(["recover", text(&run)]).go();
+    assert!(refused.err().contains("in another pid namespace still records into it"), "{}", refused.err());
+    drop(recording);
+    // Whoever was killed is not there to answer.
+    until("mallow's end", || {
+        Run::new(mallow(), place.path()).args(["recover", "--json"]).go().out().contains(text(&run)).then_some(())
+    });
+    fs::remove_dir_all(run).expect("the run directory");
 }
 
 /// Programs that allocate a lot, and how they are hidden: each is counted, or named.

@@ -32,6 +32,17 @@ fn watch(arguments: &[&str]) -> Output {
     command.arg("watch").args(arguments).env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().expect("mallow")
 }
 
+/// With one left, too.
+#[test]
+fn a_command_that_leaves_a_process_says_so() {
+    let waits = program("waits");
+    for (others, continues) in [("perl -e '@list = (1 .. 1000); sleep 4' &", true), ("", false)] {
+        let done = watch(&["--", "sh", "-c", &format!("{others} {} 1500", waits.display())]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(said.contains("the command has ended; processes that it started continue"), continues, "{said}");
+    }
+}
+
 const FAST: [&str; 6] = ["--period", "16KiB", "--every", "1s", "--older-than", "1s"];
 
 #[test]

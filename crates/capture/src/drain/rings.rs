@@ -167,7 +167,7 @@ impl<'a> Drain<'a> {
             let bell = control.get32(control::DOORBELL);
             if bell != last_bell {
                 last_bell = bell;
-                self.discover();
+                self.discover()?;
             }
             if last_census.elapsed() >= CENSUS {
                 last_census = Instant::now();
@@ -189,7 +189,7 @@ impl<'a> Drain<'a> {
 
     /// The command has ended: reads what is left until nothing comes any more.
     fn finish(&mut self) -> io::Result<()> {
-        self.discover();
+        self.discover()?;
         let mut quiet = 0;
         // Processes that live on see the end at their next event. One that never stops is left after a while.
         for _ in 0..1000 {
@@ -207,8 +207,9 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
-    /// Looks for new process files.
-    fn discover(&mut self) {
+    /// Looks for new process files. Fails where the spool takes no more: whoever it left out would wait for room in its
+    /// rings for ever.
+    fn discover(&mut self) -> io::Result<()> {
         for (name, source) in process_file::unseen(self.run.path(), &self.seen) {
             self.seen.insert(name.clone());
             let Some(source) = source else { continue };
@@ -229,10 +230,7 @@ impl<'a> Drain<'a> {
                 process.start_ms = process.start_ms.min(attached_ns.saturating_sub(self.began_ns) / 1_000_000);
             }
             self.end_checks.ask();
-            // A spool that takes no more shows at the next pass, with the words that it lacks.
-            if self.append(&Chunk::Process(process)).is_err() {
-                continue;
-            }
+            self.append(&Chunk::Process(process))?;
             self.shown.processes.fetch_add(1, Ordering::Relaxed);
             self.shown.running.fetch_add(1, Ordering::Relaxed);
             let source = Arc::new(source);
@@ -251,6 +249,7 @@ impl<'a> Drain<'a> {
                 arguments,
             });
         }
+        Ok(())
     }
 
     /// Frees thread blocks of threads that are gone, and reads threads' names and processes' arguments.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The kernel's `struct robust_list_head`, with the only entry that this thread's list ever has. The word that the
 /// entry stands for lies `word` bytes from it.
@@ -62,6 +62,28 @@ impl Drop for Presence {
         }
     }
 }
+
+/// Whether a mallow reads, in whichever pid namespace: its thread answers. One that is stopped does not, within
+/// [`ANSWER`].
+pub fn answers(control: &Shared) -> bool {
+    let reader = control.get32(control::READER);
+    if reader == 0 || reader & libc::FUTEX_OWNER_DIED != 0 {
+        return false;
+    }
+    let asked = control.word32(control::PING).fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+    control.futex_wake(control::PING);
+    let began = Instant::now();
+    while (control.get32(control::PONG).wrapping_sub(asked) as i32) < 0 {
+        if began.elapsed() > ANSWER {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// The thread does nothing but answer: on a busy machine it waits for a processor.
+const ANSWER: Duration = Duration::from_secs(1);
 
 fn be_present(page: &Shared, over: &AtomicBool, ready: &SyncSender<io::Result<()>>) {
     take_no_signals();

@@ -69,6 +69,8 @@ pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
 pub(super) struct CommandEnd {
     /// As a shell shows it.
     pub status: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     /// CPU time of the command and of the processes that it waited for.
     pub cpu: Duration,
 }
@@ -112,8 +114,9 @@ pub(super) fn wait_and(
             Ok(Some(status)) => {
                 signals::keep();
                 let cpu = children_cpu().saturating_sub(before);
-                let status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-                return status.map(|status| CommandEnd { status, cpu });
+                let signal = status.signal();
+                let status = status.code().or_else(|| signal.map(|signal| 128 + signal));
+                return status.map(|status| CommandEnd { status, signal, cpu });
             }
             Ok(None) => {}
             Err(_) => return None,

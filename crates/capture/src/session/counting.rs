@@ -1,7 +1,7 @@
 //! Runs that count.
 
 use super::attached::{self, AttachedProcess};
-use super::command::{prepare, spawn, wait};
+use super::command::{CommandEnd, prepare, spawn, wait};
 use super::error::RunError;
 use super::executed::ExecutedPrograms;
 use crate::attach;
@@ -27,6 +27,8 @@ pub struct CountingOutcome {
     pub wall: Duration,
     /// As a shell shows it. None: it still ran when counting ended.
     pub exit_status: Option<i32>,
+    /// The signal that ended the command.
+    pub ended_by: Option<i32>,
     /// Process images, in the order of their start: what they said, their counters, and calls that were not counted.
     pub processes: Vec<(ProcessStart, FamilyCounts, u64)>,
     /// Allocators above malloc; their processes are indices in `processes`.
@@ -52,12 +54,11 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let mut child = spawn(&run, &library, command, &[])?;
     let mut blind_spots = BlindSpots::default();
     let ended = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
-    let exit_status = ended.map(|end| end.status);
     let wall = start.elapsed();
     run.end();
     let allocators_inside = inside.map(inside::Server::end).unwrap_or_default();
     let unwatched = blind_spots.sentences(&run);
-    Ok(outcome(run, mode, child.id(), wall, exit_status, unwatched, allocators_inside))
+    Ok(outcome(run, mode, child.id(), wall, ended, unwatched, allocators_inside))
 }
 
 /// Attaches to a process, counts, and detaches.
@@ -109,7 +110,7 @@ fn outcome(
     mode: Mode,
     command_pid: u32,
     wall: Duration,
-    exit_status: Option<i32>,
+    ended: Option<CommandEnd>,
     mut unwatched: Vec<String>,
     allocators_inside: Vec<AllocatorInside>,
 ) -> CountingOutcome {
@@ -141,7 +142,8 @@ fn outcome(
     CountingOutcome {
         command_pid,
         wall,
-        exit_status,
+        exit_status: ended.as_ref().map(|end| end.status),
+        ended_by: ended.and_then(|end| end.signal),
         processes,
         custom_allocators,
         allocators_inside,

@@ -4,8 +4,9 @@ use crate::drain::spool;
 use crate::recording::{ReadError, opening};
 use crate::rundir::directory::{About, about, bases, open_file, read_file, remove, unix_ms};
 use crate::rundir::owner;
+use crate::rundir::presence;
 use crate::rundir::process_file::process_files;
-use crate::wire::{self, control};
+use crate::wire::{self, Shared, control};
 use mallow_proc::{mappings, read_maps};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FlockOperation, flock};
@@ -13,7 +14,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -146,6 +147,10 @@ pub fn check(directory: &Path) -> io::Result<()> {
     let control = control(directory)?;
     if let Some(pid) = reader(directory, &control) {
         return Err(io::Error::other(format!("process {pid} still records into it, and will finish the recording")));
+    }
+    if is_read_elsewhere(directory) {
+        let why = "a mallow in another pid namespace still records into it, and will finish the recording";
+        return Err(io::Error::other(why));
     }
     if control.mode != wire::MODE_TRACE {
         return Err(io::Error::other("it was made by mallow stat, which leaves nothing to recover"));
@@ -319,13 +324,25 @@ pub fn leftovers() -> Vec<Leftover> {
     all
 }
 
+/// Whether a mallow reads it that has no process here: one in another pid namespace.
+fn is_read_elsewhere(directory: &Path) -> bool {
+    let mut writable = fs::OpenOptions::new();
+    let file = writable
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(directory.join("control"));
+    let page = file.and_then(|file| Shared::map(&file, control::FILE_BYTES));
+    page.is_ok_and(|page| presence::answers(&page))
+}
+
 fn left(path: &Path, readers: &mut Readers) -> Option<Leftover> {
     let status = fs::symlink_metadata(path).ok()?;
     if !status.is_dir() || !is_own(&status) {
         return None;
     }
     let control = control(path).ok()?;
-    if readers.of(path, &control).is_some() {
+    if readers.of(path, &control).is_some() || is_read_elsewhere(path) {
         return None;
     }
     let sources = process_files(path);

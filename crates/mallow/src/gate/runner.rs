@@ -114,6 +114,9 @@ impl Case {
 #[derive(Debug, Deserialize)]
 struct Stat {
     exit_status: Option<i32>,
+    ended_by: Option<i32>,
+    #[serde(default)]
+    uncounted: Vec<String>,
     lost: u64,
     allocations: u64,
     allocated_bytes: u64,
@@ -170,6 +173,7 @@ fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> R
         if stat.lost > 0 {
             case.faults.push(format!("{} calls could not be counted", stat.lost));
         }
+        case.faults.extend(stat.uncounted.first().map(|program| format!("not all of it was counted: {program}")));
         case.runs.push(Run {
             total_allocations: stat.allocations,
             total_allocated_bytes: stat.allocated_bytes,
@@ -271,11 +275,12 @@ fn execute(program: &Program, warmup: u32, ops: Option<u32>, how: RunOptions) ->
     let stat: Stat = serde_json::from_str(&text).map_err(|_| format!("it could not be run: {}", done.last_words()))?;
     match stat.exit_status {
         Some(status) if status == program.exit_status => {}
-        Some(status @ 129..=192) => {
-            return Err(format!("it was ended by signal {}: {}", status - 128, done.last_words()));
-        }
         Some(status) => {
-            return Err(format!("exit status {status}, expected {}: {}", program.exit_status, done.last_words()));
+            let how = match stat.ended_by {
+                Some(signal) => format!("it was ended by signal {signal}"),
+                None => format!("exit status {status}, expected {}", program.exit_status),
+            };
+            return Err(format!("{how}: {}", done.last_words()));
         }
         None => return Err("it did not end".to_owned()),
     }

@@ -15,6 +15,7 @@ use mallow_web::{Request, Response, Server};
 use serde::Serialize;
 
 use super::api::Api;
+pub use super::live_words::LiveSentences;
 use super::live_words::LiveWords;
 use super::subject::PageSubject;
 use super::{Door, assets};
@@ -36,6 +37,8 @@ pub struct LiveLook {
     pub report: Watched,
     /// What was found, in a sentence.
     pub headline: String,
+    /// What the terminal says beside it.
+    pub sentences: LiveSentences,
     /// Live bytes over time, with milliseconds since the watching began.
     pub history: Vec<(u64, u64)>,
     /// The same as a profile. Its frames have their names.
@@ -103,6 +106,7 @@ struct Newest {
 #[derive(Serialize)]
 struct LiveDocument<'a> {
     headline: &'a str,
+    sentences: &'a LiveSentences,
     history: &'a [(u64, u64)],
     rss: &'a [(u64, u64)],
     report: &'a Watched,
@@ -149,7 +153,7 @@ impl LiveApi {
     }
 
     fn made(&self, look: LiveLook, mut rss: Vec<(u64, u64)>, began: Instant) -> Result<Newest> {
-        let LiveLook { mut report, headline, history, profile } = look;
+        let LiveLook { mut report, headline, sentences, history, profile } = look;
         if let Some(memory) = &report.memory {
             rss.push((report.watched_ms, memory.rss));
         }
@@ -159,8 +163,14 @@ impl LiveApi {
         // The flame graph and the tables have them.
         report.sites.clear();
         let words = LiveWords::of(&report);
-        let document =
-            json::line(&LiveDocument { headline: &headline, history: &history, rss: &rss, report: &report, words })?;
+        let document = json::line(&LiveDocument {
+            headline: &headline,
+            sentences: &sentences,
+            history: &history,
+            rss: &rss,
+            report: &report,
+            words,
+        })?;
         let recording = Recording::named(profile, Default::default()).at(Path::new(&format!("process {}", self.pid)));
         let api = Arc::new(Api::of_process(PageSubject::of_recording(recording), self.pid));
         Ok(Newest { at: Instant::now(), took: began.elapsed(), api, document: document.into(), rss })

@@ -7,6 +7,19 @@ use serde::Serialize;
 use crate::output::text::Look;
 use crate::output::text::estimates::{estimated_bytes, estimated_count, not_enough};
 
+/// What the terminal says of a look, but for its headline.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LiveSentences {
+    /// That mallow attached, and when.
+    pub attached: Option<String>,
+    /// What the numbers lack.
+    pub incomplete: Vec<String>,
+    /// What of RSS is live heap, or is not; none where memory cannot be read.
+    pub heap: Option<String>,
+    /// The bytes of each part of RSS, in the order of the report.
+    pub parts: Vec<String>,
+}
+
 /// The numbers of a look that are estimates.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct LiveWords {

@@ -108,7 +108,7 @@ fn text(diagnosis: &Diagnosis, look: &Look) -> String {
     page.gap();
     let remarks = diagnosis.machine.iter().chain(&diagnosis.program).filter(|c| c.how == Status::Partly).count();
     page.line(match (diagnosis.worst(), remarks) {
-        (Status::Fails, _) => Line::new().warning("Nothing would be recorded: see what fails."),
+        (Status::Fails, _) => Line::new().warning("The program would not be recorded: see what fails."),
         (Status::Partly, 1) => Line::new().strong("Mallow can record it, with the limits above."),
         (Status::Partly, _) => Line::new().strong(format!("It can be recorded, but for the {remarks} things above.")),
         (Status::Works, _) => Line::new().strong("Everything works."),
@@ -154,6 +154,9 @@ mod tests {
             last(vec![Finding::partly("names", "none", "-g")]),
             "It can be recorded, but for the 2 things above."
         );
-        assert_eq!(last(vec![Finding::fails("rights", "setuid", "no")]), "Nothing would be recorded: see what fails.");
+        assert_eq!(
+            last(vec![Finding::fails("rights", "setuid", "no")]),
+            "The program would not be recorded: see what fails."
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! `mallow merge`: recordings and profiles of other tools, added up.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,12 +21,22 @@ use crate::output::text::estimates::estimated_bytes;
 use crate::output::text::units::{bytes, of, processes_in_images};
 use crate::output::{exit, stdio};
 
+/// By name, or by device and inode: a link leads to what is there already.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    one == other || identity(one).is_some_and(|identity_of_one| Some(identity_of_one) == identity(other))
+}
+
 /// Writes the sum, and says what it is not.
 pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
     destination::may_be_written(&flags.output)?;
     for (at, path) in flags.files.iter().enumerate() {
-        if flags.files[..at].contains(path) {
-            bail!("{} is named twice: it would count twice", path.display());
+        match flags.files[..at].iter().find(|before| is_same_file(before, path)) {
+            Some(before) if before == path => bail!("{} is named twice: it would count twice", path.display()),
+            Some(before) => {
+                bail!("{} and {} are one file: it would count twice", before.display(), path.display())
+            }
+            None => {}
         }
     }
     let mut merger = Merger::default();

@@ -91,6 +91,7 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
         command: processes.iter().filter(|process| Some(process.pid) == recorded.command_pid).count(),
         failed: recorded.failed_processes,
         still_running: recorded.still_running,
+        cut_short: recorded.profile.ending.cut_short.as_deref(),
         // Children were not to be recorded.
         unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };

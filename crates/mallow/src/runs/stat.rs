@@ -13,7 +13,7 @@ use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, allocato
 use super::attached;
 use super::exit_status;
 use super::stat_text;
-use super::unrecorded::{self, ObservedProcesses};
+use super::unrecorded::{self, ObservedProcesses, Unrecorded};
 use crate::flags::StatFlags;
 use crate::output::destination;
 use crate::output::stdio;
@@ -39,14 +39,18 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     if let Some(limits) = &limits {
         stdio::notify(limits);
         counted.unwatched.iter().for_each(|sentence| stdio::notify(sentence));
-    } else if mode == Mode::Count {
+    }
+    let mut uncounted = Vec::new();
+    if limits.is_none() && mode == Mode::Count {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         let unwatched = &counted.unwatched;
-        let sight = ObservedProcesses { seen, command, failed, still_running: 0, unwatched };
-        if let Some(why) = unrecorded::warn(&flags.run.command, &sight).nothing {
+        let sight = ObservedProcesses { seen, command, failed, still_running: 0, unwatched, cut_short: None };
+        let Unrecorded { missing, nothing } = unrecorded::warn(&flags.run.command, &sight);
+        if let Some(why) = nothing {
             stdio::notify(&format!("nothing was recorded: {why}"));
         }
+        uncounted = missing;
     }
     let stat = Stat {
         command: match flags.attach.pid {
@@ -58,10 +62,13 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         attached: limits.is_some(),
         wall_ns: counted.wall.as_nanos() as u64,
         exit_status: counted.exit_status,
+        ended_by: counted.ended_by,
         custom_allocators: custom_allocators(&counted.custom_allocators, |number| {
             counted.processes.get(number).map(|(process, ..)| process.executable.as_str())
         }),
         allocators_inside: allocators_inside(&counted.allocators_inside),
+        // Standard error has them already.
+        uncounted: if flags.json || file.is_some() { uncounted } else { Vec::new() },
         lost: counted.processes.iter().fold(0, |sum, p| sum.saturating_add(p.2)),
         processes: counted
             .processes

@@ -39,6 +39,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     let seconds = format!("{}.{:06} s", report.wall_ns / 1_000_000_000, report.wall_ns % 1_000_000_000 / 1000);
     let processes = processes_in_images(report.processes_in_all, report.processes.len());
     page.line(Line::new().plain("  ").strong(seconds).plain(format!(" wall time{status}; {processes}")));
+    gaps::show(report.uncounted.iter().cloned(), &mut page);
     if report.lost > 0 {
         let lost = of(report.lost, "call");
         page.line(
@@ -177,6 +178,8 @@ mod tests {
             command: vec!["program".to_owned(), "--rows".to_owned()],
             wall_ns: 1_712_345_678,
             exit_status: Some(0),
+            ended_by: None,
+            uncounted: Vec::new(),
             processes: vec![
                 process(4711, false, &["program", "--rows"], families),
                 process(4712, true, &["program"], child),

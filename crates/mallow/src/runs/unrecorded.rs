@@ -20,6 +20,8 @@ pub struct ObservedProcesses<'a> {
     pub still_running: u32,
     /// Why programs that the command started were out of sight.
     pub unwatched: &'a [String],
+    /// Why it ended before the command did.
+    pub cut_short: Option<&'a str>,
 }
 
 /// The number of unrecorded programs that are named.
@@ -44,7 +46,10 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
     let &ObservedProcesses { seen, failed, still_running, .. } = sight;
     let chain = Chain::of(command);
     let mut unwatched = sight.unwatched.to_vec();
-    if sight.command < chain.programs().count().max(1) && failed == 0 {
+    if let Some(why) = sight.cut_short {
+        // Who is missing may have come after the cut.
+        nothing = (seen == 0).then(|| why.to_owned());
+    } else if sight.command < chain.programs().count().max(1) && failed == 0 {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let name = program.to_string_lossy();
         match (preflight::why(&chain), seen) {

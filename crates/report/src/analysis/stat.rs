@@ -23,6 +23,10 @@ pub struct Stat {
     pub custom_allocators: Vec<CustomAllocatorRow>,
     /// Allocators inside of executables and libraries whose calls are counted.
     pub allocators_inside: Vec<AllocatorInsideRow>,
+    /// The signal that ended the command.
+    pub ended_by: Option<i32>,
+    /// Programs of the command whose calls are in no number, a sentence each.
+    pub uncounted: Vec<String>,
     /// Calls that could not be counted.
     pub lost: u64,
     /// What measured regions reported, in the order of their ends.
@@ -55,6 +59,12 @@ pub struct StatReport {
     pub wall_ns: u64,
     /// As a shell shows it.
     pub exit_status: Option<i32>,
+    /// The signal that ended the command; left out where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<i32>,
+    /// Programs of the command whose calls are in no number, a sentence each; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uncounted: Vec<String>,
     /// Calls that could not be counted.
     pub lost: u64,
     /// Over all processes.
@@ -182,6 +192,8 @@ pub fn stat(stat: &Stat) -> StatReport {
         wall_ns: stat.wall_ns,
         attached: stat.attached,
         exit_status: stat.exit_status,
+        ended_by: stat.ended_by,
+        uncounted: stat.uncounted.clone(),
         lost: stat.lost,
         totals: StatRow::from(&all),
         processes: stat.processes.iter().map(row).collect(),

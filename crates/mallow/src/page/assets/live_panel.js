@@ -75,7 +75,7 @@ export function togglePause() {
 }
 
 function paint(answer) {
-  const { report, headline, words } = answer;
+  const { report, headline, sentences, words } = answer;
   const memory = report.memory;
   const grows = report.growing_places + report.places_growing_so_far;
   const tile = (id, title, value, more, to) => element("div", { class: "tile", id: `tile-${id}` },
@@ -88,7 +88,7 @@ function paint(answer) {
   const tiles = [
     tile("live", "Live now", words.live_bytes, [words.live, formatOf(report.samples, "sample")], { view: "flame", by: "live" }),
     tile("growing", "Places that grow", formatCount(grows), [sure], { view: "places", sort: "" }),
-    memory && tile("rss", "RSS", formatBytes(memory.rss), [memory.gap === null ? "older blocks are not known" : `${memory.gap_is_least ? "at least " : memory.gap_low === memory.gap_high && memory.gap_low !== null ? "" : "roughly "}${formatBytes(memory.gap)} of it is not live heap${(report.custom_allocators ?? []).length > 0 && !memory.gap_is_least ? " that is seen" : ""}`, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
+    memory && tile("rss", "RSS", formatBytes(memory.rss), [sentences.heap, grown && `${of(grown)} grew ${formatBytes(grown.grown_bytes)}`], { view: "memory" }),
     tile("sampled", "Watched for", formatTime(report.watched_ms), [report.period_bytes === null ? "nothing is sampled" : `one sample in ${formatBytes(report.period_bytes)}`], { view: "flame", by: "bytes" }),
   ];
   const focused = document.activeElement?.closest?.(".tile")?.id;
@@ -96,16 +96,13 @@ function paint(answer) {
     element("button", { type: "button", class: "insight-line", id: "headline", onclick: () => changeState({ view: "places", sort: "" }) }, element("span", {}, printable(headline))));
   if (focused) byId(focused)?.querySelector("button")?.focus();
   byId("live-age").textContent = `as of ${formatTime(report.watched_ms)}`;
-  notices(report);
+  notices(sentences);
   draw();
 }
 
-function notices(report) {
-  const sentences = [];
-  if (report.attached_ms !== null) sentences.push(`Attached after ${formatTime(report.attached_ms)}: blocks allocated before are not included.`);
-  const lost = Object.entries(report.lost).filter(([, number]) => number > 0);
-  if (lost.length > 0) sentences.push(`Incomplete: ${lost.map(([what, number]) => `${formatCount(number)} ${what}`).join(", ")}. mallow watch explains them.`);
-  fill(byId("notices"), sentences.map((sentence) => element("p", {}, sentence)));
+function notices({ attached, incomplete }) {
+  const lines = [attached && `The process was ${attached}.`, ...incomplete.map((sentence) => `Incomplete: ${sentence}`)];
+  fill(byId("notices"), lines.filter(Boolean).map((line) => element("p", {}, printable(line))));
 }
 
 function draw() {

@@ -3,7 +3,6 @@
 import { element, fill, message, nameText } from "./dom.js";
 import { latestLook } from "./live_panel.js";
 import { onColours, partColour } from "./palette.js";
-import { SINCE } from "./rss_words.js";
 import { Table } from "./table.js";
 import { formatBytes, formatCount, formatShare, formatTime, placeOf, printable } from "./units.js";
 
@@ -40,12 +39,6 @@ export class LivePlaceView {
   }
 }
 
-// Live heap is an estimate, and so is what is left without it.
-function within({ bytes, low, high }) {
-  if (low === null || high === null) return `roughly ${formatBytes(bytes)}`;
-  return low === high ? formatBytes(bytes) : `${formatBytes(bytes)} (${formatBytes(low)} to ${formatBytes(high)})`;
-}
-
 const PARTS = { live_heap: "live heap", other_anonymous: "free or mapped by the program", anonymous: "heap or mapped by the program", stacks: "stacks", files: "files", shared: "shared memory", mallow: "Mallow's own" };
 
 export class LiveMemoryView {
@@ -55,22 +48,22 @@ export class LiveMemoryView {
   }
 
   async update() {
-    const report = latestLook()?.report;
+    const { report, sentences } = latestLook() ?? {};
     const memory = report?.memory;
     if (!memory) {
       fill(this.node, message("The memory of the process cannot be read."));
       return;
     }
-    const parts = [...memory.parts].sort((a, b) => b.bytes - a.bytes);
+    const parts = memory.parts.map((part, at) => ({ ...part, amount: sentences.parts[at] })).sort((a, b) => b.bytes - a.bytes);
     const sum = parts.reduce((all, part) => all + part.bytes, 0) || 1;
     const signed = (bytes) => `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
     fill(this.node,
-      element("p", {}, `RSS is ${formatBytes(memory.rss)}; PSS ${formatBytes(memory.pss)}`, memory.swap > 0 && `, and ${formatBytes(memory.swap)} in swap`, memory.gap === null ? `; ${formatBytes(Math.max(0, report.live_bytes.value))} of it live heap ${SINCE[memory.older_blocks] ?? ""}, older blocks are not known.` : "."),
+      element("p", {}, `RSS is ${formatBytes(memory.rss)}; PSS ${formatBytes(memory.pss)}`, memory.swap > 0 && `, and ${formatBytes(memory.swap)} in swap`, `; ${sentences.heap}.`),
       element("div", { class: "strip", "aria-hidden": "true" }, parts.map((part, at) => element("i", { title: PARTS[part.part], style: { width: `${(100 * part.bytes) / sum}%`, background: partColour(at) } }))),
       element("table", { class: "parts", id: "memory-table" }, element("thead", {}, element("tr", {}, ["", "Part", "Bytes", "Share", "Since the watching began"].map((t) => element("th", { scope: "col" }, t)))),
         element("tbody", {}, parts.map((part, at) => element("tr", { "data-part": part.part, class: part.part === memory.grows ? "strong" : null },
           element("td", {}, element("i", { class: "swatch", style: { background: partColour(at) } })), element("th", { scope: "row" }, PARTS[part.part] ?? part.part),
-          element("td", { class: "number right" }, within(part)), element("td", { class: "number right quiet" }, formatShare(part.bytes, memory.rss)),
+          element("td", { class: "number right" }, part.amount), element("td", { class: "number right quiet" }, formatShare(part.bytes, memory.rss)),
           element("td", { class: "number right" }, signed(part.grown_bytes)))))),
       element("p", { class: "quiet" }, "Sampling does not see pages: which functions keep them, mallow rss shows of a recording."));
   }

@@ -3,7 +3,9 @@
 use anyhow::Result;
 use mallow_profile::program_name;
 use mallow_report::analysis::sampled::{Estimate, Verdict};
-use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, WatchedPlace, WatchedProcess, Which};
+use mallow_report::analysis::{
+    MemoryPart, MemoryPartRow, Recent, Watched, WatchedMemory, WatchedPlace, WatchedProcess, Which,
+};
 
 use super::super::guard::errors::ErrorDocument;
 use super::super::guard::text::one as one_error;
@@ -202,9 +204,7 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     };
     let gap = format!("{}{swap}{whose}; {}", size(memory.rss), heap_of(memory, report, look));
     let parts = memory.parts.iter().filter(|row| row.bytes > 0);
-    let parts: Vec<String> = parts
-        .map(|row| format!("{}{} {}", bound(row.part), within(row.bytes, row.low, row.high, look), part(row.part)))
-        .collect();
+    let parts: Vec<String> = parts.map(|row| format!("{} {}", amount_of(row, look), part(row.part))).collect();
     let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
     if let Some(row) = memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
         let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
@@ -223,7 +223,7 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
 }
 
 /// What of RSS is live heap, or is not; where older blocks are not known, only how much of the heap is known.
-fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
+pub fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     match (memory.gap, memory.older_blocks) {
         (Some(gap), _) if memory.gap_is_least => {
@@ -268,6 +268,11 @@ pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) 
         }
         None => gap,
     }
+}
+
+/// The bytes of a part, as a bound or an estimate where they are one.
+pub fn amount_of(row: &MemoryPartRow, look: &Look) -> String {
+    format!("{}{}", bound(row.part), within(row.bytes, row.low, row.high, look))
 }
 
 /// Bytes with the interval that they lie in, where they are an estimate.

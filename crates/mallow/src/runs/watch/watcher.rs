@@ -14,7 +14,7 @@ use mallow_capture::guard::{Keeper, Outcome};
 use mallow_capture::rundir::directory::remove;
 use mallow_capture::session::{later_libraries_fail, left};
 use mallow_capture::watch::Watch;
-use mallow_profile::Profile;
+use mallow_profile::{ProcessId, Profile};
 use mallow_report::analysis::sampled::{Verdict, snapshot};
 use mallow_report::analysis::{Watched, Which};
 
@@ -328,8 +328,11 @@ impl<'a> Watcher<'a> {
             self.signals.pass_on_to(0);
             self.status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
             self.ended_by = status.signal();
+            let command_pid = command.id();
             self.command = None;
-            if self.watch.running() > 1 {
+            let all = 0..self.watch.profile().processes.len() as u32;
+            let others = all.filter_map(|number| self.watch.pid_here(ProcessId(number)));
+            if others.into_iter().any(|pid| pid != command_pid) {
                 stdio::notify("the command has ended; processes that it started continue, and are watched");
             }
         }

@@ -1,14 +1,27 @@
 //! Clients that the watch serves between two looks: scrapers, the page, stores.
 
 use anyhow::Result;
-use mallow_report::analysis::Which;
+use mallow_report::analysis::{Watched, Which};
 
 use super::super::endpoint::{Answer, ScrapeSubject};
-use super::super::headline::headline;
+use super::super::headline::{attached, gaps, headline};
 use super::super::pushing::{self, Pushing};
+use super::super::text::{amount_of, heap_of};
 use super::Watcher;
 use crate::output::stdio;
-use crate::page::live::{LiveLook, LivePage};
+use crate::output::text::Look;
+use crate::page::live::{LiveLook, LivePage, LiveSentences};
+
+/// What the page prints of a report, as the terminal says it.
+fn sentences(report: &Watched, look: &Look) -> LiveSentences {
+    let memory = report.memory.as_ref();
+    LiveSentences {
+        attached: attached(report),
+        incomplete: gaps(report),
+        heap: memory.map(|memory| heap_of(memory, report, look)),
+        parts: memory.map_or_else(Vec::new, |memory| memory.parts.iter().map(|row| amount_of(row, look)).collect()),
+    }
+}
 
 impl Watcher<'_> {
     pub(super) fn answer_scrapers(&mut self) {
@@ -31,7 +44,14 @@ impl Watcher<'_> {
         for question in questions {
             let report = self.shown("page", Which::Live);
             let headline = headline(&report, self.headline_place, &self.look).text;
-            question.answer(LiveLook { headline, history: self.history(), profile: self.profile().0, report });
+            let sentences = sentences(&report, &self.look);
+            question.answer(LiveLook {
+                headline,
+                sentences,
+                history: self.history(),
+                profile: self.profile().0,
+                report,
+            });
         }
     }
 
