@@ -97,6 +97,7 @@ var (
 	nodes   *Node[int]
 	built   *strings.Builder
 	copied  []int
+	passed  []int
 	queue   Queue
 	large   = map[int]*Large{}
 	held    map[int]Large
@@ -129,6 +130,13 @@ type Large struct{ bytes [200]byte }
 
 //go:noinline
 func clone(numbers []int) []int { return append([]int(nil), numbers...) }
+
+//go:noinline
+func pass(stack []int) {
+	var args []int
+	args = append(args, stack...)
+	passed = args
+}
 
 //go:noinline
 func (queue *Queue) put(n int) { queue.waiting = append(queue.waiting, n) }
@@ -226,6 +234,7 @@ func BenchmarkAll(b *testing.B) {
 		built = lines()
 		total += temporary(text)
 		copied = clone([]int{1, 2, 3})
+		pass(copied)
 		queue.put(i)
 		queue.next()
 		remember(i)
@@ -303,7 +312,9 @@ fn what_cannot_be_followed_is_not_suggested() {
     let held = said("held[n] = ");
     assert!(held.len() == 2 && held.contains(&first) && held.contains(&(value, Value::Null)), "{held:?}");
     let copy = "\"a copy: append is given a slice without room, and makes one block for all\"".to_owned();
-    assert_eq!(said("append([]int(nil)"), [(copy, Value::Null)]);
+    for text in ["append([]int(nil)", "append(args, stack...)"] {
+        assert_eq!(said(text), [(copy.clone(), Value::Null)], "{text}");
+    }
     for line in on("fmt.Errorf(") {
         assert_eq!(line["remedy"], Value::Null, "{line}");
     }

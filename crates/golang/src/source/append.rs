@@ -21,11 +21,14 @@ impl Target {
 impl GoSource {
     /// What each append of the line appends to, in the order of the columns.
     pub fn appends(&self, line: u32) -> Vec<Target> {
+        self.append_calls(line).map(|call| self.target(call + 2)).collect()
+    }
+
+    pub(super) fn append_calls(&self, line: u32) -> impl Iterator<Item = usize> {
         let first = self.places.partition_point(|&(at, _)| at < line);
-        let calls = (first..self.places.len())
-            .take_while(|&token| self.places[token].0 == line)
-            .filter(|&token| self.word(token) == "append" && self.word(token + 1) == "(" && self.before(token) != ".");
-        calls.map(|call| self.target(call + 2)).collect()
+        (first..self.places.len())
+            .take_while(move |&token| self.places[token].0 == line)
+            .filter(|&token| self.word(token) == "append" && self.word(token + 1) == "(" && self.before(token) != ".")
     }
 
     /// The front of a slice that the line appends to is cut off somewhere, `s.order = s.order[1:]`: what is cut off is
@@ -45,7 +48,7 @@ impl GoSource {
         self.cuts(0..self.places.len(), slice)
     }
 
-    fn before(&self, token: usize) -> &str {
+    pub(super) fn before(&self, token: usize) -> &str {
         token.checked_sub(1).map_or("", |before| self.word(before))
     }
 
@@ -106,7 +109,7 @@ impl GoSource {
     }
 
     /// What is assigned: it ends with its line, if no bracket is open there.
-    fn right_of(&self, assignment: usize) -> Vec<Vec<&str>> {
+    pub(super) fn right_of(&self, assignment: usize) -> Vec<Vec<&str>> {
         let from = assignment + 1;
         let (mut to, mut depth) = (from, 0_usize);
         while to < self.places.len() {
@@ -136,7 +139,7 @@ impl GoSource {
 }
 
 /// A slice with no room by its expression: `[]T(nil)`, `[]T{}`, `make([]T, 0)`, `s[:0:0]`, `s[:n:n]`.
-fn is_empty(words: &[&str]) -> bool {
+pub(super) fn is_empty(words: &[&str]) -> bool {
     let commas = || words.iter().filter(|&&word| word == ",").count();
     match words {
         [.., "(", "nil", ")"] | [.., "{", "}"] => true,

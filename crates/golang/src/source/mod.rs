@@ -3,6 +3,7 @@
 
 mod append;
 mod benchmark;
+mod copy;
 mod surroundings;
 mod token;
 

@@ -99,8 +99,10 @@ impl Seen for ProgramSource<'_> {
             return Appended::Buffer;
         }
         let targets = self.source(&place.file).map(|source| source.appends(place.line)).unwrap_or_default();
+        let once = |slice: &str| self.source(&place.file).is_some_and(|source| source.appends_once(slice, place.line));
         let mut kinds = targets.iter().map(|target| match target {
             Target::Empty => Appended::Copies,
+            Target::Slice(slice) if once(slice) => Appended::Copies,
             Target::Slice(slice) if self.is_own(place) && self.cuts_front(place, slice) => Appended::Queue,
             Target::Slice(_) => Appended::Grows,
         });
