@@ -236,7 +236,7 @@ def _insights(document):
 
 def _verdict(line, document):
     """Each statement of the verdict, by the rule of its kind, and none that another number contradicts."""
-    text = re.sub(r"^Verdict: (?:of what was recorded, )?", "", line)
+    text = re.sub(r"^Verdict: (?:by estimates, |by estimates of what was recorded, |of what was recorded, )?", "", line)
     if document["verdict"]["whole"] == ("of what was recorded" in line):
         yield line, [("of what was recorded", f"whole: {document['verdict']['whole']}")]
     yield line, list(facts.contradictions(document))

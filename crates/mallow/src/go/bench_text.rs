@@ -75,7 +75,7 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
     let cells = |line: &Explained| [number(line.allocation.allocations), size(line.allocation.bytes)];
     let indent = match shown.is_empty() {
         true => 0,
-        false => rows(shown.iter().copied(), ["allocs/op", "B/op"], cells, look, page),
+        false => rows(shown.iter().copied(), ["allocs/op", "B/op"], (cells, number), look, page),
     };
     let rest = &measured.lines[shown.len().min(measured.lines.len())..];
     let in_figures = rest.iter().filter(|line| line.allocation.part != Part::Untimed);
@@ -94,11 +94,12 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
     }
 }
 
-/// Lines with their numbers, what is allocated there, and why. Says how wide the numbers are.
+/// Lines with their numbers, what is allocated there, and why. `called` shows the allocations of a caller as `cells`
+/// does those of a line. Says how wide the numbers are.
 pub fn rows<'a, const N: usize>(
     lines: impl IntoIterator<Item = &'a Explained>,
     titles: [&str; N],
-    cells: impl Fn(&Explained) -> [String; N],
+    (cells, called): (impl Fn(&Explained) -> [String; N], impl Fn(f64) -> String),
     look: &Look,
     page: &mut Page,
 ) -> usize {
@@ -123,7 +124,7 @@ pub fn rows<'a, const N: usize>(
         let mark = mark(line.allocation.part).map_or(String::new(), |mark| format!(" ({mark})"));
         let numbers = Line::new().plain(row(cells.each_ref().map(String::as_str)));
         page.line(numbers.then(place(line, alike, look)).faint(mark));
-        explanation(line, indent + 2, look, page);
+        explanation(line, indent + 2, &called, look, page);
     }
     indent
 }
@@ -154,7 +155,7 @@ pub fn mark(part: Part) -> Option<&'static str> {
     }
 }
 
-fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
+fn explanation(line: &Explained, indent: usize, called: &dyn Fn(f64) -> String, look: &Look, page: &mut Page) {
     let explanation = &line.explanation;
     let before = || Line::new().plain(" ".repeat(indent));
     match explanation.source {
@@ -182,7 +183,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
         .take(CALLERS)
         .map(|caller| {
             let place = &caller.place;
-            format!("{} {} ({})", at(&place.file, place.line), short(&place.function, look), number(caller.allocations))
+            format!("{} {} ({})", at(&place.file, place.line), short(&place.function, look), called(caller.allocations))
         })
         .collect();
     if !callers.is_empty() {

@@ -7,6 +7,7 @@ use mallow_golang::join::{Explained, ReasonSource};
 use serde::Serialize;
 
 use super::bench_text::rows;
+use super::figures::Amounts;
 use super::heap::Heap;
 use crate::flags::{GoProfileFlags, ViewFlags};
 use crate::output::progress::Spinner;
@@ -86,26 +87,6 @@ pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// Two digits: more are not known of an estimate.
-fn rounded(number: f64) -> u64 {
-    let whole = number.round().max(0.0);
-    if whole < 100.0 {
-        return whole as u64;
-    }
-    let unit = 10_f64.powf(whole.log10().floor() - 1.0);
-    ((whole / unit).round() * unit).round() as u64
-}
-
-/// A size of three digits without the last of them, where that is a fraction: `4.70 MB` is `4.7 MB`, `54.0 MB` is `54
-/// MB`.
-fn two_digits(size: &str) -> String {
-    let Some((number, unit)) = size.split_once(' ').filter(|(number, _)| number.contains('.')) else {
-        return size.to_owned();
-    };
-    let shorter = number.get(..number.len() - 1).unwrap_or(number);
-    format!("{} {unit}", shorter.trim_end_matches('.'))
-}
-
 fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     let mut page = Page::new(*look);
     let what = if report.live { "is live" } else { "allocates" };
@@ -115,14 +96,10 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
             .plain(format!(" by bytes, what {what} there and why, by {}", report.go)),
     );
     let sums = &report.sums;
-    let estimated = report.sampled_bytes.is_some();
-    let whole = |number: f64| if estimated { rounded(number) } else { number.round().max(0.0) as u64 };
-    let size = |number: f64| {
-        let text = bytes(whole(number), look.exact);
-        if estimated { two_digits(&text) } else { text }
-    };
+    let amounts = Amounts { estimated: report.sampled_bytes.is_some() };
+    let (whole, size) = (|number| amounts.whole(number), |number| amounts.size(number, look));
     let sampled = report.sampled_bytes.map(|n| format!("; estimates, from one in {}", bytes(n, false)));
-    let about = if estimated { "about " } else { "" };
+    let about = if amounts.estimated { "about " } else { "" };
     let whole_of_it = format!(
         "{about}{} allocations, {} in the profile{}; as of the last garbage collection",
         count(whole(sums.allocations)),
@@ -150,7 +127,8 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
         [count(whole(allocation.allocations)), size(allocation.bytes), share]
     };
     let limit = view.limit(LINES).min(report.lines.len());
-    rows(&report.lines[..limit], ["allocations", "bytes", ""], cells, look, &mut page);
+    let called = |number| count(whole(number));
+    rows(&report.lines[..limit], ["allocations", "bytes", ""], (cells, called), look, &mut page);
     let rest: f64 = report.lines[limit..].iter().map(|line| line.allocation.bytes).sum();
     if limit < report.lines.len() {
         let more = crate::output::text::units::of((report.lines.len() - limit) as u64, "line");
@@ -190,14 +168,6 @@ mod tests {
     #[test]
     fn lines_with_their_reasons_and_what_is_not_known() {
         insta::assert_snapshot!(text(&report(false), &ViewFlags::default(), &Look::default()));
-    }
-
-    #[test]
-    fn estimates_have_two_digits() {
-        let numbers = [0.0, 7.4, 99.6, 100.0, 104.0, 51_187.0, 995.0, 451_234_567.0, -3.0];
-        assert_eq!(numbers.map(rounded), [0, 7, 100, 100, 100, 51_000, 1000, 450_000_000, 0]);
-        let sizes = ["4.70 MB", "54.0 MB", "210 MB", "200 B", "1,200,000 B"];
-        assert_eq!(sizes.map(two_digits), ["4.7 MB", "54 MB", "210 MB", "200 B", "1,200,000 B"]);
     }
 
     #[test]

@@ -12,13 +12,13 @@ use mallow_golang::tool::{Go, Timing};
 use serde::Serialize;
 
 use super::bench_text::{mark, place};
-use super::figures::number;
+use super::figures::{Amounts, number};
 use super::heap::Heap;
 use super::measurement::Measurer;
 use super::names::{compared, short};
 use crate::flags::GoWhyFlags;
 use crate::output::progress::Spinner;
-use crate::output::text::units::{bytes, of, percent};
+use crate::output::text::units::{of, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table};
 use crate::output::{exit, json, stdio};
 
@@ -105,6 +105,9 @@ pub struct LeadingCall {
 pub struct ProfileShare {
     /// The profile, as it was named.
     pub file: String,
+    /// One allocation in about so many bytes is in it: numbers are estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_bytes: Option<u64>,
     pub allocations: f64,
     /// There.
     pub lines: Vec<Explained>,
@@ -152,7 +155,7 @@ fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy>
         );
     }
     let allocations = all + heap.nowhere.allocations;
-    let profile = ProfileShare { file, allocations, lines, notes: heap.notes };
+    let profile = ProfileShare { file, sampled_bytes: heap.sampled_bytes, allocations, lines, notes: heap.notes };
     Ok(GoWhy { place: flags.place.clone(), profile: Some(profile), benchmarks: Vec::new(), compiler })
 }
 
@@ -305,15 +308,19 @@ fn of_benchmark(benchmark: &LeadingCall, line: &Explained) -> String {
     format!("{} ({amount}{mark})", benchmark.name)
 }
 
-/// `heap.pb.gz (1,200 allocations, 3.2 MB, 12.5 % of all allocations)`.
+/// `heap.pb.gz (1,200 allocations, 3.2 MB, 12.5 % of all allocations)`; estimates are `about 1,200 allocations`.
 fn of_profile(report: &GoWhy, line: &Explained, look: &Look) -> String {
-    let (file, all) = report.profile.as_ref().map_or(("", 0.0), |profile| (profile.file.as_str(), profile.allocations));
-    let [allocations, size, all] = [line.allocation.allocations, line.allocation.bytes, all].map(|n| n.round() as u64);
+    let Some(profile) = &report.profile else { return String::new() };
+    let amounts = Amounts { estimated: profile.sampled_bytes.is_some() };
+    let allocations = line.allocation.allocations;
+    let [part, all] = [allocations, profile.allocations].map(|n| n.round().max(0.0) as u64);
     format!(
-        "{file} ({}, {}, {} of all allocations{})",
-        of(allocations, "allocation"),
-        bytes(size, look.exact),
-        percent(allocations, all),
+        "{} ({}{}, {}, {} of all allocations{})",
+        profile.file,
+        if amounts.estimated { "about " } else { "" },
+        of(amounts.whole(allocations), "allocation"),
+        amounts.size(line.allocation.bytes, look),
+        percent(part, all),
         mark(line.allocation.part).map_or(String::new(), |mark| format!(", {mark}"))
     )
 }
@@ -402,7 +409,8 @@ mod tests {
     fn a_place_in_a_profile() {
         let lines = fixture::lines();
         let notes = vec!["no source of example.com/b is here".to_owned()];
-        let profile = ProfileShare { file: "mem.out".to_owned(), allocations: 2000.0, lines, notes };
+        let profile =
+            ProfileShare { file: "mem.out".to_owned(), sampled_bytes: None, allocations: 2000.0, lines, notes };
         let report = GoWhy {
             place: "stream.go:9".to_owned(),
             profile: Some(profile),
@@ -410,6 +418,27 @@ mod tests {
             compiler: Vec::new(),
         };
         insta::assert_snapshot!(text(&report, &Look::default()));
+    }
+
+    #[test]
+    fn estimates_of_a_profile_are_said_to_be_some() {
+        let mut lines = fixture::lines();
+        lines.truncate(1);
+        (lines[0].allocation.allocations, lines[0].allocation.bytes) = (32_774.0, 524_384.0);
+        let profile = ProfileShare {
+            file: "mem.out".to_owned(),
+            sampled_bytes: Some(512 << 10),
+            allocations: 65_548.0,
+            lines,
+            notes: Vec::new(),
+        };
+        let place = "stream.go:9".to_owned();
+        let report = GoWhy { place, profile: Some(profile), benchmarks: Vec::new(), compiler: Vec::new() };
+        let shown = text(&report, &Look::default());
+        assert!(
+            shown.contains("  in mem.out (about 33,000 allocations, 520 kB, 50.0 % of all allocations)"),
+            "{shown}"
+        );
     }
 
     /// A line that one benchmark has in its set-up and another in each operation.

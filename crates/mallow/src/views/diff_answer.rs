@@ -1,7 +1,7 @@
 //! The answer of a comparison: one line that says what changed, the totals with their places, and the places by size.
 
 use mallow_report::analysis::Measure;
-use mallow_report::analysis::diff::{Diff, DiffPlace, DiffRename, DiffTotal, State, Verdict, Why};
+use mallow_report::analysis::diff::{Diff, DiffPlace, DiffRename, DiffSide, DiffTotal, State, Verdict, Why};
 
 use super::diff_numbers::{Numbers, Reconciled, reconciled};
 use crate::flags::By;
@@ -64,8 +64,11 @@ fn before(place: &DiffPlace, by: Measure, numbers: &Numbers) -> String {
     }
 }
 
-fn state(place: &DiffPlace, by: Measure, numbers: &Numbers) -> String {
+fn state(place: &DiffPlace, by: Measure, diff: &Diff, numbers: &Numbers) -> String {
     match place.state {
+        // It may have allocated there, too: samples do not have all.
+        State::New if is_sampled(&diff.before) => "no sample before".to_owned(),
+        State::Gone if is_sampled(&diff.after) => "no sample after".to_owned(),
         State::New => "new".to_owned(),
         State::Gone => "gone".to_owned(),
         State::More | State::Fewer => {
@@ -123,8 +126,29 @@ fn if_renamed(diff: &Diff, look: &Look) -> String {
     }
 }
 
+/// The numbers of a side are estimates.
+fn is_sampled(side: &DiffSide) -> bool {
+    side.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
+}
+
+/// The change is one of estimates, whose interval is not known.
+pub fn is_estimated(diff: &Diff) -> bool {
+    let sampled = is_sampled(&diff.before) || is_sampled(&diff.after);
+    sampled && !diff.verdict.estimate.is_some_and(|estimate| estimate.enough())
+}
+
 /// What changed, in one sentence.
 pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
+    let said = change(diff, numbers);
+    if !is_estimated(diff) {
+        return said;
+    }
+    let mut rest = said.chars();
+    let first = rest.next().map(|first| first.to_ascii_lowercase());
+    format!("By estimates, {}{}", first.map_or(String::new(), String::from), rest.as_str())
+}
+
+fn change(diff: &Diff, numbers: &Numbers) -> String {
     let verdict = &diff.verdict;
     let look = &numbers.look;
     let by = verdict.by;
@@ -147,7 +171,12 @@ pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
     let with_change = |place: &DiffPlace| match place.formerly.is_empty() {
         true => format!("{} {}", name(place, look), numbers.change_by(by, place.change)),
         false => {
-            format!("{} {}, {}", name(place, look), numbers.change_by(by, place.change), state(place, by, numbers))
+            format!(
+                "{} {}, {}",
+                name(place, look),
+                numbers.change_by(by, place.change),
+                state(place, by, diff, numbers)
+            )
         }
     };
     let of_all = if verdict.one_way { "the change" } else { "what went up and down" };
@@ -165,7 +194,7 @@ pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
     }
     match &verdict.places[..] {
         [only] if verdict.one_way => {
-            format!("{head}: {}, {}; {part} of {of_all}", name(only, look), state(only, by, numbers))
+            format!("{head}: {}, {}; {part} of {of_all}", name(only, look), state(only, by, diff, numbers))
         }
         several => {
             let names: Vec<_> = several.iter().map(with_change).collect();
@@ -252,7 +281,7 @@ pub fn places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits, page: &mut Pa
         let margin = sampled.then(|| Line::new().plain(numbers.margin_by(by, place.estimate)));
         let called = (place.by.as_deref(), place.through.as_deref());
         let last = [
-            Line::new().plain(state(place, by, numbers)),
+            Line::new().plain(state(place, by, diff, numbers)),
             described_by(place.frame.as_ref(), place.sites, called, &place.stack, look),
         ];
         table.row([change].into_iter().chain(margin).chain(last));

@@ -289,10 +289,11 @@ pub fn markdown(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> 
     };
     let what = measured(diff.by);
     let mut out = format!(
-        "### {} {what}: {} → {}\n\n",
+        "### {} {what}: {} → {}{}\n\n",
         numbers.change(diff.change),
         numbers.amount(diff.before.value),
-        numbers.amount(diff.after.value)
+        numbers.amount(diff.after.value),
+        if diff_answer::is_estimated(diff) { ", by estimates" } else { "" }
     );
     out += &format!("{}\n\n", cell(&diff_answer::verdict(diff, numbers)));
     for (title, list) in
@@ -476,6 +477,41 @@ mod tests {
         unknown.sites.iter_mut().for_each(|site| site.precisions = None);
         let shown = text_of(unknown, sampled(live([3_000_000, 510_000]), 100.0));
         assert!(!shown.contains("95 %"), "{shown}");
+        assert!(shown.starts_with("By estimates, +2.01 MB live (+134.0 %)"), "{shown}");
+    }
+
+    /// Go's heap profiles, whose samples have no precision: a place without a sample may allocate as before.
+    #[test]
+    fn what_has_no_sample_is_neither_new_nor_gone() {
+        let live = |place: &str, live_bytes, period| {
+            let mut b = Builder::default();
+            let process = b.process(1, &["server"], 10);
+            b.site(process, &["keep@a.go:1", "main"], Counts { live_bytes: 4_200_000, ..Counts::default() });
+            b.site(process, &[place, "main"], Counts { live_bytes, ..Counts::default() });
+            let quantities = Quantities::of(&[Quantity::LiveBytes]);
+            let mut profile = b.profile;
+            profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: period });
+            profile
+        };
+        let compare = |before: Option<u64>, after: Option<u64>| {
+            let (fill, insert) = (live("fill@a.go:2", 524_288, before), live("insert@a.go:3", 2_097_152, after));
+            let diff = compared(&fill, &insert, Measure::Live);
+            let shown = text(&diff, &names(), &numbers(Measure::Live), &detail(false, 6));
+            let row = |name: &str| {
+                shown.lines().rfind(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {shown}")).to_owned()
+            };
+            let rows = [row("insert"), row("fill")];
+            (shown, rows, markdown(&diff, &names(), &numbers(Measure::Live), 3))
+        };
+        let (shown, [new, gone], table) = compare(Some(524_288), Some(524_288));
+        assert!(shown.starts_with("By estimates, +1.57 MB live (+33.3 %)"), "{shown}");
+        assert!(new.contains("no sample before") && gone.contains("no sample after"), "{shown}");
+        assert!(table.lines().next().is_some_and(|title| title.ends_with(", by estimates")), "{table}");
+        let (shown, [new, gone], table) = compare(None, None);
+        assert!(shown.starts_with("+1.57 MB live (+33.3 %)") && !table.contains("estimates"), "{shown}");
+        assert!(new.contains(" new ") && gone.contains(" gone "), "{shown}");
+        let (shown, [new, gone], _) = compare(None, Some(524_288));
+        assert!(shown.starts_with("By estimates, ") && new.contains(" new ") && gone.contains("no sample"), "{shown}");
     }
 
     #[test]

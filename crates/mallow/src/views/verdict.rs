@@ -18,7 +18,13 @@ pub struct VerdictSentence {
 
 /// In words. `lines`: with the lines of the places.
 pub fn words(document: &ReportDocument, look: &Look, lines: bool) -> VerdictSentence {
-    let lead = if document.verdict.whole { "Verdict: " } else { "Verdict: of what was recorded, " };
+    let sampled = document.overview.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some());
+    let lead = match (document.verdict.whole, sampled) {
+        (true, false) => "Verdict: ",
+        (true, true) => "Verdict: by estimates, ",
+        (false, false) => "Verdict: of what was recorded, ",
+        (false, true) => "Verdict: by estimates of what was recorded, ",
+    };
     let statements = document.verdict.statements.iter().map(|statement| sentence(statement, document, look, lines));
     VerdictSentence { lead, statements: statements.collect() }
 }
