@@ -43,7 +43,9 @@ fn sentences(report: &str) -> Vec<String> {
             _ if is_row => all.extend(line.split("  ").filter(|cell| !cell.trim().is_empty()).map(words)),
             _ => match line.strip_prefix("Verdict: ") {
                 Some(verdict) => {
-                    let said = verdict.strip_prefix("of what was recorded, ").unwrap_or(verdict);
+                    const LEADS: [&str; 3] =
+                        ["of what was recorded, ", "by estimates, ", "by estimates of what was recorded, "];
+                    let said = LEADS.into_iter().find_map(|lead| verdict.strip_prefix(lead)).unwrap_or(verdict);
                     assert!(!said.is_empty(), "an empty verdict: {report}");
                     all.extend(said.split("; ").map(words));
                 }
