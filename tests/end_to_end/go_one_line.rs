@@ -81,8 +81,10 @@ fn each_row_of_a_line_names_its_own_expression_or_all_that_it_may_be() {
 
     // A map's header and a Session have 48 bytes, 3,000 bytes a block of 3,072: Go's sizes.
     let found = rows(&report, "BenchmarkRemember");
-    // The collector keeps a record of a page that it looks at, when it happens to run.
-    let own = found.iter().filter(|(what, ..)| what != "a record of the collector's");
+    // The collector keeps a record of a page that it looks at, when it happens to run; the timer, when it stops, waits
+    // for the runtime to read its statistics.
+    const BY_CHANCE: [&str; 2] = ["a record of the collector's", "a record of who waits"];
+    let own = found.iter().filter(|(what, ..)| !BY_CHANCE.contains(&what.as_str()));
     let mut whats: Vec<_> = own.map(|(what, block, _)| (what.as_str(), *block)).collect();
     whats.sort_unstable();
     assert_eq!(whats, [("&Session{...}", 48), ("make([]byte, len(b))", 3072), ("map[string]string{}", 48)]);
