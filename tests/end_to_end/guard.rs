@@ -252,7 +252,8 @@ fn a_filter_that_ends_the_guarding_is_reported() {
     assert_eq!(output.expect("mallow").status.code(), Some(3));
     let text = fs::read_to_string(&report).expect("a report");
     assert!(text.starts_with("No memory error was found in what was guarded."), "{text}");
-    let reason = "Guarded only in part: 1 process: it installed a filter of system calls that forbids guarding";
+    let reason =
+        "Guarded only in part: 1 process (seccomp): it installed a filter of system calls that forbids guarding";
     assert!(text.contains(reason), "{text}");
 }
 

@@ -149,6 +149,23 @@ fn a_process_that_is_not_searched_is_named() {
     }
 }
 
+/// It was "1 process: became another program by exec" of a command whose last image had been searched: the first one
+/// had not, and nobody named it.
+#[test]
+fn the_image_that_is_not_searched_is_named() {
+    let lost = program("lost");
+    let script = format!("exec {}", lost.display());
+    let (report, .., err) = guarded(&["--leaks"], &["sh", "-c", &script]);
+    let shell = fs::canonicalize(tool("sh")).expect("a shell");
+    let shell = shell.file_name().and_then(|name| name.to_str()).expect("a name");
+    let reason = "became another program by exec";
+    assert_eq!(report["programs"], json!({ reason: [shell] }), "{report} {err}");
+    let place = directory();
+    let screen = Run::new(mallow(), place.path()).args(["guard", "--leaks", "--", "sh", "-c", &script]).go();
+    let expected = format!("Not searched for leaks: 1 process ({shell}): {reason}");
+    assert!(screen.err().contains(&expected), "{}", screen.err());
+}
+
 fn is_gone(pid: u32) -> Option<()> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     (stat.is_empty() || stat.contains(") Z ")).then_some(())
@@ -177,7 +194,8 @@ fn a_target_exits_whatever_becomes_of_its_keeper() {
         let (out, err, status) = rest(child);
         assert!(out.ends_with("whole\n") && status.success(), "{signal}: {out}{err}");
         if signal == "STOP" {
-            assert!(err.contains("Not searched for leaks: 1 process: mallow was stopped, or did not answer"), "{err}");
+            let line = err.lines().find(|line| line.contains(": mallow was stopped, or did not answer"));
+            assert!(line.is_some_and(|line| line.starts_with("Not searched for leaks: 1 process (python3")), "{err}");
         }
     }
 }

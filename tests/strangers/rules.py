@@ -60,7 +60,7 @@ VERDICT = {
     "nothing_allocated": r"nothing was allocated",
     "peak_saving": r"up to {share:of_whole} of the peak can be saved in .+",
     "time_saving": r"(?:malloc takes (?:at most {share:most}|at least {share:least})"
-    r" of the run's CPU time, )?up to {share:of_whole} of (?:that|malloc's time) can be saved in .+",
+    r" of the run's CPU time, )?about {share:of_whole} of (?:that|malloc's time) can be saved in .+",
     "allocated": r"(?:{bytes:total} allocated|{count:total} allocations?), {share:place_share} from .+",
 }
 """Statements of the verdict, by their kind in the JSON."""

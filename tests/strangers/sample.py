@@ -144,7 +144,7 @@ Most bytes live at the peak  (the largest 2 of 3)
 Lost, by cause: 4.00 kB in 1 block
   100.0 %  4.00 kB  once  grow a.c:3 ← main
 
-Best insight  what it may save at the most, estimated
+Best insight  what it may save, estimated
   20.0 % of malloc's time  grow a.c:3
           2 blocks of 100 B, each freed before its call path allocates again. Keep one outside of the loop.
 
@@ -216,7 +216,7 @@ Highest RSS
 4.00 MB
 Verdict
 4.00 kB lost, all from grow a.c:3; 11.0 kB at the peak, 75.0 % from grow; malloc takes at least 1.0 % of the run's
-CPU time, up to 20.0 % of that can be saved in grow"""
+CPU time, about 20.0 % of that can be saved in grow"""
 COUNTS = {
     "allocations": 10,
     "allocated_bytes": 12_340,

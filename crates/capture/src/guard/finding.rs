@@ -254,8 +254,10 @@ pub enum Search {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub pid: u32,
-    /// Number of its image.
+    /// Number of its image: a later image of the process may have it again.
     pub serial: u32,
+    /// The file that the image executes.
+    pub executable: String,
     /// When the image began, on CLOCK_MONOTONIC.
     pub began_ns: u64,
     /// Why nothing is guarded in it; None: it is.

@@ -59,6 +59,7 @@ impl Image<'_> {
         let mut log = Log { read: self.guarded.reported(self.source.shared()), ..Log::default() };
         let (mut refused, mut handled) = (None, None);
         let program = Program::of(self.source.pid_here());
+        let executable = self.source.process(0, 0).executable;
         if self.state() == guard::PROTECTS && self.answer(guard::PROTECTS, guard::HANDLED) {
             handled = Some(super::refusal(self.error()));
             self.work(None, &self.guarded.range(self.source.shared()), &mut log);
@@ -80,6 +81,7 @@ impl Image<'_> {
         let outcome = Outcome {
             pid: self.source.pid,
             serial: self.source.serial,
+            executable,
             began_ns: self.source.start_ns(),
             refused,
             handled,

@@ -9,7 +9,7 @@ use crate::output::text::{Align, Line, Look, Page, Table, called, framed, headin
 /// What an insight says.
 #[derive(Clone, Debug, Serialize)]
 pub struct InsightSentence {
-    /// What it may save, at the most: `90.0 % of malloc's time`, `12.0 % of the peak`.
+    /// What it may save, estimated: `90.0 % of malloc's time`, `12.0 % of the peak`.
     pub saves: String,
     /// What the program does, and what could be done about it.
     pub text: String,
@@ -59,7 +59,7 @@ pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
     let (listed, all) = shown(insights);
     if listed > 0 {
         page.gap();
-        let most = format!("  what each may save at the most, estimated{}", condition(insights));
+        let most = format!("  what each may save, estimated{}", condition(insights));
         page.sentence(heading("Insights", listed, all).faint(most));
         entries(insights, usize::MAX, look, page);
     }

@@ -129,7 +129,7 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     if listed > 0 {
         page.gap();
         let line = heading(if listed == 1 { "Best insight" } else { "Insights" }, listed, of);
-        page.line(line.faint(format!("  what it may save at the most, estimated{}", insights::condition(all))));
+        page.line(line.faint(format!("  what it may save, estimated{}", insights::condition(all))));
         insights::entries(all, listed, look, &mut page);
     }
     list(document, Measure::Allocations, parts.allocations, look, &mut page);

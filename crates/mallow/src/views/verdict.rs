@@ -81,7 +81,7 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
             0 => String::new(),
             others => format!(" and {}", of(others, "other place")),
         };
-        format!("up to {} of {what} can be saved in {place}{others}", share(saving.of_whole))
+        format!("{} of {what} can be saved in {place}{others}", share(saving.of_whole))
     };
     match statement {
         Statement::NothingAllocated => "nothing was allocated".to_owned(),
@@ -109,10 +109,11 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
             format!("{sum}, {} from {}", part(*place_total, *total), place(frame.as_ref(), look, lines))
         }
         Statement::NothingLive => format!("nothing was {}", live(document.live_moment)),
-        Statement::PeakSaving(saving) => saved("the peak", saving),
+        Statement::PeakSaving(saving) => format!("up to {}", saved("the peak", saving)),
         Statement::TimeSaving { saving, of_run } => match of_run.map(malloc_time) {
-            Some(takes) => format!("{takes}, {}", saved("that", saving)),
-            None => saved("malloc's time", saving),
+            // No bound: a remedy may spare what other call paths allocate, too.
+            Some(takes) => format!("{takes}, about {}", saved("that", saving)),
+            None => format!("about {}", saved("malloc's time", saving)),
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Errors that were found, with names: once for each kind and place, with a count.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -108,6 +108,8 @@ pub struct Report<'a> {
     pub searched: u64,
     /// Why others were not, and how many.
     pub unsearched: BTreeMap<String, u64>,
+    /// Of each of these reasons, the programs whose images it is of.
+    pub programs: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Report<'_> {
@@ -244,17 +246,36 @@ impl Errors {
     /// Why images were not searched for leaks, and how many.
     pub fn unsearched(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
-        for outcome in &self.outcomes {
-            let is_later = |other: &Outcome| other.pid == outcome.pid && other.began_ns > outcome.began_ns;
-            let reason = match &outcome.search {
-                Search::Unwanted | Search::Done => continue,
-                Search::Not(reason) => reason,
-                Search::Unknown if !self.outcomes.iter().any(is_later) => {
-                    "ended by a signal, or became a program that Mallow does not see"
-                }
-                Search::Replaced | Search::Unknown => "became another program by exec",
-            };
+        for reason in self.outcomes.iter().filter_map(|outcome| self.why_unsearched(outcome)) {
             *all.entry(reason.to_owned()).or_default() += 1;
+        }
+        all
+    }
+
+    /// None: it was searched, or nobody asked for it.
+    fn why_unsearched<'o>(&self, outcome: &'o Outcome) -> Option<&'o str> {
+        let is_later = |other: &Outcome| other.pid == outcome.pid && other.began_ns > outcome.began_ns;
+        match &outcome.search {
+            Search::Unwanted | Search::Done => None,
+            Search::Not(reason) => Some(reason),
+            Search::Unknown if !self.outcomes.iter().any(is_later) => {
+                Some("ended by a signal, or became a program that Mallow does not see")
+            }
+            Search::Replaced | Search::Unknown => Some("became another program by exec"),
+        }
+    }
+
+    /// Of each reason why images were guarded or searched in part or not at all, the names of their executables. One
+    /// process may be several images, and a reason is true of one of them alone.
+    pub fn programs(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            let name = outcome.executable.rsplit('/').next().unwrap_or_default();
+            let reasons = [&outcome.refused, &outcome.handled, &outcome.ended, &outcome.uncompared];
+            let reasons = reasons.into_iter().flatten().map(String::as_str).chain(self.why_unsearched(outcome));
+            for reason in reasons.filter(|_| !name.is_empty()) {
+                all.entry(reason.to_owned()).or_default().insert(name.to_owned());
+            }
         }
         all
     }

@@ -127,6 +127,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         unsure: sum(|outcome| outcome.unsure),
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
         unsearched: errors.unsearched(),
+        programs: errors.programs(),
         unreached: watch.unreached(),
         out_of_reach,
         too_little: None,

@@ -73,27 +73,27 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     }
     for (reason, pids) in report.unsearched.iter().take(REASONS) {
         page.gap();
-        let who = format!("Not searched for leaks: {}", of(*pids, "process"));
+        let who = format!("Not searched for leaks: {}", images(report, reason, *pids));
         page.sentence(Line::new().faint(format!("{who}: {reason}")));
     }
     for (reason, pids) in report.refused.iter().take(REASONS) {
         page.gap();
-        let who = format!("Not guarded: {}", of(*pids, "process"));
+        let who = format!("Not guarded: {}", images(report, reason, *pids));
         page.sentence(Line::new().warning(who).plain(format!(": {reason}")));
     }
     for (reason, pids) in report.ended.iter().take(REASONS) {
         page.gap();
-        let who = format!("Guarded only in part: {}", of(*pids, "process"));
+        let who = format!("Guarded only in part: {}", images(report, reason, *pids));
         page.sentence(Line::new().warning(who).plain(format!(": {reason}")));
     }
     for (reason, pids) in report.handled.iter().take(REASONS) {
         page.gap();
-        let who = format!("Guarded by a signal handler: {}", of(*pids, "process"));
+        let who = format!("Guarded by a signal handler: {}", images(report, reason, *pids));
         page.sentence(Line::new().faint(format!("{who}: {reason}")));
     }
     for (reason, pids) in report.uncompared.iter().take(REASONS) {
         page.gap();
-        let who = format!("Mismatched frees were not looked for: {}", of(*pids, "process"));
+        let who = format!("Mismatched frees were not looked for: {}", images(report, reason, *pids));
         page.sentence(Line::new().faint(format!("{who}: {reason}")));
     }
     if let Some((side, place)) = report.beyond.filter(|_| report.guarded > 0 && errors.is_empty()) {
@@ -119,6 +119,18 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         page.sentence(Line::new().strong(sum(errors)));
     }
     page.into_text()
+}
+
+/// How many processes a reason is of, and their programs: of a process that went through exec, the image that is meant.
+fn images(report: &Report<'_>, reason: &str, pids: u64) -> String {
+    /// Names that are shown.
+    const NAMES: usize = 3;
+    let all: Vec<&str> = report.programs.get(reason).into_iter().flatten().map(String::as_str).collect();
+    let more = if all.len() > NAMES { ", …" } else { "" };
+    match &all[..all.len().min(NAMES)] {
+        [] => of(pids, "process"),
+        names => format!("{} ({}{more})", of(pids, "process"), names.join(", ")),
+    }
 }
 
 /// How many of each kind, the most first.
@@ -269,6 +281,7 @@ mod tests {
             unsure: 0,
             searched: 0,
             unsearched: BTreeMap::new(),
+            programs: BTreeMap::new(),
         }
     }
 

@@ -66,7 +66,7 @@ pub struct Insight {
     pub evidence: Evidence,
     /// What could be done about it.
     pub remedy: String,
-    /// What that would save at the most.
+    /// What that would save.
     pub saves: Savings,
     /// The share of malloc's time that it may save, 0 to 1, estimated.
     pub malloc_share: f64,
@@ -109,6 +109,7 @@ pub enum Evidence {
     /// A container grows from small to large again and again, the last one being gone by then.
     RebuiltContainer {
         times: u64,
+        /// With the first blocks that are allocated at other calls.
         allocations: u64,
         /// Steps in all.
         growth_steps: u64,

@@ -126,6 +126,22 @@ fn containers_that_are_built_anew() {
     assert!(matches!(one(&rebuilt(5_000)).evidence, Evidence::GrownBuffer { .. }));
 }
 
+/// It was "at the most 11.7 %" of a program in which keeping the vector saved 15.2 %: the first block of each was
+/// allocated on another line.
+#[test]
+fn the_first_block_of_a_container_counts_wherever_it_is_allocated() {
+    let rebuilt = |allocations| {
+        let patterns = Patterns { growth_steps: 48_000, grown_buffers: 12_000, alternating: 12_000, ..sizes(4, 128) };
+        let found = one(&beside(PLACE, by_realloc(blocks(allocations, 60, 0, 0), 48_000), patterns));
+        let Evidence::RebuiltContainer { times, allocations, .. } = found.evidence else { panic!("{found:?}") };
+        (times, allocations, found.saves.allocations)
+    };
+    // Here; at another call; half of them.
+    assert_eq!(rebuilt(60_000), (12_000, 60_000, 60_000));
+    assert_eq!(rebuilt(48_000), (12_000, 60_000, 60_000));
+    assert_eq!(rebuilt(54_000), (12_000, 60_000, 60_000));
+}
+
 fn alternating(allocations: u64, alternating: u64, sizes: Patterns) -> Profile {
     beside(PLACE, blocks(allocations, 100, 0, 0), Patterns { alternating, ..sizes })
 }
