@@ -179,3 +179,26 @@ fn an_attached_process_has_unknown_live_bytes() {
     let rss = view(&["rss"]);
     assert!(rss.contains("allocated since mallow attached are") && rss.contains("older ones are not known"), "{rss}");
 }
+
+/// Of a program that is smaller than Mallow's own child was before exec, the kernel's figure at the end is not known:
+/// it is that of the last look. Only `rss` said so.
+#[test]
+fn a_figure_of_the_last_look_says_so_in_each_view() {
+    let record = Case::new(program("lost")).arg("_exit").record();
+    let highest = &record.json["highest_rss"];
+    assert!(highest["peak_unread_ms"].is_u64(), "{highest:#}");
+    let until = " before the end";
+    let (report, timeline, rss) = (text(&record, &["report"]), text(&record, &["timeline"]), text(&record, &["rss"]));
+    let row = report.lines().find(|line| line.trim_start().starts_with("highest RSS")).expect("a row");
+    let looked = timeline.lines().find(|line| line.starts_with("RSS: at most ")).expect("a sentence");
+    for line in [row, looked, first_line(&rss)] {
+        assert!(line.contains("up to ") && line.contains(until), "{line}");
+    }
+    let sentence = record.json["sentences"]["highest_rss"].as_str().expect("a sentence");
+    assert!(sentence.contains(until), "{sentence}");
+    // One that waited has it to its end, and nothing more is said.
+    let spike = self::record("spike");
+    for view in ["report", "timeline", "rss"] {
+        assert!(!text(&spike, &[view]).contains(until), "{view}");
+    }
+}

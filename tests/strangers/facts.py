@@ -154,6 +154,7 @@ def of_report(document):
             "read_rss": highest["rss"],
             "highest_ms": highest["ms"],
             "peak_by_ms": highest.get("peak_by_ms"),
+            "peak_unread_ms": highest.get("peak_unread_ms"),
             "highest_pid": highest["pid"],
             "highest_live": highest.get("live"),
             "below_share": share(highest["peak_rss"] - highest["rss"], highest["peak_rss"]),

@@ -11,6 +11,7 @@ LIVE = r"(?:live at end|live) {count:live} {bytes:live_bytes}(?: of the recordin
 OWN = r"(?:;? {bytes:pool_bytes} of it libstdc\+\+'s own, no leak)?"
 KEPT_BY = r"(?:;? {bytes:kept_bytes} of it kept by [^;]+, (?:no leak|not judged))?"
 HEAVIEST = r"(?:; .+ takes most memory, {bytes:heaviest_bytes} with rounding and headers)?"
+UNREAD = r" up to (?:{span:peak_unread_ms}|less than 1 ms) before the end"
 LARGEST = r"(?: \(the largest {count:shown} of {count:%s}\))?"
 
 REPORT = [
@@ -34,9 +35,9 @@ REPORT = [
     + KEPT_BY * 4,
     r"{count:small_suggestions} suggestions? (?:each save|saves) less than 1 % of the run's CPU time",
     r"No suggestions for {count:interpreted_allocations} allocations? by scripts and interpreters",
-    r"highest RSS {bytes:highest_rss} (?:by {span:peak_by_ms}, and still )?at {span:highest_ms}(?: of pid {count:highest_pid})?(?:; {bytes:swap} more in swap)?"
+    r"highest RSS {bytes:highest_rss} (?:by {span:peak_by_ms}, and still )?at {span:highest_ms}(?: of pid {count:highest_pid})?(?:, the highest" + UNREAD + r")?(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
-    r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:, reached before mallow attached)?"
+    r"highest RSS {bytes:highest_rss} the kernel's maximum(?: of pid {count:highest_pid})?(?:" + UNREAD + r")?(?:, reached before mallow attached)?"
     r"; {bytes:read_rss} at {span:highest_ms}, {share:below_share} below it(?:; {bytes:swap} more in swap)?"
     + LIVE_HEAP,
     r"live then(?: {count:highest_live})? {bytes:highest_live_bytes} (?:allocated .+?; )?"
@@ -117,7 +118,7 @@ LEAK = (
 )
 
 RSS = [
-    r"{word:name} \({count:pid}\), highest RSS: {bytes:peak_rss}, the kernel's maximum(?:, reached before mallow attached"
+    r"{word:name} \({count:pid}\), highest RSS: {bytes:peak_rss}, the kernel's maximum(?:" + UNREAD + r")?(?:, reached before mallow attached"
     r"|, reached at an unknown time|, reached by {span:peak_by_ms}|, reached at {span:peak_by_ms}"
     r"|, reached between {span:peak_after_ms} and {span:peak_by_ms})?",
     r"Divided: {bytes:rss} at {span:ms}(?:, at exit, before libraries' destructors|, the last reading)?(?:, {share:below_share} below it)?; live blocks (?:allocated .+ )?are {bytes:live_bytes}"

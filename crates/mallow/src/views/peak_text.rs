@@ -8,6 +8,21 @@ use mallow_report::analysis::{
 
 use crate::output::text::units::{bytes, percent, span};
 
+/// What the figure is: of the process's whole life, or as far as the kernel was asked.
+pub fn figure(peak: &KernelPeak) -> String {
+    format!("the kernel's maximum{}", before_the_end(peak).map(|when| format!(" {when}")).unwrap_or_default())
+}
+
+/// Up to when the kernel's figure is known; None: to the end, so that it is the maximum. Every view that has the figure
+/// has these words where they are due.
+pub fn before_the_end(peak: &KernelPeak) -> Option<String> {
+    Some(format!("up to {} before the end", moments(peak.peak_unread_ms?)))
+}
+
+fn moments(ms: u64) -> String {
+    if ms == 0 { "less than 1 ms".to_owned() } else { span(ms) }
+}
+
 /// When it was reached, with a comma before it.
 pub fn reached(peak: &KernelPeak) -> String {
     match (peak.peak_is_older, peak.peak_after_ms, peak.peak_by_ms) {
@@ -28,11 +43,10 @@ pub fn below(rss: u64, peak: &KernelPeak, exact: bool) -> Option<String> {
 
 /// The last part of a process's recording that the kernel's figure does not cover, as a sentence; None: it covers all.
 pub fn unread(peak: &KernelPeak) -> Option<String> {
-    let ms = peak.peak_unread_ms?;
-    Some(format!(
-        "The kernel's maximum was read {} before the process's recording ended: it may have risen since.",
-        if ms == 0 { "less than 1 ms".to_owned() } else { span(ms) }
-    ))
+    let when = moments(peak.peak_unread_ms?);
+    Some(
+        format!("The kernel's maximum was read {when} before the process's recording ended: it may have risen since.",),
+    )
 }
 
 /// What is free at the account's moment was in use at another one.
@@ -149,6 +163,14 @@ mod tests {
         assert!(
             unread(&KernelPeak { peak_unread_ms: Some(12), ..PEAK }).is_some_and(|text| text.contains("12 ms before"))
         );
+    }
+
+    #[test]
+    fn a_figure_of_the_last_look_is_not_that_of_the_whole_life() {
+        let read = |ms| figure(&KernelPeak { peak_unread_ms: ms, ..PEAK });
+        assert_eq!(read(None), "the kernel's maximum");
+        assert_eq!(read(Some(12)), "the kernel's maximum up to 12 ms before the end");
+        assert_eq!(read(Some(0)), "the kernel's maximum up to less than 1 ms before the end");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use mallow_report::analysis::{
 };
 use serde::Serialize;
 
-use super::peak_text::{below, reached, since};
+use super::peak_text::{before_the_end, below, reached, since};
 use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, programs, verdict};
 use crate::input::coverage;
@@ -318,11 +318,11 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
         rows.push(TotalRow { name, number, size: size(amount), remark, ..TotalRow::default() });
     };
     let (when, of) = match &below {
-        None => (format!("{}{whose}{swap}", standing(highest)), "it"),
+        None => (format!("{}{swap}", standing(highest, &whose)), "it"),
         Some(below) => {
             let before = if highest.peak.peak_is_older { reached(&highest.peak) } else { String::new() };
             let read = format!("{} at {}, {below}{swap}", size(highest.rss), span(highest.ms));
-            (format!("the kernel's maximum{whose}{before}; {read}"), "that")
+            (format!("the kernel's maximum{whose}{}{before}; {read}", known(highest, " ")), "that")
         }
     };
     let own = highest.mallow_bytes.filter(|&own| own > 0);
@@ -340,16 +340,21 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, rows: &mut Vec<
 pub fn highest_at(highest: &HighestRss, look: &Look) -> String {
     let peak = bytes(highest.peak.peak_rss, look.exact);
     match below(highest.rss, &highest.peak, look.exact) {
-        None => format!("{peak} {}", standing(highest)),
-        Some(_) => format!("{peak}{}", reached(&highest.peak)),
+        None => format!("{peak} {}", standing(highest, "")),
+        Some(_) => peak + &known(highest, ", ") + &reached(&highest.peak),
     }
 }
 
-/// When it was reached, where that is long before it was read: what was live had needed it then, and may be gone.
-fn standing(highest: &HighestRss) -> String {
+/// Up to when the kernel's figure is known, behind this; nothing: it is that of the process's whole life.
+fn known(highest: &HighestRss, before: &str) -> String {
+    before_the_end(&highest.peak).map(|when| format!("{before}{when}")).unwrap_or_default()
+}
+
+/// When it was reached, by the process `whose` it is, where that is long before it was read: what was live may be gone.
+fn standing(highest: &HighestRss, whose: &str) -> String {
     /// No longer than this, in milliseconds, it is one moment.
     const MOMENT: u64 = 100;
-    let read = span(highest.ms);
+    let read = format!("{}{whose}{}", span(highest.ms), known(highest, ", the highest "));
     match highest.peak.peak_by_ms.filter(|_| !highest.peak.peak_is_older) {
         Some(by) if by + MOMENT < highest.ms => format!("by {}, and still at {read}", span(by)),
         _ => format!("at {read}"),

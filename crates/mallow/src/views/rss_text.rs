@@ -6,7 +6,7 @@ use mallow_report::analysis::{
 };
 
 use super::part_titles::{mapped, meaning, owner, title_of};
-use super::peak_text::{below, busier, freed, older, reached, since, stayed, undivided, unread};
+use super::peak_text::{below, busier, figure, freed, older, reached, since, stayed, undivided, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
@@ -88,7 +88,7 @@ fn title(report: &Rss, look: &Look, page: &mut Page) {
     page.sentence(
         Line::new()
             .strong(format!("{name} ({}), highest RSS: {peak}", account.pid))
-            .plain(format!(", the kernel's maximum{reached}")),
+            .plain(format!(", {}{reached}", figure(&account.peak))),
     );
     let end = match (account.is_at_exit, account.is_last) {
         (true, _) => ", at exit, before libraries' destructors",

@@ -2,7 +2,7 @@
 
 use mallow_report::analysis::{Band, Over, RssOverTime, Timeline};
 
-use super::peak_text::{below, reached};
+use super::peak_text::{before_the_end, below, figure, reached};
 use crate::output::text::chart::{Column, key, rows};
 use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
 use crate::output::text::units::{bytes, of, span};
@@ -72,11 +72,15 @@ fn resident(rss: &RssOverTime, look: &Look) -> Line {
     let highest = bytes(rss.highest, look.exact);
     let looked = format!("{highest} at {}", span(rss.highest_ms));
     let Some((peak, below)) = rss.peak.and_then(|peak| Some((peak, below(rss.highest, &peak, look.exact)?))) else {
-        return Line::new().plain(format!("RSS: at most {looked}{sum}{since}"));
+        let known = rss.peak.as_ref().and_then(before_the_end).map(|when| format!(", {when}")).unwrap_or_default();
+        return Line::new().plain(format!("RSS: at most {looked}{known}{sum}{since}"));
     };
     let kernels = bytes(peak.peak_rss, look.exact);
-    Line::new()
-        .plain(format!("RSS: at most {kernels} by the kernel{}; looks found {looked}, {below}{since}", reached(&peak)))
+    Line::new().plain(format!(
+        "RSS: at most {kernels}, {}{}; looks found {looked}, {below}{since}",
+        figure(&peak),
+        reached(&peak)
+    ))
 }
 
 fn chart(report: &Timeline, look: &Look, height: usize, page: &mut Page) {

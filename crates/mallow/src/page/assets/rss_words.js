@@ -71,6 +71,15 @@ export function partWords(part, allocator) {
 
 export const SINCE = { attached: "since mallow attached", forked: "since it forked", freed: "while it was recorded", unsampled: "while it was sampled" };
 
+// What the figure is: of the process's whole life, or as far as the kernel was asked.
+export function figureWords({ peak_unread_ms: unread }) {
+  return unread === null || unread === undefined ? "the kernel's maximum" : `the kernel's maximum up to ${momentsWords(unread)} before the end`;
+}
+
+function momentsWords(ms) {
+  return ms === 0 ? "less than 1 ms" : formatTime(ms);
+}
+
 // When the kernel's maximum was reached; a reading's time is another one.
 function reachedWords({ peak_is_older: isOlder, peak_after_ms: after, peak_by_ms: by }) {
   if (isOlder) return ", reached before mallow attached";
@@ -90,7 +99,7 @@ export function momentWords(answer) {
   const below = belowWords(rss, peak);
   const blocks = older ? `live blocks allocated ${SINCE[older] ?? ""} are ${formatBytes(live)}, older ones are not known` : `live blocks are ${formatBytes(live)}`;
   return {
-    peak: `highest RSS: ${formatBytes(peak)}, the kernel's maximum${below ? reachedWords(answer) : ""}`,
+    peak: `highest RSS: ${formatBytes(peak)}, ${figureWords(answer)}${below ? reachedWords(answer) : ""}`,
     divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isAtExit ? ", at exit, before libraries' destructors" : isLast ? ", the last reading" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
   };
 }
@@ -114,7 +123,7 @@ export function limitWords({ freed_before: freed, busier, kept, undivided, limit
   }
   if (undivided && (limits ?? []).includes("undivided")) all.push(undividedWords(undivided, divided));
   if (unread !== null && unread !== undefined) {
-    all.push(`The kernel's maximum was read ${unread === 0 ? "less than 1 ms" : formatTime(unread)} before the process's recording ended: it may have risen since.`);
+    all.push(`The kernel's maximum was read ${momentsWords(unread)} before the process's recording ended: it may have risen since.`);
   }
   return all;
 }

@@ -3,6 +3,7 @@
 import { ask, isExported } from "./data.js";
 import { announce, byId, element, fill, hideTip, showTip } from "./dom.js";
 import { onColours } from "./palette.js";
+import { figureWords } from "./rss_words.js";
 import { changeState, hasRange, onState, state } from "./state.js";
 import { CHART, drawMarks, drawSelection, drawSeries } from "./time_chart.js";
 import { generations, marksOf, nameOf, regionRuns, toggleMark } from "./time_marks.js";
@@ -76,8 +77,8 @@ function legend(report) {
 }
 
 // When it was says the report: the two say one number of one field.
-function peakLabel({ peak_rss: size }, report) {
-  const label = element("span", {}, `RSS, the kernel's maximum: ${formatBytes(size)}`);
+function peakLabel(peak, report) {
+  const label = element("span", {}, `RSS, ${figureWords(peak)}: ${formatBytes(peak.peak_rss)}`);
   report.then((answer) => answer?.sentences.highest_rss && fill(label, `RSS, the kernel's maximum: ${printable(answer.sentences.highest_rss)}`));
   return label;
 }
