@@ -22,8 +22,8 @@ pub struct KernelPeak {
     pub peak_is_older: bool,
 }
 
-/// A moment at which RSS was no higher than that of the account, and markedly more was live: what is free at the
-/// account's moment was in use then, so giving it back lowers the highest RSS by less, or not at all.
+/// A moment at which RSS was no higher than that of the account, and more was live: what is free at the account's
+/// moment was in use then, so giving it back lowers the highest RSS by less, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BusierMoment {
     /// In milliseconds since the recording began.
@@ -72,6 +72,8 @@ const LATE: u64 = 3 * 64 * 4096;
 const SAME: u64 = 50;
 /// Live bytes are markedly more by this part of RSS.
 const MARKED: u64 = 10;
+/// More is live by this part of RSS: within less, live bytes are those of another moment of the same look.
+const MORE: u64 = 50;
 /// So long before the account's moment, in milliseconds, is shortly before. What is live at any time after it needs its
 /// memory again.
 const SHORTLY: u64 = 1000;
@@ -84,13 +86,18 @@ fn known<'a>(profile: &'a Profile, footprint: &Footprint) -> Option<&'a Process>
 }
 
 impl BusierMoment {
+    /// How much more was live than at the moment of the account, in requested bytes; 0 where there is no such moment.
+    pub fn more(busier: Option<&Self>, footprint: &Footprint) -> u64 {
+        busier.map_or(0, |moment| moment.live_bytes.saturating_sub(footprint.live_bytes))
+    }
+
     /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such
     /// moment.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         let &Footprint { ms, live_bytes, totals, .. } = footprint;
         let process = known(profile, footprint)?;
         let is_busier = |of: u64, live: u64| {
-            of.saturating_add(SHORTLY) >= ms && live.saturating_sub(live_bytes) > totals.rss / MARKED
+            of.saturating_add(SHORTLY) >= ms && live.saturating_sub(live_bytes) > totals.rss / MORE
         };
         let series = profile.rss.iter().filter(|series| series.process == footprint.process);
         // Its own reading is a point as well: in recordings before live bytes were those of each look, with live bytes

@@ -86,13 +86,13 @@ const CACHED: u64 = 7 * 64;
 const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 
 /// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
-/// And whether live bytes that were freed in the second before made bounds of some. `is_trough`: at another moment of
-/// this RSS, markedly more was live. `undivided`: what the account stands for, and does not divide.
+/// And whether live bytes that were freed in the second before made bounds of some. `needed`: so many bytes more were
+/// live at another moment of this RSS. `undivided`: what the account stands for, and does not divide.
 pub fn remedies(
     footprint: &Footprint,
     process: &Process,
     ledger: &RssLedger<'_>,
-    is_trough: bool,
+    needed: u64,
     undivided: Option<&Undivided>,
 ) -> (Vec<Remedy>, bool) {
     if ledger.older_blocks {
@@ -108,13 +108,15 @@ pub fn remedies(
     all.push(of_stacks(footprint, ledger));
     all.extend(pool(ledger));
     // What was free may have been what grew to the highest.
-    if is_trough || undivided.is_some() || footprint.is_at_exit && footprint.fell_from().is_some() {
+    if undivided.is_some() || footprint.is_at_exit && footprint.fell_from().is_some() {
         all.iter_mut().for_each(bound);
     }
     // What was in use a moment ago is free for a moment, or because the program ends.
     let freed = footprint.recent_live.map_or(0, |recent| recent.bytes.saturating_sub(footprint.live_bytes));
     let is_momentary = |remedy: &Remedy| remedy.expected_bytes < freed.saturating_mul(2);
     all.iter_mut().filter(|remedy| is_momentary(remedy)).for_each(bound);
+    // Of what is free here, so much is needed again.
+    all.iter_mut().filter(|remedy| remedy.expected_bytes / 10 < needed).for_each(bound);
     let least = least_worth(footprint);
     all.retain(|remedy| remedy.expected_bytes >= least);
     let was_in_use = all.iter().any(is_momentary);

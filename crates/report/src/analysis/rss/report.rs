@@ -347,10 +347,11 @@ fn account(
 ) -> Option<RssAccount> {
     let peak = KernelPeak::of(profile, footprint.process)?;
     let busier = BusierMoment::of(profile, footprint);
+    let needed = BusierMoment::more(busier.as_ref(), footprint);
     let kept = KeptMoment::of(profile, footprint);
     let parts = parts(footprint, ledger);
     let undivided = ledger.and_then(|ledger| Undivided::of(profile, footprint, &peak, ledger));
-    let offered = ledger.map(|ledger| remedies(footprint, process, ledger, busier.is_some(), undivided.as_ref()));
+    let offered = ledger.map(|ledger| remedies(footprint, process, ledger, needed, undivided.as_ref()));
     let (remedies, was_in_use) = offered.unwrap_or_default();
     let freed_before = FreedBefore::of(footprint, was_in_use);
     let notes = Notes {

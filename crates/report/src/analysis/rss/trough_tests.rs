@@ -34,6 +34,10 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
     assert_eq!(certainty(&made).0, Certainty::Likely);
     at(&mut made, 5100, rss, 60_000);
     assert_eq!(certainty(&made).0, Certainty::Likely);
+    // Less than a tenth of RSS, and more than a tenth of what is free.
+    at(&mut made, 5100, rss, 110_000);
+    assert!(60_000 < rss / 10);
+    assert_eq!(certainty(&made), (Certainty::AtMost, Some(5100), true));
     at(&mut made, 5100, rss, 400_000);
     made.profile.footprints[0].is_highest = false;
     assert_eq!(certainty(&made).0, Certainty::Likely);
