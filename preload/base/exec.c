@@ -1,9 +1,9 @@
 /*
- * The exec family. Each function leads to the C library's own; before that two files are opened and closed again, as
- * the new image will do: the control file and the library. Where one cannot be, or the environment leads to neither,
- * the program is noted in the control page, which this image has mapped. Where the library cannot be opened, the new
- * image gets an environment that does not name it: its dynamic linker would complain in the program's own standard
- * error.
+ * The exec family. Each function leads to the C library's own; before that three files are opened and closed again: the
+ * control file and the library, as the new image will do, and the program. Where one of the first cannot be, or the
+ * environment leads to neither, or no library is loaded into the program, it is noted in the control page, which this
+ * image has mapped. Where the library cannot be opened, the new image gets an environment that does not name it: its
+ * dynamic linker would complain in the program's own standard error.
  *
  * It runs between fork and exec, and after vfork in the parent's memory: it takes no lock and writes nothing but its
  * stack and the control page.
@@ -12,6 +12,7 @@
 #include "arch.h"
 #include "base/filter.h"
 #include "base/target.h"
+#include "base/unlinked.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,24 +28,24 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * The C library's, by name, parameters, arguments and environment, and the one that does the same with another
- * environment.
+ * The C library's, by name, parameters, arguments and environment, the one that does the same with another environment,
+ * and whether it searches PATH.
  */
 #define FAMILY(X)                                                                                                      \
-    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execve)            \
-    X(execv, (const char *path, char *const argv[]), (path, argv), environ, execve)                                    \
-    X(execvp, (const char *path, char *const argv[]), (path, argv), environ, execvpe)                                  \
-    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execvpe)
-#define SPAWNS(X) X(posix_spawn) X(posix_spawnp)
+    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execve, 0)         \
+    X(execv, (const char *path, char *const argv[]), (path, argv), environ, execve, 0)                                 \
+    X(execvp, (const char *path, char *const argv[]), (path, argv), environ, execvpe, 1)                               \
+    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execvpe, 1)
+#define SPAWNS(X) X(posix_spawn, 0) X(posix_spawnp, 1)
 #define SPAWN_PARAMETERS                                                                                               \
     (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions,               \
      const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 
 static struct {
-#define X(name, parameters, arguments, environment, other) int(*name) parameters;
+#define X(name, parameters, arguments, environment, other, searches) int(*name) parameters;
     FAMILY(X)
 #undef X
-#define X(name) int(*name) SPAWN_PARAMETERS;
+#define X(name, searches) int(*name) SPAWN_PARAMETERS;
     SPAWNS(X)
 #undef X
     int (*fexecve)(int fd, char *const argv[], char *const envp[]);
@@ -56,10 +57,10 @@ static void look_up(void *pointer, const char *name) {
 }
 
 void exec_setup(void) {
-#define X(name, parameters, arguments, environment, other) look_up(&next.name, #name);
+#define X(name, parameters, arguments, environment, other, searches) look_up(&next.name, #name);
     FAMILY(X)
 #undef X
-#define X(name) look_up(&next.name, #name);
+#define X(name, searches) look_up(&next.name, #name);
     SPAWNS(X)
 #undef X
     look_up(&next.fexecve, "fexecve");
@@ -175,7 +176,7 @@ static int reaches_control(void) {
 }
 
 /* A note, or NULL. */
-COLD static uint32_t *note(const char *program, char *const envp[], int lacks_library) {
+COLD static uint32_t *note(const char *program, int searches, char *const envp[], int lacks_library) {
     struct mallow_control *control = target.control;
     if (control == NULL || __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
         filter_is(FILTER_FORBIDS_FILES))
@@ -184,7 +185,11 @@ COLD static uint32_t *note(const char *program, char *const envp[], int lacks_li
     if ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)
         return NULL;
     uint32_t state = MALLOW_UNREACHED_NOTED;
-    if (!leads_to_a_run(envp))
+    char unlinked[512];
+    if (!filter_is(FILTER_SEEN) && is_unlinked(program, searches, unlinked, sizeof unlinked)) {
+        state = MALLOW_UNREACHED_UNLINKED;
+        program = unlinked;
+    } else if (!leads_to_a_run(envp))
         state = MALLOW_UNREACHED_WITHOUT;
     else if (!lacks_library && reaches_control())
         return NULL;
@@ -231,10 +236,10 @@ COLD static void exec_failed(uint32_t *state) {
 
 /* Notes the program, and sets `result` to that of `call`; of `other`, with the environment `given`, where the
  * library is to be left out. */
-#define EXECUTE(program, envp, call, other)                                                                            \
+#define EXECUTE(program, searches, envp, call, other)                                                                  \
     char *const *given = (envp);                                                                                       \
     int lacks = lacks_library(), result;                                                                               \
-    uint32_t *noted = note(program, given, lacks);                                                                     \
+    uint32_t *noted = note(program, searches, given, lacks);                                                           \
     struct extent extent = extent_without_library(given, lacks);                                                       \
     if (LIKELY(extent.entries == 0)) {                                                                                 \
         result = call;                                                                                                 \
@@ -245,11 +250,11 @@ COLD static void exec_failed(uint32_t *state) {
         result = other;                                                                                                \
     }
 
-#define X(name, parameters, arguments, environment, other)                                                             \
+#define X(name, parameters, arguments, environment, other, searches)                                                   \
     EXPORT int name parameters {                                                                                       \
         NEXT(name)                                                                                                     \
         uint32_t *state = exec_begins();                                                                               \
-        EXECUTE(path, environment, next.name arguments, next.other(path, argv, given))                                 \
+        EXECUTE(path, searches, environment, next.name arguments, next.other(path, argv, given))                       \
         exec_failed(state);                                                                                            \
         if (noted != NULL)                                                                                             \
             take_back(noted);                                                                                          \
@@ -267,7 +272,7 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     /* Without a /proc: as the program calls itself. */
     const char *name = length > 0 || argv[0] == NULL ? program : argv[0];
     uint32_t *state = exec_begins();
-    EXECUTE(name, envp, next.fexecve(fd, argv, envp), next.fexecve(fd, argv, given))
+    EXECUTE(name, 0, envp, next.fexecve(fd, argv, envp), next.fexecve(fd, argv, given))
     exec_failed(state);
     if (noted != NULL)
         take_back(noted);
@@ -275,13 +280,13 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
 }
 
 /* The child has its parent's namespaces. */
-#define X(name)                                                                                                        \
+#define X(name, searches)                                                                                              \
     EXPORT int name SPAWN_PARAMETERS {                                                                                 \
         if (next.name == NULL)                                                                                         \
             exec_setup();                                                                                              \
         if (next.name == NULL)                                                                                         \
             return ENOSYS;                                                                                             \
-        EXECUTE(path, envp, next.name(pid, path, actions, attributes, argv, envp),                                     \
+        EXECUTE(path, searches, envp, next.name(pid, path, actions, attributes, argv, envp),                           \
                 next.name(pid, path, actions, attributes, argv, given))                                                \
         if (noted != NULL && result != 0)                                                                              \
             take_back(noted);                                                                                          \

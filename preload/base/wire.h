@@ -60,17 +60,19 @@ enum mallow_control_flag {
 
 enum mallow_unreached_state {
     MALLOW_UNREACHED_FREE = 0,
-    MALLOW_UNREACHED_BUSY = 1,    /* its name is being written */
-    MALLOW_UNREACHED_NOTED = 2,   /* executed, or just about to be: an exec that fails gives the entry back */
-    MALLOW_UNREACHED_WITHOUT = 3, /* the same, with an environment that names no run directory, or not the library */
+    MALLOW_UNREACHED_BUSY = 1,     /* its name is being written */
+    MALLOW_UNREACHED_NOTED = 2,    /* executed, or just about to be: an exec that fails gives the entry back */
+    MALLOW_UNREACHED_WITHOUT = 3,  /* the same, with an environment that names no run directory, or not the library */
+    MALLOW_UNREACHED_UNLINKED = 4, /* the same, of a file into which no dynamic linker loads the library */
 };
 
 /* A program that is executed in a mount namespace, below a root directory or with rights from where the run
- * directory or the library cannot be opened; or without the variables that lead there. */
+ * directory or the library cannot be opened; or without the variables that lead there; or without a dynamic linker. */
 struct mallow_unreached {
     uint32_t state; /* enum mallow_unreached_state; release order; taken by compare-and-swap */
     uint32_t pid;   /* in its own namespace */
-    char name[120]; /* as it was named to exec, from its end where it is longer; ends with NUL */
+    char name[120]; /* as it was named to exec, of an unlinked one its path; from its end where it is longer; ends with
+                       NUL */
 };
 
 struct mallow_control {

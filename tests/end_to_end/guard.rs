@@ -391,6 +391,14 @@ fn programs_out_of_reach_are_named() {
     assert!(out.contains("went on") && unreached.len() == 1, "{report}");
     assert!(unreached[0].as_str().is_some_and(|why| why.contains("guard-wrong")), "{report}");
     assert!(err.contains("started by the command, and not guarded: "), "{err}");
+    let fixed = program_as("guard/crash", "guard-static", "cc", &["-w", "-static", "-pthread"]);
+    let script = format!("{} nothing; true", fixed.display());
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["guard", "--require-guarded=1%", "--", "sh", "-c", &script]).go();
+    let err = run.err();
+    assert_eq!(run.status, 4, "{err}");
+    assert!(err.contains(&format!("not guarded: {} is statically linked", fixed.display())), "{err}");
+    assert!(err.contains("No memory error was found in what was guarded."), "{err}");
 }
 
 /// A run that guarded nothing was as good as one without an error.

@@ -149,13 +149,51 @@ fn static_binary() {
     }
 }
 
-/// A static binary started by a command that Mallow sees.
+/// A static binary started by a command that Mallow sees: whoever executes it names it, however short it lives.
 #[test]
 fn static_child() {
     let path = program_as("busy", "busy-static", "cc", &["-static"]);
-    let script = format!("{} 3 10; exit 4", path.display());
-    let three = Case::new("/bin/sh").args(["-c", &script]).may_say("statically linked").three_ways();
+    let shown = path.display();
+    let directory = path.parent().expect("a directory").display();
+    let expected = format!("mallow: started by the command, and not recorded: {shown} is statically linked: ");
+    for script in [
+        format!("{shown} 3 10; {shown} 3 10; exit 4"),
+        format!("{shown} 3 10 && exec sh -c 'exit 4'"),
+        format!("PATH={directory}:$PATH; env busy-static 3 10; exit 4"),
+    ] {
+        let three = Case::new("/bin/sh").args(["-c", &script]).may_say("busy-static is statically linked").three_ways();
+        assert_eq!(three.bare.status, 4);
+        for err in [three.stat.outcome.err(), three.record.outcome.err()] {
+            assert_eq!(err.matches(&expected).count(), 1, "{script}: {err:?}");
+        }
+    }
+}
+
+/// `ld.so PROGRAM` is a program that Mallow sees.
+#[test]
+fn a_dynamic_linker_as_a_program() {
+    let script = "/lib64/ld-linux-x86-64.so.2 /bin/sleep 0.3; exit 4";
+    let three = Case::new("/bin/sh").args(["-c", script]).three_ways();
     assert_eq!(three.bare.status, 4);
+    for err in [three.stat.outcome.err(), three.record.outcome.err()] {
+        assert!(!err.contains("not recorded"), "{err}");
+    }
+}
+
+/// What a whole command is judged by is all of it.
+#[test]
+fn a_test_of_a_static_child_is_broken() {
+    let path = program_as("busy", "busy-static", "cc", &["-static"]);
+    let place = directory();
+    let script = format!("{} 3 10", path.display());
+    for script in [script.clone() + "; true", format!("exec {script}"), format!("env -u LD_PRELOAD sleep 0; {script}")]
+    {
+        let test =
+            Run::new(mallow(), place.path()).args(["test", "--runs", "1", "--update", "--", "sh", "-c", &script]);
+        let done = test.go();
+        assert_eq!(done.status, 4, "{script}: {}{}", done.out(), done.err());
+        assert!(done.out().contains("started by the command, and not recorded: "), "{script}: {}", done.out());
+    }
 }
 
 /// Mallow names, once, a child that lives long enough to be seen among the command's processes; it records the command.

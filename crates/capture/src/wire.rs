@@ -187,6 +187,8 @@ pub mod unreached {
     pub const NOTED: u32 = 2;
     /// `MALLOW_UNREACHED_WITHOUT`
     pub const WITHOUT: u32 = 3;
+    /// `MALLOW_UNREACHED_UNLINKED`
+    pub const UNLINKED: u32 = 4;
     /// `state`
     pub const STATE: usize = 0;
     /// `pid`

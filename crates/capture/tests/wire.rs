@@ -108,6 +108,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_MAX_UNREACHED", unreached::MAX.into());
     number("MALLOW_UNREACHED_NOTED", unreached::NOTED.into());
     number("MALLOW_UNREACHED_WITHOUT", unreached::WITHOUT.into());
+    number("MALLOW_UNREACHED_UNLINKED", unreached::UNLINKED.into());
     number("MALLOW_NO_CHILDREN", wire::NO_CHILDREN.into());
     number("MALLOW_EPOCH_OVER", wire::EPOCH_OVER);
     number("MALLOW_LARGE_RINGS", wire::LARGE_RINGS.into());

@@ -1,11 +1,12 @@
 //! Programs that a command starts and that cannot be watched: found by looking at its processes now and then. All
 //! that live longer than the time between two looks are found; what is reported of one is certain. Those that cannot
-//! reach the run directory were noted by whoever executed them, as far as that was a process that mallow sees.
+//! reach the run directory, or have no dynamic linker, were noted by whoever executed them, as far as that was a
+//! process that mallow sees.
 
+use super::outsiders::{self, Outsiders};
 use crate::pace::Pace;
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
-use crate::rundir::outsiders::{self, Outsiders};
 use crate::rundir::owner;
 use crate::wire::{self, control};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -81,12 +82,15 @@ impl BlindSpots {
 
     /// Why each of them could not be watched, in the order of their names.
     pub fn sentences(self, run: &RunDirectory) -> Vec<String> {
-        let noted = Outsiders::of(run.control());
+        let mut noted = Outsiders::of(run.control());
+        // A long path is noted by its end.
+        let seen = || self.known.iter().filter(|(_, why)| why.is_some()).map(|((program, _), _)| program);
+        noted.drop_unlinked(&|end| seen().any(|program| program.to_string_lossy().ends_with(end)));
         let mut all = noted.sentences();
         all.extend(self.known.into_values().flatten().filter_map(|why| match why {
             Why::Program(why) => Some(why),
             // The same ones, by other names; or what they started.
-            Why::Unreached(_) if noted.count() > 0 => None,
+            Why::Unreached(_) if noted.has_hidden() => None,
             Why::Unreached(program) => Some(outsiders::sentence(&program, 1)),
         }));
         all.sort_unstable();

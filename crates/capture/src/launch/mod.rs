@@ -2,5 +2,6 @@
 
 pub(crate) mod blind_spots;
 pub mod command;
+pub mod outsiders;
 pub(crate) mod preparation;
 pub mod signals;

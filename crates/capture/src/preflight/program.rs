@@ -170,6 +170,8 @@ fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, En
     let linker = parsed.elf_program_headers().iter().find_map(|s| s.interpreter(endian, bytes).ok().flatten());
     match linker {
         Some(linker) => Ok((parsed, PathBuf::from(OsStr::from_bytes(linker)))),
+        // The dynamic linker itself, executed with a program as its argument: it reads LD_PRELOAD for that.
+        None if has_name(&parsed, bytes) => Ok((parsed, path.to_owned())),
         None if is_go(&parsed) => {
             fails(format!("{shown} is a Go program, statically linked: Go's heap is its own, not malloc's"), GO_HEAP)
         }
@@ -178,6 +180,13 @@ fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, En
             "link it dynamically (without -static)",
         ),
     }
+}
+
+/// Whether it is a library with a name for the linker.
+fn has_name(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> bool {
+    let endian = file.endian();
+    let mut sections = file.elf_program_headers().iter().filter_map(|s| s.dynamic(endian, bytes).ok().flatten());
+    sections.any(|entries| entries.iter().any(|entry| entry.d_tag.get(endian) == elf::DT_SONAME))
 }
 
 fn is_go(file: &ElfFile64<'_, Endianness>) -> bool {

@@ -58,6 +58,15 @@ fn headers_show_what_is_out_of_sight() {
     assert!(changed(32, &[0xff; 8]).is_some_and(|why| why.contains("a damaged ELF file")));
 }
 
+/// It has no interpreter, and loads libmallow.so into the program that is its argument.
+#[test]
+fn the_dynamic_linker_is_no_static_program() {
+    let maps = mallow_proc::read_maps(std::process::id()).unwrap();
+    let path = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let linker = mallow_proc::mappings(&maps).map(|one| path(one.path)).find(|path| path.contains("/ld-"));
+    assert_eq!(why(&[linker.expect("a path").into(), "/bin/true".into()]), None);
+}
+
 #[test]
 fn a_missing_program_of_a_script_is_named() {
     let place = tempfile::tempdir().unwrap();

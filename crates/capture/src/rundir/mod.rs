@@ -3,7 +3,6 @@
 pub(crate) mod changes;
 pub(crate) mod command_line;
 pub mod directory;
-pub mod outsiders;
 pub mod owner;
 pub(crate) mod presence;
 pub mod process_file;

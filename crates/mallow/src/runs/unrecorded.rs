@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use mallow_capture::launch::outsiders::WITHOUT;
 use mallow_capture::preflight::{self, Chain};
-use mallow_capture::rundir::outsiders::WITHOUT;
 
 use crate::output::stdio;
 use crate::output::text::units::of;
@@ -56,11 +56,11 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
             (Some(why), 0) => nothing = Some(why),
             (Some(why), _) if sight.command > 0 => {
                 let last = chain.programs().last().map_or(name, |program| program.to_string_lossy());
-                // By the name that it was executed by: the same program, for the same reason.
+                // By the name that it was executed by, or its path: the same program, for the same reason.
                 let base = last.rsplit('/').next().unwrap_or(&last).to_owned();
-                let same =
-                    |reason: &str| reason.strip_suffix(WITHOUT).is_some_and(|it| it.rsplit('/').next() == Some(&base));
-                unwatched.retain(|reason| !same(reason));
+                let rest = why.strip_prefix(&*last).unwrap_or(WITHOUT);
+                let name = |reason: &str| reason.strip_suffix(WITHOUT).or(reason.strip_suffix(rest)).map(str::to_owned);
+                unwatched.retain(|reason| name(reason).is_none_or(|name| name.rsplit('/').next() != Some(&base)));
                 warn_missing(format!("{last} was not recorded, only what led to it: {why}"));
             }
             (Some(why), _) => warn_missing(format!("{name} itself was not recorded, only what it started: {why}")),

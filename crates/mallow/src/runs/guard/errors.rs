@@ -113,9 +113,10 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Whether all that is known to have run was guarded from its beginning to its end.
+    /// Whether all that is known to have run was guarded from its beginning to its end, and each of its allocations.
     pub fn is_whole(&self) -> bool {
-        self.refused.is_empty() && self.ended.is_empty() && self.custom_allocators.is_empty()
+        let all_of_each = self.unguarded == 0 && self.unfit == 0 && self.custom_allocators.is_empty();
+        all_of_each && self.refused.is_empty() && self.ended.is_empty() && self.unreached.is_empty()
     }
 
     /// Why fewer than `percent` of the allocations were guarded, or none; None: as many were.

@@ -31,8 +31,11 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         0 if let Some(signal) = &report.ended_by => {
             format!("{signal} ended the command, and no memory error was found before.")
         }
-        0 if report.is_whole() => "No memory error was found.".to_owned(),
-        0 => "No memory error was found in what was guarded.".to_owned(),
+        0 => {
+            let whole = if report.is_whole() { "" } else { " in what was guarded" };
+            let left_out = if report.suppressed > 0 { " but those left out" } else { "" };
+            format!("No memory error was found{whole}{left_out}.")
+        }
         n if report.crashes.is_empty() => format!("{} found", of(n as u64, "memory error")),
         n => {
             let crashes = of(report.crashes.len() as u64, "crash");
@@ -151,6 +154,9 @@ fn guarded(report: &Report<'_>) -> String {
     let mut text = format!("  {} of {} guarded", count(report.guarded), of(all, "allocation"));
     if report.unguarded > 0 {
         text += &format!("; {} came while --memory was used up or no slot was ready", count(report.unguarded));
+    }
+    if report.unfit > 0 {
+        text += &format!("; {} too large for a slot, or too aligned", count(report.unfit));
     }
     text
 }
@@ -311,5 +317,22 @@ mod tests {
         let text = report(&Report { guarded: 9, ..nothing() }, &Look::default(), false, 9);
         assert!(text.starts_with("No memory error was found.  9 of 9 allocations guarded"), "{text}");
         assert!(text.contains("\nAccesses before blocks: --place begin finds them\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_guarded_is_not_said_to_have_no_error() {
+        let first = |run: Report<'_>| {
+            let text = report(&run, &Look { width: None, ..Look::default() }, false, 9);
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        let run = || Report { guarded: 7, ..nothing() };
+        let in_part = "No memory error was found in what was guarded.";
+        assert_eq!(
+            first(Report { unfit: 2, ..run() }),
+            format!("{in_part}  7 of 9 allocations guarded; 2 too large for a slot, or too aligned")
+        );
+        let unreached = vec!["x is statically linked".to_owned()];
+        assert!(first(Report { unreached, ..run() }).starts_with(in_part));
+        assert!(first(Report { suppressed: 1, ..run() }).starts_with("No memory error was found but those left out."));
     }
 }

@@ -1,14 +1,27 @@
 //! Programs that were executed out of reach of the run directory: in a mount namespace with a `/dev/shm` of its own,
-//! below another root directory, as another user, without Mallow's variables. Whoever executed one noted it.
+//! below another root directory, as another user, without Mallow's variables, without a dynamic linker. Whoever
+//! executed one noted it.
 
+use crate::preflight;
 use crate::wire::{Shared, control, unreached};
 use std::collections::BTreeMap;
+use std::path::Path;
 
-/// Their names as they were given to exec, and how often; and how many more there were.
+/// Why a program is out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// The run directory or the library cannot be opened from there.
+    Hidden,
+    /// It was executed without the variables that lead to them.
+    Variables,
+    /// No dynamic linker loads a library into it.
+    Unlinked,
+}
+
+/// Their names as they were given to exec, or paths of unlinked ones, and how often; and how many more there were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outsiders {
-    /// By name, and whether it was executed without the variables that lead to the run directory and the library.
-    pub named: BTreeMap<(String, bool), u32>,
+    pub named: BTreeMap<(String, Obstacle), u32>,
     /// Without a name.
     pub more: u32,
 }
@@ -19,16 +32,27 @@ impl Outsiders {
         let mut named = BTreeMap::new();
         for index in 0..unreached::MAX as usize {
             let at = control::UNREACHED + index * unreached::BYTES;
-            let without = match shared.get32(at + unreached::STATE) {
-                unreached::NOTED => false,
-                unreached::WITHOUT => true,
+            let obstacle = match shared.get32(at + unreached::STATE) {
+                unreached::NOTED => Obstacle::Hidden,
+                unreached::WITHOUT => Obstacle::Variables,
+                unreached::UNLINKED => Obstacle::Unlinked,
                 _ => continue,
             };
             let name = shared.copy_bytes(at + unreached::NAME, unreached::BYTES - unreached::NAME);
             let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-            *named.entry((String::from_utf8_lossy(name).into_owned(), without)).or_default() += 1;
+            *named.entry((String::from_utf8_lossy(name).into_owned(), obstacle)).or_default() += 1;
         }
         Self { named, more: shared.get32(control::UNREACHED_MORE) }
+    }
+
+    /// Whether one cannot open the run directory or the library, or has no variables that lead there.
+    pub fn has_hidden(&self) -> bool {
+        self.more > 0 || self.named.keys().any(|(_, obstacle)| *obstacle != Obstacle::Unlinked)
+    }
+
+    /// Without unlinked ones that are known, by the ends of their paths.
+    pub fn drop_unlinked(&mut self, is_known: &dyn Fn(&str) -> bool) {
+        self.named.retain(|(name, obstacle), _| *obstacle != Obstacle::Unlinked || !is_known(name));
     }
 
     /// How many programs were executed so.
@@ -38,9 +62,10 @@ impl Outsiders {
 
     /// A clause for each name.
     pub fn sentences(&self) -> Vec<String> {
-        let clause = |((name, without), &times): (&(String, bool), &u32)| match without {
-            true => format!("{}{}{WITHOUT}", name, often(times)),
-            false => sentence(name, times),
+        let clause = |((name, obstacle), &times): (&(String, Obstacle), &u32)| match obstacle {
+            Obstacle::Variables => format!("{}{}{WITHOUT}", name, often(times)),
+            Obstacle::Hidden => sentence(name, times),
+            Obstacle::Unlinked => unlinked(name),
         };
         let mut all: Vec<String> = self.named.iter().map(clause).collect();
         if self.more > 0 {
@@ -56,6 +81,15 @@ pub const WITHOUT: &str = ", with each process that it started: LD_PRELOAD or MA
 
 fn often(times: u32) -> String {
     if times > 1 { format!(" ({times} times)") } else { String::new() }
+}
+
+/// What is said of a program without a dynamic linker, as `mallow doctor` has it where the file is there.
+fn unlinked(path: &str) -> String {
+    preflight::why_program(Path::new(path), false).unwrap_or_else(|| {
+        format!(
+            "{path} is statically linked: its allocator is inside it, out of reach; link it dynamically (without -static)"
+        )
+    })
 }
 
 /// What is said of a program that cannot reach the run directory.
@@ -87,9 +121,23 @@ mod tests {
         shared.set32(at + unreached::STATE, unreached::WITHOUT);
         shared.set32(control::UNREACHED_MORE, 2);
         let found = Outsiders::of(&shared);
-        assert_eq!((found.named.get(&("python3".to_owned(), false)), found.count()), (Some(&3), 6));
+        assert_eq!((found.named.get(&("python3".to_owned(), Obstacle::Hidden)), found.count()), (Some(&3), 6));
         let said = found.sentences();
         assert!(said[0].starts_with("python3 (3 times), with each process") && said.len() == 3, "{said:?}");
         assert!(said[1].starts_with("python3, with") && said[1].contains("MALLOW_DIR was taken out"), "{said:?}");
+        assert!(found.has_hidden());
+    }
+
+    #[test]
+    fn a_program_without_a_linker_has_its_reason() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(control::FILE_BYTES as u64).unwrap();
+        let shared = Shared::map(&file, control::FILE_BYTES).unwrap();
+        let at = control::UNREACHED + unreached::BYTES;
+        shared.set64(at + unreached::NAME, u64::from_le_bytes(*b"/x/none\0"));
+        shared.set32(at + unreached::STATE, unreached::UNLINKED);
+        let found = Outsiders::of(&shared);
+        assert_eq!((found.count(), found.has_hidden()), (1, false));
+        assert!(found.sentences()[0].starts_with("/x/none is statically linked: "), "{found:?}");
     }
 }
