@@ -138,12 +138,12 @@ RSS = [
     r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+?; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
     + HEAVIEST,
     r"Cause: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
-    r"Cause: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, .+ freed most, {bytes:cause_place_bytes}",
+    r"Cause: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, most was freed of .+, {bytes:cause_place_bytes}",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: data of files; .+ has {bytes:cause_file_bytes} of it"
     r"(?:, (?:all|nearly all|{bytes:cause_bss_bytes}) in its \.bss \(static variables\))?",
     r"Cause: {bytes:cause_bytes}, {share:cause_share}: .+",
     r"{bytes:rss} = RSS; PSS {bytes:pss}",
-    r"{bytes:huge_bytes} in huge pages, which are kept whole\.",
+    r"{bytes:huge_bytes} in huge pages\.",
     r"{bytes:elsewhere_bytes} of live blocks lie where no pages were read: they were allocated meanwhile, for instance\.",
 ]
 FOLDED = r"{bytes:amount}(?: -?{share:share})? {count:rows} (?:smaller|more) parts?: --limit 0 shows all"

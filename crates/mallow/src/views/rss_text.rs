@@ -127,10 +127,10 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
         return line.plain(format!("{size}: {what}{of_mapping}"));
     };
     let much = bytes(place.bytes, look.exact);
-    // It freed most, which need not be what lies in these pages.
+    // It allocated them, and others may free; nor need they be what lies in these pages.
     if cause.part == PartKind::FreePages {
-        let line = line.plain(format!("{allocator} keeps free pages, {size}; since the peak, "));
-        return line.then(framed_place(&place.frame, look)).plain(format!(" freed most, {much}"));
+        let line = line.plain(format!("{allocator} keeps free pages, {size}; since the peak, most was freed of "));
+        return line.then(framed_place(&place.frame, look)).plain(format!(", {much}"));
     }
     let line = line.then(framed_place(&place.frame, look)).plain(" ");
     let line = match cause.part {
@@ -374,7 +374,7 @@ fn free(part: &Part, account: &RssAccount, look: &Look) -> String {
 fn notes(account: &RssAccount, page: &mut Page) {
     let kept = &account.kept_apart;
     let amounts = [
-        (kept.huge_bytes, "in huge pages, which are kept whole"),
+        (kept.huge_bytes, "in huge pages"),
         (kept.shared_dirty_bytes, "shared with other processes since fork: PSS divides it"),
         (kept.locked_bytes, "locked in memory"),
         (kept.lazy_free_bytes, "given back by MADV_FREE: the kernel takes it when it needs to"),

@@ -154,10 +154,10 @@ export function causeWords(answer) {
   const much = formatBytes(place.bytes);
   const text = {
     live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
-    free_pages: `freed most, ${much}`,
+    free_pages: `, ${much}`,
   }[cause.part] ?? `has ${much} of ${partWords(cause.part, allocator)}, ${size}`;
-  // It freed most, which need not be what lies in these pages.
-  const before = cause.part === "free_pages" ? `${allocator ?? "the allocator"} keeps free pages, ${size}; since the peak, ` : "";
+  // It allocated them, and others may free; nor need they be what lies in these pages.
+  const before = cause.part === "free_pages" ? `${allocator ?? "the allocator"} keeps free pages, ${size}; since the peak, most was freed of ` : "";
   return { place, before, text: `${text}${heaviestWords(cause)}` };
 }
 

@@ -1,7 +1,7 @@
 //! Remedies that are bounds: no more than what they say can be released.
 
 use super::super::super::testing::fragmented;
-use super::tests::{Made, beside_jemalloc, mapping};
+use super::tests::{HEAP, Made, beside_jemalloc, glibc, mapping};
 use super::{Certainty, PartKind, Remedy, RemedyKind, Rss, rss};
 use mallow_profile::{Mapping, MappingFlags, MappingKind};
 
@@ -76,4 +76,18 @@ fn what_is_in_force_already_is_no_remedy() {
     assert_eq!(offered("background_thread:true", &["JE_MALLOC_CONF=background_thread:false"], false), [true, true]);
     assert_eq!(offered("dirty_decay_ms:0", &["JE_MALLOC_CONF=muzzy_decay_ms:0"], false), [true, false]);
     assert_eq!(offered("", &["MALLOC_CONF=background_thread:true"], false), [true, true], "another copy's");
+}
+
+/// `malloc_trim` of a program that has locked its memory gave nothing back of 89 MB that were called sure.
+#[test]
+fn locked_pages_are_no_trims() {
+    let mut made = Made::new(glibc(40, 40), &[(HEAP + 0x2010, 88, 0), (HEAP + 0x1_e010, 88, 1)]);
+    let trim = |made: &Made| {
+        let report = made.report();
+        report.account.remedies.iter().find(|one| one.remedy == RemedyKind::MallocTrim).map(|one| one.expected_bytes)
+    };
+    assert_eq!(trim(&made), Some((1 + 27 + 9) * PAGE));
+    made.profile.footprints[0].mappings[0].flags.0 |= MappingFlags::LOCKED;
+    // Behind the last block the heap's end comes down, locked or not; that little is no remedy.
+    assert_eq!(trim(&made), None);
 }

@@ -14,7 +14,7 @@ use super::large::{LARGE, LargeBlocks};
 use super::owners::{Owner, Owners, Reach, may_be_managed};
 use super::pools::{Pinning, Pools, least_worth};
 use super::residency::Residency;
-use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached};
+use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached, locked};
 use super::territory::{Territory, TerritoryKind, territories};
 
 /// Sums in bytes.
@@ -111,6 +111,8 @@ pub struct ArenaSums {
     pub beside_cached: u64,
     /// What `malloc_trim` would give back: whole pages of the gaps between blocks.
     pub trim_between: u64,
+    /// How much of that is locked in memory, so that it gives nothing back.
+    pub trim_locked: u64,
     /// That of gaps in which a block that the program calls large may have lain.
     pub trim_large: u64,
     /// And at its end.
@@ -202,7 +204,9 @@ impl<'a> RssLedger<'a> {
             older_blocks: process.is_some_and(Process::has_older_blocks),
         };
         let all = territories(footprint, heap, &owners);
-        let sweep = Sweep { residency: &residency, heap, classes, places: &site_places, owners: &owners };
+        let locked = locked(footprint);
+        let sweep =
+            Sweep { residency: &residency, heap, classes, places: &site_places, owners: &owners, locked: &locked };
         for territory in &all {
             it.add(&sweep, territory);
         }
@@ -250,6 +254,7 @@ impl<'a> RssLedger<'a> {
             unused: 0,
             beside_cached: 0,
             trim_between: 0,
+            trim_locked: 0,
             trim_large: 0,
             trim_top: 0,
         };
@@ -285,6 +290,8 @@ impl<'a> RssLedger<'a> {
                 if let Some((from, to)) = trimmed(start, end) {
                     let resident = sweep.residency.resident(from, to);
                     arena.trim_between += resident;
+                    let locked = sweep.locked.iter().map(|&(first, last)| (from.max(first), to.min(last)));
+                    arena.trim_locked += locked.map(|(from, to)| sweep.residency.resident(from, to)).sum::<u64>();
                     arena.trim_large += if end - start >= LARGE { resident } else { 0 };
                 }
             }
@@ -429,6 +436,7 @@ impl ArenaSums {
         self.unused += other.unused;
         self.beside_cached += other.beside_cached;
         self.trim_between += other.trim_between;
+        self.trim_locked += other.trim_locked;
         self.trim_large += other.trim_large;
         self.trim_top += other.trim_top;
     }

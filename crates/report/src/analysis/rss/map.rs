@@ -54,7 +54,7 @@ pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells:
     let owners = Owners::of(profile, footprint, heap, process);
     let residency = Residency::new(&heap.pages, footprint.page_bytes);
     let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
-    let sweep = Sweep { residency: &residency, heap, classes, places: &site_places, owners: &owners };
+    let sweep = Sweep { residency: &residency, heap, classes, places: &site_places, owners: &owners, locked: &[] };
     let all = territories(footprint, heap, &owners);
     // Addresses in no page in memory, at the ends of territories, are not drawn.
     let pages = |start: u64, end: u64| (end - page_of(start)).div_ceil(PAGE);

@@ -106,7 +106,9 @@ pub fn remedies(
     }
     all.extend(of_python(footprint, ledger));
     all.push(of_stacks(footprint, ledger));
-    all.extend(pool(ledger));
+    // What it empties has to be given back, which fails for pages that are locked in memory.
+    let is_locked = |one: &Mapping| one.kind == MappingKind::Heap && one.flags.has(MappingFlags::LOCKED);
+    all.extend(pool(ledger).filter(|_| !footprint.mappings.iter().any(is_locked)));
     // What was free may have been what grew to the highest.
     if undivided.is_some() || footprint.is_at_exit && footprint.fell_from().is_some() {
         all.iter_mut().for_each(bound);
@@ -183,7 +185,8 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) ->
     // Other arenas keep their ends.
     let (between, top) = (sum(|arena| arena.trim_between), main(|arena| arena.trim_top));
     let stacks = footprint.mappings.iter().filter(|mapping| mapping.kind == MappingKind::ThreadStack).count();
-    let expected = between + top;
+    // Pages that are locked in memory stay: `madvise` fails there.
+    let expected = between.saturating_sub(sum(|arena| arena.trim_locked)) + top;
     // What they hold is not in the gaps, where it is known.
     let cached = if ledger.knows_caches { 0 } else { CACHED * PAGE };
     let cached = cached.saturating_mul(stacks as u64 + 1).min(expected);

@@ -4,7 +4,7 @@
 //! All ranges that are handed out are disjoint, and their resident bytes add up to those of the territories, whatever
 //! the blocks are: a chunk that overlaps the one before is cut.
 
-use mallow_profile::{AddressRange, CachedBlock, HeapMap, SizeClasses};
+use mallow_profile::{AddressRange, CachedBlock, Footprint, HeapMap, MappingFlags, SizeClasses};
 
 use super::geometry::{Allocator, BlockMemory, PAGE, chunk, page_after, page_of};
 use super::owners::{Owners, Reach};
@@ -108,6 +108,14 @@ pub struct Sweep<'a> {
     /// Of each site, its place.
     pub places: &'a [u32],
     pub owners: &'a Owners,
+    /// Ranges from which `madvise` gives no page back: [`locked`].
+    pub locked: &'a [(u64, u64)],
+}
+
+/// Mappings that are locked in memory.
+pub fn locked(footprint: &Footprint) -> Vec<(u64, u64)> {
+    let mappings = footprint.mappings.iter().filter(|mapping| mapping.flags.has(MappingFlags::LOCKED));
+    mappings.map(|mapping| (mapping.start, mapping.end)).collect()
 }
 
 struct Unit {
