@@ -61,10 +61,11 @@ static void on_crash(int number, siginfo_t *info, void *context) {
     int saved = errno;
     crash_report(number, info, context);
     errno = saved;
-    /* It is blocked until this returns. A filter may forbid the call: the instruction raises the signal again then. */
+    /* It is blocked until this returns. A filter may forbid the call: the instruction raises the signal again then. A
+     * system call does not; where its filter forbids this one as well, that ends the program by the same signal. */
     if (!filter_is(FILTER_SEEN))
         SYS_CALL4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), number, info);
-    else if (info->si_code <= 0)
+    else if (info->si_code <= 0 || number == SIGSYS)
         SYS_CALL3(SYS_tgkill, sys_getpid(), sys_gettid(), number);
 }
 

@@ -3,13 +3,19 @@
  * signals: `default` where both are. HOW is where its error is; `handled`, `restored`, `chained` and `ignored` have handlers of their
  * own. build: -fno-builtin
  */
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +25,8 @@ struct node {
 };
 
 static struct node *volatile none;
-static volatile int zero;
+static volatile int zero, least = INT_MIN, minus_one = -1;
+static char other_stack[1 << 16];
 static sigjmp_buf back;
 
 __attribute__((noinline)) static void culprit(volatile struct node *node) {
@@ -28,6 +35,38 @@ __attribute__((noinline)) static void culprit(volatile struct node *node) {
 
 __attribute__((noinline)) static int culprit_divides(int number) {
     return number / zero;
+}
+
+__attribute__((noinline)) static int culprit_overflows(void) {
+    return least / minus_one;
+}
+
+#ifdef __x86_64__
+/* 0.0 / 0.0 where invalid operations raise a signal. */
+__attribute__((noinline)) static int culprit_without_result(void) {
+    unsigned control = 0x1f80 & ~0x80u;
+    __asm__ volatile("ldmxcsr %0" : : "m"(control));
+    volatile double number = zero;
+    return number / number > 0;
+}
+
+__attribute__((noinline)) static void culprit_misaligned(char *block) {
+    __asm__ volatile("movaps %%xmm0, (%0)" : : "r"(block + 4) : "memory");
+}
+#endif
+
+/* getppid is forbidden. */
+__attribute__((noinline)) static void culprit_is_forbidden(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    getppid();
 }
 
 __attribute__((noinline)) static void culprit_far(volatile char *block, long far) {
@@ -91,12 +130,27 @@ int main(int count, char **words) {
         culprit_far(block, 64l << 20);
     if (strcmp(how, "divide") == 0)
         return culprit_divides(count);
+    if (strcmp(how, "quotient") == 0)
+        return culprit_overflows();
+#ifdef __x86_64__
+    if (strcmp(how, "number") == 0)
+        return culprit_without_result();
+    if (strcmp(how, "misaligned") == 0)
+        culprit_misaligned(block);
+#endif
+    if (strcmp(how, "forbidden") == 0)
+        culprit_is_forbidden();
     if (strcmp(how, "abort") == 0)
         abort();
     if (strcmp(how, "readonly") == 0)
         culprit(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (strcmp(how, "recurse") == 0)
         return culprit_recurses(1);
+    if (strcmp(how, "used-up") == 0) {
+        stack_t other = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
+        sigaltstack(&other, NULL);
+        return culprit_recurses(1);
+    }
     if (strcmp(how, "invalid") == 0)
         culprit((struct node *)0x4141414141414141);
     if (strcmp(how, "terminate") == 0)

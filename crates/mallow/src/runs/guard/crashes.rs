@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mallow_arch::registers::NAMES;
+use mallow_arch::registers::{NAMES, SAVED_SP};
 use mallow_capture::guard::{Access, Crash, Region};
 use mallow_capture::watch::Watch;
 use mallow_profile::{Profile, Stacks};
@@ -13,6 +13,11 @@ use super::identity;
 use super::steps::{self, BlockDocument, OperationDocument, block_of, intern, looks_alike, step};
 use super::words;
 use crate::output::text::units::of;
+
+/// `FPE_INTDIV`, `FPE_FLTDIV` and `FPE_FLTINV`.
+const INTEGER_DIVISION: i32 = 1;
+const FLOAT_DIVISION: i32 = 3;
+const FLOAT_INVALID: i32 = 7;
 
 /// Below this address a pointer is NULL and an offset: nothing is mapped there (`vm.mmap_min_addr`).
 const LOWEST: u64 = 1 << 16;
@@ -137,8 +142,13 @@ fn code(crash: &Crash) -> Option<&'static str> {
         (libc::SIGSEGV, 2) => "SEGV_ACCERR",
         (libc::SIGBUS, 1) => "BUS_ADRALN",
         (libc::SIGBUS, 2) => "BUS_ADRERR",
-        (libc::SIGFPE, 1) => "FPE_INTDIV",
+        (libc::SIGFPE, INTEGER_DIVISION) => "FPE_INTDIV",
         (libc::SIGFPE, 2) => "FPE_INTOVF",
+        (libc::SIGFPE, FLOAT_DIVISION) => "FPE_FLTDIV",
+        (libc::SIGFPE, 4) => "FPE_FLTOVF",
+        (libc::SIGFPE, 5) => "FPE_FLTUND",
+        (libc::SIGFPE, 6) => "FPE_FLTRES",
+        (libc::SIGFPE, FLOAT_INVALID) => "FPE_FLTINV",
         (libc::SIGILL, 2) => "ILL_ILLOPN",
         _ => return None,
     })
@@ -150,18 +160,23 @@ fn place(crash: &Crash) -> String {
             Some(sender) if sender == crash.pid => "the program sent it to itself, as abort and raise do".to_owned(),
             Some(sender) => format!("process {sender} sent it"),
             None if crash.signal == libc::SIGSEGV => {
-                "a general protection fault: the address is no valid one, and the kernel does not say which".to_owned()
+                "a general protection fault: an address that is invalid or not aligned as a vector instruction needs \
+                 it, or a privileged instruction; the kernel does not say which"
+                    .to_owned()
             }
+            None if crash.signal == libc::SIGSYS => "a system call that a filter (seccomp) forbids".to_owned(),
             None => "the kernel raised it".to_owned(),
         };
     };
     match crash.signal {
         libc::SIGILL => return "an instruction that the processor does not execute".to_owned(),
-        libc::SIGFPE if crash.code == 1 => return "an instruction that divides by zero".to_owned(),
-        libc::SIGFPE => return "an instruction whose result does not fit".to_owned(),
+        libc::SIGFPE => return arithmetic(crash.code).to_owned(),
         libc::SIGTRAP => return "a breakpoint".to_owned(),
         libc::SIGBUS if crash.code == 1 => return "not aligned as its instruction needs it".to_owned(),
         _ => {}
+    }
+    if is_stack_used_up(crash) {
+        return "the end of the thread's stack, which is used up, as by endless recursion".to_owned();
     }
     if let Some(block) = &crash.block {
         return words::within(address, true, block, crash.operation.at_ns);
@@ -173,13 +188,36 @@ fn place(crash: &Crash) -> String {
     }
 }
 
+/// What an instruction did that raised SIGFPE. The processor does not distinguish a division by zero from INT_MIN / -1.
+fn arithmetic(code: i32) -> &'static str {
+    match code {
+        INTEGER_DIVISION => "an integer division by zero, or one whose quotient does not fit",
+        FLOAT_DIVISION => "a floating-point division by zero",
+        FLOAT_INVALID => "a floating-point operation without a result, as the square root of -1",
+        _ => "an instruction whose result does not fit",
+    }
+}
+
+/// Whether the access is beside the stack pointer, where no stack is: in the guard page, or below what is mapped.
+fn is_stack_used_up(crash: &Crash) -> bool {
+    const NEAR: u64 = 1 << 16;
+    let sp = crash.registers.get(SAVED_SP).copied();
+    let is_near = |address: u64| sp.is_some_and(|sp| address.abs_diff(sp) < NEAR);
+    crash.signal == libc::SIGSEGV
+        && matches!(crash.region, Region::Nothing | Region::Stack)
+        && matches!(crash.access, Some(Access::Read | Access::Write))
+        && crash.address.is_some_and(is_near)
+}
+
 fn region(region: &Region, access: Option<Access>, signal: i32) -> String {
     let what = match region {
         Region::Unknown => return "an address of which nothing is known: the process had ended".to_owned(),
         Region::Nothing => return "an address where nothing is mapped".to_owned(),
         Region::Stack => "on a thread's stack",
         Region::Heap => "in the allocator's heap",
-        Region::File { path, .. } if signal == libc::SIGBUS => return format!("behind the end of the file {path}"),
+        Region::File { path, .. } if signal == libc::SIGBUS => {
+            return format!("a page of {path} that is not there: behind the file's end, without room, or unreadable");
+        }
         Region::File { path, .. } => return format!("in {path}, {}", forbidden(access)),
         Region::Mapped { .. } => "in memory that the program or a library mapped",
     };
@@ -218,7 +256,8 @@ fn mend_first(crash: &Crash, after: &ZeroedDocument) -> String {
     };
     let what = match crash.signal {
         libc::SIGSEGV | libc::SIGBUS => "The pointer",
-        libc::SIGFPE => "The divisor",
+        libc::SIGFPE if [INTEGER_DIVISION, FLOAT_DIVISION].contains(&crash.code) => "The divisor",
+        libc::SIGFPE => "The operand",
         _ => "What the program found wrong",
     };
     format!("First mend the {error}, at {} {who}: {why}. {what} may come from there.", after.address)
@@ -229,8 +268,14 @@ fn remedy(crash: &Crash) -> &'static str {
         (libc::SIGABRT, _) => "What the program or a library printed before says why it gave up.",
         (_, None) if crash.sender.is_some() => "A signal that was sent is no error at this place.",
         (libc::SIGSEGV | libc::SIGBUS, Some(0..LOWEST)) => "Check the pointer for NULL before it is used.",
+        (libc::SIGSEGV, _) if is_stack_used_up(crash) => {
+            "End the recursion, make large local variables heap blocks, or give the thread a larger stack."
+        }
+        (libc::SIGSEGV, None) => "Check the pointer and its alignment; with --alignment below 16, blocks have less.",
         (libc::SIGSEGV | libc::SIGBUS, _) => "The pointer is computed wrongly, was overwritten, or was never set.",
-        (libc::SIGFPE, _) => "Check the divisor.",
+        (libc::SIGFPE, _) if [INTEGER_DIVISION, FLOAT_DIVISION].contains(&crash.code) => "Check the divisor.",
+        (libc::SIGFPE, _) => "Check the operands.",
+        (libc::SIGSYS, _) => "Let the filter allow the system call, or do not make it.",
         _ => "The function ended on purpose (__builtin_trap), or its code is not what the compiler made.",
     }
 }

@@ -389,7 +389,7 @@ impl Errors {
             without_stack: finding.without_stack.clone(),
             block: block.map(|block| block_of(block, at_ns, profile, (allocated, freed))),
             bytes: finding.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            advice: words::advice(finding.kind, block.is_some_and(|block| finding.address < block.address)),
+            advice: words::advice(finding.kind, finding.address, block),
         };
         document.identity = identity::of(document.kind, document.access, &document.steps());
         document.cwe = identity::weaknesses(document.kind, document.access);

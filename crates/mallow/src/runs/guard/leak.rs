@@ -39,7 +39,7 @@ impl LeakDocument {
     /// What to do about them.
     pub fn advice(&self, blocks: u64) -> &'static str {
         match self.cycles {
-            0 => words::advice(Kind::Leak, false),
+            0 => words::advice(Kind::Leak, 0, None),
             cycles if cycles >= blocks => {
                 "Blocks of a cycle keep each other alive: make one of its pointers weak, or clear it before the last \
                  pointer from outside goes."

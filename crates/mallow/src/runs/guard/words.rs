@@ -1,6 +1,7 @@
 //! Errors in words.
 
 use mallow_capture::guard::{Block, Finding, Kind, Region};
+use mallow_profile::FAMILIES;
 
 use super::operations;
 use crate::output::text::units::{count, of, span};
@@ -15,8 +16,7 @@ pub const USE_AFTER_FREE: &str = "use-after-free";
 pub const CRASH: &str = "crash";
 
 /// Why nothing is known of a crash but its signal.
-pub const UNSEEN: &str =
-    "its thread had no stack left for a handler, as after endless recursion, or blocked the signal, or was not guarded";
+pub const UNSEEN: &str = "its thread had no stack left for a handler, as after endless recursion, or blocked the signal, or had a handler of its own, or was not guarded";
 
 /// Less was guarded than `--require-guarded` asks for: no [`Kind`].
 pub const TOO_LITTLE: &str = "too-little-guarded";
@@ -55,8 +55,12 @@ pub fn describe(name: &str) -> &'static str {
     }
 }
 
-/// What to do. `before`: the address is before its block.
-pub fn advice(kind: Kind, before: bool) -> &'static str {
+/// What to do about an error at this address, of this block.
+pub fn advice(kind: Kind, address: u64, block: Option<&Block>) -> &'static str {
+    let is_before = block.is_some_and(|block| address < block.address);
+    // The function that allocated it asked for an alignment, which no flag changes.
+    let family = block.and_then(|block| FAMILIES.get(usize::from(block.family))).copied().unwrap_or_default();
+    let is_aligned = ["aligned_alloc", "memalign", "posix_memalign", "valloc", "pvalloc"].contains(&family);
     match kind {
         Kind::UseAfterFree => "Drop the pointer where the block is freed, or free it after its last use.",
         Kind::Overflow => "Check the index or length against the size of the allocation.",
@@ -65,7 +69,10 @@ pub fn advice(kind: Kind, before: bool) -> &'static str {
         Kind::DoubleFree => "Only one owner may free the block: set the pointer to NULL, or remove one free.",
         Kind::InteriorFree => "Free the address that the allocation returned.",
         Kind::ForeignFree => "Only what malloc and its relatives returned can be freed.",
-        Kind::Slack if before => "Somebody wrote there while the block lived: --place begin finds who.",
+        Kind::Slack if is_before => "Somebody wrote there while the block lived: --place begin finds who.",
+        Kind::Slack if is_aligned => {
+            "Somebody wrote there while the block lived: its alignment leaves these bytes beside it, with any flag."
+        }
         Kind::Slack => "Somebody wrote there while the block lived: --place end --alignment 1 finds who.",
         Kind::Leak => "Free the blocks before their last pointers go, or keep the pointers.",
         Kind::MismatchedFree => {
