@@ -50,7 +50,8 @@ pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explain
     let explained = |(allocation, found): (Allocation, Option<Found>)| {
         let (mut diagnostics, together) = found.map(|found| (found.diagnostics, found.together)).unwrap_or_default();
         if !together {
-            diagnostics = of_each_expression(diagnostics);
+            let cause = allocation.call.as_ref().and_then(|call| runtime::explain(call, &allocation, None));
+            diagnostics = of_each_expression(diagnostics, cause.is_some_and(|cause| cause.decides));
         }
         let each = || diagnostics.iter().map(|diagnostic| explanation(&allocation, Some(diagnostic))).collect();
         let explanation = match diagnostics[..] {
@@ -65,14 +66,15 @@ pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explain
 }
 
 /// One of the diagnostics of each expression of the source. Where one is inlined into another package, the compiler
-/// qualifies its names: `append(*btree.s, btree.zero)` there is `append(*s, zero)` here.
-fn of_each_expression(diagnostics: Vec<&Diagnostic>) -> Vec<&Diagnostic> {
+/// qualifies its names: `append(*btree.s, btree.zero)` there is `append(*s, zero)` here. Reasons have names, too; where
+/// the runtime's `decides`, they are not looked at.
+fn of_each_expression(diagnostics: Vec<&Diagnostic>, decides: bool) -> Vec<&Diagnostic> {
     let mut each: Vec<&Diagnostic> = Vec::new();
     for diagnostic in diagnostics {
         let is_same = |other: &&mut &Diagnostic| {
             diagnostic.position.column > 0
-                && (other.kind, &other.position, &other.reason)
-                    == (diagnostic.kind, &diagnostic.position, &diagnostic.reason)
+                && (other.kind, &other.position) == (diagnostic.kind, &diagnostic.position)
+                && (decides || other.reason == diagnostic.reason)
         };
         match each.iter_mut().find(is_same) {
             Some(other) if diagnostic.what.len() < other.what.len() => *other = diagnostic,
@@ -376,8 +378,11 @@ mod tests {
     /// Compiled in its own package and, inlined, in another one.
     #[test]
     fn one_expression_of_two_packages_is_one() {
-        let of = |what| escapes(Kind::Append, what, &["a.go:5:9"]);
-        let list = Compiled::new(vec![of("append(*lib.s, lib.zero)"), of("append(*s, zero)")]);
+        let of = |what, place: &str| {
+            let reason = Reason::Stored { place: place.to_owned() };
+            Diagnostic { reason, ..escapes(Kind::Append, what, &["a.go:5:9"]) }
+        };
+        let list = Compiled::new(vec![of("append(*lib.s, lib.zero)", "*lib.s"), of("append(*s, zero)", "*s")]);
         let here = allocation(1, &[place("lib.F", "a.go:5")], Some(call("runtime.growslice", None)));
         let explained = explain(vec![here], &list).remove(0).explanation;
         assert_eq!((explained.what.as_str(), explained.one_of), ("append(*s, zero)", 1));
