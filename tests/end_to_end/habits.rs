@@ -72,7 +72,7 @@ fn each_habit_is_reported_at_its_function() {
     let all = report(&["--all"]);
     for line in [
         "A std::vector is built anew 4,000 times",
-        "freed together in at most 10 runs",
+        "freed one after another in at most 10 runs",
         "20,000 allocations, 480 kB, after main",
     ] {
         assert!(all.contains(line), "{line:?} is not in\n{all}");

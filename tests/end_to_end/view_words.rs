@@ -127,7 +127,7 @@ fn each_sentence_about_a_recording_is_on_the_page() {
     assert!(!has(&sentences, "none lost") && !has(&sentences, "no block was lost"), "{sentences:#?}");
     let habits = Case::target("habits").arg("habits").record();
     let sentences = agrees(habits.directory.path(), "run.mallow");
-    assert!(has(&sentences, "of malloc's time") && has(&sentences, "freed together in"), "{sentences:#?}");
+    assert!(has(&sentences, "of malloc's time") && has(&sentences, "freed one after another in"), "{sentences:#?}");
     let unrecorded = Run::new(mallow(), place).args(["record", "--no-report", "-o", "sh.mallow", "--"]);
     ran(unrecorded.args(["sh", "-c", "true; env -i /bin/true; /bin/echo x"]));
     agrees(place, "sh.mallow");

@@ -16,8 +16,11 @@ pub struct Builder {
 impl Builder {
     /// A process with this pid; a site that names no process belongs to the first.
     pub fn process(&mut self, pid: u32, arguments: &[&str], end_ms: u64) -> ProcessId {
+        // All are children of the first.
+        let parent_pid = self.profile.processes.first().map_or(0, |first| first.pid);
         self.profile.processes.push(Process {
             pid,
+            parent_pid,
             executable: arguments.first().map_or(String::new(), |a| format!("/usr/bin/{a}")),
             arguments: arguments.iter().map(|a| (*a).to_owned()).collect(),
             end_ms,

@@ -165,7 +165,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let mean = mean(*allocated_bytes, *allocations);
             // One that several sites share was counted for each.
             let runs = if *runs > 1 { format!("at most {}", of(*runs, "run")) } else { of(*runs, "run") };
-            format!("{blocks} of {mean} on average{}, freed together in {runs}{overhead}.", elsewhere(*places))
+            format!("{blocks} of {mean} on average{}, freed one after another in {runs}{overhead}.", elsewhere(*places))
         }
         Evidence::FreedByOthers { allocations, freed_by_others, places } => {
             let blocks = of(*allocations, "block");
@@ -191,7 +191,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
         Evidence::PopularContainer { container, allocations, allocated_bytes } => {
             let (n, all) = (of(*allocations, "allocation"), size(*allocated_bytes));
             // Values of the program's own have no common name.
-            let plural = if *container == "copied value" { "s" } else { "" };
+            let plural = if ["copied value", "string stream"].contains(container) { "s" } else { "" };
             format!("{n} for {container}{plural} in this function, {all}.")
         }
     }

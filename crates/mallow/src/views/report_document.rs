@@ -2,8 +2,8 @@
 
 use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{
-    self, Insights, Kept, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Verdict,
-    leak_causes, leak_causes_in_state, leak_states, overview, verdict,
+    self, Insights, Kept, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Statement,
+    Verdict, leak_causes, leak_causes_in_state, leak_states, overview, verdict,
 };
 use serde::Serialize;
 
@@ -43,6 +43,11 @@ impl ReportDocument {
     pub fn of(recording: &Recording, places: usize, insights: usize) -> Self {
         let asked = recording.ask_for_packages();
         let mut account = Self::without_hints(&recording.profile, places, insights);
+        if !recording.filters.is_none() {
+            // What malloc takes of the run is not what it takes of the allocations that are left.
+            account.insights.malloc_time = None;
+            account.verdict.statements.retain(|statement| !matches!(statement, Statement::TimeSaving { .. }));
+        }
         let mut paths = account.nameless();
         if recording.profile.origin.is_none() {
             let without = recording.without_inlined();

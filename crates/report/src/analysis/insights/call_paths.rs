@@ -15,11 +15,14 @@ use super::super::functions::{FunctionId, Functions, Step};
 use super::containers::{Container, Containers};
 use super::last_growth::LargeBlocks;
 use super::library_call::LibraryCall;
+use super::worth::at_least;
 
 /// Functions of the program's own on a path, at the most.
 const DEPTH: usize = 5;
 /// Call paths with less than one in so many of the program's allocations and bytes are not followed further out.
 const SHARE: u64 = 200;
+/// From this share of temporary allocations on, in percent, no level of a recursion keeps its block for the next one.
+const FREED_AT_ONCE_PERCENT: u64 = 90;
 
 /// A call path, by its outermost function.
 #[derive(Clone, Debug)]
@@ -44,6 +47,9 @@ pub(crate) struct CallPath {
     /// Hashes of the frames from the allocation to this function: calls that are not one are different here, whatever
     /// called the function.
     calls: FxHashSet<u64>,
+    /// The same with how often the function, or its caller, is further out once more: levels of a recursion are
+    /// different here.
+    levels: FxHashSet<u64>,
     /// The stack with the most allocations.
     pub largest: StackId,
     most: u64,
@@ -78,9 +84,11 @@ struct Walker {
 }
 
 impl CallPath {
-    /// How many calls of the function lead to the allocator: each has blocks of its own.
+    /// How many calls of the function lead to the allocator: each has blocks of its own, and so has each level of a
+    /// recursion, unless a block is gone before its thread allocates anything else.
     pub fn calls(&self) -> u64 {
-        self.calls.len() as u64
+        let is_gone = at_least(self.counts.temporary, FREED_AT_ONCE_PERCENT, self.counts.allocations);
+        if is_gone { self.calls.len() as u64 } else { self.levels.len() as u64 }
     }
 }
 
@@ -161,6 +169,7 @@ impl CallPaths {
                     large: LargeBlocks::default(),
                     sites: 0,
                     calls: FxHashSet::default(),
+                    levels: FxHashSet::default(),
                     largest,
                     most: 0,
                 });
@@ -175,7 +184,9 @@ impl CallPaths {
             path.patterns += walker.patterns;
             path.large += walker.large;
             path.sites += 1;
-            path.calls.insert(hash_of(&steps[..=at]));
+            let call = hash_of(&steps[..=at]);
+            path.calls.insert(call);
+            path.levels.insert(call ^ levels(&steps[at..]));
             if walker.counts.allocations > path.most {
                 (path.most, path.largest) = (walker.counts.allocations, walker.stack);
             }
@@ -211,6 +222,16 @@ impl CallPaths {
         let largest = path.outer.iter().map(|&outer| self.paths[outer].counts.allocations).max().unwrap_or(0);
         callers.len() >= 4 && largest < path.counts.allocations / 10 * 9
     }
+}
+
+/// How often the first function, or the one of the program's own that called it, is among the others again.
+fn levels(steps: &[Step]) -> u64 {
+    let Some((first, outer)) = steps.split_first() else { return 0 };
+    let own = || outer.iter().filter(|step| step.kind == FunctionKind::Own).map(|step| step.function);
+    let caller = own().next();
+    let again = own().filter(|&function| function == first.function).count();
+    let callers = own().skip(1).filter(|&function| Some(function) == caller && function != first.function).count();
+    (again + callers) as u64
 }
 
 /// Of frames, by their addresses.

@@ -21,15 +21,25 @@ pub(crate) enum Container {
     CppUnorderedMap,
     CppUnorderedSet,
     CppList,
+    CppForwardList,
     CppDeque,
     CppFunction,
     CppShared,
+    /// A stream on a string, which one is not known.
     CppStream,
+    CppInput,
+    CppOutput,
     RustString,
     RustFormat,
     RustVec,
+    RustDeque,
+    /// `HashMap` or `HashSet`, which one is not known.
     RustHash,
+    RustHashMap,
+    RustHashSet,
     RustBTree,
+    RustBTreeMap,
+    RustBTreeSet,
     RustBox,
     RustShared,
     SwiftArray,
@@ -46,9 +56,9 @@ use Container::*;
 /// Beginnings of the qualified names of their functions, the more special ones first.
 const NAMES: &[(&str, Container)] = &[
     ("std::basic_stringbuf<…>::", CppStream),
-    ("std::basic_ostringstream<…>::", CppStream),
+    ("std::basic_ostringstream<…>::", CppOutput),
     ("std::basic_stringstream<…>::", CppStream),
-    ("std::basic_istringstream<…>::", CppStream),
+    ("std::basic_istringstream<…>::", CppInput),
     ("std::string::", CppString),
     ("std::basic_string<…>::", CppString),
     ("std::basic_string", CppString),
@@ -74,8 +84,8 @@ const NAMES: &[(&str, Container)] = &[
     ("std::unordered_multiset<…>::", CppUnorderedSet),
     ("std::list<…>::", CppList),
     ("std::_List_base<…>::", CppList),
-    ("std::forward_list<…>::", CppList),
-    ("std::_Fwd_list_base<…>::", CppList),
+    ("std::forward_list<…>::", CppForwardList),
+    ("std::_Fwd_list_base<…>::", CppForwardList),
     ("std::deque<…>::", CppDeque),
     ("std::_Deque_base<…>::", CppDeque),
     ("std::function<…>::", CppFunction),
@@ -94,10 +104,15 @@ const NAMES: &[(&str, Container)] = &[
     ("alloc::raw_vec::", RustVec),
     ("alloc::slice::", RustVec),
     ("[_]>::", RustVec),
+    ("hashbrown::map::", RustHashMap),
+    ("hashbrown::set::", RustHashSet),
     ("hashbrown::", RustHash),
-    ("std::collections::hash::", RustHash),
+    ("std::collections::hash::map::", RustHashMap),
+    ("std::collections::hash::set::", RustHashSet),
+    ("alloc::collections::btree::map::", RustBTreeMap),
+    ("alloc::collections::btree::set::", RustBTreeSet),
     ("alloc::collections::btree::", RustBTree),
-    ("alloc::collections::vec_deque::", RustVec),
+    ("alloc::collections::vec_deque::", RustDeque),
     ("alloc::boxed::", RustBox),
     ("alloc::sync::", RustShared),
     ("alloc::rc::", RustShared),
@@ -143,15 +158,23 @@ impl Container {
             CppUnorderedMap => "std::unordered_map",
             CppUnorderedSet => "std::unordered_set",
             CppList => "std::list",
+            CppForwardList => "std::forward_list",
             CppDeque => "std::deque",
             CppFunction => "std::function",
             CppShared => "std::shared_ptr",
-            CppStream => "std::ostringstream",
+            CppStream => "string stream",
+            CppInput => "std::istringstream",
+            CppOutput => "std::ostringstream",
             RustString => "String",
             RustFormat => "format!",
             RustVec => "Vec",
-            RustHash => "HashMap",
-            RustBTree => "BTreeMap",
+            RustDeque => "VecDeque",
+            RustHash => "HashMap or HashSet",
+            RustHashMap => "HashMap",
+            RustHashSet => "HashSet",
+            RustBTree => "BTreeMap or BTreeSet",
+            RustBTreeMap => "BTreeMap",
+            RustBTreeSet => "BTreeSet",
             RustBox => "Box",
             RustShared => "Arc or Rc",
             SwiftArray => "Array",
@@ -160,6 +183,18 @@ impl Container {
             SwiftString => "String",
             SwiftInterpolation => "interpolated String",
             Copied => "copied value",
+        }
+    }
+
+    /// The kind that is used, and remedied, as this one is.
+    pub fn base(self) -> Self {
+        match self {
+            CppForwardList => CppList,
+            CppOutput => CppStream,
+            RustDeque => RustVec,
+            RustHashMap | RustHashSet => RustHash,
+            RustBTreeMap | RustBTreeSet => RustBTree,
+            other => other,
         }
     }
 
@@ -176,18 +211,23 @@ impl Container {
             CppHash | CppUnorderedMap | CppUnorderedSet => {
                 "Each element is a block: a table with open addressing has one for all, a pool (std::pmr) few."
             }
-            CppList => "Each element is a block: a std::vector has one for all.",
+            CppList | CppForwardList => "Each element is a block: a std::vector has one for all.",
             CppDeque => "An empty std::deque has two blocks already: keep one, or use a std::vector.",
             CppFunction => {
-                "It allocates for callables of more than two words: capture a reference, or take a template."
+                "It allocates for callables of more than two words, and for those that plain bytes do not copy: capture \
+                 a reference, or take a template."
             }
             CppShared => "Where one owner is enough, a value or a std::unique_ptr that is kept.",
-            CppStream => "std::to_chars or std::format_to into a buffer that is kept.",
+            CppStream | CppOutput => "std::to_chars or std::format_to into a buffer that is kept.",
+            CppInput => "std::from_chars on the text itself.",
             RustString => "Borrow &str where a copy is made, and String::with_capacity where it is built up.",
             RustFormat => "write! into a String that is kept and cleared.",
-            RustVec => "Vec::with_capacity, or keep one and clear() it.",
-            RustHash => "HashMap::with_capacity, or keep one and clear() it.",
-            RustBTree => "Where order is not needed a HashMap, where elements are few a sorted Vec.",
+            RustVec | RustDeque | RustHash | RustHashMap | RustHashSet => {
+                "Make it with_capacity, or keep one and clear() it."
+            }
+            RustBTree | RustBTreeMap | RustBTreeSet => {
+                "Where order is not needed a hash table, where elements are few a sorted Vec."
+            }
             RustBox => "Keep values where they are, or in a Vec, and pass references.",
             RustShared => "Clone the pointer and not the contents; where one owner is enough, a value.",
             SwiftArray => {
@@ -206,37 +246,30 @@ impl Container {
     /// What may be done where several are live at once, whatever call made them. None where there is nothing. `grown`:
     /// some of its blocks had to grow.
     pub fn remedy_of_several(self, grown: bool) -> Option<&'static str> {
-        match self {
+        match self.base() {
             CppVector | RustVec if !grown => Some("Move it where a copy is made."),
             RustHash | SwiftDictionary | SwiftSet if !grown => None,
             CppVector => Some("reserve() the size it will have, or move it where a copy is made."),
             CppDeque => Some("An empty std::deque has two blocks already: use a std::vector."),
             CppStream => Some("std::to_chars or std::format_to allocate less than a stream."),
-            RustVec => Some("Vec::with_capacity, or move it where a copy is made."),
-            RustHash => Some("HashMap::with_capacity."),
+            RustVec => Some("Make it with_capacity, or move it where a copy is made."),
+            RustHash => Some("Make it with_capacity."),
             SwiftArray => Some(".lazy where an array is only passed on; a reference or inout where a copy is made."),
             SwiftDictionary | SwiftSet => Some("Give it its minimumCapacity."),
             RustFormat | SwiftInterpolation => None,
-            CppString | CppTree | CppMap | CppSet | CppHash | CppUnorderedMap | CppUnorderedSet | CppList
-            | CppFunction | CppShared | RustString | RustBTree | RustBox | RustShared | SwiftString | Copied => {
-                Some(self.remedy())
-            }
+            _ => Some(self.remedy()),
         }
     }
 
     /// What may be done where a good part of its blocks had to grow, however long they live.
     pub fn remedy_of_growth(self) -> String {
-        let how = match self {
-            RustFormat => "String::with_capacity(n), then write! into it",
-            _ => self.reserve(),
-        };
-        format!("{how}: no block has to grow.")
+        format!("{}: no block has to grow.", self.reserve())
     }
 
     /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is
     /// nothing. `grown`: some of its blocks had to grow.
     pub fn remedy_of_stored(self, grown: bool) -> Option<&'static str> {
-        match self {
+        match self.base() {
             RustHash | SwiftDictionary | SwiftSet if !grown => None,
             CppString | RustString | RustFormat | SwiftString | SwiftInterpolation => {
                 Some("They are stored: keep equal ones once, or all in one buffer with their offsets.")
@@ -245,31 +278,33 @@ impl Container {
                 Some("They are stored: one array for all, with their offsets, is a single block.")
             }
             CppDeque => Some("An empty std::deque has two blocks already: use a std::vector."),
-            RustHash => Some("HashMap::with_capacity, where the number of elements is known."),
+            RustHash => Some("Make it with_capacity, where the number of elements is known."),
             SwiftDictionary | SwiftSet => Some("Give it its minimumCapacity, where the number of elements is known."),
             Copied => Some("They are stored: share equal ones, or move the value in."),
-            CppStream => None,
-            CppTree | CppMap | CppSet | CppHash | CppUnorderedMap | CppUnorderedSet | CppList | CppFunction
-            | CppShared | RustBTree | RustBox | RustShared => Some(self.remedy()),
+            CppStream | CppInput => None,
+            _ => Some(self.remedy()),
         }
     }
 
     /// Whether it moves into a larger block as it grows.
     pub fn grows(self) -> bool {
-        match self {
-            CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet | CppDeque | CppStream | RustString
-            | RustFormat | RustVec | RustHash | SwiftArray | SwiftDictionary | SwiftSet | SwiftString
-            | SwiftInterpolation => true,
-            CppTree | CppMap | CppSet | CppList | CppFunction | CppShared | RustBTree | RustBox | RustShared
-            | Copied => false,
-        }
+        !matches!(
+            self.base(),
+            CppTree | CppMap | CppSet | CppList | CppFunction | CppShared | RustBTree | RustBox | RustShared | Copied
+        )
+    }
+
+    /// Whether it grows by realloc alone.
+    pub fn reallocates(self) -> bool {
+        matches!(self.base(), RustString | RustFormat | RustVec)
     }
 
     /// The call that reserves its final size.
     pub fn reserve(self) -> &'static str {
-        match self {
+        match self.base() {
             CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet => "reserve() the final size",
-            RustString | RustFormat | RustVec | RustHash => "Give it its final size with_capacity",
+            RustString | RustVec | RustHash => "Give it its final size with_capacity",
+            RustFormat => "String::with_capacity(n), then write! into it",
             SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
                 "reserveCapacity(_:) with the final count"
             }
@@ -290,7 +325,7 @@ impl Container {
 
     /// What gives back memory that is not in use.
     pub fn shrink(self) -> Option<&'static str> {
-        match self {
+        match self.base() {
             CppString | CppVector | CppDeque => Some("shrink_to_fit()"),
             RustString | RustFormat | RustVec => Some("shrink_to_fit()"),
             SwiftArray | SwiftString | SwiftInterpolation => Some("a copy that reserves its own count"),
@@ -305,17 +340,17 @@ impl Container {
 
     /// A sequence or a text of Rust's library.
     pub fn is_of_rust(self) -> bool {
-        matches!(self, RustString | RustVec | RustHash)
+        matches!(self.base(), RustString | RustVec | RustHash)
     }
 
     /// A table that grows when it is full.
     pub fn is_hash(self) -> bool {
-        matches!(self, CppHash | CppUnorderedMap | CppUnorderedSet | RustHash | SwiftDictionary | SwiftSet)
+        matches!(self.base(), CppHash | CppUnorderedMap | CppUnorderedSet | RustHash | SwiftDictionary | SwiftSet)
     }
 
     /// Its sizes are powers of two, whatever was asked for.
     pub fn doubles_alone(self) -> bool {
-        matches!(self, RustHash | SwiftDictionary | SwiftSet)
+        matches!(self.base(), RustHash | SwiftDictionary | SwiftSet)
     }
 
     /// Which of two a person would name, where a function of `outer` called one of `self`.
@@ -324,8 +359,14 @@ impl Container {
             (_, Copied)
             | (CppTree, CppMap | CppSet)
             | (CppHash, CppUnorderedMap | CppUnorderedSet)
-            | (CppString, CppStream)
-            | (RustVec, RustString)
+            | (CppString, CppStream | CppInput | CppOutput)
+            | (CppStream, CppInput | CppOutput)
+            | (RustVec, RustString | RustDeque)
+            | (RustHash, RustHashMap | RustHashSet)
+            | (RustHashMap, RustHashSet)
+            | (RustBTree, RustBTreeMap | RustBTreeSet)
+            | (RustBTreeMap, RustBTreeSet)
+            | (RustBox, RustShared | RustBTree | RustBTreeMap | RustBTreeSet)
             | (SwiftString, SwiftInterpolation)
             | (RustVec | RustString, RustFormat) => outer,
             _ => self,

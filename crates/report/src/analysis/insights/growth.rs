@@ -95,7 +95,8 @@ pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, S
 pub(super) fn growth_steps(path: &CallPath) -> u64 {
     let c = &path.counts;
     // A step is an allocation, and no block more.
-    let steps = path.patterns.growth_steps.min(c.allocations);
+    let most = if path.container.is_some_and(Container::reallocates) { reallocs(path) } else { c.allocations };
+    let steps = path.patterns.growth_steps.min(most);
     let is_growth = path.call.may_grow()
         && at_least(steps, CHANCE_PERCENT, c.allocations)
         && is_worth_reserving(steps, path.patterns.copied_bytes, c.allocations, c.allocated_bytes);
@@ -109,11 +110,15 @@ pub(super) fn is_worth_reserving(steps: u64, copied_bytes: u64, allocations: u64
 }
 
 /// Whether a block that takes over from a smaller one is the same buffer, grown: realloc says so, and so does a call
-/// that fills a container. Without them it may be the next one of a series, each larger than the last.
+/// that fills a container which does without it. Else it may be the next one of a series, each larger than the last.
 fn is_growth(path: &CallPath) -> bool {
-    let c = &path.counts;
-    path.container.is_some_and(Container::grows) && path.call.may_grow()
-        || at_least(c.reallocs_in_place.saturating_add(c.reallocs_moved), 80, path.patterns.growth_steps)
+    let moves = |container: Container| container.grows() && !container.reallocates();
+    path.container.is_some_and(moves) && path.call.may_grow()
+        || at_least(reallocs(path), 80, path.patterns.growth_steps)
+}
+
+fn reallocs(path: &CallPath) -> u64 {
+    path.counts.reallocs_in_place.saturating_add(path.counts.reallocs_moved)
 }
 
 /// So many steps at the most take a buffer from one size to the other where each adds half of it or more.

@@ -10,8 +10,10 @@ pub(crate) enum LibraryCall {
     /// Nothing is known of it.
     #[default]
     Unknown,
-    /// It fills, enlarges or makes a container that its caller has: `push_back`, `assign`, `Vec::extend`.
+    /// It fills or enlarges a container that its caller has: `push_back`, `assign`, `Vec::extend`.
     Fills,
+    /// It makes a new container, which its caller can keep and fill again: `std::vector(n)`.
+    Makes,
     /// It copies a value of its own type: `to_vec`, a copy constructor.
     Copies,
     /// It returns a new container, which it has made in its size: `Path::join`, `std::to_string`.
@@ -114,8 +116,8 @@ impl LibraryCall {
         }
     }
 
-    /// Whether a block that follows a smaller one there may be the same container, grown: what a call returns or copies
-    /// is another one each time, and the last one may be freed when the next one is there.
+    /// Whether a block that follows a smaller one there may be the same container, grown: what a call makes, returns or
+    /// copies is another one each time, and the last one may be freed when the next one is there.
     pub fn may_grow(self) -> bool {
         matches!(self, Unknown | Fills)
     }
@@ -142,7 +144,7 @@ fn of_cpp(function: &str) -> LibraryCall {
     // `(5, 'a')`: so many of one character or element.
     let is_count = arguments.starts_with("unsigned long");
     match name {
-        "basic_string" | "string" | "vector" | "_M_construct" if is_count => Fills,
+        "basic_string" | "string" | "vector" | "_M_construct" if is_count => Makes,
         // From a text or from another one.
         "basic_string" | "string" | "vector" | "_M_create" | "_M_construct" | "operator=" | "_M_assign" => Copies,
         "assign" if !is_count => Copies,
@@ -184,7 +186,7 @@ mod tests {
             (
                 CppVector,
                 "std::vector<int, std::allocator<int> >::vector(unsigned long, std::allocator<int> const&)",
-                Fills,
+                Makes,
             ),
             (
                 CppVector,

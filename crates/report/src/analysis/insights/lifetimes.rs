@@ -40,6 +40,10 @@ pub(super) fn temporary(
         }
         (Some(container), _) if growth_steps(path) > 0 => container.remedy().to_owned(),
         (Some(container), _) => container.remedy_without_growth(path.call, through),
+        // Who catches it may keep no block of it.
+        (None, Some("__cxa_allocate_exception")) => {
+            "An exception is thrown each time: return a value where failing is usual.".to_owned()
+        }
         (None, Some(through)) => {
             format!(
                 "{} allocates in each call: call it less often, or keep the block, if it returns that.",

@@ -31,8 +31,9 @@ struct OutsideSums {
     largest: Option<(u64, StackId, Step)>,
 }
 
-/// Functions of the C library that run what is to run at the end.
-const EXITS: &[&str] = &["exit", "__run_exit_handlers", "_dl_fini", "__cxa_finalize", "_dl_call_fini"];
+/// Functions of the C library that run what is to run at the end. `dlclose` calls others of them, too: `_dl_call_fini`
+/// and `__cxa_finalize`.
+const EXITS: &[&str] = &["exit", "__run_exit_handlers", "_dl_fini"];
 /// `main`, what calls it, and what calls a thread's first function.
 const MAINS: &[&str] = &["main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone3"];
 

@@ -10,13 +10,13 @@ impl Container {
     /// [`Self::remedy`] where none of its blocks had to grow, and one is gone before the next: each had its final size,
     /// and a capacity would change nothing. `call` is what the program called, by the name `through`.
     pub fn remedy_without_growth(self, call: LibraryCall, through: Option<&str>) -> String {
-        let remedy = match (self, call, through) {
+        let remedy = match (self.base(), call, through) {
             (RustFormat, ..) => self.remedy(),
             (CppString, LibraryCall::Returns, Some(name)) if name.contains("operator+") => {
                 "append() to a string that is kept."
             }
             (_, LibraryCall::Returns, Some(name)) => return returned_anew(name),
-            (CppString | RustString | CppVector | RustVec | RustHash, LibraryCall::Fills, _) => {
+            (CppString | RustString | CppVector | RustVec | RustHash, LibraryCall::Fills | LibraryCall::Makes, _) => {
                 "Keep one and clear() it."
             }
             (RustString, LibraryCall::Copies, Some(name)) if name.ends_with("::to_string") => {
@@ -40,12 +40,14 @@ impl Container {
     /// kept and cleared, nor for a part of something larger. None where there is nothing. `grown`: some of its blocks
     /// had to grow.
     pub fn remedy_of_many(self, grown: bool, call: LibraryCall, through: Option<&str>) -> Option<String> {
-        match (self, call, through) {
+        match (self.base(), call, through) {
             // Who makes the text that is kept needs its block.
             (RustFormat | SwiftInterpolation, ..) => None,
             (_, LibraryCall::Returns, Some(name)) if !grown => Some(returned_anew(name)),
             // Nor does who fills a container of its final size copy anything.
-            (CppString | CppVector | RustString | RustVec, LibraryCall::Fills, _) if !grown => None,
+            (CppString | CppVector | RustString | RustVec, LibraryCall::Fills | LibraryCall::Makes, _) if !grown => {
+                None
+            }
             (CppString | RustString | SwiftString, ..) if !grown => Some(self.remedy_without_growth(call, through)),
             _ => self.remedy_of_several(grown).map(str::to_owned),
         }

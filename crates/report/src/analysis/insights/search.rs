@@ -157,11 +157,11 @@ impl Search<'_> {
         if let Some((number, evidence, saves)) = lifetimes::merged(std::mem::take(&mut self.together))
             && at_least(saves.allocations, TOGETHER_PERCENT, self.whole.counts.allocations)
         {
-            let remedy = "Take them from an arena or a pool that is given back as a whole.";
+            let remedy = "If they end together, take them from an arena or a pool that is given back as a whole.";
             self.take(number, (evidence, saves, remedy.to_owned()));
         }
         if let Some((number, evidence, saves)) = lifetimes::merged(std::mem::take(&mut self.handed_over)) {
-            let remedy = "Such frees contend for the allocator: hand used blocks back for reuse, or hand over fewer, \
+            let remedy = "Such frees may contend for the allocator: hand used blocks back for reuse, or hand over fewer, \
                           larger ones.";
             self.take(number, (evidence, saves, remedy.to_owned()));
         }

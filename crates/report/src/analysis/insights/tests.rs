@@ -6,6 +6,7 @@ use super::{Evidence, Insight, insights};
 use crate::testing::{Builder, blocks, habits};
 
 mod library_calls;
+mod run_time;
 mod together;
 
 /// A program of a million blocks without habits, and one site in addition.
@@ -161,6 +162,27 @@ fn blocks_of_two_calls_of_a_line_need_two() {
     assert_eq!(one(&b.profile).remedy, "Keep one for each of 2 call paths outside of the loop.");
 }
 
+/// A merge sort has a block at each level while the next one sorts its halves; a tree walk frees its block before it
+/// goes down.
+#[test]
+fn blocks_of_a_recursion_need_one_at_each_level() {
+    let of_levels = |helper: &[&str], temporary: u64| {
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        for level in 1..=3 {
+            let frames = [helper, &["sort@a.c:5"].repeat(level), &["main@a.c:10"]].concat();
+            let counts = Counts { temporary, ..blocks(30_000, 5000, 0, 0) };
+            b.site(process, &frames, counts).patterns = Patterns { alternating: 30_000, ..sizes(8, 20_000) }.into();
+        }
+        one(&b.profile).remedy
+    };
+    let each = "Keep one block for each of 3 call paths outside of the loop, as large as it has to be.";
+    assert_eq!(of_levels(&[], 15_000), each);
+    assert_eq!(of_levels(&["room_for@a.c:2"], 15_000), each, "by a function that each level calls");
+    let one_block = "Keep one block outside of the loop, as large as it has to be.";
+    assert_eq!(of_levels(&[], 30_000), one_block);
+}
+
 #[test]
 fn blocks_that_one_block_could_stand_for() {
     let found = one(&alternating(30_000, 29_999, sizes(256, 256)));
@@ -304,6 +326,8 @@ fn what_merely_looks_like_outside_of_main() {
     assert!(silent(&started(STRIPPED, 20_000)), "main without a name");
     assert!(silent(&started(&["main@a.c:2", "__libc_start_main!libc.so.6", "_start"], 20_000)), "an older C library");
     assert!(silent(&started(&[LOADER, &["dlopen!libc.so.6"], MAIN].concat(), 20_000)), "a plugin's initialisers");
+    let closed = ["__cxa_finalize!libc.so.6", "_dl_call_fini!ld-linux-x86-64.so.2", "dlclose!libc.so.6"];
+    assert!(silent(&started(&[&closed, MAIN].concat(), 20_000)), "a plugin's destructors");
     assert!(silent(&started(&["start_thread!libc.so.6", "clone3!libc.so.6"], 20_000)), "a thread");
     assert!(silent(&started(&[&["exit@a.c:70"], MAIN].concat(), 20_000)), "the program's own function of that name");
     assert!(silent(&started(START, 999)), "what any program has");
@@ -555,30 +579,4 @@ fn huge_blocks_come_before_many_small_ones() {
 
 fn alternating_at(frames: &[&str], size: u64) -> Profile {
     beside(frames, blocks(30_000, size, 0, 0), Patterns { alternating: 30_000, ..sizes(size, size) })
-}
-
-/// 600 reallocs of a run of half a second are nothing, and 400,000 allocations may be much of it.
-#[test]
-fn what_saves_next_to_nothing_of_the_run_does_not_matter() {
-    let mut b = Builder::default();
-    let process = b.process(1, &["a"], 10);
-    let counts = by_realloc(blocks(600, 30_000, 0, 0), 599);
-    b.site(process, PLACE, counts).patterns =
-        Patterns { growth_steps: 599, grown_buffers: 1, copied_bytes: 0, ..sizes(100, 60_000) }.into();
-    let mut profile = b.profile;
-    profile.cpu_us = Some(500_000);
-    let found = insights(&profile, 9);
-    let malloc_time = found.malloc_time.expect("the CPU time is known");
-    assert!(malloc_time.most < 0.01 && malloc_time.least < malloc_time.most, "{malloc_time:?}");
-    assert!(found.insights.iter().all(|insight| insight.malloc_share > 0.9 && !insight.matters()), "{found:?}");
-    assert!(!found.insights.is_empty(), "a share of nearly all of nothing");
-    let mut much = alternating_at(PLACE, 64);
-    much.cpu_us = Some(500_000);
-    let found = insights(&much, 9);
-    assert!(found.insights[0].matters() && found.insights[0].run_share.is_some_and(|share| share >= 0.05));
-    // Where nobody knows the CPU time, nothing is left out.
-    much.cpu_us = None;
-    let found = insights(&much, 9);
-    assert_eq!((found.malloc_time, found.insights[0].run_share), (None, None));
-    assert!(found.insights[0].matters());
 }

@@ -5,7 +5,8 @@
 //! itself alone, so their proportions matter and not the machine. What malloc takes of a run is between two bounds,
 //! because it depends on sizes, lifetimes and caches: docs/design/analyses.md has the measurements.
 
-use mallow_profile::{Counts, Profile};
+use mallow_profile::{Counts, Process, Profile};
+use rustc_hash::FxHashMap;
 
 use super::super::rss::Allocator;
 use super::insight::{SHARE, Savings};
@@ -74,7 +75,7 @@ impl Whole {
                     .iter()
                     .map(|site| mappings(site.counts.allocations, large_bytes(&site.counts)))
                     .sum::<f64>(),
-            least_ns: all.allocations as f64 * ALLOCATION_LEAST,
+            least_ns: if is_cpu_of_all(profile) { all.allocations as f64 * ALLOCATION_LEAST } else { 0.0 },
             most_ns: most(&all),
             cpu_ns: profile.cpu_us.filter(|&us| us > 0).map(|us| us as f64 * 1000.0),
         }
@@ -95,7 +96,8 @@ impl Whole {
         self.cpu_ns.map(|cpu| part(most(saves), cpu))
     }
 
-    /// Between which shares of the run's CPU time malloc's time lies; None: that is not known.
+    /// Between which shares of the run's CPU time malloc's time lies: the least is 0 where processes may have taken
+    /// more than is known. None: that time is not known.
     pub fn malloc_of_run(&self) -> Option<(f64, f64)> {
         self.cpu_ns.map(|cpu| (part(self.least_ns, cpu), part(self.most_ns, cpu)))
     }
@@ -140,6 +142,22 @@ fn part(part: f64, whole: f64) -> f64 {
 /// True if `part` is at least so many hundredths of `whole`.
 pub(crate) fn at_least(part: u64, percent: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}
+
+/// Whether somebody waited for each process, as far as the recording shows: the kernel adds the CPU time of a process
+/// to that of the parent that waits for it, and a daemon's to nobody's.
+fn is_cpu_of_all(profile: &Profile) -> bool {
+    /// The end of a process is seen so much later, in milliseconds, than it was.
+    const SEEN: u64 = 100;
+    let Some(first) = profile.processes.first() else { return true };
+    let mut ends: FxHashMap<u32, u64> = FxHashMap::default();
+    for process in &profile.processes {
+        let end = ends.entry(process.pid).or_default();
+        *end = process.end_ms.max(*end);
+    }
+    let is_waited_for =
+        |process: &Process| ends.get(&process.parent_pid).is_some_and(|end| end.saturating_add(SEEN) >= process.end_ms);
+    profile.processes.iter().all(|process| process.pid == first.pid || is_waited_for(process))
 }
 
 fn has_other_allocator(profile: &Profile) -> bool {

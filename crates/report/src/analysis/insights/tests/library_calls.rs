@@ -118,10 +118,79 @@ fn a_copy_is_borrowed_and_a_filled_container_is_kept() {
     // A call that enlarges its container does so by realloc, or one in twenty at the least.
     let grown = |steps| Patterns { growth_steps: steps, grown_buffers: steps, ..long };
     let said = remedy(&["<alloc::vec::Vec<u8>>::push"], by_realloc(counts, 40_000), grown(40_000));
-    assert_eq!(said.as_deref(), Some("Vec::with_capacity, or move it where a copy is made."));
+    assert_eq!(said.as_deref(), Some("Make it with_capacity, or move it where a copy is made."));
     assert_eq!(remedy(&["<alloc::vec::Vec<u8>>::push"], counts, grown(19_000)), None);
     // Of a copy, all that could grow is what was copied.
     let copied = [NEW, "std::vector<int, std::allocator<int> >::vector(std::vector<int, std::allocator<int> > const&)"];
     assert_eq!(remedy(&copied, counts, grown(100_000)).as_deref(), Some("Move it where a copy is made."));
     assert!(silent(&beside(&[VECTOR, "f@a.cc:5", "main@a.cc:9"], counts, long)));
+}
+
+/// `v = std::vector<int>(n)` with a larger n each time: the last one is given up, and nothing of it is copied.
+#[test]
+fn a_container_that_is_made_anew_each_time_does_not_grow() {
+    const FORMAT: &str = "alloc::fmt::format";
+    let counts = blocks(60_000, 3000, 0, 0);
+    let patterns = Patterns { growth_steps: 59_999, grown_buffers: 1, copied_bytes: 90 << 20, ..sizes(4, 80_000) };
+    let of = |function: &str, counts: Counts| beside(&[function, "f@a.cc:5", "main@a.cc:9"], counts, patterns);
+    for made in [
+        "std::vector<int, std::allocator<int> >::vector(unsigned long, std::allocator<int> const&)",
+        "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string(unsigned long, char)",
+        "alloc::vec::from_elem::<u8>",
+        FORMAT,
+    ] {
+        assert!(silent(&of(made, counts)), "{made}");
+    }
+    let grown = Patterns { growth_steps: 55_000, grown_buffers: 5_000, ..patterns };
+    let frames = [FORMAT, "f@a.rs:5", "main@a.rs:9"];
+    let found = one(&beside(&frames, by_realloc(counts, 55_000), grown));
+    assert_eq!(found.remedy, "String::with_capacity(n), then write! into it.");
+}
+
+#[test]
+fn containers_have_their_own_names() {
+    let named = |frames: &[&str]| {
+        let frames = [frames, &["f@a.rs:5", "main@a.rs:10"]].concat();
+        let counts = Counts { peak: 1, ..blocks(400_000, 40, 0, 0) };
+        let found = one(&beside(&frames, counts, Patterns { alternating: 400_000, ..sizes(20, 90) }));
+        let Evidence::TemporaryBlock { container, .. } = found.evidence else { panic!("{found:?}") };
+        container
+    };
+    const TABLE: &str = "hashbrown::raw::RawTable<T,A>::reserve_rehash";
+    const MAP: &str = "hashbrown::map::HashMap<K,V,S,A>::insert";
+    for (frames, expected) in [
+        (&[TABLE][..], "HashMap or HashSet"),
+        (&[TABLE, MAP], "HashMap"),
+        (
+            &[
+                TABLE,
+                MAP,
+                "hashbrown::set::HashSet<T,S,A>::insert",
+                "std::collections::hash::set::HashSet<T,S>::insert",
+            ],
+            "HashSet",
+        ),
+        (&["alloc::boxed::Box<T>::new", "alloc::rc::Rc<T>::new"], "Arc or Rc"),
+        (
+            &[
+                "alloc::boxed::Box<T>::new",
+                "alloc::collections::btree::map::BTreeMap<K,V>::insert",
+                "alloc::collections::btree::set::BTreeSet<T>::insert",
+            ],
+            "BTreeSet",
+        ),
+        (
+            &["alloc::raw_vec::RawVec<T,A>::grow_one", "alloc::collections::vec_deque::VecDeque<T,A>::push_back"],
+            "VecDeque",
+        ),
+        (
+            &[
+                "std::__cxx11::basic_istringstream<char, std::char_traits<char>, std::allocator<char> >::basic_istringstream()",
+            ],
+            "std::istringstream",
+        ),
+        (&["std::forward_list<int, std::allocator<int> >::push_front(int&&)"], "std::forward_list"),
+    ] {
+        assert_eq!(named(frames), Some(expected), "{frames:?}");
+    }
 }
