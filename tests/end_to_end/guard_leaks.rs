@@ -96,7 +96,7 @@ fn a_cycle_leaks_as_one_block_with_all_that_it_holds() {
     assert_eq!(cycle["count"], 100, "{cycle:#}");
     let place = cycle["place"].as_str().expect("a sentence");
     assert!(place.contains(" that nothing points to but cycles through themselves"), "{place}");
-    assert!(cycle["advice"].as_str().expect("advice").contains("make one of its pointers weak"), "{cycle:#}");
+    assert!(cycle["advice"].as_str().expect("advice").contains("make one of them weak"), "{cycle:#}");
 }
 
 /// Also those whose stack pointer, or a register, is all that has it.
@@ -229,7 +229,7 @@ fn the_report_names_kinds_and_their_sum() {
     let (text, annotations) = (outcome.err(), outcome.out());
     for part in [
         "leak: 5 blocks, 500 bytes, that nothing points to\n",
-        "leak: 1 block, 48 bytes, that nothing points to, and 19 blocks of 912 bytes that only they hold\n",
+        "leak: 1 block, 48 bytes, that nothing points to, and 19 blocks of 912 bytes that they hold\n",
         "allocated (malloc) by thread",
         "lost_alone lost.cpp:",
     ] {

@@ -39,7 +39,7 @@ fn a_lost_container_is_no_cycle() {
     assert_eq!(cycles.iter().map(|cycle| cycle["count"].as_u64()).collect::<Vec<_>>(), [Some(100)], "{text}");
     // Slots, nodes, keys and values; nodes and values of the tree; those of a list that is a member, and of one that is
     // a block.
-    for held in ["3,001", "2,000", "1,000"].map(|held| format!("once, with {held} blocks that only it holds")) {
+    for held in ["3,001", "2,000", "1,000"].map(|held| format!("once, with {held} blocks that it holds")) {
         assert!(text.contains(&held), "{held} is not in\n{text}");
     }
     assert!(text.contains("lost: 100 cycles of open_session"), "{text}");

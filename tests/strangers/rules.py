@@ -89,12 +89,13 @@ PLACE = (
 INSIGHT = r"(?:{share:malloc_share} of malloc's time|{share:peak_share} of the peak) .+"
 
 LEAKS = [
-    r"{bytes:reported_bytes} in {count:reported} blocks? live at the end" + LARGEST % "leak_causes_in_all",
+    r"{bytes:reported_bytes} in {count:reported} blocks? live (?:at the end(?: of the recording)?|when the profile was taken)"
+    + LARGEST % "leak_causes_in_all",
     r"and {count:rest} (?:leak|cause)s? more, {bytes:rest_bytes} in {count:rest_blocks} blocks?; --limit 0 shows all",
     r"Lost or reachable is not known of {bytes:unscanned_bytes} in {count:unscanned_blocks} blocks?: process(?:es)? .+",
     r"(?:In addition, )?{bytes:reachable_bytes} in {count:reachable_blocks} blocks? still reachable at the end"
     r"; --only reachable shows them",
-    r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: nothing points to (?:them|it)" + LARGEST % "lost_causes",
+    r"{bytes:lost_bytes} in {count:lost_blocks} blocks? lost: no pointer to them was found" + LARGEST % "lost_causes",
 ]
 LEAK_LINE = r"^\S+ [kMG]?B(?:, [^:]+)?: one (?:leak|cause)"
 POOL = (

@@ -172,7 +172,7 @@ LEAKS = {
 }
 CAUSE = {"live": 1, "live_bytes": 4_000, "sites": 1, "oldest_ms": 167, "youngest_ms": 167, "heads": 1}
 LOST = {**LEAKS, "leak_causes": [CAUSE]}
-LEAKS_TEXT = """4.00 kB in 1 block lost: nothing points to it
+LEAKS_TEXT = """4.00 kB in 1 block lost: no pointer to them was found
 
 4.00 kB, 100.0 %: one leak, once; allocated 167 ms before the end
     grow a.c:3

@@ -1,6 +1,6 @@
 //! Lost blocks, cycles of them, and what could not be divided into lost and reachable.
 
-use mallow_report::analysis::{Cycle, CyclePlace, LeakState, LeakStates, Leaks};
+use mallow_report::analysis::{Cycle, CyclePlace, LeakState, LeakStates, Leaks, LiveMoment};
 
 use crate::output::text::units::{bytes, of};
 use crate::output::text::{Line, Look, Page, function, location};
@@ -8,6 +8,15 @@ use mallow_profile::Quantity;
 
 /// Process ids that are named.
 const PIDS: usize = 5;
+
+/// When the blocks of a report were live, behind them.
+pub fn live(moment: LiveMoment) -> &'static str {
+    match moment {
+        LiveMoment::End => "live at the end",
+        LiveMoment::Detached => "live at the end of the recording",
+        LiveMoment::Snapshot => "live when the profile was taken",
+    }
+}
 
 /// What is said where no block of a state is reported.
 pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
@@ -20,6 +29,7 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
         None if states.is_some_and(|states| states.at_exec().live > 0) => {
             "No recorded block was live at the end of a process: all were freed, or given back by exec."
         }
+        None if report.live_moment == LiveMoment::Snapshot => "No block was live when the profile was taken.",
         None => "No recorded block was live at the end: all were freed.",
         Some(LeakState::Lost) if is_suppressed => "Nothing to report: all lost blocks are suppressed.",
         Some(LeakState::Lost) if states.is_some_and(|states| states.lost_blocks.is_none()) => {
@@ -84,7 +94,8 @@ pub fn line(cycle: &Cycle, look: &Look) -> String {
     // Blocks of one place: some may be a cycle of their own.
     let other = if cycle.places.len() == 1 { "themselves or each other" } else { "each other" };
     let what = match pointer {
-        Some(_) => format!("kept alive only by {other}{how}"),
+        Some(_) if cycle.is_counted => format!("kept alive only by {other}{how}"),
+        Some(pointer) => format!("{each} to {other}, and nothing else points to them; a {pointer} is among them"),
         None => format!("{each} to {other}, and nothing else points to them"),
     };
     format!("{size} lost: {} of {}, {what}", of(cycle.count, "cycle"), places.join(" ↔ "))

@@ -9,6 +9,7 @@ use mallow_profile::Quantity;
 use mallow_report::analysis::{LeakCause, LeakOptions, LeakState, LeakStates, Leaks, Suppressions, leaks_with};
 
 use crate::flags::{LeakState as Only, LeaksFlags};
+use crate::input::coverage::provenance;
 use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 use crate::output::text::units::{bytes, count, of, percent, range, span};
@@ -38,6 +39,9 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let text = |report: &Leaks, limit: usize| {
         let is_divided = is_divided(report);
         let mut page = Page::new(look);
+        if let Some(origin) = report.origin.as_ref().filter(|origin| origin.sampled_bytes.is_some()) {
+            page.sentence(provenance(origin));
+        }
         if flags.suppressed {
             suppressed::show(report, &look, &mut page);
             let more = report.causes.leak_causes.len() == limit;
@@ -158,8 +162,8 @@ fn body(report: &Leaks, state: Option<LeakState>, show_as: (&Look, bool), limit:
         page.sentence(Line::new().strong(leak_states::nothing(report, state)));
     } else {
         let what = match state {
-            None => "live at the end",
-            Some(LeakState::Lost) => "lost: nothing points to them",
+            None => leak_states::live(report.live_moment),
+            Some(LeakState::Lost) => "lost: no pointer to them was found",
             Some(LeakState::Reachable) => "still reachable at the end",
             Some(LeakState::Unscanned) => "live at the end of processes that were not scanned",
             Some(LeakState::Exec) => "live when their process called exec, which gives back all memory: no leak",
@@ -221,7 +225,7 @@ fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool
     let times = match cause.live.live {
         _ if cause.heads > 0 && held > 0 => {
             let times = if cause.heads == 1 { "once".to_owned() } else { format!("{} times", count(cause.heads)) };
-            format!(": one {noun}, {times}, with {} that only it holds", of(held, "block"))
+            format!(": one {noun}, {times}, with {} that it holds", of(held, "block"))
         }
         _ if !has(report, Quantity::Live) => String::new(),
         1 => format!(": one {noun}, once"),

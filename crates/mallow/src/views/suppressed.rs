@@ -2,7 +2,7 @@
 
 use mallow_report::analysis::{Leaks, Live};
 
-use super::leak_states::{amount, has};
+use super::leak_states::{amount, has, live};
 use crate::output::text::units::{bytes, count};
 use crate::output::text::{Align, Line, Look, Page, Table, heading};
 use mallow_profile::Quantity;
@@ -75,7 +75,8 @@ pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
         page.gap();
         let size = amount(report, rest.live_bytes, rest.live, look);
         let all = if has(report, Quantity::Live) { count(report.live) } else { bytes(report.live_bytes, look.exact) };
-        page.sentence(Line::new().plain(format!("Suppressed: {size}, of {all} live at the end in all")));
+        let live = live(report.live_moment);
+        page.sentence(Line::new().plain(format!("Suppressed: {size}, of {all} {live} in all")));
     }
     unused(report, page);
 }

@@ -262,7 +262,7 @@ impl<'a> LiveBlocks<'a> {
     pub fn of(&self, site: &Site) -> impl Iterator<Item = (LeakSite, Option<RuleId>)> + use<> {
         let Some(all) = self.chosen(site) else { return [None, None, None].into_iter().flatten() };
         let runtimes = self.runtimes.as_ref();
-        let rule = runtimes.and_then(|runtimes| runtimes.rule_of(site.stack));
+        let rule = runtimes.and_then(|runtimes| runtimes.rule_of(site));
         let states = self.states.as_ref();
         let (immortal, heads) = match self.has_rules {
             true => states.map(|states| states.immortal(site, self.state)).unwrap_or_default(),

@@ -10,6 +10,7 @@ use super::functions::Functions;
 use super::leak_causes::{ByDesign, LeakCauses, causes};
 use super::leak_sites::{LeakSite, Live};
 use super::leak_states::{LeakState, LeakStates, LiveBlocks, divided, leak_states_with};
+use super::live_moment::LiveMoment;
 use super::numbers::{Ending, Least, LeftOut};
 use super::runtimes::RuleId;
 use super::suppressions::Suppressions;
@@ -21,6 +22,9 @@ pub struct Leaks {
     /// Whose file it is; None for Mallow's own.
     #[serde(skip)]
     pub origin: Option<Origin>,
+    /// When they were live.
+    #[serde(skip)]
+    pub live_moment: LiveMoment,
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// How long the recording went on.
@@ -145,6 +149,7 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     let sites = shown.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
     Leaks {
         origin: profile.origin.clone(),
+        live_moment: LiveMoment::of(profile),
         command: profile.command.clone(),
         duration_ms: profile.duration_ms,
         ending: Ending::of(profile),

@@ -16,6 +16,10 @@ pub struct Cycle {
     pub bytes: u64,
     /// Where their blocks come from, in the order of allocation.
     pub places: Vec<CyclePlace>,
+    /// References to each of their blocks are counted, as far as the stacks show: no block is one that its owner has
+    /// to free, and to which another one points back.
+    #[serde(skip)]
+    pub is_counted: bool,
 }
 
 /// Where a block of a cycle comes from.
@@ -52,17 +56,39 @@ pub(super) fn cycles(
                 places.push(CyclePlace { frame, pointer: pointer(functions, stack) });
             }
         }
-        let sum = known.entry(key).or_insert_with(|| Cycle { places, ..Cycle::default() });
+        let sum = known.entry(key).or_insert_with(|| Cycle { places, is_counted: true, ..Cycle::default() });
+        sum.is_counted &= is_counted(functions, &cycle.stacks);
         sum.count = sum.count.saturating_add(cycle.count);
         sum.blocks = sum.blocks.saturating_add(cycle.blocks);
         sum.bytes = sum.bytes.saturating_add(cycle.bytes);
     }
     let mut all: Vec<Cycle> = known.into_values().collect();
     // Counted references first: that these are cycles, and who has to break them, is known.
-    let is_counted = |cycle: &Cycle| cycle.places.iter().any(|place| place.pointer.is_some());
-    all.sort_by_key(|cycle| std::cmp::Reverse((is_counted(cycle), cycle.bytes, cycle.count)));
+    let has_counts = |cycle: &Cycle| cycle.places.iter().any(|place| place.pointer.is_some());
+    all.sort_by_key(|cycle| std::cmp::Reverse((has_counts(cycle), cycle.bytes, cycle.count)));
     all.truncate(limit);
     all
+}
+
+/// Whether something counts the references to each block of a cycle. What `shared_ptr` took over has its counts in a
+/// block beside it, and a container has its elements in one of its own.
+fn is_counted(functions: &Functions<'_>, stacks: &[StackId]) -> bool {
+    const WITH_ITS_COUNTS: [&str; 2] = ["std::make_shared<", "std::allocate_shared<"];
+    let calls = |stack: StackId, marks: &[&str]| {
+        let mut passed = functions.steps(stack).take_while(|step| functions.is_looked_past(step));
+        passed.any(|step| marks.iter().any(|mark| functions.name(step.function).contains(mark)))
+    };
+    let (mut counts, mut others) = (0u32, 0u32);
+    for &stack in stacks {
+        match pointer(functions, stack) {
+            Some("shared_ptr") => counts += u32::from(!calls(stack, &WITH_ITS_COUNTS)),
+            None if calls(stack, &["std::"]) => {}
+            None => others += 1,
+            // In Swift and safe Rust, nothing else refers back.
+            Some(_) => return true,
+        }
+    }
+    others <= counts
 }
 
 /// What counts the references to a block, by the functions that allocated it.
@@ -87,6 +113,37 @@ mod tests {
 
     use crate::analysis::functions::Functions;
     use crate::testing::{Builder, blocks};
+
+    /// A tree that somebody forgot to delete, whose nodes have the address of the one above, keeps itself no more alive
+    /// than any other.
+    #[test]
+    fn a_cycle_with_an_owner_that_nothing_counts_is_not_kept_alive_by_itself() {
+        let mut b = Builder::default();
+        let process = b.process(7, &["a"], 10);
+        let shared = ["std::__shared_count<(__gnu_cxx::_Lock_policy)2>::__shared_count<Node>(Node*&)"];
+        let made = [&shared[..], &["std::make_shared<Node>()"]].concat();
+        let vector = ["std::vector<int, std::allocator<int> >::push_back(int const&)"];
+        for frames in [&[][..], &shared[..], &made, &vector] {
+            b.site(process, &[frames, &["f@a.cc:1", "main@a.cc:9"]].concat(), blocks(4, 10, 0, 2));
+        }
+        b.site(process, &["alloc::rc::Rc<a::Node>::new", "f@a.rs:1"], blocks(4, 10, 0, 2));
+        let functions = Functions::new(&b.profile);
+        let of = |sites: &[usize]| {
+            let stacks: Vec<_> = sites.iter().map(|&site| b.profile.sites[site].stack).collect();
+            super::is_counted(&functions, &stacks)
+        };
+        let (raw, counts, made, vector, rc) = (0, 1, 2, 3, 4);
+        for (sites, expected) in [
+            (&[made][..], true),
+            (&[raw, made], false),
+            (&[raw, counts], true),
+            (&[made, vector], true),
+            (&[raw, rc], true),
+            (&[raw], false),
+        ] {
+            assert_eq!(of(sites), expected, "{sites:?}");
+        }
+    }
 
     #[test]
     fn a_cycle_of_what_is_not_listed_is_none() {

@@ -6,7 +6,9 @@
 //! module of its own is never taken. Where an interpreter loses no block in an empty program, as valgrind sees it too,
 //! lost blocks are reported whatever their stacks are; where it loses blocks of one kind, all others are.
 
-use mallow_profile::{ModuleId, Profile, StackId};
+use std::collections::BTreeMap;
+
+use mallow_profile::{ModuleId, ProcessId, Profile, Site, StackId};
 
 use super::functions::Functions;
 use super::live_moment::LiveMoment;
@@ -168,6 +170,8 @@ pub(super) struct RuleId(u8);
 impl RuleId {
     /// Whose immortal strings are.
     pub const CPYTHON: Self = Self(0);
+    /// Whose buffers of streams are.
+    const STREAMS: Self = Self(RULES.len() as u8 - 1);
 
     fn rule(self) -> &'static Rule {
         &RULES[usize::from(self.0) % RULES.len()]
@@ -204,11 +208,16 @@ pub(super) fn is_interpreter(path: &str) -> bool {
 type Rules = u16;
 const ALL: Rules = (1 << RULES.len()) - 1;
 
+/// A process opens so many streams without being asked. Of more, some are the program's, which did not close them.
+const STANDARD_STREAMS: u64 = 3;
+
 /// Rules at work on a profile.
 pub(super) struct Runtimes<'a> {
     functions: &'a Functions<'a>,
     /// By module: the rules that it does not contradict, and those whose own it is.
     modules: Vec<(Rules, Rules)>,
+    /// Live buffers of streams, by process.
+    buffers: BTreeMap<ProcessId, u64>,
 }
 
 impl<'a> Runtimes<'a> {
@@ -225,12 +234,34 @@ impl<'a> Runtimes<'a> {
             return None;
         }
         let modules: Vec<_> = profile.modules.iter().map(|module| of_module(&module.path)).collect();
-        modules.iter().any(|(_, own)| *own != 0).then_some(Self { functions, modules })
+        if modules.iter().all(|(_, own)| *own == 0) {
+            return None;
+        }
+        let mut it = Self { functions, modules, buffers: BTreeMap::new() };
+        let mut buffers: BTreeMap<ProcessId, u64> = BTreeMap::new();
+        for site in profile.sites.iter().filter(|site| site.counts.live > 0) {
+            if it.rule_among(ALL, site.stack) == Some(RuleId::STREAMS) {
+                let sum = buffers.entry(site.process).or_default();
+                *sum = sum.saturating_add(site.counts.live);
+            }
+        }
+        it.buffers = buffers;
+        Some(it)
     }
 
-    /// The rule that takes what was allocated with a stack.
-    pub fn rule_of(&self, stack: StackId) -> Option<RuleId> {
-        let (mut possible, mut own, mut marked): (Rules, Rules, Rules) = (ALL, 0, 0);
+    /// The rule that takes what was allocated at a site.
+    pub fn rule_of(&self, site: &Site) -> Option<RuleId> {
+        let rule = self.rule_among(ALL, site.stack);
+        let has_own = self.buffers.get(&site.process).is_some_and(|&buffers| buffers > STANDARD_STREAMS);
+        match rule == Some(RuleId::STREAMS) && has_own {
+            // An interpreter's are its own, whatever its script opened.
+            true => self.rule_among(ALL & !(1 << RuleId::STREAMS.0), site.stack),
+            false => rule,
+        }
+    }
+
+    fn rule_among(&self, rules: Rules, stack: StackId) -> Option<RuleId> {
+        let (mut possible, mut own, mut marked): (Rules, Rules, Rules) = (rules, 0, 0);
         for step in self.functions.steps(stack) {
             // What a JIT compiler made is in no module.
             let Some(ModuleId(module)) = step.module else { continue };
@@ -302,7 +333,7 @@ mod tests {
             }
         }
         let functions = Functions::new(&b.profile);
-        let rule = Runtimes::of(&b.profile, &functions)?.rule_of(b.profile.sites[0].stack);
+        let rule = Runtimes::of(&b.profile, &functions)?.rule_of(&b.profile.sites[0]);
         rule.map(RuleId::keeper)
     }
 
@@ -366,12 +397,35 @@ mod tests {
         assert_eq!(keeper("/x/app", &fonts), Some("fontconfig"));
         let stream = ["_IO_file_doallocate!libc.so.6", "_IO_doallocbuf!libc.so.6", "puts!libc.so.6", "main"];
         assert_eq!(keeper("/x/app", &stream), Some("glibc"));
+        assert_eq!(RULES[usize::from(RuleId::STREAMS.0)].keeper, "glibc");
         assert_eq!(keeper("/x/app", &["fopen!libc.so.6", "main"]), None);
         assert_eq!(keeper("/x/app", &["_IO_file_doallocate", "main"]), None);
         assert_eq!(
             keeper("/x/app", &["FcPatternDuplicate!libfontconfig.so.1", "FcFontMatch!libfontconfig.so.1", "f"]),
             None
         );
+    }
+
+    /// A program that opens files and closes none has as many buffers as it leaks files.
+    #[test]
+    fn buffers_of_more_streams_than_there_are_at_first_are_the_programs() {
+        let of = |program: &str, frames: &[&str], live: [u64; 2]| {
+            let mut b = Builder::default();
+            let stream = ["_IO_file_doallocate!libc.so.6", "_IO_doallocbuf!libc.so.6", "fputc!libc.so.6"];
+            for (pid, live) in (1..).zip(live) {
+                let process = b.process(pid, &["a"], 10);
+                b.site(process, &[&stream[..], frames].concat(), blocks(live, 4096, 0, live));
+            }
+            for module in b.profile.modules.iter_mut().filter(|module| module.path == "/usr/bin/program") {
+                module.path = program.to_owned();
+            }
+            let functions = Functions::new(&b.profile);
+            let runtimes = Runtimes::of(&b.profile, &functions).expect("rules");
+            [0, 1].map(|site| runtimes.rule_of(&b.profile.sites[site]).map(RuleId::keeper))
+        };
+        assert_eq!(of("/x/app", &["main"], [3, 500]), [Some("glibc"), None]);
+        let of_perl = of("/usr/bin/perl", &["PerlIO_openn", "perl_run", "main"], [3, 500]);
+        assert_eq!(of_perl, [Some("glibc"), Some("perl")]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct LeakDocument {
     pub cycles: u64,
     /// Bytes of these blocks, as requested.
     pub bytes: u64,
-    /// Blocks that only these hold.
+    /// Blocks that these hold.
     pub held: u64,
     /// Their bytes.
     pub held_bytes: u64,
@@ -32,7 +32,7 @@ impl LeakDocument {
         let lost = format!("{}, {}, {what}", of(blocks, "block"), of(self.bytes, "byte"));
         match self.held {
             0 => lost,
-            held => format!("{lost}, and {} of {} that only they hold", of(held, "block"), of(self.held_bytes, "byte")),
+            held => format!("{lost}, and {} of {} that they hold", of(held, "block"), of(self.held_bytes, "byte")),
         }
     }
 
@@ -41,12 +41,12 @@ impl LeakDocument {
         match self.cycles {
             0 => words::advice(Kind::Leak, 0, None),
             cycles if cycles >= blocks => {
-                "Blocks of a cycle keep each other alive: make one of its pointers weak, or clear it before the last \
-                 pointer from outside goes."
+                "Free them before the last pointer from outside goes. Where pointers of the cycle count references, \
+                 make one of them weak, or clear it before that."
             }
             _ => {
-                "Free the blocks before their last pointers go; of a cycle, make one pointer weak, or clear it before \
-                 the last pointer from outside goes."
+                "Free the blocks before their last pointers go. Where pointers of a cycle count references, make one \
+                 of them weak, or clear it before that."
             }
         }
     }
