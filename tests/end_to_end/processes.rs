@@ -103,6 +103,26 @@ fn daemons_go_on() {
     }
 }
 
+/// A child that has not called malloc when the command ends has no process file yet.
+#[test]
+fn who_waits_for_all_processes_waits_for_one_that_has_not_allocated_yet() {
+    let place = directory();
+    let recorded = |extra: &[&str]| {
+        let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "l.mallow"]).args(extra);
+        let run = run.arg("--").arg(harness::program("late_daemon")).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        let report = Run::new(mallow(), place.path()).args(["report", "--json", "l.mallow"]).go();
+        let json: serde_json::Value = serde_json::from_str(&report.out()).expect("JSON");
+        (run.err(), number(&json, "allocations"), json["processes"].as_array().map(Vec::len))
+    };
+    let (said, allocations, _) = recorded(&[]);
+    assert!(said.contains("1 process continued after the recording ended; --wait records"), "{said}");
+    assert_eq!(allocations, 1);
+    let (_, allocations, processes) = recorded(&["--wait"]);
+    assert!(allocations > 500, "{allocations}");
+    assert_eq!(processes, Some(2));
+}
+
 /// Each process is counted separately, and their sums are the whole.
 #[test]
 fn processes_add_up() {

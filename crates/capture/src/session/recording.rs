@@ -20,6 +20,7 @@ use crate::library;
 use crate::preflight::search;
 use crate::replay::{End, Progress, Replay};
 use crate::rundir::directory::{RunDirectory, Scans, Settings, about, monotonic_ns};
+use crate::rundir::owner;
 use crate::rundir::process_file::process_files;
 use crate::rundir::results;
 use mallow_profile::{AllocatorInside, Profile};
@@ -262,9 +263,13 @@ fn record_subject<S: EventSink + Send>(
             }
         };
         command_status = exit_status;
-        while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough(Stage::Running)
-        {
-            std::thread::sleep(Duration::from_millis(20));
+        while how.wait && exit_status.is_some() && !enough(Stage::Running) {
+            let pause = match shown.running.load(Ordering::Relaxed) {
+                0 if members(run.path()).next().is_none() => break,
+                0 => 100,
+                _ => 20,
+            };
+            std::thread::sleep(Duration::from_millis(pause));
         }
         let duration_ms = match &detached {
             Ok(Some(end)) => end.saturating_duration_since(run.began()).as_millis() as u64 + 1,
@@ -427,7 +432,16 @@ fn running(run: &RunDirectory) -> u32 {
     let mut pids: Vec<u32> = process_files(run.path()).iter().filter(|s| s.alive()).map(|s| s.pid).collect();
     pids.sort_unstable();
     pids.dedup();
-    pids.len() as u32
+    // A pid of a process file may be of another namespace.
+    pids.len().max(members(run.path()).count()) as u32
+}
+
+/// Processes with this run directory in their environment: those without a process file, too. A child of fork has none
+/// until it calls the allocator, as a daemon that outlives its parent.
+fn members(run: &Path) -> impl Iterator<Item = u32> {
+    owner::processes().filter(move |&pid| {
+        owner::directory_in_environment(pid).is_ok_and(|directory| directory.as_deref() == Some(run))
+    })
 }
 
 /// What replays the spool.
