@@ -88,7 +88,8 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     }
     before.warn_of_gaps();
     after.warn_of_gaps();
-    let above = flags.fail_above.is_some_and(|most| diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
+    let per = per_of(flags, by).unwrap_or(1.0);
+    let above = flags.fail_above.is_some_and(|most| diff.change as f64 / per > most.0);
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }
 
@@ -99,12 +100,17 @@ pub fn document(flags: &DiffFlags, before: &Recording, after: &Recording) -> Res
     json::line(&json_of(flags, before, after, &compared(before, after, options))?)
 }
 
+/// What amounts of a measure are divided by: a peak is no sum of what operations do.
+fn per_of(flags: &DiffFlags, by: Measure) -> Option<f64> {
+    flags.per.filter(|_| by != Measure::Peak)
+}
+
 /// At most `limit` stacks, and so many places.
 fn options(flags: &DiffFlags, by: Measure, limit: usize, places: usize) -> DiffOptions {
     DiffOptions {
         by,
         rules: Rules::without(&flags.no_rule),
-        min: flags.min.map_or(0, |least| least.times(flags.per)),
+        min: flags.min.map_or(0, |least| least.times(per_of(flags, by))),
         limit,
         // Who says how much is too much, or much, says it of one measure.
         any_measure: flags.by.is_none()

@@ -81,7 +81,7 @@ fn state(place: &DiffPlace, by: Measure, diff: &Diff, numbers: &Numbers) -> Stri
 fn relative(before: u64, change: i64) -> String {
     match percent(change.unsigned_abs(), before) {
         share if share.is_empty() || change == 0 => String::new(),
-        share if share.starts_with('<') => share,
+        share if share.starts_with(['<', '>']) => share,
         share => signed(change, share),
     }
 }
@@ -227,7 +227,10 @@ pub fn totals(diff: &Diff, numbers: &Numbers) -> Table {
     for total in &diff.totals {
         let by = total.by;
         let word = if wide { measured(by).to_owned() } else { By::from(by).to_string() };
-        let share = percent(total.change.unsigned_abs(), total.before);
+        let share = match total.change {
+            0 => percent(0, total.before),
+            change => relative(total.before, change),
+        };
         let largest = total.largest.first().map(|place| match wide {
             true => format!("{} {}", numbers.change_by(by, place.change), name(place, look)),
             false => short_name(place, look),
@@ -239,10 +242,7 @@ pub fn totals(diff: &Diff, numbers: &Numbers) -> Table {
             Line::new().plain(numbers.change_by(by, total.change)),
         ];
         let margin = sampled.then(|| Line::new().plain(numbers.margin_by(by, total.estimate)));
-        let last = [
-            Line::new().plain(if share.is_empty() { share } else { signed(total.change, share) }),
-            Line::new().plain(largest.unwrap_or_default()),
-        ];
+        let last = [Line::new().plain(share), Line::new().plain(largest.unwrap_or_default())];
         table.row(first.into_iter().chain(margin).chain(last));
     }
     table

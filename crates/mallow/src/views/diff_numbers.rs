@@ -47,7 +47,8 @@ impl Numbers {
 
     /// An amount of a measure.
     pub fn amount_by(&self, by: Measure, n: u64) -> String {
-        match self.per {
+        // A peak is no sum of what operations do.
+        match self.per.filter(|_| by != Measure::Peak) {
             Some(per) => {
                 let unit = if by.is_bytes() { " B" } else { "" };
                 let divided = n as f64 / per;
@@ -76,7 +77,8 @@ impl Numbers {
 
     /// What a line of whole numbers ends with, where numbers are divided.
     pub fn per_operation(&self, by: Measure, n: i64) -> String {
-        self.per.map_or(String::new(), |per| format!(", {} divided by {per}", self.change_by(by, n)))
+        let per = self.per.filter(|_| by != Measure::Peak);
+        per.map_or(String::new(), |per| format!(", {} divided by {per}", self.change_by(by, n)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A comparison as text, and as Markdown.
 
+use mallow_report::analysis::Measure;
 use mallow_report::analysis::diff::{Diff, DiffFrame, DiffList, DiffRename, DiffRow, DiffStack, Mark, Why};
 
 use super::diff_answer::{self, PlaceLimits};
@@ -43,7 +44,9 @@ pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, detail: &Detail) -> S
         true => page.sentence(Line::new().strong(verdict)),
         false => page.paragraph(0, &verdict),
     }
-    let per = numbers.per.map_or(String::new(), |per| format!(", divided by {per}"));
+    let has_peak = diff.totals.iter().any(|total| total.by == Measure::Peak);
+    let but = if has_peak { " but for peaks" } else { "" };
+    let per = numbers.per.map_or(String::new(), |per| format!(", divided by {per}{but}"));
     let by = measured(diff.verdict.by);
     page.sentence(Line::new().plain(format!("{} → {}, by {by}{per}", names.before, names.after)));
     for (name, side) in [("BEFORE", &diff.before), ("AFTER", &diff.after)] {
