@@ -1,6 +1,6 @@
 //! Instructions, decoded by iced-x86.
 
-use iced_x86::{Code, DecoderOptions, FlowControl, Formatter, GasFormatter, Mnemonic};
+use iced_x86::{Code, DecoderOptions, FlowControl, FormatMnemonicOptions, Formatter, GasFormatter, Mnemonic};
 
 use crate::flow::Flow;
 
@@ -128,9 +128,12 @@ impl Instruction {
         self.0.mnemonic() == Mnemonic::Ud2
     }
 
-    /// Its name in manuals, in small letters, without operands.
+    /// Its name as AT&T's assemblers write it, without operands and prefixes. The decoder's own table of names takes 75 kB,
+    /// and is in no other use.
     pub fn mnemonic(&self) -> String {
-        format!("{:?}", self.0.mnemonic()).to_lowercase()
+        let mut name = String::new();
+        GasFormatter::new().format_mnemonic_options(&self.0, &mut name, FormatMnemonicOptions::NO_PREFIXES);
+        name
     }
 
     /// As AT&T's assemblers write it; `(bad)` for bytes that are no instruction.
