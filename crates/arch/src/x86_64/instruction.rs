@@ -128,8 +128,8 @@ impl Instruction {
         self.0.mnemonic() == Mnemonic::Ud2
     }
 
-    /// Its name as AT&T's assemblers write it, without operands and prefixes. The decoder's own table of names takes 75 kB,
-    /// and is in no other use.
+    /// Its name as AT&T's assemblers write it, without operands and prefixes. The decoder's own table of names takes
+    /// 75 kB, and is in no other use.
     pub fn mnemonic(&self) -> String {
         let mut name = String::new();
         GasFormatter::new().format_mnemonic_options(&self.0, &mut name, FormatMnemonicOptions::NO_PREFIXES);
