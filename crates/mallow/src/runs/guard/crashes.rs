@@ -183,7 +183,8 @@ fn place(crash: &Crash) -> String {
     }
     match address {
         0 => "a null pointer".to_owned(),
-        1..LOWEST => format!("a null pointer plus {}", of(address, "byte")),
+        // Nothing distinguishes an offset from a number that was taken for a pointer.
+        1..LOWEST => format!("a null pointer plus {}, or a number", of(address, "byte")),
         _ => region(&crash.region, crash.access, crash.signal),
     }
 }
