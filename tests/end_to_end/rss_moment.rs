@@ -184,7 +184,7 @@ fn an_attached_process_has_unknown_live_bytes() {
 /// it is that of the last look. Only `rss` said so.
 #[test]
 fn a_figure_of_the_last_look_says_so_in_each_view() {
-    let record = Case::new(program("lost")).arg("_exit").record();
+    let record = self::record("small");
     let highest = &record.json["highest_rss"];
     assert!(highest["peak_unread_ms"].is_u64(), "{highest:#}");
     let until = " before the end";

@@ -113,6 +113,13 @@ static void doubling(void) {
     }
 }
 
+/* Lives for long enough to be looked at, is smaller than mallow, and leaves without its exit handlers. */
+static void small(void) {
+    keep[0] = filled(BLOCK);
+    rest(1000);
+    _exit(0);
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
     if (strcmp(what, "spike") == 0)
@@ -125,6 +132,8 @@ int main(int count, char **arguments) {
         grow_and_end(be_killed);
     else if (strcmp(what, "_exit") == 0)
         grow_and_end(leave);
+    else if (strcmp(what, "small") == 0)
+        small();
     else if (strcmp(what, "copy") == 0)
         copy();
     else if (strcmp(what, "doubling") == 0)
