@@ -50,17 +50,19 @@ pub fn elements_argument(callee: &str) -> Option<Argument> {
     matches!(callee, "runtime.makeslice" | "runtime.makeslice64").then_some(Argument(Register::RCX))
 }
 
+/// Whether the instruction's first operand is this register, or a part of it, and changes.
+fn writes(instruction: &iced_x86::Instruction, register: Register) -> bool {
+    instruction.op_count() > 0
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register().full_register() == register
+        && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
+}
+
 /// Whether the register is zero behind the instructions `before`: that was the last that was done with it.
 pub fn is_zero(before: &[Instruction], Argument(register): Argument) -> bool {
-    let writes = |instruction: &&iced_x86::Instruction| {
-        instruction.op_count() > 0
-            && instruction.op0_kind() == OpKind::Register
-            && instruction.op0_register().full_register() == register
-            && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
-    };
     let last = before.iter().rev().take(BEFORE).map(|one| &one.0);
     let mut straight = last.take_while(|one| one.flow_control() == FlowControl::Next);
-    straight.find(writes).is_some_and(|one| {
+    straight.find(|one| writes(one, register)).is_some_and(|one| {
         one.mnemonic() == Mnemonic::Xor
             && one.op1_kind() == OpKind::Register
             && one.op1_register().full_register() == register
@@ -75,12 +77,7 @@ pub fn loaded(before: &[Instruction], Argument(mut register): Argument) -> Optio
             FlowControl::Next | FlowControl::ConditionalBranch => {}
             _ => return None,
         }
-        if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register {
-            continue;
-        }
-        if instruction.op0_register().full_register() != register
-            || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
-        {
+        if !writes(instruction, register) {
             continue;
         }
         match instruction.mnemonic() {
@@ -110,11 +107,7 @@ pub fn constant(code: &[Instruction], at: usize, Argument(mut register): Argumen
         if instruction.flow_control() != FlowControl::Next {
             return None;
         }
-        let writes = instruction.op_count() > 0
-            && instruction.op0_kind() == OpKind::Register
-            && instruction.op0_register().full_register() == register
-            && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push);
-        if !writes {
+        if !writes(instruction, register) {
             continue;
         }
         match (instruction.mnemonic(), instruction.op1_kind()) {

@@ -51,7 +51,7 @@ pub fn unread(peak: &KernelPeak) -> Option<String> {
 
 /// What is free at the account's moment was in use at another one.
 pub fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
-    let more = moment.live_bytes.saturating_sub(account.live_bytes);
+    let more = moment.more(account.live_bytes);
     let rss = moment.rss.map(|rss| format!("RSS was {} and ", bytes(rss, false))).unwrap_or_default();
     let when = if moment.ms == account.ms {
         "Within the same millisecond".to_owned()

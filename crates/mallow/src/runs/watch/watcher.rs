@@ -331,8 +331,8 @@ impl<'a> Watcher<'a> {
             let command_pid = command.id();
             self.command = None;
             let all = 0..self.watch.profile().processes.len() as u32;
-            let others = all.filter_map(|number| self.watch.pid_here(ProcessId(number)));
-            if others.into_iter().any(|pid| pid != command_pid) {
+            let mut running = all.filter_map(|number| self.watch.pid_here(ProcessId(number)));
+            if running.any(|pid| pid != command_pid) {
                 stdio::notify("the command has ended; processes that it started continue, and are watched");
             }
         }

@@ -86,9 +86,9 @@ fn known<'a>(profile: &'a Profile, footprint: &Footprint) -> Option<&'a Process>
 }
 
 impl BusierMoment {
-    /// How much more was live than at the moment of the account, in requested bytes; 0 where there is no such moment.
-    pub fn more(busier: Option<&Self>, footprint: &Footprint) -> u64 {
-        busier.map_or(0, |moment| moment.live_bytes.saturating_sub(footprint.live_bytes))
+    /// How much more was live than the requested bytes of the account's moment.
+    pub fn more(&self, live_bytes: u64) -> u64 {
+        self.live_bytes.saturating_sub(live_bytes)
     }
 
     /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such

@@ -347,7 +347,7 @@ fn account(
 ) -> Option<RssAccount> {
     let peak = KernelPeak::of(profile, footprint.process)?;
     let busier = BusierMoment::of(profile, footprint);
-    let needed = BusierMoment::more(busier.as_ref(), footprint);
+    let needed = busier.map_or(0, |moment| moment.more(footprint.live_bytes));
     let kept = KeptMoment::of(profile, footprint);
     let parts = parts(footprint, ledger);
     let undivided = ledger.and_then(|ledger| Undivided::of(profile, footprint, &peak, ledger));
