@@ -146,7 +146,7 @@ Lost, by cause: 4.00 kB in 1 block
 
 Best insight  what it may save, estimated
   20.0 % of malloc's time  grow a.c:3
-          2 blocks of 100 B, each freed before its call path allocates again. Keep one outside of the loop.
+          2 blocks of 100 B, each freed before its thread allocates there again. Keep one outside of the loop.
 
 Verdict: 4.00 kB lost, all from grow a.c:3; 11.0 kB at the peak, 75.0 % from grow
 """

@@ -110,7 +110,7 @@ fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
     }
 }
 
-/// ` if load is called read now`, where nobody knows whether functions have other names or are other ones.
+/// ` if load is called read now`, where nothing tells whether functions have other names or are other ones.
 fn if_renamed(diff: &Diff, look: &Look) -> String {
     let guess = |one: &&DiffRename| one.own && matches!(one.why, Why::Renamed { certain: false, .. });
     let guessed: Vec<&DiffRename> = diff.renamed.iter().filter(guess).collect();
@@ -350,7 +350,7 @@ pub fn renamed(diff: &Diff, all: bool, look: &Look, page: &mut Page) {
         page.paragraph(0, &format!("Renamed: {}", list(&known)));
     }
     if !guessed.is_empty() {
-        let unknown = "the functions of both programs are not known here, so these may be two functions";
+        let unknown = "by call paths and numbers alone: these may be two functions";
         page.paragraph(0, &format!("Perhaps renamed: {} ({unknown})", list(&guessed)));
     }
 }

@@ -149,7 +149,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let each = if freed_before_next >= allocations { "each" } else { "nearly each" };
             let used = container.map(|c| format!(" for a{}", after_article(c))).unwrap_or_default();
             format!(
-                "{} of {sizes}{used}, {each} freed before its call path allocates again.",
+                "{} of {sizes}{used}, {each} freed before its thread allocates there again.",
                 of(*allocations, "block")
             )
         }

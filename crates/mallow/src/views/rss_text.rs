@@ -214,7 +214,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
             Line::new().strong(setting).plain(format!(": threads share one arena{need}"))
         }
-        RemedyKind::TrimThreshold => Line::new().strong(setting).plain(format!(": gives the heap's end back{own}")),
+        RemedyKind::TrimThreshold => {
+            Line::new().strong(setting).plain(format!(": gives the heap's end back, and large blocks{own}"))
+        }
         RemedyKind::Decay => {
             let whose =
                 owner(remedy.allocator, remedy.module.as_deref(), account).filter(|_| account.allocators.len() > 1);
@@ -225,7 +227,7 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             Line::new().strong(setting).plain(": threads keep no freed blocks, and malloc takes more time")
         }
         RemedyKind::MmapThreshold => {
-            Line::new().strong(setting).plain(format!(": gives large blocks back when they are freed{own}"))
+            Line::new().strong(setting).plain(format!(": gives large freed blocks back, and the heap's end{own}"))
         }
         RemedyKind::BackgroundThread => {
             Line::new().strong(setting).plain(": gives them back within 20 s, of an idle program as well")

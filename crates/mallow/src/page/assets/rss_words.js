@@ -9,8 +9,8 @@ const PARTS = {
   mappings: "mapped by the program", stacks: "stacks of threads", text: "code of files", data: "data of files", shared: "shared memory", kernel: "the kernel's", mallow: "Mallow's own", unsettled: "changed while read",
 };
 const REMEDIES = {
-  malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back", decay: ": gives free pages back",
-  mmap_threshold: ": gives large blocks back when they are freed", background_thread: ": gives them back within 20 s, of an idle program as well",
+  malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back, and large blocks", decay: ": gives free pages back",
+  mmap_threshold: ": gives large freed blocks back, and the heap's end", background_thread: ": gives them back within 20 s, of an idle program as well",
   thread_caches: ": threads keep no freed blocks, and malloc takes more time",
   numpy_huge_pages: ": arrays take the pages that are touched",
 };

@@ -218,6 +218,15 @@ mod tests {
         assert_eq!(report.places.largest[0].formerly[0].function, "load_users");
     }
 
+    /// One call path and its numbers say it, no name: another function may have taken the place of the first.
+    #[test]
+    fn names_with_nothing_in_common_are_one_function_perhaps() {
+        let (before, after) = (loads(1, "read_config@a.c:6", 1000), loads(2, "send_mail@a.c:9", 1000));
+        let report = compared(&before, &after, [&["main", "read_config"], &["main", "send_mail"]]);
+        let one = Why::Renamed { from: "read_config".to_owned(), to: "send_mail".to_owned(), certain: false };
+        assert_eq!(renames(&report), [one]);
+    }
+
     #[test]
     fn without_the_programs_a_new_name_is_a_guess_and_needs_equal_numbers() {
         let before = loads(1, "load_users@a.c:6", 1000);

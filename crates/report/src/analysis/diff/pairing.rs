@@ -35,6 +35,9 @@ pub(super) const LEAST_ALIKE: f32 = 0.45;
 const RIVAL: f32 = 0.1;
 /// A pair above this is not searched on for.
 const CERTAIN: f32 = 0.97;
+/// From this similarity on two names speak for one function: `load_users` and `load_orders` have more than half in
+/// common. A function that took another one's place, with its numbers, has not.
+const LIKE_NAMES: f32 = 0.3;
 /// Functions are learnt from so many of the largest stacks.
 const SAMPLE: usize = 3000;
 /// They are looked for among so many of the largest of the other side.
@@ -403,7 +406,9 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Compa
         let of_op = match (op, before, after) {
             (Op::Renamed, Some(from), Some(to)) if costs.joint.are_one_code(*from, *to) => [None, None],
             (Op::Renamed, Some(from), Some(to)) if costs.joint.may_be_renamed(*from, *to) => {
-                let certain = costs.weights.programs_are_known();
+                let is_supported =
+                    || costs.learnt.renamed.get(from) == Some(to) || costs.similarity(*from, *to) >= LIKE_NAMES;
+                let certain = costs.weights.programs_are_known() && is_supported();
                 [Some(Why::Renamed { from: text(from), to: text(to), certain }), None]
             }
             (Op::Renamed, Some(from), Some(to)) => {

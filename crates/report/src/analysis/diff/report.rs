@@ -249,7 +249,7 @@ pub enum Why {
         from: String,
         to: String,
         /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new
-        /// one. Otherwise both may be in both.
+        /// one, and several stacks or the names themselves say that they are one. Otherwise they may be two.
         certain: bool,
     },
     /// A function is in another file.

@@ -12,6 +12,7 @@ use crate::names;
 pub(crate) enum Container {
     CppString,
     CppVector,
+    CppPriorityQueue,
     /// `std::map` or `std::set`, which one is not known.
     CppTree,
     CppMap,
@@ -33,6 +34,7 @@ pub(crate) enum Container {
     RustFormat,
     RustVec,
     RustDeque,
+    RustHeap,
     /// `HashMap` or `HashSet`, which one is not known.
     RustHash,
     RustHashMap,
@@ -68,6 +70,7 @@ const NAMES: &[(&str, Container)] = &[
     ("std::_Vector_base<…>::", CppVector),
     ("std::vector<…>::", CppVector),
     ("std::__split_buffer<…>::", CppVector),
+    ("std::priority_queue<…>::", CppPriorityQueue),
     ("std::_Rb_tree<…>::", CppTree),
     ("std::__tree<…>::", CppTree),
     ("std::map<…>::", CppMap),
@@ -113,6 +116,7 @@ const NAMES: &[(&str, Container)] = &[
     ("alloc::collections::btree::set::", RustBTreeSet),
     ("alloc::collections::btree::", RustBTree),
     ("alloc::collections::vec_deque::", RustDeque),
+    ("alloc::collections::binary_heap::", RustHeap),
     ("alloc::boxed::", RustBox),
     ("alloc::sync::", RustShared),
     ("alloc::rc::", RustShared),
@@ -151,6 +155,7 @@ impl Container {
         match self {
             CppString => "std::string",
             CppVector => "std::vector",
+            CppPriorityQueue => "std::priority_queue",
             CppTree => "std::map or std::set",
             CppMap => "std::map",
             CppSet => "std::set",
@@ -169,6 +174,7 @@ impl Container {
             RustFormat => "format!",
             RustVec => "Vec",
             RustDeque => "VecDeque",
+            RustHeap => "BinaryHeap",
             RustHash => "HashMap or HashSet",
             RustHashMap => "HashMap",
             RustHashSet => "HashSet",
@@ -191,7 +197,7 @@ impl Container {
         match self {
             CppForwardList => CppList,
             CppOutput => CppStream,
-            RustDeque => RustVec,
+            RustDeque | RustHeap => RustVec,
             RustHashMap | RustHashSet => RustHash,
             RustBTreeMap | RustBTreeSet => RustBTree,
             other => other,
@@ -205,6 +211,10 @@ impl Container {
                 "Pass std::string_view or a reference where a copy is made, and reserve() where it is built up."
             }
             CppVector => "reserve() the size it will have, or keep one and clear() it.",
+            // It has neither function.
+            CppPriorityQueue => {
+                "Make it from a std::vector that has its size by reserve(), or keep a vector and std::push_heap."
+            }
             CppTree | CppMap | CppSet => {
                 "Each element is a block: a sorted std::vector has one for all, a pool (std::pmr) few."
             }
@@ -222,7 +232,7 @@ impl Container {
             CppInput => "std::from_chars on the text itself.",
             RustString => "Borrow &str where a copy is made, and String::with_capacity where it is built up.",
             RustFormat => "write! into a String that is kept and cleared.",
-            RustVec | RustDeque | RustHash | RustHashMap | RustHashSet => {
+            RustVec | RustDeque | RustHeap | RustHash | RustHashMap | RustHashSet => {
                 "Make it with_capacity, or keep one and clear() it."
             }
             RustBTree | RustBTreeMap | RustBTreeSet => {
@@ -308,6 +318,7 @@ impl Container {
             SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
                 "reserveCapacity(_:) with the final count"
             }
+            CppPriorityQueue => "Make it from a std::vector that has its final size by reserve()",
             CppStream => "Append to a std::string that has its final size by reserve()",
             _ => "Allocate the final size at once",
         }
@@ -361,7 +372,8 @@ impl Container {
             | (CppHash, CppUnorderedMap | CppUnorderedSet)
             | (CppString, CppStream | CppInput | CppOutput)
             | (CppStream, CppInput | CppOutput)
-            | (RustVec, RustString | RustDeque)
+            | (CppVector, CppPriorityQueue)
+            | (RustVec, RustString | RustDeque | RustHeap)
             | (RustHash, RustHashMap | RustHashSet)
             | (RustHashMap, RustHashSet)
             | (RustBTree, RustBTreeMap | RustBTreeSet)

@@ -80,6 +80,8 @@ pub struct Remedy {
 
 /// glibc keeps this much at the end of its heap (`M_TOP_PAD`), and starts with a threshold that is as large.
 const TOP_PAD: u64 = 128 << 10;
+/// Fixes glibc's thresholds where they begin.
+const ENDS: &str = "MALLOC_TRIM_THRESHOLD_=131072";
 /// Blocks that a thread's cache may keep in glibc: 7 of each of 64 sizes. Each is in use to its arena.
 const CACHED: u64 = 7 * 64;
 /// What these take: 7 of each size from 32 to 1040 bytes.
@@ -193,26 +195,32 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) ->
     let certainty = if cached <= expected / 10 { Certainty::Sure } else { Certainty::Likely };
     all.push(remedy(RemedyKind::MallocTrim, "malloc_trim(0)", expected - cached, expected, certainty));
 
-    // Both settings are what glibc begins with, and fix it. Where its thresholds have not risen, or the environment
-    // fixes them, either one changes nothing.
+    // Either setting is what glibc begins with, and fixes it. Where its thresholds have not risen, or the environment
+    // fixes them, it changes nothing.
     if ledger.large.rose {
         let tops = arenas.iter().map(|arena| arena.trim_top);
         let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
         // Blocks lie elsewhere under either setting, and leave other gaps.
         let most = between.saturating_add(kept).saturating_add(sum(|arena| arena.holes));
-        let found = remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely);
-        all.push(Remedy { most, ..found });
         // What is free in smaller gaps was no large block, whatever the program had of these.
-        let free = sum(|arena| arena.trim_large).saturating_add(kept);
+        let gaps = sum(|arena| arena.trim_large);
+        let free = gaps.saturating_add(kept);
         let expected = ledger.large.given_up.min(free);
         // Freed small blocks that lie next to each other leave large gaps as well, and nothing says whose a gap was.
         let is_theirs = free.saturating_sub(ledger.large.small_given_up) >= expected / 10 * 9;
         let certainty = if is_theirs { Certainty::Likely } else { Certainty::AtMost };
+        let blocks =
+            remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected.max(kept), certainty);
         // Of lua's 38.5 MB, blocks of 63 bytes had left 30, and the setting released nothing.
-        if is_theirs || expected >= free / 2 {
-            let found = remedy(RemedyKind::MmapThreshold, "MALLOC_MMAP_THRESHOLD_=131072", 0, expected, certainty);
-            all.push(Remedy { most, ..found });
-        }
+        let has_blocks = expected > 0 && (is_theirs || expected >= free / 2);
+        // Either setting fixes both thresholds (`do_set_trim_threshold` and `do_set_mmap_threshold` of malloc.c): what
+        // was said of the ends alone, 4.06 MB, was 11.4, as large blocks had left the rest.
+        let beside = Some(ledger.large.given_up.min(gaps)).filter(|&bytes| bytes > kept / 10);
+        let ends = match beside {
+            Some(bytes) => remedy(RemedyKind::TrimThreshold, ENDS, 0, kept.saturating_add(bytes), Certainty::AtMost),
+            None => remedy(RemedyKind::TrimThreshold, ENDS, 0, kept, Certainty::Likely),
+        };
+        all.push(Remedy { most, ..if has_blocks { blocks } else { ends } });
     }
 
     // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of

@@ -190,6 +190,21 @@ fn containers_have_their_own_names() {
             "std::istringstream",
         ),
         (&["std::forward_list<int, std::allocator<int> >::push_front(int&&)"], "std::forward_list"),
+        (
+            &[
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+                "std::priority_queue<int, std::vector<int, std::allocator<int> >, std::less<int> >::push(int const&)",
+            ],
+            "std::priority_queue",
+        ),
+        (
+            &[
+                "alloc::raw_vec::RawVec<T,A>::grow_one",
+                "alloc::vec::Vec<T,A>::push",
+                "alloc::collections::binary_heap::BinaryHeap<T,A>::push",
+            ],
+            "BinaryHeap",
+        ),
     ] {
         assert_eq!(named(frames), Some(expected), "{frames:?}");
     }
