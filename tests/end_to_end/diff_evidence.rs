@@ -120,7 +120,7 @@ fn a_name_that_is_gone_and_one_that_is_new_are_one_function_and_without_the_prog
         "{text}"
     );
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("Perhaps renamed: load_orders is called load_invoices now (the functions of"), "{text}");
+    assert!(words.contains("Perhaps renamed: load_orders is called load_invoices now (by call paths"), "{text}");
     assert_eq!(report["renamed"][0]["certain"], false, "{report:#}");
 }
 
