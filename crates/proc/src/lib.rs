@@ -1,4 +1,5 @@
-//! The one reader of `/proc/PID/maps`, `smaps`, `stat`, `status` and `auxv`, and of the vdso.
+//! The one reader of `/proc/PID/maps`, `smaps`, `stat`, `status` and `auxv`, of the vdso, and of limits of control
+//! groups.
 //!
 //! - [`mappings`] of the text that [`read_maps`] returns: no line allocates anything.
 //! - [`read_smaps`]: mappings, their sizes and their flags, line by line. A process with 65,000 mappings has 100 MB of
@@ -6,6 +7,7 @@
 //! - [`Stat`]: one read, nothing allocated. Who watches many processes asks each of them every other second.
 //! - [`Status`]: fields by what they mean.
 //! - [`Task`]: whose file it is. [`auxiliary_vector`] tells one image of a process from the next.
+//! - [`GroupMemory`]: what the control groups of a process have used of their memory.
 //! - [`vdso`]: the kernel's module, which is in no file.
 //!
 //! These files are bytes, not text: names of threads and of files are any bytes but NUL. Any process can choose its
@@ -44,6 +46,7 @@
     )
 )]
 
+mod groups;
 mod maps;
 mod numbers;
 mod smaps;
@@ -52,6 +55,7 @@ mod status;
 mod task;
 mod vdso;
 
+pub use groups::GroupMemory;
 pub use maps::{DELETED, Mapping, mappings, read_maps};
 pub use smaps::{SmapsLine, parse_smaps, read_smaps};
 pub use stat::Stat;
