@@ -37,7 +37,7 @@ pub fn search(
         if blocks.is_empty() { Ok(scan::Graph::default()) } else { exit.read(blocks) }
     });
     // Read while the image was there, and waited.
-    let graph = graph.and_then(|graph| if source.alive() { Ok(graph) } else { Err(Failure::Gone) });
+    let graph = graph.and_then(|graph| if source.has_memory() { Ok(graph) } else { Err(Failure::Gone) });
     let leaks = graph.map(|graph| {
         let found = Found::of(&graph);
         leaks(source, guarded, &found.lost)

@@ -25,7 +25,7 @@ pub fn serve<S: EventSink>(replay: &mut Replay<S>, chunk: &Chunk<'_>, shown: &Dr
     let Some(source) = shown.exits.source(process) else { return };
     let graph = look(replay, process, &source, shown, directory);
     // Read while the image was there, and while it stood still.
-    let graph = graph.and_then(|graph| if source.alive() { Ok(graph) } else { Err(Failure::Gone) });
+    let graph = graph.and_then(|graph| if source.has_memory() { Ok(graph) } else { Err(Failure::Gone) });
     let graph = if source.go_on() { graph } else { Err(Failure::Stopped) };
     shown.exits.remove(process);
     replay.scanned(process, graph.map(|graph| Found::of(&graph)));

@@ -172,7 +172,7 @@ impl Reader<'_> {
         let mut reading = read?;
         // Read while the image was there: after an exec the memory is another one's.
         let still_waits = !is_at_exit || source.exit_state() == ExitState::Waits;
-        if !source.alive() || !still_waits {
+        if !source.has_memory() || !still_waits {
             return Err(Failure::Gone);
         }
         known.readings = number;
