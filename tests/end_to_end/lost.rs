@@ -328,24 +328,21 @@ fn reachable_blocks_are_leaks_unless_lost_ones_are_asked_for() {
     assert!(text.contains(": one cause, ") && !text.contains("one leak"), "{text}");
 }
 
-/// Processes that wait at their exit have a second and a tenth of the run in sum. Where the scan does not come, all go
-/// on, also those that come after it.
-///
-/// The recording is written to a pipe that nobody reads until the command has ended: until then nothing is replayed, so
-/// nothing is scanned.
-#[test]
-fn a_spent_budget_of_waits_lets_all_processes_go_on() {
-    let place = directory();
-    let pipe = place.path().join("pipe");
+/// A shell that runs `lost` three times with these words, recorded to a pipe that nobody reads until the command has
+/// ended: until then nothing is replayed, so nothing is scanned. What `mallow leaks` says.
+fn replayed_afterwards(place: &Path, options: &[&str], words: &str) -> Value {
+    let pipe = place.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     // Without waiting for a writer.
     let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).expect("the pipe");
-    let script = "\"$0\" 3 1000; for i in 1 2 3; do \"$1\" lose keep; done; echo $?; exit 4";
+    let script = format!("\"$0\" 3 1000; for i in 1 2 3; do \"$1\" {words}; done; echo $?; exit 4");
     let mut mallow = Command::new(mallow())
-        .args(["record", "--no-report", "-o", "pipe", "--", "/bin/sh", "-c", script])
+        .args(["record", "--no-report", "-o", "pipe"])
+        .args(options)
+        .args(["--", "/bin/sh", "-c", &script])
         .args([program("busy"), program("lost")])
-        .current_dir(place.path())
-        .env("TMPDIR", place.path())
+        .current_dir(place)
+        .env("TMPDIR", place)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -379,9 +376,17 @@ fn a_spent_budget_of_waits_lets_all_processes_go_on() {
     mallow.stderr.take().expect("its errors").read_to_string(&mut err).expect("its errors");
     assert_eq!(status.code(), Some(4), "{err}");
     assert_eq!(said[1..], ["the end", "the end", "the end", "7"], "{said:?}");
-    fs::write(place.path().join("l.mallow"), recording).expect("the recording");
-    let all = leaks(place.path(), &[]);
-    assert!(all["lost_blocks"].is_null() && all["reachable_blocks"].is_null(), "{all:#}");
+    fs::write(place.join("l.mallow"), recording).expect("the recording");
+    leaks(place, &[])
+}
+
+/// Processes that wait at their exit have a second and a tenth of the run in sum. Where the scan does not come, all go
+/// on, also those that come after it. These are too large to be copied.
+#[test]
+fn a_spent_budget_of_waits_lets_all_processes_go_on() {
+    let place = directory();
+    let all = replayed_afterwards(place.path(), &[], "lose keep large");
+    assert_eq!(["lost", "reachable"].map(|state| found(place.path(), state).len()), [0, 0], "{all:#}");
     // What images of the shell had when they ended by exec is no leak; all leaks are of processes that were let go.
     let reasons = all["unscanned"].as_array().expect("reasons").iter();
     let let_go = reasons
@@ -390,6 +395,18 @@ fn a_spent_budget_of_waits_lets_all_processes_go_on() {
     assert!(live >= 3 * (26 + 9), "{live}: {all:#}");
     let unscanned = found(place.path(), "unscanned");
     assert_eq!((unscanned["lost_alone"], unscanned["lost_list"]), (3 * 5, 3 * 20), "{unscanned:?}");
+}
+
+/// A process is copied at its exit and ends: its scan needs neither the process nor that the replay was there in time.
+/// `--scan-all`: a process that was not copied would wait for its scan however long that takes.
+#[test]
+fn what_ended_before_the_replay_came_is_scanned() {
+    let place = directory();
+    let all = replayed_afterwards(place.path(), &["--scan-all"], "lose keep");
+    assert_eq!(all["lost_blocks"], 3 * 26, "{all:#}");
+    let [lost, reachable] = ["lost", "reachable"].map(|state| found(place.path(), state));
+    assert_eq!((lost["lost_alone"], lost["lost_list"]), (3 * 5, 3 * 20), "{lost:?}");
+    assert!(!reachable.contains_key("lost_alone") && reachable.len() >= 5, "{reachable:?}");
 }
 
 /// jemalloc's caches of threads keep addresses of blocks that they handed out, in memory of its own: that is no root.

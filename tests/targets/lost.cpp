@@ -247,6 +247,15 @@ OUT static void start_threads(int count) {
     usleep(200000);
 }
 
+/* More memory than mallow copies. */
+OUT static void take_much() {
+    const size_t size = 300 << 20;
+    void *much = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (much == MAP_FAILED)
+        _exit(97);
+    memset(much, 1, size);
+}
+
 OUT static void fork_child() {
     fflush(stdout);
     if (fork() == 0) {
@@ -345,6 +354,8 @@ int main(int argc, char **argv) {
             lose_containers();
         else if (what == "threads")
             start_threads(64);
+        else if (what == "large")
+            take_much();
         else if (what == "fork")
             fork_child();
         else if (what == "stop-mallow")

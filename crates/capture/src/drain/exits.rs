@@ -1,5 +1,6 @@
 //! Processes that wait at their exit until their memory was scanned, and how long they may.
 
+use super::memory::HeldCopy;
 use crate::chunk::ExitKind;
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use rustc_hash::FxHashMap;
@@ -21,6 +22,8 @@ struct Waiting {
 #[derive(Default)]
 pub struct Exits {
     waiting: Mutex<FxHashMap<u32, Waiting>>,
+    /// Processes that wait no more, as they were copied, with their files.
+    copies: Mutex<FxHashMap<u32, (Arc<ProcessFile>, HeldCopy)>>,
     changed: Condvar,
     closed: AtomicBool,
 }
@@ -36,7 +39,17 @@ impl Exits {
         self.changed.notify_all();
     }
 
-    /// The file of one of them.
+    /// This one was copied, and goes on.
+    pub fn add_copy(&self, process: u32, source: Arc<ProcessFile>, copy: HeldCopy) {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).insert(process, (source, copy));
+    }
+
+    /// The copy of one of them, once.
+    pub fn take_copy(&self, process: u32) -> Option<(Arc<ProcessFile>, HeldCopy)> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).remove(&process)
+    }
+
+    /// The file of one of them that wait.
     pub fn source(&self, process: u32) -> Option<Arc<ProcessFile>> {
         self.lock().get(&process).map(|waiting| Arc::clone(&waiting.source))
     }
@@ -80,6 +93,8 @@ pub enum ExitStage {
     Rounds(u32, Instant),
     /// It waits, these rounds are over, and the kernel's account of its memory is being read.
     Read(Instant),
+    /// It waits, that is done, and so many rounds are to follow: other threads may have written before it was copied.
+    Known(u32, Instant),
     /// It waits, and the spool has the chunk.
     Spooled(Instant),
     /// It waits no more.
@@ -89,13 +104,13 @@ pub enum ExitStage {
 impl ExitStage {
     /// It is yet to be handed to the replay.
     pub fn has_rounds(self) -> bool {
-        matches!(self, Self::Rounds(..))
+        matches!(self, Self::Rounds(..) | Self::Known(..))
     }
 
     /// Since when it waits.
     pub fn since(self) -> Option<Instant> {
         match self {
-            Self::Rounds(_, since) | Self::Read(since) | Self::Spooled(since) => Some(since),
+            Self::Rounds(_, since) | Self::Read(since) | Self::Known(_, since) | Self::Spooled(since) => Some(since),
             Self::Not | Self::Over => None,
         }
     }

@@ -3,10 +3,11 @@
 //! after.
 
 use crate::rundir::process_file::ProcessFile;
+use crate::scan::ProcessCopy;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,8 +61,25 @@ struct Queue {
     /// Those that wait at their exit and were not read yet.
     exits: FxHashSet<u32>,
     findings: Vec<Finding>,
+    /// Copies of those that wait at their exit and were read.
+    copies: FxHashMap<u32, HeldCopy>,
     /// Number of the highest and of the last reading, by process.
     kept: FxHashMap<u32, (u64, u64)>,
+}
+
+/// A copy that counts as long as it is held.
+#[derive(Debug)]
+pub struct HeldCopy {
+    pub copy: ProcessCopy,
+    /// How far each ring was written before the copy began: it has the blocks of that moment.
+    pub heads: Vec<u64>,
+    held: Arc<AtomicU64>,
+}
+
+impl Drop for HeldCopy {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.copy.bytes(), Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -69,6 +87,8 @@ pub struct MemoryQueue {
     queue: Mutex<Queue>,
     changed: Condvar,
     is_on: AtomicBool,
+    /// Bytes of all copies.
+    held: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for MemoryQueue {
@@ -111,6 +131,30 @@ impl MemoryQueue {
         let mut queue = self.lock();
         queue.running.remove(&process);
         queue.exits.remove(&process);
+        let copy = queue.copies.remove(&process);
+        drop(queue);
+        drop(copy);
+    }
+
+    /// A copy of a process that waits at its exit, before [`Self::exit_read`]. `heads`: as [`HeldCopy::heads`].
+    pub fn put_copy(&self, process: u32, copy: ProcessCopy, heads: Vec<u64>) {
+        self.held.fetch_add(copy.bytes(), Ordering::Relaxed);
+        let copy = HeldCopy { copy, heads, held: Arc::clone(&self.held) };
+        let mut queue = self.lock();
+        // It may have ended, or was let go: nobody would take it.
+        if queue.exits.contains(&process) {
+            queue.copies.insert(process, copy);
+        }
+    }
+
+    /// That copy, if there is one.
+    pub fn take_copy(&self, process: u32) -> Option<HeldCopy> {
+        self.lock().copies.remove(&process)
+    }
+
+    /// Bytes of all copies that are held, by whom ever.
+    pub fn copied_bytes(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// It waits at its exit: its memory is to be read at once. False: nobody reads it.

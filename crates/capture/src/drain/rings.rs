@@ -381,8 +381,8 @@ impl<'a> Drain<'a> {
         Ok(fullest)
     }
 
-    /// Hands images that wait at their exit to the replay, two rounds after their last events; and lets all go on that
-    /// have waited for too long.
+    /// Hands images that wait at their exit to the replay, two rounds after their last events; lets those go on that
+    /// were copied, and all that have waited for too long.
     fn exits(&mut self) -> io::Result<()> {
         if self.images.iter().all(|image| image.exit.since().is_none()) {
             return self.findings();
@@ -416,8 +416,9 @@ impl<'a> Drain<'a> {
                 image.exit = ExitStage::Over;
                 self.shown.exits.remove(image.number);
                 self.shown.memory.exit_read(image.number);
+                drop(self.shown.memory.take_copy(image.number));
                 if self.is_scanning {
-                    chunks.push((image.number, ExitKind::OutOfTime, None));
+                    chunks.push((image.number, ExitKind::OutOfTime));
                 }
                 continue;
             }
@@ -426,25 +427,38 @@ impl<'a> Drain<'a> {
                     image.exit = ExitStage::Read(since);
                 }
                 ExitStage::Read(_) if awaited.contains(&image.number) => {}
+                ExitStage::Read(_) if self.is_scanning => image.exit = ExitStage::Known(2, since),
                 ExitStage::Rounds(0, _) | ExitStage::Read(_) if !self.is_scanning => {
                     image.source.go_on();
                     image.waited = since.elapsed();
                     self.budgets[purse].spend(image.waited);
                     image.exit = ExitStage::Over;
                 }
-                ExitStage::Rounds(0, _) | ExitStage::Read(_) => {
-                    image.exit = ExitStage::Spooled(since);
-                    chunks.push((image.number, ExitKind::Waits, Some((Arc::clone(&image.source), since))));
+                ExitStage::Rounds(0, _) | ExitStage::Read(_) | ExitStage::Known(0, _) => {
+                    let source = Arc::clone(&image.source);
+                    let copy = self.shown.memory.take_copy(image.number);
+                    // Added before the chunk is: the replay may be there at once.
+                    match copy.filter(|copy| copy.heads == image.tails) {
+                        Some(copy) if image.source.go_on() => {
+                            self.shown.exits.add_copy(image.number, source, copy);
+                            image.waited = since.elapsed();
+                            self.budgets[purse].spend(image.waited);
+                            image.exit = ExitStage::Over;
+                        }
+                        _ => {
+                            self.shown.exits.add(image.number, source, since);
+                            image.exit = ExitStage::Spooled(since);
+                        }
+                    }
+                    chunks.push((image.number, ExitKind::Waits));
                 }
                 ExitStage::Rounds(rounds, _) => image.exit = ExitStage::Rounds(rounds - 1, since),
+                ExitStage::Known(rounds, _) => image.exit = ExitStage::Known(rounds - 1, since),
                 ExitStage::Not | ExitStage::Spooled(_) | ExitStage::Over => {}
             }
         }
-        for (process, kind, waits) in chunks {
+        for (process, kind) in chunks {
             self.append(&Chunk::Exit { process, kind })?;
-            if let Some((source, since)) = waits {
-                self.shown.exits.add(process, source, since);
-            }
         }
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! Which block points to which, and which ones are pointed to from outside of the heap.
 
 use super::contents::{Contents, OBJECT_HEAD};
+use super::copy::ProcessCopy;
 use super::heap::free_blocks;
 use super::index::Index;
 use super::kernel;
 use super::mappings::mappings;
 use super::memory::Memory;
 use super::roots::{Roots, roots};
-use super::threads::{stood_still, threads};
+use super::threads::{Thread, stood_still, threads};
 use super::{Exit, Failure, LiveBlock};
 use mallow_proc::Mapping;
 use mallow_profile::LostKind;
@@ -47,23 +48,15 @@ pub struct Graph {
 
 /// Looks at the memory of a process that waits. It can go on after this.
 pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
-    if blocks.len() >= u32::MAX as usize {
-        return Err(Failure::TooMany);
-    }
-    let index = Index::new(blocks);
+    let index = indexed(blocks)?;
     let mut memory = Memory::of(exit.pid, exit.enough, TIME)?;
     let mut reached = vec![false; index.blocks.len()];
     for look in 1.. {
         let before = threads(exit.pid);
         memory.renew();
         let mappings = mappings(exit.pid)?;
-        let roots = roots(exit, &mappings, &index, &before, &mut memory)?;
-        let mut registers = (exit.registers)();
-        registers.push(exit.at.signal_stack);
-        registers.append(&mut kernel::held(exit.pid));
-        let mut graph = Graph { reached, ..Graph::default() };
-        graph.edges(&index, &mappings, &mut memory)?;
-        graph.mark(&index, &roots, &registers, &mut memory)?;
+        let held = kernel::held(exit.pid);
+        let mut graph = Graph::of_look(exit, &index, (&mappings, &before, held), reached, &mut memory)?;
         reached = std::mem::take(&mut graph.reached);
         // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look
         // finds a pointer to has none.
@@ -75,7 +68,44 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
     Err(Failure::Stopped)
 }
 
+/// The same of a copy of a process.
+pub fn read_copy(exit: &Exit<'_>, copy: &ProcessCopy, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
+    let index = indexed(blocks)?;
+    let mut memory = Memory::of_copy(&copy.pages, exit.enough);
+    let reached = vec![false; index.blocks.len()];
+    let seen = (&copy.mappings[..], &copy.threads[..], copy.held.clone());
+    let mut graph = Graph::of_look(exit, &index, seen, reached, &mut memory)?;
+    let reached = std::mem::take(&mut graph.reached);
+    let free = free_blocks(&index, &reached, &copy.mappings, &mut memory)?;
+    Ok(Graph { blocks: index.blocks, reached, free, ..graph })
+}
+
+fn indexed(blocks: Vec<LiveBlock>) -> Result<Index, Failure> {
+    if blocks.len() >= u32::MAX as usize {
+        return Err(Failure::TooMany);
+    }
+    Ok(Index::new(blocks))
+}
+
 impl Graph {
+    /// One look at mappings, threads, and what the kernel holds, on top of what was reached before.
+    fn of_look(
+        exit: &Exit<'_>,
+        index: &Index,
+        (mappings, threads, mut held): (&[Mapping], &[Thread], Vec<u64>),
+        reached: Vec<bool>,
+        memory: &mut Memory<'_>,
+    ) -> Result<Self, Failure> {
+        let roots = roots(exit, mappings, index, threads, memory)?;
+        let mut registers = (exit.registers)();
+        registers.push(exit.at.signal_stack);
+        registers.append(&mut held);
+        let mut graph = Self { reached, ..Self::default() };
+        graph.edges(index, mappings, memory)?;
+        graph.mark(index, &roots, &registers, memory)?;
+        Ok(graph)
+    }
+
     fn edges(&mut self, index: &Index, mappings: &[Mapping], memory: &mut Memory<'_>) -> Result<(), Failure> {
         self.first.reserve(index.blocks.len() + 1);
         self.begins = vec![false; index.blocks.len()];

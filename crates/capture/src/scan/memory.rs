@@ -1,10 +1,11 @@
-//! Reading the memory of another process: words of pages that exist.
+//! Reading the memory of another process, or of a copy of it: words of pages that exist.
 //!
 //! A page that nobody touched has no pointers, and reading it would make it exist. The kernel lists the pages that do
 //! (`PAGEMAP_SCAN`, from Linux 6.7 on), or has 8 bytes for each page, which makes a sparse mapping of 1 TB cost some
 //! seconds.
 
 use super::Failure;
+use super::copied_pages::PagesCopy;
 use super::mappings::failure;
 use super::pages::{PAGE, PageLists};
 use std::fs::File;
@@ -17,11 +18,21 @@ const WINDOW_BYTES: u64 = 1 << 20;
 const PAGES: u64 = 1 << 16;
 /// Bits of a page's entry in pagemap: it is in memory, or in swap.
 const EXISTS: u64 = 0b11 << 62;
+
+/// Whose memory is read.
+enum Source<'a> {
+    /// A process's.
+    Process {
+        pid: i32,
+        pagemap: File,
+        /// The kernel lists pages.
+        lists: bool,
+    },
+    Copy(&'a PagesCopy),
+}
+
 pub struct Memory<'a> {
-    pid: i32,
-    pagemap: File,
-    /// The kernel lists pages.
-    lists: bool,
+    source: Source<'a>,
     /// Pages that exist, as far as they are known: from the first address to the second.
     runs: Vec<(u64, u64)>,
     known: (u64, u64),
@@ -29,31 +40,46 @@ pub struct Memory<'a> {
     words: Vec<u64>,
     from: u64,
     enough: &'a (dyn Fn() -> bool + Sync),
-    until: Instant,
+    /// None: nobody waits.
+    until: Option<Instant>,
 }
 
 impl<'a> Memory<'a> {
     /// That of process `pid`, for so long.
     pub fn of(pid: u32, enough: &'a (dyn Fn() -> bool + Sync), time: Duration) -> Result<Self, Failure> {
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|error| failure(&error))?;
-        Ok(Self {
-            pid: i32::try_from(pid).map_err(|_| Failure::Gone)?,
-            pagemap,
-            lists: true,
-            runs: Vec::new(),
-            known: (0, 0),
-            entries: Vec::new(),
-            words: Vec::new(),
-            from: 0,
-            enough,
-            until: Instant::now() + time,
-        })
+        let pid = i32::try_from(pid).map_err(|_| Failure::Gone)?;
+        Ok(Self::new(Source::Process { pid, pagemap, lists: true }, enough, Some(Instant::now() + time)))
     }
 
-    /// Forgets what was read.
+    /// That of a copy.
+    pub fn of_copy(copy: &'a PagesCopy, enough: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { runs: copy.runs().collect(), ..Self::new(Source::Copy(copy), enough, None) }
+    }
+
+    fn new(source: Source<'a>, enough: &'a (dyn Fn() -> bool + Sync), until: Option<Instant>) -> Self {
+        Self { source, runs: Vec::new(), known: (0, 0), entries: Vec::new(), words: Vec::new(), from: 0, enough, until }
+    }
+
+    /// Forgets what was read of a process, which may be another thing now.
     pub fn renew(&mut self) {
-        self.words.clear();
-        self.known = (0, 0);
+        if let Source::Process { .. } = self.source {
+            self.words.clear();
+            self.known = (0, 0);
+        }
+    }
+
+    /// The pages that exist from `start` to `end`, by address.
+    pub fn existing(&mut self, start: u64, end: u64) -> Result<Vec<(u64, u64)>, Failure> {
+        let (mut runs, mut at) = (Vec::new(), start);
+        while at < end {
+            let (from, stop) = self.next_run(at, end)?;
+            if from < stop.min(end) {
+                runs.push((from, stop.min(end)));
+            }
+            at = stop;
+        }
+        Ok(runs)
     }
 
     /// Calls `each` with the words of a range, in pieces, with the address of each piece. What follows the range up to
@@ -97,7 +123,7 @@ impl<'a> Memory<'a> {
 
     /// Reads what exists from this address on, up to `end` at the most. Some: nothing is there, up to that address.
     fn fill(&mut self, at: u64, end: u64) -> Result<Option<u64>, Failure> {
-        if (self.enough)() || Instant::now() > self.until {
+        if (self.enough)() || self.until.is_some_and(|until| Instant::now() > until) {
             return Err(Failure::Stopped);
         }
         let (start, stop) = self.next_run(at, end)?;
@@ -110,8 +136,15 @@ impl<'a> Memory<'a> {
         self.words.resize((bytes / 8) as usize, 0);
         let local = libc::iovec { iov_base: self.words.as_mut_ptr().cast(), iov_len: bytes as usize };
         let remote = libc::iovec { iov_base: self.from as *mut libc::c_void, iov_len: bytes as usize };
+        let pid = match &self.source {
+            Source::Process { pid, .. } => *pid,
+            Source::Copy(copy) => {
+                copy.read(self.from, &mut self.words);
+                return Ok(None);
+            }
+        };
         // SAFETY: the local vector is the memory of `words`, of that length; the kernel checks the remote one.
-        let read = unsafe { libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0) };
+        let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
         match read {
             8.. => {
                 self.words.truncate(read as usize / 8);
@@ -134,22 +167,29 @@ impl<'a> Memory<'a> {
     /// to where that is not known yet.
     fn next_run(&mut self, at: u64, end: u64) -> Result<(u64, u64), Failure> {
         let from = at / PAGE * PAGE;
-        if from < self.known.0 || from >= self.known.1 {
+        let is_known = match self.source {
+            Source::Process { .. } => self.known.0 <= from && from < self.known.1,
+            // From the start, all of them.
+            Source::Copy(_) => true,
+        };
+        if !is_known {
             self.runs.clear();
             let end = end.next_multiple_of(PAGE).max(from + PAGE);
-            let known = if self.lists { self.list(from, end)? } else { None };
+            let known = self.list(from, end)?;
             self.known = (from, known.map_or_else(|| self.look(from, end), Ok)?);
         }
         let next = self.runs.partition_point(|&(_, stop)| stop <= at);
-        Ok(match self.runs.get(next) {
-            Some(&(start, stop)) => (start.max(at), stop),
-            None => (self.known.1, self.known.1),
+        Ok(match (self.runs.get(next), &self.source) {
+            (Some(&(start, stop)), _) => (start.max(at), stop),
+            (None, Source::Process { .. }) => (self.known.1, self.known.1),
+            (None, Source::Copy(_)) => (end, end),
         })
     }
 
     /// Asks the kernel for a list. Returns how far it goes; None: this kernel has none.
     fn list(&mut self, start: u64, end: u64) -> Result<Option<u64>, Failure> {
-        let mut lists = PageLists::of(&self.pagemap);
+        let Source::Process { pagemap, lists: has_lists @ true, .. } = &mut self.source else { return Ok(None) };
+        let mut lists = PageLists::of(pagemap);
         match lists.next(start, end) {
             Ok(listed) => {
                 for run in lists.runs() {
@@ -163,7 +203,7 @@ impl<'a> Memory<'a> {
             }
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(Failure::Gone),
             Err(_) => {
-                self.lists = false;
+                *has_lists = false;
                 Ok(None)
             }
         }
@@ -171,9 +211,10 @@ impl<'a> Memory<'a> {
 
     /// Looks at the entries of pages. Returns how far.
     fn look(&mut self, start: u64, end: u64) -> Result<u64, Failure> {
+        let Source::Process { pagemap, .. } = &self.source else { return Ok(end) };
         let count = ((end - start) / PAGE).min(PAGES);
         self.entries.resize(8 * count as usize, 0);
-        let read = self.pagemap.read_at(&mut self.entries, start / PAGE * 8).map_err(|error| failure(&error))?;
+        let read = pagemap.read_at(&mut self.entries, start / PAGE * 8).map_err(|error| failure(&error))?;
         // Nothing is read of a process that has ended.
         if read < 8 {
             return Err(Failure::Gone);
@@ -212,7 +253,9 @@ mod tests {
         let enough = || false;
         for lists in [true, false] {
             let mut memory = Memory::of(std::process::id(), &enough, Duration::from_secs(60)).expect("own memory");
-            memory.lists = lists;
+            if let Source::Process { lists: has_lists, .. } = &mut memory.source {
+                *has_lists = lists;
+            }
             let (start, mut seen, mut read) = (words as u64, Vec::new(), 0);
             let each = |at: u64, words: &[u64]| {
                 read += words.len();

@@ -6,6 +6,8 @@
 //! | `mappings.rs` | the process's mappings |
 //! | `threads.rs` | its threads: stack pointers, and whether they ran |
 //! | `memory.rs` | reading its memory, page by page that exists |
+//! | `copied_pages.rs` | pages of it that were copied |
+//! | `copy.rs` | a copy of all this, so that the process can end before it is searched |
 //! | `pages.rs` | the kernel's lists of pages that exist |
 //! | `index.rs` | from an address to the live block that has it |
 //! | `stacks.rs` | what of its threads' stacks nobody uses |
@@ -17,6 +19,8 @@
 //! | `lost.rs` | lost blocks, what they hold, and cycles |
 
 mod contents;
+mod copied_pages;
+mod copy;
 mod graph;
 mod heap;
 mod index;
@@ -30,7 +34,8 @@ mod roots;
 mod stacks;
 mod threads;
 
-pub use graph::{Graph, read};
+pub use copy::ProcessCopy;
+pub use graph::{Graph, read, read_copy};
 pub use lost::{Cycles, Found, LostBlock};
 pub use threads::thread_ids;
 

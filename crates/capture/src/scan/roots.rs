@@ -52,12 +52,10 @@ pub fn roots(
 ) -> Result<Roots, Failure> {
     let mut roots = Roots::default();
     for (at, mapping) in mappings.iter().enumerate() {
-        let code = mapping.executable && mapping.is_anonymous();
-        // A table that a program seals is its own, as what it may write is.
-        let sealed = mapping.readable && mapping.is_anonymous();
-        if !(mapping.is_data() || code || sealed) || is_mallows(mapping, exit.directory) {
+        if !is_searched(mapping, exit.directory) {
             continue;
         }
+        let code = mapping.executable && mapping.is_anonymous();
         let file = mapping.path.rsplit('/').next().unwrap_or_default();
         let libc = file.starts_with("libc.so") || file.starts_with("libc-2") || file.starts_with("ld-musl");
         let next_to = |a: &Mapping, b: &Mapping| a.end == b.start;
@@ -114,6 +112,14 @@ pub fn roots(
         roots.parts.extend(parts.into_iter().map(|range| Root { range, libc, code }));
     }
     Ok(roots)
+}
+
+/// Whether roots and blocks may lie in a mapping. `directory`: as [`Exit::directory`].
+pub fn is_searched(mapping: &Mapping, directory: &str) -> bool {
+    let code = mapping.executable && mapping.is_anonymous();
+    // A table that a program seals is its own, as what it may write is.
+    let sealed = mapping.readable && mapping.is_anonymous();
+    (mapping.is_data() || code || sealed) && !is_mallows(mapping, directory)
 }
 
 fn is_mallows(mapping: &Mapping, directory: &str) -> bool {

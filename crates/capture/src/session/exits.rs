@@ -10,7 +10,7 @@ use crate::drain::rings::DrainState;
 use crate::footprint::OwnRanges;
 use crate::replay::Replay;
 use crate::rundir::process_file::{ExitState, ProcessFile};
-use crate::scan::{self, Exit, Failure, Found, Graph};
+use crate::scan::{self, Exit, Failure, Found, Graph, ProcessCopy};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -19,6 +19,11 @@ pub fn serve<S: EventSink>(replay: &mut Replay<S>, chunk: &Chunk<'_>, shown: &Dr
     let Chunk::Exit { process, kind } = *chunk else { return };
     if let Some(failure) = failure(kind) {
         replay.scanned(process, Err(failure));
+        return;
+    }
+    if let Some((source, held)) = shown.exits.take_copy(process) {
+        let graph = look_at_copy(replay, process, &source, &held.copy, shown, directory);
+        replay.scanned(process, graph.map(|graph| Found::of(&graph)));
         return;
     }
     // Let go meanwhile: a later chunk says why.
@@ -55,6 +60,29 @@ fn look<S: EventSink>(
     let own = OwnRanges::read(pid, source.own_list()).without_slots();
     let exit = Exit { pid, at, unknown_blocks, own: &own, registers: &Vec::new, directory, enough: &enough };
     scan::read(&exit, blocks)
+}
+
+/// The process went on when it was copied: the scan may take its time, also after the command's end.
+fn look_at_copy<S: EventSink>(
+    replay: &Replay<S>,
+    process: u32,
+    source: &ProcessFile,
+    copy: &ProcessCopy,
+    shown: &DrainState,
+    directory: &Path,
+) -> Result<Graph, Failure> {
+    if source.lost() > 0 {
+        return Err(Failure::EventsLost);
+    }
+    let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
+    if blocks.is_empty() {
+        return Ok(Graph::default());
+    }
+    let enough = || shown.stop.load(Ordering::Relaxed);
+    let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (at, own, registers) = (copy.at, &copy.own[..], &Vec::new);
+    let exit = Exit { pid: 0, at, unknown_blocks, own, registers, directory, enough: &enough };
+    scan::read_copy(&exit, copy, blocks)
 }
 
 fn failure(kind: ExitKind) -> Option<Failure> {

@@ -1,11 +1,15 @@
 //! Reads the memory of processes while they are recorded: a thread of its own, which the drain and the targets do not
 //! wait for, but at an exit.
 
+use super::headroom;
 use crate::drain::memory::{Finding, MemoryQueue};
-use crate::footprint::{Failure, Look, Reading, Resident, Schedule, Subject, copied_pages, is_higher, resident};
+use crate::footprint::{
+    Failure, Look, OwnRanges, Reading, Resident, Schedule, Subject, copied_pages, is_higher, resident,
+};
 use crate::pace::cpu_time;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::process_file::{ExitState, ProcessFile};
+use crate::scan::{Exit, ProcessCopy};
 use crate::wire::control;
 use mallow_profile::MemorySizes;
 use rustc_hash::FxHashMap;
@@ -23,6 +27,10 @@ const POINT_MS: u64 = 100;
 /// How often the memory of a process that runs is read at the most, until its sizes and its pages agree. Each costs as
 /// much as the first one.
 const ATTEMPTS: usize = 2;
+/// All copies of processes that wait for their scan take no more than this, and than this part of what memory is
+/// available: they are there beside what was copied.
+const COPIED_MOST: u64 = 256 << 20;
+const SHARE_OF_AVAILABLE: u64 = 4;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
@@ -47,9 +55,10 @@ impl Known {
     }
 }
 
-/// Reads until the queue is closed.
-pub fn serve(run: &RunDirectory, queue: &MemoryQueue) {
-    let mut reader = Reader { run, queue, known: FxHashMap::default(), families: FxHashMap::default() };
+/// Reads until the queue is closed. `is_scanning`: processes that wait at their exit are searched for lost blocks, and
+/// therefore copied.
+pub fn serve(run: &RunDirectory, queue: &MemoryQueue, is_scanning: bool) {
+    let mut reader = Reader { run, queue, is_scanning, known: FxHashMap::default(), families: FxHashMap::default() };
     let (mut next, mut turn) = (Instant::now(), 0);
     while queue.is_on() {
         let (exits, running) = queue.wait(next.saturating_duration_since(Instant::now()));
@@ -93,6 +102,7 @@ fn heads(source: &ProcessFile) -> Vec<u64> {
 struct Reader<'a> {
     run: &'a RunDirectory,
     queue: &'a MemoryQueue,
+    is_scanning: bool,
     known: FxHashMap<u32, Known>,
     families: FxHashMap<u32, Vec<u32>>,
 }
@@ -136,6 +146,33 @@ impl Reader<'_> {
         if self.known(process, source).is_some() {
             let _ = self.read(process, source, Look::default(), true);
         }
+        if self.is_scanning
+            && let Some((copy, heads)) = self.copied(source)
+        {
+            self.queue.put_copy(process, copy, heads);
+        }
+    }
+
+    /// A copy of a process that waits at its exit, and how far its rings were written before; None: it is too large for
+    /// that, or does not stand still, or the copy failed. Then it waits until it was searched.
+    fn copied(&self, source: &ProcessFile) -> Option<(ProcessCopy, Vec<u64>)> {
+        let heads = heads(source);
+        let most = (headroom::available() / SHARE_OF_AVAILABLE).min(COPIED_MOST);
+        let most = most.checked_sub(self.queue.copied_bytes())?;
+        let pid = source.writer()?.thread_with_memory();
+        let own = OwnRanges::read(pid, source.own_list()).without_slots();
+        let exit = Exit {
+            pid,
+            at: source.exit()?,
+            unknown_blocks: false,
+            own: &own,
+            registers: &Vec::new,
+            directory: self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default(),
+            enough: &|| source.exit_state() != ExitState::Waits,
+        };
+        let copy = ProcessCopy::of(&exit, most).ok()??;
+        // Read while the image was there, and while it stood still.
+        (source.has_memory() && source.exit_state() == ExitState::Waits).then_some((copy, heads))
     }
 
     fn read(&mut self, process: u32, source: &ProcessFile, look: Look, is_at_exit: bool) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ mod counting;
 mod error;
 mod executed;
 mod exits;
+mod headroom;
 mod idle_thread;
 pub mod leftovers;
 mod memory;

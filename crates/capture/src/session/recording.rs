@@ -216,7 +216,7 @@ fn record_subject<S: EventSink + Send>(
         let memory_reader = how.settings.memory.then(|| {
             scope.spawn(|| {
                 let closing = memory::Closing(Arc::clone(&queue));
-                memory::serve(&run, &closing.0);
+                memory::serve(&run, &closing.0, how.settings.scan != Scans::None);
             })
         });
         // Processes wait for this one at their exit.
