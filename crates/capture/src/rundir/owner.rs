@@ -76,6 +76,11 @@ impl Owner {
         }
     }
 
+    /// Whether it has the file mapped; false also where it cannot be looked into.
+    pub fn has_mapped(self, claim: &Claim<'_>) -> bool {
+        maps(self.pid, claim) == Some(true)
+    }
+
     /// Whether it has this pid in its own namespace, and that namespace is mallow's.
     pub fn is_in_own_namespace_as(self, pid: u32) -> bool {
         self.pid == pid && namespace(&pid.to_string()).is_some_and(|its| Some(its) == namespace("self"))
@@ -274,11 +279,12 @@ mod tests {
         let mapped = Shared::map(&file, 4096).unwrap();
         assert_eq!(mapped_here(), [path]);
         let OwnerSearch::Found(writer) = Owner::find(&claim(monotonic_ns())) else { panic!("this process") };
-        assert!(writer.alive() && writer.pid == pid);
+        assert!(writer.alive() && writer.pid == pid && writer.has_mapped(&claim(0)));
         assert_eq!(Owner::find(&claim(0)), OwnerSearch::Gone, "it is older than this process");
         let later = Owner { start_ticks: writer.start_ticks + 1, ..writer };
         assert!(!later.alive(), "another one with this pid");
         drop(mapped);
+        assert!(!writer.has_mapped(&claim(monotonic_ns())));
         assert_eq!(Owner::find(&claim(monotonic_ns())), OwnerSearch::Gone);
     }
 }

@@ -495,9 +495,10 @@ impl ProcessFile {
 
     /// Whether its process still has the image's memory: then all that was read of it so far is the image's. An exec
     /// gives the process another memory, frees the old one, which takes 10 ms for 100 MB, and closes files only then:
-    /// until then the image seems alive.
+    /// until then the image seems alive. False also where nobody may look: after an exec of another user's program the
+    /// list of the old memory's pages is empty, too, and that is no answer.
     pub fn has_memory(&self) -> bool {
-        self.writer().is_some_and(|writer| self.is_written_by(writer.pid())) && self.alive()
+        self.writer().is_some_and(|writer| writer.has_mapped(&self.claim())) && self.alive()
     }
 }
 

@@ -84,7 +84,10 @@ impl Walk<'_, '_> {
             // Behind the last chunk, which is the rest of the heap, is nothing.
             let is_rest = next.saturating_add(HEAD) > self.end;
             let [_, after] = if is_rest { [0; 2] } else { self.memory.array(next, AHEAD)? };
-            return Ok((after & BEFORE_IN_USE == 0 || chunk == head && self.is_cached(first, second), Some(chunk)));
+            // Each chunk has a size: where there is none, the memory was not read.
+            let is_read = is_rest || after & !7 != 0;
+            let is_free = is_read && after & BEFORE_IN_USE == 0;
+            return Ok((is_free || chunk == head && self.is_cached(first, second), Some(chunk)));
         }
         Ok((false, None))
     }
@@ -158,5 +161,7 @@ mod tests {
     fn what_is_no_chain_of_chunks_says_nothing() {
         assert!(!free(&[(1024, 1, 0), (32, 1, 0), (32, 0, 0)], 1));
         assert!(!free(&[(32, 1, 0), (24, 1, 0), (32, 0, 0)], 1));
+        // Zeros where the next chunk has its head, as of memory that cannot be read any more.
+        assert!(!free(&[(32, 1, 0), (32, 1, 0), (0, 0, 0)], 1));
     }
 }
