@@ -27,6 +27,10 @@ static _Thread_local unsigned char destructions __attribute__((tls_model("initia
  * system calls. */
 static _Thread_local struct backoff refused __attribute__((tls_model("initial-exec")));
 
+/* NULL in a program without libpthread, which has them before glibc 2.34. Threads that come with a plugin there are
+ * like those that never say that they end: mallow sees it. */
+#pragma weak pthread_key_create
+#pragma weak pthread_setspecific
 static pthread_key_t key;
 static int key_ready;
 
@@ -72,7 +76,8 @@ void thread_setup(void) {
     if (__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
         return;
     find_thread_id();
-    __atomic_store_n(&key_ready, pthread_key_create(&key, thread_exit) == 0, __ATOMIC_RELEASE);
+    int created = pthread_key_create != NULL && pthread_key_create(&key, thread_exit) == 0;
+    __atomic_store_n(&key_ready, created, __ATOMIC_RELEASE);
 }
 
 int thread_watch_end(void) {

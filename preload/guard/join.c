@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -70,7 +69,14 @@ static uint32_t filters(void) {
     }
     text[length > 0 ? length : 0] = 0;
     const char *found = strstr(text, name);
-    return found != NULL ? (uint32_t)strtoul(found + sizeof name - 1, NULL, 10) : 0;
+    if (found == NULL)
+        return 0;
+    uint32_t number = 0;
+    found += sizeof name - 1;
+    found += strspn(found, " \t");
+    for (; *found >= '0' && *found <= '9'; found++)
+        number = 10 * number + (uint32_t)(*found - '0');
+    return number;
 }
 
 static long userfaultfd(void) {

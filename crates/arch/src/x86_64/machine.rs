@@ -2,6 +2,9 @@
 
 use object::{Architecture, elf};
 
+/// Where glibc's dynamic linker lies: programs name it by this path (psABI, "Program Interpreter").
+pub const DYNAMIC_LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// The processor's name in messages.
 pub const NAME: &str = "x86-64";
 

@@ -5,7 +5,7 @@ use super::error::AttachError;
 use super::library_file::{LibraryFile, is_library};
 use super::sandbox;
 use super::threads::FreeThreads;
-use crate::library::LIBRARY;
+use crate::library::{LIBRARY, without_libdl};
 use crate::preflight;
 use crate::wire::{self, LIBRARY_NAME, attachment};
 use mallow_patch::{Call, Gateway, Maps, Memory, Module, Obstacle, Process, Room, Thread};
@@ -44,6 +44,8 @@ pub struct CLibrary {
     pub dlerror: u64,
     /// `__errno_location`.
     pub errno: u64,
+    /// `dlopen` and its kin are in a library of their own, libdl (glibc before 2.34).
+    pub has_libdl: bool,
 }
 
 /// A function that is to be patched.
@@ -113,11 +115,12 @@ impl CLibrary {
         let named = |name: &str| modules.iter().find(|module| module.soname == name);
         let libc = named("libc.so.6");
         let libc = libc.ok_or_else(|| AttachError::Unsupported("its C library is not glibc".to_owned()))?;
-        let dlopen = libc.export("dlopen").or_else(|| named("libdl.so.2")?.export("dlopen"));
+        let own = libc.export("dlopen");
+        let dlopen = own.or_else(|| named("libdl.so.2")?.export("dlopen"));
         let dlopen = dlopen.or_else(|| libc.export("__libc_dlopen_mode"));
         let dlerror = libc.export("dlerror").or_else(|| named("libdl.so.2")?.export("dlerror")).unwrap_or(0);
         match (dlopen, libc.export("__errno_location")) {
-            (Some(dlopen), Some(errno)) => Ok(Self { dlopen, errno, dlerror }),
+            (Some(dlopen), Some(errno)) => Ok(Self { dlopen, errno, dlerror, has_libdl: own.is_none() }),
             _ => Err(AttachError::Unsupported("its C library has no dlopen".to_owned())),
         }
     }
@@ -160,10 +163,14 @@ impl LoadedLibrary {
 
     pub fn load(free: &mut FreeThreads, library: &CLibrary) -> Result<Self, AttachError> {
         let (pid, layout) = (free.pid(), layout()?);
+        let mut bytes = if library.has_libdl { LIBRARY.to_vec() } else { without_libdl() };
+        // The word that says that it is loaded late.
+        let late = layout.offset + attachment::LATE;
+        bytes[late..late + 4].copy_from_slice(&1_u32.to_le_bytes());
         let start = free.with(|thread, gateway, memory| {
             let room = thread.enter_room(gateway, memory)?;
             let loaded = (|| {
-                let (file, path) = LibraryFile::make(pid, layout.offset, (&mut *thread, gateway, memory, &room))?;
+                let (file, path) = LibraryFile::make(pid, &bytes, (&mut *thread, gateway, memory, &room))?;
                 let opened = memory
                     .write(room.name(), format!("{path}\0").as_bytes())
                     .map_err(AttachError::from)

@@ -2,8 +2,7 @@
 //! directory of its own.
 
 use super::error::AttachError;
-use crate::library::LIBRARY;
-use crate::wire::{LIBRARY_NAME, attachment};
+use crate::wire::LIBRARY_NAME;
 use mallow_patch::{Gateway, Memory, Room, Thread};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
@@ -26,14 +25,14 @@ pub enum LibraryFile {
 }
 
 impl LibraryFile {
-    /// Makes it, and says by which path the process opens it. `offset` is that of `struct mallow_attachment`.
+    /// Makes it of these bytes, and says by which path the process opens it.
     pub fn make(
         pid: u32,
-        offset: usize,
+        bytes: &[u8],
         (thread, gateway, memory, room): (&mut Thread, Gateway, &Memory, &Room),
     ) -> Result<(Self, String), AttachError> {
         if !has_proc(pid) {
-            return Self::place(pid, offset);
+            return Self::place(pid, bytes);
         }
         memory.write(room.name(), format!("{LIBRARY_NAME}\0").as_bytes())?;
         let arguments = [room.name(), u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
@@ -41,7 +40,7 @@ impl LibraryFile {
         let file = Self::Descriptor(descriptor);
         let path = format!("/proc/{pid}/fd/{descriptor}");
         let opened = OpenOptions::new().write(true).custom_flags(libc::O_CLOEXEC).open(path);
-        match opened.and_then(|opened| fill(opened, offset)) {
+        match opened.and_then(|mut opened| opened.write_all(bytes)) {
             Ok(()) => Ok((file, format!("/proc/self/fd/{descriptor}"))),
             Err(error) => {
                 file.remove(thread, gateway)?;
@@ -51,13 +50,13 @@ impl LibraryFile {
     }
 
     /// In the first directory where that is possible, and from which code may be mapped.
-    fn place(pid: u32, offset: usize) -> Result<(Self, String), AttachError> {
+    fn place(pid: u32, bytes: &[u8]) -> Result<(Self, String), AttachError> {
         let name = format!("{PLACED}{}", std::process::id());
         let root = rustix::fs::open(format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let root = root.map_err(io::Error::from)?;
         let mut refused = None;
         for directory in DIRECTORIES {
-            match place_in(root.as_fd(), directory, &name, offset) {
+            match place_in(root.as_fd(), directory, &name, bytes) {
                 Ok(at) => return Ok((Self::Placed(at, name.clone()), format!("/{directory}/{name}"))),
                 Err(error) => refused = Some(error),
             }
@@ -85,7 +84,7 @@ fn has_proc(pid: u32) -> bool {
 }
 
 /// Links of the process lead to directories of its own.
-fn place_in(root: BorrowedFd, directory: &str, name: &str, offset: usize) -> io::Result<OwnedFd> {
+fn place_in(root: BorrowedFd, directory: &str, name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let at = rustix::fs::openat2(root, directory, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
     if rustix::fs::fstatvfs(&at)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
@@ -96,7 +95,7 @@ fn place_in(root: BorrowedFd, directory: &str, name: &str, offset: usize) -> io:
     let file = rustix::fs::openat(&at, name, flags, Mode::from_raw_mode(0o644))?;
     // Whatever mallow's umask is.
     let made = rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).map_err(io::Error::from);
-    match made.and_then(|()| fill(File::from(file), offset)) {
+    match made.and_then(|()| File::from(file).write_all(bytes)) {
         Ok(()) => Ok(at),
         Err(error) => {
             let _ = rustix::fs::unlinkat(&at, name, AtFlags::empty());
@@ -115,14 +114,6 @@ fn sweep(directory: &OwnedFd) {
             let _ = rustix::fs::unlinkat(directory, entry.file_name(), AtFlags::empty());
         }
     }
-}
-
-/// Writes the library: as built, but for the word that says that it is loaded late.
-fn fill(mut file: File, offset: usize) -> io::Result<()> {
-    let late = offset + attachment::LATE;
-    file.write_all(&LIBRARY[..late])?;
-    file.write_all(&1_u32.to_le_bytes())?;
-    file.write_all(&LIBRARY[late + 4..])
 }
 
 /// Whether a mapping of this path is of the library that mallow loads into a process.

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::finding::{Finding, Status};
-use super::program;
+use super::{c_library, program};
 use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, FrameId, Module, ProcessId, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ pub fn command(chain: &Chain) -> Vec<Finding> {
 pub fn why(chain: &Chain) -> Option<String> {
     let all = command(chain);
     let doubtful = |finding: &&Finding| {
-        [program::C_LIBRARY, program::ALLOCATOR].contains(&finding.check) && finding.status == Status::Partly
+        [c_library::C_LIBRARY, program::ALLOCATOR].contains(&finding.check) && finding.status == Status::Partly
     };
     all.iter().find(|finding| finding.is_fatal()).or_else(|| all.iter().find(doubtful)).map(Finding::sentence)
 }

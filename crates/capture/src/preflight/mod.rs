@@ -1,6 +1,7 @@
 //! What of a command Mallow would see, and whether this machine lets it look: found out from files and limits. Nothing
 //! is run. What `stat` and `record` say of a command that was out of sight comes from here, too.
 
+mod c_library;
 mod chain;
 mod checks;
 pub(crate) mod executed_names;

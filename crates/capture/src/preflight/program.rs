@@ -1,10 +1,10 @@
 //! Properties of a program, from its ELF file.
 
+use super::c_library;
 use super::families::{self, Family, seeming};
 use super::finding::{Finding, Status};
 use super::inlined::{APART, malloc_inlined_into};
 use super::rights;
-use crate::library;
 use crate::tables::{self, TableError};
 use crate::wire;
 use mallow_arch::machine::{self, NAME};
@@ -19,7 +19,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const PROGRAM: &str = "program";
-pub(super) const C_LIBRARY: &str = "C library";
 pub(super) const ALLOCATOR: &str = "allocator";
 const RUNTIME: &str = "runtime";
 const UNWINDING: &str = "stacks";
@@ -40,7 +39,7 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
         Err(finding) => all.push(finding),
         Ok((file, linker)) => {
             all.push(Finding::works(PROGRAM, format!("{shown}, {NAME}, dynamically linked")));
-            match c_library(path, &linker) {
+            match c_library::check(path, &linker) {
                 finding if finding.is_fatal() => all.push(finding),
                 finding => {
                     all.push(finding);
@@ -191,80 +190,6 @@ fn has_name(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> bool {
 
 fn is_go(file: &ElfFile64<'_, Endianness>) -> bool {
     file.section_by_name(".go.buildinfo").is_some()
-}
-
-/// Whether the C library that the dynamic linker comes with is one that libmallow.so can be loaded beside.
-fn c_library(path: &Path, linker: &Path) -> Finding {
-    let shown = path.display();
-    let Ok(real) = linker.canonicalize() else {
-        return Finding::fails(
-            C_LIBRARY,
-            format!("{shown} needs the dynamic linker {}, which is not here", linker.display()),
-            "install the C library that it was built for",
-        );
-    };
-    if linker.as_os_str().as_bytes().windows(7).any(|w| w == b"ld-musl") {
-        return Finding::works(C_LIBRARY, format!("musl, {}", linker.display()));
-    }
-    // glibc's linker looks there first of all that is not configured.
-    let Ok(libc) = tables::map(&real.with_file_name("libc.so.6")) else {
-        return Finding::works(C_LIBRARY, format!("loaded by {}", linker.display()));
-    };
-    let offered = offered_versions(&libc);
-    let newest = |versions: &[String]| versions.iter().filter_map(|v| glibc(v)).max().map(|(a, b)| format!("{a}.{b}"));
-    let missing: Vec<_> = needed_versions(library::LIBRARY).into_iter().filter(|v| !offered.contains(v)).collect();
-    let here = newest(&offered).unwrap_or_else(|| "of unknown version".to_owned());
-    match newest(&missing) {
-        None => Finding::works(C_LIBRARY, format!("glibc {here}")),
-        Some(needed) => Finding::fails(
-            C_LIBRARY,
-            format!("{shown} runs on glibc {here}, and this libmallow.so needs {needed}"),
-            "build Mallow on the older system: what it makes there works on newer ones, too",
-        ),
-    }
-}
-
-/// `GLIBC_2.36`
-fn glibc(version: &str) -> Option<(u32, u32)> {
-    let (major, minor) = version.strip_prefix("GLIBC_")?.split_once('.')?;
-    let minor = minor.split('.').next()?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// Versions of symbols that a library asks its libraries for.
-fn needed_versions(bytes: &[u8]) -> Vec<String> {
-    let read = || -> object::Result<Vec<String>> {
-        let file = ElfFile64::<Endianness>::parse(bytes)?;
-        let (sections, endian) = (file.elf_section_table(), file.endian());
-        let mut all = Vec::new();
-        let Some((mut needs, link)) = sections.gnu_verneed(endian, bytes)? else { return Ok(all) };
-        let strings = sections.strings(endian, bytes, link)?;
-        while let Some((_, mut versions)) = needs.next()? {
-            while let Some(version) = versions.next()? {
-                all.push(String::from_utf8_lossy(version.name(endian, strings)?).into_owned());
-            }
-        }
-        Ok(all)
-    };
-    read().unwrap_or_default()
-}
-
-/// Versions of symbols that a library has.
-fn offered_versions(bytes: &[u8]) -> Vec<String> {
-    let read = || -> object::Result<Vec<String>> {
-        let file = ElfFile64::<Endianness>::parse(bytes)?;
-        let (sections, endian) = (file.elf_section_table(), file.endian());
-        let mut all = Vec::new();
-        let Some((mut definitions, link)) = sections.gnu_verdef(endian, bytes)? else { return Ok(all) };
-        let strings = sections.strings(endian, bytes, link)?;
-        while let Some((_, mut names)) = definitions.next()? {
-            if let Some(name) = names.next()? {
-                all.push(String::from_utf8_lossy(name.name(endian, strings)?).into_owned());
-            }
-        }
-        Ok(all)
-    };
-    read().unwrap_or_default()
 }
 
 /// Symbols that reveal whose code is in a program.
