@@ -70,6 +70,26 @@ fn the_installed_binary_serves_another_user() {
     assert_eq!(files, ["list", "sh.mallow"]);
 }
 
+/// Where there is nothing but the command, it starts.
+#[test]
+fn the_built_command_needs_no_library() {
+    let built = mallow().canonicalize().expect("its path");
+    if !built.parent().is_some_and(|directory| directory.ends_with("release")) {
+        not_run("the_built_command_needs_no_library", "this one was built for tests, and is dynamic");
+        return;
+    }
+    let headers = Run::new("readelf", &workspace()).args(["--wide", "--segments", "--dynamic"]).arg(&built).go().out();
+    assert!(!headers.contains("INTERP") && !headers.contains("NEEDED"), "{headers}");
+    if !root() {
+        not_run("the_built_command_needs_no_library", "it needs root to change the root directory; its header is read");
+        return;
+    }
+    let place = directory();
+    fs::copy(&built, place.path().join("mallow")).expect("a copy");
+    let run = Run::new("chroot", place.path()).arg(place.path()).args(["/mallow", "--version"]).go();
+    assert_eq!((run.status, run.err().as_str()), (0, ""), "{}", run.out());
+}
+
 /// Who is not root gets no package: what is missing is named, and that is the end.
 #[test]
 fn what_the_tests_lack_is_named() {

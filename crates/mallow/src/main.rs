@@ -16,6 +16,7 @@
 mod flags;
 mod gate;
 mod go;
+mod host_names;
 mod input;
 mod output;
 mod page;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     if let Some(status) = runs::guard::keeper() {
         return status;
     }
+    host_names::settle();
     let command = match Flags::from_command_line() {
         Ok(flags) => flags.command,
         Err(status) => return status,

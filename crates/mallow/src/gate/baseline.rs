@@ -26,10 +26,10 @@
 //! it is read, and written as version 2.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use mallow_capture::library::installed_glibc;
 use mallow_report::analysis::gate::{Figures, Rest, SiteCount, Tolerance};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -221,16 +221,8 @@ pub fn platform(label: Option<&str>) -> String {
     key
 }
 
-#[cfg(target_env = "gnu")]
 fn libc_version() -> String {
-    // SAFETY: the function takes nothing and returns a constant string of the C library.
-    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
-    format!("glibc-{}", version.to_string_lossy())
-}
-
-#[cfg(not(target_env = "gnu"))]
-fn libc_version() -> String {
-    "libc".to_owned()
+    installed_glibc().map_or_else(|| "libc".to_owned(), |(major, minor)| format!("glibc-{major}.{minor}"))
 }
 
 #[cfg(test)]
