@@ -102,6 +102,7 @@ mod orphans;
 mod otel_probes;
 mod other_tools;
 mod output;
+mod packages;
 mod packing;
 mod preloading;
 mod privileges;
