@@ -100,11 +100,12 @@ strangers: build ## third-party programs that SEED (7) picks, COUNT (20) of them
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 
-install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin, and what it prints of itself for man and shells
+install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin, and what it prints of itself for man, shells and readers of its JSON
 	install -D -m 755 '$(MALLOW)' '$(DESTDIR)$(PREFIX)/bin/mallow'
 	objcopy -w --strip-all --keep-symbol='*mallow*' '$(DESTDIR)$(PREFIX)/bin/mallow'
 	install -d '$(SHARE)/man/man1' $(foreach path,$(COMPLETIONS),'$(SHARE)/$(dir $(path))')
 	'$(MALLOW)' man --into '$(SHARE)/man/man1'
+	'$(MALLOW)' help json --into '$(SHARE)/mallow/schemas'
 	$(foreach path,$(COMPLETIONS),'$(MALLOW)' completions $(call shell_of,$(path)) > '$(SHARE)/$(path)' &&) true
 
 dist: $(MALLOW) ## an archive for any Linux, a .deb and an .rpm, with checksums, in build/dist

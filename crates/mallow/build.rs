@@ -1,6 +1,6 @@
 //! Makes the table of the page's files: each file of `src/page/assets/` is part of the command. And the same page in
 //! one file, for `mallow export --format html`: its modules are one script, its style is inside, and a policy lets
-//! nothing else run.
+//! nothing else run. And the JSON Schemas of `docs/schemas/`, for `mallow help json`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,27 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("assets.rs"), table)?;
     let [head, tail] = self_contained(assets)?;
     fs::write(Path::new(&out).join("page_head.html"), head)?;
-    fs::write(Path::new(&out).join("page_tail.html"), tail)
+    fs::write(Path::new(&out).join("page_tail.html"), tail)?;
+    fs::write(Path::new(&out).join("schemas.json.xz"), schemas(Path::new("../../docs/schemas"))?)
+}
+
+/// The schemas of a folder, by name, as one object of JSON: xz. They have types in common, far from each other.
+fn schemas(folder: &Path) -> io::Result<Vec<u8>> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| entry.map(|file| file.path())).collect::<Result<_, _>>()?;
+    files.sort();
+    let mut text = "{".to_owned();
+    for (number, file) in files.iter().enumerate() {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let lines: String = fs::read_to_string(file)?.lines().map(str::trim_start).collect();
+        let comma = if number == 0 { "" } else { "," };
+        write!(text, "{comma}{name:?}:{lines}").map_err(io::Error::other)?;
+    }
+    text.push('}');
+    let mut packed = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(9))?;
+    io::Write::write_all(&mut packed, text.as_bytes())?;
+    packed.finish()
 }
 
 /// The page in one file: what is before its numbers, and what is after them.

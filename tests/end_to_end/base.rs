@@ -36,7 +36,7 @@ fn agrees(place: &Path, base: &str, after: &str, filters: &[&str]) {
         let shown: i64 = rows.map(|row| number(&row[sums]["change"])).sum();
         let why = format!("{view:?} {base} {after} {filters:?}");
         assert_eq!((number(&report["shown"]), number(&report["change"])), (shown, net), "{why}");
-        assert_eq!(shown + number(&report["hidden"]) + number(&report["elsewhere"]), net, "{why}");
+        assert_eq!(shown + number(&report["hidden_change"]) + number(&report["elsewhere"]), net, "{why}");
     }
     // Where nothing changed there is no function to list.
     if net != 0 {

@@ -40,6 +40,13 @@ fn a_binary_its_pages_and_its_completions() {
     ] {
         assert!(has(path), "{path} is not among {installed:#?}");
     }
+    let schemas = files(&workspace().join("docs/schemas"));
+    assert!(schemas.len() > 30, "{schemas:#?}");
+    for schema in schemas {
+        let name = schema.file_name().expect("a name");
+        let copy = place.path().join("opt/some where/share/mallow/schemas").join(name);
+        assert_eq!(fs::read_to_string(copy).expect("the schema"), fs::read_to_string(&schema).expect("the schema"));
+    }
     assert!(installed.iter().all(|path| fs::metadata(path).is_ok_and(|file| file.len() > 100)), "{installed:#?}");
     // The binary needs none of the rest.
     let copy = place.path().join("alone");
@@ -47,6 +54,45 @@ fn a_binary_its_pages_and_its_completions() {
     fs::remove_dir_all(place.path().join("opt")).expect("the rest");
     let outcome = Run::new(&copy, place.path()).args(["record", "--", "true"]).go();
     assert_eq!(outcome.status, 0, "{}", outcome.err());
+}
+
+/// Of each command that its help names, and of the documents of `--json`.
+#[test]
+fn help_prints_help_and_schemas() {
+    let place = directory();
+    let run = |words: &[&str]| Run::new(mallow(), place.path()).args(words).go();
+    for (words, flags) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "record"], &["record", "--help"]),
+        (&["help", "go", "bench"], &["go", "bench", "--help"]),
+        (&["help", "help"], &["help", "--help"]),
+    ] {
+        let (help, flag) = (run(words), run(flags));
+        assert_eq!((help.status, help.err(), help.out()), (0, String::new(), flag.out()), "{words:?}");
+    }
+    let list = run(&["help", "json"]).out();
+    for schema in files(&workspace().join("docs/schemas")) {
+        let name = schema.file_stem().expect("a name").to_string_lossy().into_owned();
+        assert!(list.contains(&format!("\n  {name} ")), "{name} is not in {list}");
+        let without_version = name.rsplit_once('-').expect("a version").0;
+        for asked in [&name, without_version] {
+            let printed = run(&["help", "json", asked]);
+            assert_eq!((printed.status, printed.out()), (0, fs::read_to_string(&schema).expect("the schema")));
+        }
+    }
+    for (words, expected) in [
+        (&["help", "json", "reports"][..], "there is no document reports; mallow help json lists them"),
+        (&["help", "recrod"], "there is no command recrod; mallow --help lists them, and mallow help json documents"),
+        (&["help", "record", "--into", "x"], "--into is for all schemas: mallow help json --into DIR"),
+        (&["help", "json", "top", "tree"], "a document has one name; tree is too many"),
+    ] {
+        let run = run(words);
+        assert_eq!(
+            (run.status, run.out(), run.err()),
+            (2, String::new(), format!("mallow: {expected}\n")),
+            "{words:?}"
+        );
+    }
 }
 
 /// What a shell offers after these words.

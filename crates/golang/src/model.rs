@@ -4,16 +4,18 @@ use serde::{Deserialize, Serialize};
 
 /// A place in a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Position {
-    /// Its absolute path, as debug information and profiles have it.
+    /// Absolute path of the source file, as debug information and profiles have it.
     pub file: String,
-    /// From 1.
+    /// Line in `file`, from 1.
     pub line: u32,
-    /// From 1; 0 where unknown.
+    /// Column in bytes, from 1; 0 where unknown.
     pub column: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// `make([]T, n)`.
@@ -56,6 +58,7 @@ pub enum Kind {
 
 /// What the compiler decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is allocated in the heap.
@@ -68,7 +71,9 @@ pub enum Verdict {
 
 /// One step of an escape flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowStep {
+    /// Source position of the step.
     pub position: Position,
     /// Call sites through which that was inlined, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,23 +82,26 @@ pub struct FlowStep {
     pub flow: String,
     /// `assign`, `call parameter`, `interface-converted`, …
     pub how: String,
+    /// The compiler's expression of the step.
     pub expression: String,
     /// The call, whose body is inside of its caller now, that this passes a value to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callee: Option<String>,
-    /// It goes to a method of an interface, or to a function value.
+    /// The value goes to a method of an interface, or to a function value: the callee is not known. Left out where it
+    /// is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown_callee: bool,
 }
 
 /// What the compiler says of one allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnostic {
     /// Import path of the package that was compiled.
     pub package: String,
     /// The function that it was compiled into, as the compiler names it: `One`, `(*T).m`, `two.func1`.
     pub function: Option<String>,
-    /// Where the code stands in the source.
+    /// Source position of the allocation.
     pub position: Position,
     /// Call sites through which it was inlined into `function`, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -101,13 +109,15 @@ pub struct Diagnostic {
     /// All positions are known: code that is inlined has them in `inlined_at`.
     #[serde(skip)]
     pub placed: bool,
+    /// Form of the allocation.
     pub kind: Kind,
     /// The compiler's expression: `make([]byte, size)`, `&bytes.Buffer{...}`, `n`, `func literal`.
     pub what: String,
+    /// The compiler's decision: heap or stack.
     pub verdict: Verdict,
     /// The escape flow, as far as the compiler says it.
     pub flow: Vec<FlowStep>,
-    /// What that comes to.
+    /// Reason for the decision, from the escape flow.
     pub reason: Reason,
     /// What stands around it.
     #[serde(skip)]
@@ -127,13 +137,14 @@ pub struct Surroundings {
 
 /// Why it is in the heap: what the compiler's explanation comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
-    /// It is larger than what a stack may hold.
+    /// The value is larger than what a stack may hold.
     TooLarge,
-    /// Its size is not a constant.
+    /// The size is not a constant.
     UnknownSize,
-    /// It is aligned to more than a stack is.
+    /// The value is aligned to more than a stack is.
     Aligned,
     /// The caller gets it.
     Returned,
@@ -141,11 +152,11 @@ pub enum Reason {
     Captured,
     /// The body of a loop over a function refers to the variable, and the function may keep the body.
     CapturedByLoop,
-    /// It goes through a channel.
+    /// The value goes through a channel.
     Sent,
-    /// It is a key or a value of a map.
+    /// The value is a key or a value of a map.
     InMap,
-    /// It is an element of a slice that grows.
+    /// The value is an element of a slice that grows.
     Appended,
     /// A function gets it and lets it live longer.
     Passed {
@@ -155,28 +166,38 @@ pub enum Reason {
         interface: bool,
     },
     /// A method of an interface, or a function value, gets it: nobody knows which.
-    PassedToUnknown { callee: String },
-    /// It is assigned to something that is in the heap, or global.
+    PassedToUnknown {
+        /// The call's method or function value, as the compiler names it.
+        callee: String,
+    },
+    /// The value is assigned to something that is in the heap, or global.
     Stored {
-        /// What it is assigned to.
+        /// Expression that the value is assigned to.
         place: String,
     },
     /// An interface that is in the heap has it, or a pointer to it.
     InInterface,
     /// Something refers to it that is in the heap.
-    PartOf { whole: String },
+    PartOf {
+        /// Expression that refers to it.
+        whole: String,
+    },
     /// A variable refers to it that lives longer.
     Outlived {
+        /// Variable that lives longer.
         variable: String,
-        /// Where that is declared.
+        /// Scope in which `variable` is declared.
         #[serde(default)]
         scope: Scope,
     },
     /// A part of it refers to it, and what refers to it goes where it may not be followed.
-    InItself { place: String },
+    InItself {
+        /// Expression of the part that refers to it.
+        place: String,
+    },
     /// A goroutine is started with it.
     Goroutine,
-    /// It is deferred in a loop.
+    /// The call is deferred in a loop.
     Deferred,
     /// One of the two: the compiler says the same of both, and the source is not known.
     GoOrDefer,
@@ -186,6 +207,7 @@ pub enum Reason {
 
 /// Where a variable is declared that outlives what it refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// In the function, outside of the loop.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// A benchmark, with its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Benchmark {
     /// Its name, without the number of processors: `BenchmarkDecode/small`.
     pub name: String,
@@ -13,14 +14,15 @@ pub struct Benchmark {
 
 /// One line of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Operations, which Go calls iterations.
     pub operations: u64,
-    /// By operation.
+    /// Nanoseconds per operation.
     pub nanoseconds: f64,
-    /// By operation, rounded down by Go.
+    /// Bytes per operation, rounded down by Go.
     pub bytes: f64,
-    /// By operation, rounded down by Go.
+    /// Allocations per operation, rounded down by Go.
     pub allocations: f64,
 }
 

@@ -18,11 +18,13 @@ pub const LEAST_FOR_DIFFERENCE: usize = 4;
 
 /// The median, and between which values that of all runs lies in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
+    /// Median of the values, in the unit of the metric.
     pub median: f64,
-    /// None: too few values.
+    /// Lower end of the 95 % confidence interval of the median; null: too few values.
     pub low: Option<f64>,
-    /// See `low`.
+    /// Upper end of the 95 % confidence interval of the median; null: too few values.
     pub high: Option<f64>,
 }
 

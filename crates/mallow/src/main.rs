@@ -21,6 +21,7 @@ mod input;
 mod output;
 mod page;
 mod runs;
+mod schemas;
 mod views;
 
 use std::process::ExitCode;
@@ -79,6 +80,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Doctor(flags) => runs::doctor::run(flags),
         Command::Completions(flags) => views::manual::completions(flags),
         Command::Man(flags) => views::manual::man(flags),
+        Command::Help(flags) => views::help::run(flags),
     }
 }
 

@@ -27,7 +27,7 @@ macro_rules! count_table {
                 temporary,
             }
             TemporaryBytes "temporary bytes" {
-                /// Their requested bytes.
+                /// Requested bytes of the temporary allocations.
                 temporary_bytes,
             }
             Live "live blocks" {
@@ -35,7 +35,7 @@ macro_rules! count_table {
                 live,
             }
             LiveBytes "live bytes" {
-                /// Their requested bytes.
+                /// Requested bytes of the live blocks.
                 live_bytes,
             }
             Peak "blocks live at the peak" {
@@ -43,7 +43,7 @@ macro_rules! count_table {
                 peak,
             }
             PeakBytes "bytes live at the peak" {
-                /// Their requested bytes.
+                /// Requested bytes of the blocks live at the peak.
                 peak_bytes,
             }
             Reallocs "reallocs" {

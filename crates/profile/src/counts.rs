@@ -19,6 +19,7 @@ macro_rules! define_counts {
     ($($quantity:ident $name:literal { $($(#[$doc:meta])* $field:ident,)+ })+) => {
         /// Sums of one site, function, process or recording. `docs/DEFINITIONS.md` defines each quantity.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub struct Counts {
             $($($(#[$doc])* pub $field: u64,)+)+
         }

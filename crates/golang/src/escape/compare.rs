@@ -9,12 +9,13 @@ use crate::model::Kind;
 use crate::names::written;
 
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// In the heap now.
+    /// Places that the compiler puts into the heap now, and did not in the base.
     pub new: Vec<Site>,
     /// No longer.
     pub gone: Vec<Site>,
-    /// In both.
+    /// Number of places that allocate in both.
     pub same: u64,
 }
 

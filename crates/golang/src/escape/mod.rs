@@ -22,8 +22,9 @@ pub const VERSION: u32 = 1;
 
 /// The allocations of some packages. As JSON it can be compared with later.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Escapes {
-    /// See [`VERSION`].
+    /// Version of the file format that `--base` reads.
     pub version: u32,
     /// The compiler: `go1.26.8`.
     pub go: String,
@@ -40,37 +41,40 @@ pub struct Escapes {
 
 /// A place of a function that allocates in the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Site {
     /// Import path.
     pub package: String,
     /// The function that was compiled; null where the compiler does not name it.
     pub function: Option<String>,
-    /// Of the place in that function: its path from the directory, where it lies below.
+    /// Source file of the allocation: its path from the directory where the command ran, or absolute outside of it.
     pub file: String,
-    /// From 1.
+    /// Line in `file`, from 1.
     pub line: u32,
-    /// From 1; 0 where unknown.
+    /// Column in bytes, from 1; 0 where the compiler does not say it.
     pub column: u32,
-    /// Where the code stands, where it was inlined from another function.
+    /// File and line of the source text, where the compiler inlined it from another function; null elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inlined_from: Option<FileLine>,
+    /// Form of the allocation.
     pub kind: Kind,
+    /// The compiler's expression: `make([]byte, size)`, `&bytes.Buffer{...}`, `n`.
     pub what: String,
     /// Why it is in the heap.
     #[serde(flatten)]
     pub reason: Reason,
-    /// The same in words.
+    /// `reason` as a sentence for people.
     pub why: String,
     /// The escape flow, a step each.
     #[serde(default)]
     pub chain: Vec<String>,
-    /// What may be done about it.
+    /// Suggestion how to avoid the allocation, a sentence; null where there is none.
     #[serde(default)]
     pub suggestion: Option<String>,
     /// By a profile: allocations of this line, and of what was inlined there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<u64>,
-    /// See `allocations`.
+    /// Requested bytes of `allocations`, by the profile; null without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
     /// Places that the profile cannot tell apart from this one: the same line, the same functions.
@@ -83,10 +87,11 @@ pub struct Site {
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileLine {
-    /// Its path from the directory, where it lies below.
+    /// Source file: its path from the directory where the command ran, or absolute outside of it.
     pub file: String,
-    /// From 1.
+    /// Line in `file`, from 1.
     pub line: u32,
 }
 

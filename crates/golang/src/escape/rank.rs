@@ -65,13 +65,14 @@ fn lines_of(site: &Site) -> Lines {
 
 /// How much of a profile belongs to places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranked {
     /// All that the profile has.
     pub allocations: u64,
-    /// See `allocations`.
+    /// Allocated bytes of the whole profile.
     pub allocated_bytes: u64,
-    /// Those of places.
+    /// Allocations of the profile at listed places.
     pub found: u64,
-    /// See `found`.
+    /// Allocated bytes of the profile at listed places.
     pub found_bytes: u64,
 }

@@ -8,16 +8,19 @@ use super::room::{Map, Room};
 
 /// A line of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AllocationLine {
     /// `example.com/elvis.One`.
     pub function: String,
+    /// Absolute path of the source file.
     pub file: String,
-    /// From 1.
+    /// Line in `file`, from 1.
     pub line: u32,
 }
 
 /// The call of the runtime by which a place allocates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Call {
     /// `runtime.growslice`.
     pub callee: String,
@@ -52,11 +55,13 @@ impl Call {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Type {
     /// `bytes.Buffer`.
     pub name: String,
     /// Bytes of a value.
     pub size: u64,
+    /// Values of the type contain pointers.
     pub pointers: bool,
     /// Names of the structs and arrays that a value contains, not of what it points to.
     #[serde(skip)]
@@ -86,6 +91,7 @@ pub enum Appended {
 
 /// What of a benchmark an allocation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Of its operations.
@@ -108,10 +114,11 @@ impl Part {
 
 /// A line of the program's own, on the call path to an allocation in a library.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Caller {
     #[serde(flatten)]
     pub place: AllocationLine,
-    /// Allocations by operation that come from there.
+    /// Allocations from this line: per operation of a benchmark, or of the whole profile.
     pub allocations: f64,
     /// The functions of libraries that it calls on the way there, in the order of their names.
     #[serde(skip)]
@@ -120,6 +127,7 @@ pub struct Caller {
 
 /// What one instruction allocates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Allocation {
     /// The line, the innermost inlined function first; the last is the function that was compiled.
     pub chain: Vec<AllocationLine>,
@@ -129,6 +137,7 @@ pub struct Allocation {
     /// Link-time address of the call.
     #[serde(skip)]
     pub address: u64,
+    /// Function of Go's runtime that allocated, and the type that it was given; null where neither is known.
     pub call: Option<Call>,
     /// The calls of its line that put values into interfaces or into blocks of their own, in the order of code: itself,
     /// and those that allocated nothing. Empty where the program does not show them.
@@ -138,9 +147,9 @@ pub struct Allocation {
     /// compiled for. None where the program is not known.
     #[serde(skip)]
     pub symbol: Option<String>,
-    /// By operation.
+    /// Allocations: per operation of a benchmark, or of the whole profile.
     pub allocations: f64,
-    /// By operation.
+    /// Bytes: per operation of a benchmark, or of the whole profile.
     pub bytes: f64,
     /// Blocks of 16 bytes among them, by operation, where the profile distinguishes sizes: those that small objects may
     /// share.
@@ -161,10 +170,11 @@ pub struct Allocation {
     /// A library calls its function: by a value, or through an interface.
     #[serde(skip)]
     pub called_back: bool,
-    /// What of a benchmark it is.
+    /// Part of the benchmark that allocated: its loop, or what the timer counts beside it.
     #[serde(skip_serializing_if = "Part::is_operation")]
     pub part: Part,
-    /// Where the program's own code leads here, the most first; none where this is its own.
+    /// Lines of the program's own code that lead to the allocation, the most allocations first; empty where the
+    /// allocation is on such a line itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<Caller>,
 }

@@ -37,6 +37,7 @@ pub use sites::{Apart, Listed, OperationSums, Runs, allocations, difference, eac
 
 /// An allocation with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explained {
     #[serde(flatten)]
     pub allocation: Allocation,

@@ -1,4 +1,4 @@
-//! Flags of the commands that print what a shell and `man` want to know.
+//! Flags of the commands that print what a shell, `man`, and readers of commands and documents want to know.
 
 use std::path::PathBuf;
 
@@ -40,3 +40,27 @@ pub struct ManFlags {
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,
 }
+
+/// Flags of `help`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP_EXAMPLES)]
+pub struct HelpFlags {
+    /// Command; or json, with a document's name or without
+    ///
+    /// json lists the documents that --json prints, json NAME prints the JSON Schema of one: each field with its
+    /// meaning, and the unit of each number. Default: mallow as a whole.
+    #[arg(value_name = "COMMAND")]
+    pub words: Vec<String>,
+    /// Write all schemas into this directory
+    ///
+    /// With json: one file for each document, NAME.json. make install puts them into share/mallow/schemas. Example:
+    /// --into schemas.
+    #[arg(long, value_name = "DIR")]
+    pub into: Option<PathBuf>,
+}
+
+const HELP_EXAMPLES: &str = "\
+Examples:
+  mallow help record             print the help of mallow record
+  mallow help json               list the documents that --json prints
+  mallow help json report        print the JSON Schema of mallow report --json";

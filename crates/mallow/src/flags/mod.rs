@@ -45,7 +45,7 @@ pub use choice::VariablePattern;
 pub use command::{Command, Flags};
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
-pub use documents::{CompletionsFlags, ManFlags, Shell};
+pub use documents::{CompletionsFlags, HelpFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;

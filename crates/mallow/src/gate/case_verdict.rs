@@ -15,22 +15,26 @@ use super::selection::wanted;
 use crate::flags::TestFlags;
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CaseVerdict {
+    /// Name of the case, from the configuration or the benchmark.
     pub name: String,
+    /// Result of the case: the worst of its checks.
     pub verdict: Verdict,
     /// Why it is broken; null for others.
     pub why: Option<String>,
-    /// What was counted; null where nothing could be.
+    /// Counts of the case over its runs; null where nothing could be counted.
     pub measured: Option<Measured>,
     /// The baseline's figures.
     pub baseline: Option<Figures>,
     /// Each metric.
     pub checks: Vec<Check>,
+    /// The counts differ between runs by more than the tolerance allows.
     pub unstable: bool,
     /// Result of measuring with two numbers of operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
-    /// What a reader must know.
+    /// Sentences that limit what the verdict means.
     pub warnings: Vec<String>,
     /// Changed stacks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,8 +50,9 @@ pub struct CaseVerdict {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
-    /// What the figures depend on.
+    /// Platform that the figures depend on: processor, C library, versions.
     pub platform: String,
     /// The worst of the cases.
     pub verdict: Verdict,

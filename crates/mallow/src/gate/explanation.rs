@@ -111,19 +111,20 @@ impl Recorded {
 
 /// What changed between a baseline and now.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Stacks whose numbers differ, the largest change first.
     pub differences: Vec<Difference>,
-    /// What became of the stacks that the baseline sums up; left out where it has all of them.
+    /// Sums of the stacks that the baseline has only together; left out where the baseline has each stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smaller: Option<Smaller>,
     /// Allocations more than the baseline, by the figures.
     pub change: i64,
-    /// What the differences add up to.
+    /// Sum of `differences`, in allocations.
     pub explained: i64,
     /// Requested bytes more than the baseline, by the figures.
     pub change_bytes: i64,
-    /// What the differences add up to.
+    /// Sum of `differences`, in requested bytes.
     pub explained_bytes: i64,
     /// The differences by the line of the program that they come from.
     pub places: Vec<PlaceChange>,

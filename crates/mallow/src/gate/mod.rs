@@ -23,4 +23,5 @@ mod text;
 mod unique_map;
 mod update;
 
+pub use case_verdict::Report;
 pub use command::run;

@@ -27,6 +27,7 @@ pub struct CaseStacks {
 
 /// An allocation of a benchmark, and why it is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
     /// Its stack in the explanation.
     #[serde(skip)]
@@ -35,12 +36,13 @@ pub struct Reason {
     pub place: String,
     /// By operation.
     pub allocations: f64,
+    /// The expression that allocates.
     pub what: String,
     /// Why; empty where nobody knows.
     pub reason: String,
     /// The escape flow, a step each.
     pub steps: Vec<String>,
-    /// What may be done.
+    /// Suggestion how to avoid the allocation, a sentence; null where there is none.
     pub suggestion: Option<String>,
 }
 

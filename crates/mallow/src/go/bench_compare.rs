@@ -25,6 +25,7 @@ struct Figures {
 
 /// Benchmarks of both, and what they have on average.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BenchComparison {
     /// The earlier file, as it was named.
     pub base: String,
@@ -38,16 +39,19 @@ pub struct BenchComparison {
 
 /// One figure of one benchmark.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
     /// Import path.
     pub package: String,
+    /// Name of the benchmark: `BenchmarkDecode/small`.
     pub name: String,
     /// `ns/op`, `B/op` or `allocs/op`.
     pub unit: &'static str,
-    /// Of the base.
+    /// Median and interval of the base, in `unit`.
     pub before: Summary,
-    /// Of this run.
+    /// Median and interval of this run, in `unit`.
     pub after: Summary,
+    /// Numbers of runs that are compared: of the base, and of this run.
     pub runs: [usize; 2],
     /// The p-value of the Mann-Whitney U-test; null where all runs are equal.
     pub p: Option<f64>,
@@ -57,12 +61,13 @@ pub struct Difference {
 
 /// The geometric means of a unit; null where a median is 0.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Means {
-    /// See [`Difference::unit`].
+    /// Unit of `before` and `after`: `ns/op`, `B/op` or `allocs/op`.
     pub unit: &'static str,
-    /// Of the base.
+    /// Geometric mean of the base's medians, in `unit`; null where a median is 0.
     pub before: Option<f64>,
-    /// Of this run.
+    /// Geometric mean of this run's medians, in `unit`; null where a median is 0.
     pub after: Option<f64>,
 }
 

@@ -9,14 +9,15 @@ use crate::output::sarif::{self, Finding};
 use crate::output::stdio;
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EscapeDocument {
     /// What is in the heap.
     #[serde(flatten)]
     pub escapes: Escapes,
-    /// How much of a profile belongs to it.
+    /// Sums of the profile at listed places; null without a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Ranked>,
-    /// What is compared with: a revision, or a file.
+    /// Revision or file that is compared with; left out where nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// What differs from that.

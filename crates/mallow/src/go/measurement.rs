@@ -20,25 +20,27 @@ use crate::output::progress::Spinner;
 
 /// A benchmark, and every line that allocates.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
+    /// Name of the benchmark: `BenchmarkDecode/small`.
     pub name: String,
     /// Operations of the undisturbed runs, added up.
     pub operations: u64,
-    /// So many undisturbed runs.
+    /// Number of undisturbed runs.
     pub runs: u64,
     /// The median of the undisturbed runs.
     pub ns_per_op: f64,
-    /// The same, with its interval.
+    /// Median and 95 % confidence interval of the time, in nanoseconds per operation.
     pub time: Summary,
     /// The undisturbed runs, each as the benchmark says.
     pub measurements: Vec<Run>,
-    /// The same, as the benchmark says.
+    /// Median of the undisturbed runs: bytes per operation (`B/op`), as the benchmark prints them.
     pub bytes_per_op: f64,
-    /// The same, as the benchmark says.
+    /// Median of the undisturbed runs: allocations per operation (`allocs/op`), as the benchmark prints them.
     pub allocs_per_op: f64,
     /// Operations whose allocations were all counted; 0 where there are none.
     pub counted_operations: u64,
-    /// How what was counted and what the benchmark says agree.
+    /// Reconciliation of the counted allocations with the benchmark's own figures, per operation.
     pub sums: Reconciliation,
     /// The most allocations first.
     pub lines: Vec<Explained>,
@@ -52,12 +54,13 @@ pub struct Measured {
 
 /// How what was counted and what a benchmark says agree; by operation.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reconciliation {
     /// Allocations that were counted.
     pub counted: f64,
-    /// Of these, on a line.
+    /// Counted allocations that have a source line, per operation.
     pub on_lines: f64,
-    /// Of these, with a reason.
+    /// Counted allocations that have a line and a reason, per operation.
     pub with_reason: f64,
     /// Bytes that were counted, on lines and beside them.
     pub counted_bytes: f64,
@@ -69,7 +72,7 @@ pub struct Reconciliation {
     pub unseen: f64,
     /// Allocations once, while the timer runs: set-up, which the benchmark divides by its operations.
     pub setup: f64,
-    /// Of what was counted, set-up that grows with the operations.
+    /// Set-up among the counted allocations that grows with the number of operations, per operation.
     pub growing: f64,
     /// Allocations while the timer is stopped, which are in no figure.
     pub untimed: f64,

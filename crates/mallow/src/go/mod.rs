@@ -26,6 +26,11 @@ use anyhow::Result;
 
 use crate::flags::{GoCommand, GoFlags};
 
+pub use bench_document::GoBench;
+pub use escape_document::EscapeDocument;
+pub use profile::GoProfile;
+pub use why::GoWhy;
+
 /// Does what is asked for.
 pub fn run(flags: &GoFlags) -> Result<ExitCode> {
     match &flags.command {

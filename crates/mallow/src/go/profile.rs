@@ -20,36 +20,40 @@ const LINES: usize = 12;
 
 /// The allocations in a heap profile, with reasons.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GoProfile {
     /// The version of Go whose compiler was asked.
     pub go: String,
     /// The profile, as it was named.
     pub profile: String,
-    /// What is counted is what was live when the profile was taken.
+    /// True: the profile's live blocks (`inuse_*`) are counted. False: all allocations (`alloc_*`).
     pub live: bool,
-    /// One allocation in about so many bytes is in it.
+    /// Sampling interval of the profile: one allocation in about so many bytes is in it; null where all are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_bytes: Option<u64>,
-    /// How much of it has a line and a reason.
+    /// Sums of the profile, and how much of them has a line and a reason.
     pub sums: ProfileSums,
     /// The most bytes first.
     pub lines: Vec<Explained>,
-    /// What is not known, and why.
+    /// Sentences: what is not known, and why.
     pub notes: Vec<String>,
 }
 
 /// Sums over a profile.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileSums {
+    /// Blocks of the whole profile, estimated from its samples.
     pub allocations: f64,
+    /// Bytes of the whole profile, estimated from its samples.
     pub bytes: f64,
-    /// Of the allocations, those on a line.
+    /// Blocks with a source line.
     pub on_lines: f64,
-    /// Of these, with a reason.
+    /// Blocks with a source line and a reason.
     pub with_reason: f64,
-    /// Of the allocations, those that no line outside of Go's runtime leads to.
+    /// Blocks of Go's runtime: no line outside of the runtime leads to them.
     pub of_runtime: f64,
-    /// Their bytes.
+    /// Bytes of the blocks in `of_runtime`.
     pub of_runtime_bytes: f64,
 }
 

@@ -74,44 +74,51 @@ fn ends(whole: &str, end: &str, between: &[char]) -> bool {
 
 /// All that is known of a place.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GoWhy {
-    /// What was asked for.
+    /// The place as the command line has it: a file with a line, or a function.
     pub place: String,
-    /// What a heap profile has there; none where benchmarks were run.
+    /// Allocations of a heap profile at the place; null where benchmarks were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileShare>,
     /// Benchmarks that allocate there.
     pub benchmarks: Vec<LeadingCall>,
-    /// What the compiler says of allocations there, whether they happen or not.
+    /// Diagnostics of the compiler at the place, of allocations that ran or not.
     pub compiler: Vec<Diagnostic>,
 }
 
 /// A benchmark that leads there.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeadingCall {
+    /// Import path of the benchmark's package.
     pub package: String,
+    /// Name of the benchmark.
     pub name: String,
-    /// What it allocates in all.
+    /// Allocations of the whole benchmark, per operation.
     pub allocs_per_op: f64,
     /// Operations that set-up is divided by.
     #[serde(skip)]
     pub operations: u64,
-    /// What it allocates there.
+    /// Allocations of the benchmark at the place.
     pub lines: Vec<Explained>,
 }
 
 /// What a heap profile has there.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileShare {
     /// The profile, as it was named.
     pub file: String,
-    /// One allocation in about so many bytes is in it: numbers are estimates.
+    /// Sampling interval of the profile: one allocation in about so many bytes is in it, and numbers are estimates;
+    /// null where all are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_bytes: Option<u64>,
+    /// Blocks at the place, estimated from the samples.
     pub allocations: f64,
-    /// There.
+    /// Allocations at the place, by line.
     pub lines: Vec<Explained>,
-    /// What is not known, and why.
+    /// Sentences: what is not known, and why.
     pub notes: Vec<String>,
 }
 

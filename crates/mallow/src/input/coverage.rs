@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::filters::Filters;
 use crate::flags::By;
+use crate::output::json::JsonDocument;
 use crate::output::text::Line;
 use crate::output::text::units::bytes;
 
@@ -17,6 +18,7 @@ pub const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Live, B
 
 /// A report as JSON.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Document<'a, R: Serialize> {
     /// Of a recording: all of the report.
@@ -27,11 +29,17 @@ pub enum Document<'a, R: Serialize> {
 
 /// A report, and the filters where some are on.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FilteredReport<'a, R: Serialize> {
+    /// Filters by which the document was made; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     filters: Option<&'a Filters>,
     #[serde(flatten)]
     report: &'a R,
+}
+
+impl<R: JsonDocument> JsonDocument for Document<'_, R> {
+    const SCHEMA: &'static str = R::SCHEMA;
 }
 
 impl<'a, R: Serialize> Document<'a, R> {

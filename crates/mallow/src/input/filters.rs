@@ -14,23 +14,33 @@ use crate::output::text::{Line, Look, Page};
 
 /// Filters, as views show them. What is not there is not filtered by.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Filters {
+    /// Process ids or names (`--process`); left out without the filter, like each of the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     process: Vec<String>,
+    /// Thread ids (`--thread`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     thread: Vec<u32>,
+    /// Names of measured regions (`--region`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     region: Vec<String>,
+    /// Range of time (`--time`).
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<TimeFilter>,
+    /// Requested sizes of blocks (`--size`), in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<Bounds>,
+    /// Lifetimes of blocks (`--lifetime`), in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     lifetime_ms: Option<Bounds>,
+    /// Regular expression that a function of the stack matches (`--focus`).
     #[serde(skip_serializing_if = "Option::is_none")]
     focus: Option<String>,
+    /// Regular expression that no function of the stack matches (`--ignore`).
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<String>,
+    /// Regular expression of functions that are taken out of stacks (`--hide`).
     #[serde(skip_serializing_if = "Option::is_none")]
     hide: Option<String>,
     /// For people, in the order of the flags.
@@ -39,16 +49,23 @@ pub struct Filters {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TimeFilter {
+    /// What lies in the range: `allocated`, `freed` or `live`.
     when: &'static str,
+    /// First millisecond since the recording began.
     from_ms: u64,
+    /// First millisecond after the range, since the recording began; null: the end.
     to_ms: Option<u64>,
 }
 
 /// From the first number, up to the second; null: without an end.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Bounds {
+    /// Smallest value inside of the range: bytes of `size`, milliseconds of `lifetime_ms`.
     from: u64,
+    /// Smallest value above the range; null: no end.
     to: Option<u64>,
 }
 

@@ -9,7 +9,9 @@ use serde::Serialize;
 
 /// A file whose functions or source lines are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MissingNames {
+    /// Path of the ELF file.
     pub module: String,
     /// True where most functions have no names either.
     pub without_functions: bool,
@@ -21,9 +23,9 @@ pub struct MissingNames {
     /// True where parts of the module lack their source lines too: they are in split debug files.
     #[serde(skip)]
     pub without_split: bool,
-    /// What was found, in words.
+    /// Names that were found, as a sentence.
     pub found: String,
-    /// What would bring the rest, if anything does.
+    /// How to get the missing names, as a sentence; null where nothing would bring them.
     pub remedy: Option<String>,
     /// The command that asks the servers of `DEBUGINFOD_URLS` for them, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,25 +10,56 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use super::stdio;
 use super::text::clean;
 
-/// The report as JSON for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not
-/// obey them either.
-pub fn document(report: &impl Serialize) -> Result<String> {
+/// What `--json` prints: an object that begins with the name of its schema.
+pub trait JsonDocument: Serialize {
+    /// The name of its JSON Schema, and the schema's version: `report-1`. A field that goes, or that means something
+    /// else, makes the next version; one that comes does not.
+    const SCHEMA: &'static str;
+}
+
+/// A document below the name of its schema.
+#[derive(Serialize)]
+struct Named<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+impl<'a, T: JsonDocument> Named<'a, T> {
+    fn of(document: &'a T) -> Self {
+        Self { schema: T::SCHEMA, document }
+    }
+}
+
+/// A document for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not obey
+/// them either.
+pub fn document(document: &impl JsonDocument) -> Result<String> {
+    pretty(&Named::of(document))
+}
+
+/// A document in one line: one among others.
+pub fn line(document: &impl JsonDocument) -> Result<String> {
+    data(&Named::of(document))
+}
+
+/// Prints a document as it is made: one that may be large is not in memory as text, and without white space.
+pub fn print(document: &impl JsonDocument) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    stdio::allow_closed_pipe(write(&Named::of(document), CompactFormatter, &mut out).and_then(|()| out.flush()))
+}
+
+/// What has another's schema, such as SARIF, as [`document`] writes it.
+pub fn pretty(value: &impl Serialize) -> Result<String> {
     let mut text = Vec::new();
-    write(report, PrettyFormatter::new(), &mut text).context("cannot write JSON")?;
+    write(value, PrettyFormatter::new(), &mut text).context("cannot write JSON")?;
     String::from_utf8(text).context("cannot write JSON")
 }
 
-/// The same in one line: a report among others.
-pub fn line(value: &impl Serialize) -> Result<String> {
+/// What only the page reads, in one line.
+pub fn data(value: &impl Serialize) -> Result<String> {
     let mut text = Vec::new();
     write(value, CompactFormatter, &mut text).context("cannot write JSON")?;
     String::from_utf8(text).context("cannot write JSON")
-}
-
-/// Prints a report as JSON as it is made: one that may be large is not in memory as text, and without white space.
-pub fn print(report: &impl Serialize) -> Result<()> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    stdio::allow_closed_pipe(write(report, CompactFormatter, &mut out).and_then(|()| out.flush()))
 }
 
 fn write(value: &impl Serialize, how: impl Formatter, out: &mut impl Write) -> std::io::Result<()> {
@@ -72,7 +103,7 @@ mod tests {
     fn json_is_harmless_and_says_the_same() {
         let mut profile = mallow_report::testing::parser();
         profile.command = vec!["a\u{9b}b\u{202e}c\u{e0001}\x1b\n".to_owned()];
-        let text = super::document(&overview(&profile, 1)).expect("JSON");
+        let text = super::pretty(&overview(&profile, 1)).expect("JSON");
         assert!(text.contains("a\\u009bb\\u202ec\\udb40\\udc01\\u001b\\n"), "{text}");
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["command"][0], profile.command[0]);

@@ -72,7 +72,7 @@ impl Api {
         };
         match name {
             "about" => document(self.about()),
-            "time" => document(self.ranges.show(|time| json::line(time))),
+            "time" => document(self.ranges.show(|time| json::data(time))),
             "alive" => Response::json("{}\n"),
             name if VIEWS.contains(&name) => self.view(name, request),
             _ => Response::error(404, &format!("there is no view like that; there is {}", VIEWS.join(", "))),
@@ -86,7 +86,7 @@ impl Api {
             Some("about") => self.about(),
             Some("time") => {
                 self.ranges.wait();
-                self.ranges.show(|time| json::line(time))
+                self.ranges.show(|time| json::data(time))
             }
             name => self.made(name.unwrap_or_default(), &request),
         }
@@ -113,7 +113,7 @@ impl Api {
             if fewer.is_some() {
                 return fewer;
             }
-            match json::line(&FlameDocument::of(graph)) {
+            match json::data(&FlameDocument::of(graph)) {
                 Ok(document) if fits(&document) => fitting = Some((document, tried)),
                 Ok(_) => {
                     tried += 1;
@@ -128,7 +128,7 @@ impl Api {
 
     fn about(&self) -> Result<String> {
         let before = self.subject.before().map(|before| &**before);
-        json::line(&About::of(self.subject.whole(), before, self.live, self.reasons.as_ref()))
+        json::data(&About::of(self.subject.whole(), before, self.live, self.reasons.as_ref()))
     }
 
     fn view(&self, name: &str, request: &Request) -> Response {
@@ -159,7 +159,7 @@ impl Api {
             Command::Flame(flags) if flags.base.base.is_some() => {
                 let pair = pair(&flags.base, &flags.source.filters, flags.by)?;
                 let graph = flame_changes_fitting(&pair.both, flame_options(flags, pair.by), &mut fewer_boxes);
-                json::line(&FlameDocument::of(&graph))?
+                json::data(&FlameDocument::of(&graph))?
             }
             _ => return Ok(None),
         }))
@@ -190,7 +190,7 @@ impl Api {
             Command::Flame(flags) => sums(&flags.source.filters, &|part| {
                 let options = flame_options(flags, part.measure(flags.by)?);
                 let graph = flame_fitting(&part.profile, options, &mut fewer_boxes);
-                json::line(&FlameDocument::of(&graph))
+                json::data(&FlameDocument::of(&graph))
             }),
             Command::Report(flags) => report_document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
             Command::Leaks(flags) => leaks::document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
@@ -203,7 +203,7 @@ impl Api {
                 diff::document(flags, &before, &after)
             }
             Command::Rss(flags) if name == RSS_MAP => {
-                json::line(&RssMapDocument::of(&rss::map(flags, self.subject.whole(), MOST_CELLS)?))
+                json::data(&RssMapDocument::of(&rss::map(flags, self.subject.whole(), MOST_CELLS)?))
             }
             Command::Rss(flags) => rss::document(flags, self.subject.whole()),
             _ => bail!("this is no view of the page"),

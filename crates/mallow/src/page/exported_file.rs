@@ -131,7 +131,7 @@ fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> 
     }
     left_out.push("ranges of time, filters and single functions are left out: mallow view answers them".to_owned());
     documents.insert("left_out".to_owned(), left_out.into());
-    let text = json::line(&documents)?;
+    let text = json::data(&documents)?;
     let text = text.replace('<', "\\u003c");
     if HEAD.len() + text.len() + TAIL.len() > MOST {
         bail!("the page needs more than 3 MB: please report it");
@@ -183,7 +183,7 @@ fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: us
     // As it will be written.
     let fitted = |document: &str| {
         let document: Value = serde_json::from_str(document).ok()?;
-        let size = json::line(&document).ok()?.replace('<', "\\u003c").len() + address.len() + 8;
+        let size = json::data(&document).ok()?.replace('<', "\\u003c").len() + address.len() + 8;
         Some(Fitted { document: Some(document), size, note: None, rows: usize::MAX })
     };
     let note = |how: &str| Some(format!("{}: {how}", entry.name));

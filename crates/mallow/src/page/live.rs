@@ -163,7 +163,7 @@ impl LiveApi {
         // The flame graph and the tables have them.
         report.sites.clear();
         let words = LiveWords::of(&report);
-        let document = json::line(&LiveDocument {
+        let document = json::data(&LiveDocument {
             headline: &headline,
             sentences: &sentences,
             history: &history,

@@ -12,6 +12,8 @@ use mallow_capture::preflight::{self, Chain, ChainFile, Finding, Status};
 use mallow_symbols::{NameSource, survey};
 use serde::Serialize;
 
+pub use self::process::ProcessDiagnosis;
+
 use self::checks::{Check, checks, word};
 use super::exit_status::refusal;
 use crate::flags::DoctorFlags;
@@ -21,6 +23,7 @@ use crate::output::{exit, json, stdio};
 
 /// The results of the checks.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// The worst of all checks.
     verdict: &'static str,
@@ -30,7 +33,9 @@ pub struct Diagnosis {
     /// The files that it leads to: scripts, their interpreters, and what `env` executes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
+    /// Checks of the machine.
     machine: Vec<Check>,
+    /// Checks of the command; left out without a command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     program: Vec<Check>,
 }

@@ -59,7 +59,7 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     let recent = session.recent(watch.profile(), moment.now_ns);
     if flags.view.json {
         stdio::print(&json::line(&report)?)?;
-        stdio::print(&json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?)?;
+        stdio::print(&json::line(&watched::RecentDocument { occasion: "recent", recent: &recent })?)?;
     } else {
         let look = flags.view.look(Stream::Out);
         stdio::print(&watched::report(&report, &look, true, report.places.places.len() == limit))?;
@@ -86,16 +86,33 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// What interrupted and ended runs left on this machine, in JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Leftovers<'a> {
+    /// Run directories that a killed mallow left behind, recorded or counted.
+    left_behind: Vec<&'a Row>,
+    /// Run directories of sampled programs that did not end in order.
+    ended_by_signal: Vec<&'a Row>,
+    /// Files of recordings that were never finished, in the current directory.
+    unfinished_files: &'a [PathBuf],
+}
+
 /// A run directory, as it is listed.
 #[derive(Debug, Serialize)]
-struct Row {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Row {
+    /// Path of the run directory.
     directory: String,
+    /// The command line of the run.
     command: Vec<String>,
+    /// Start of the run, in milliseconds since 1970 UTC.
     started_unix_ms: u64,
-    /// It was recorded or sampled, not only counted.
+    /// True: the run was recorded or sampled. False: it was only counted, and nothing can be recovered.
     recoverable: bool,
+    /// Processes of the run that still run.
     still_running: u32,
-    /// It holds samples, and no events.
+    /// True: the directory holds samples. False: it holds events.
     sampled: bool,
     #[serde(skip)]
     removal: String,
@@ -129,11 +146,7 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
     if flags.view.json {
         // SIGTERM is how services are stopped: nobody left behind what a signal ended.
         let (ended_by_signal, left_behind): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
-        let lists = serde_json::json!({
-            "left_behind": left_behind,
-            "ended_by_signal": ended_by_signal,
-            "unfinished_files": orphans,
-        });
+        let lists = Leftovers { left_behind, ended_by_signal, unfinished_files: &orphans };
         stdio::print(&json::document(&lists)?)?;
         return Ok(exit::OK);
     }

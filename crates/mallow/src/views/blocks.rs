@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use mallow_profile::Quantity;
 use mallow_report::analysis::{Lifetimes, LifetimesBuilder, Sizes, SizesBuilder, Threads, ThreadsBuilder};
-use serde::Serialize;
 
 use super::histogram;
 use super::threads_text;
 use crate::flags::{BlocksBy, HistogramFlags, ThreadsFlags};
 use crate::input::recording::Recording;
+use crate::output::json::JsonDocument;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, stdio};
 
@@ -58,7 +58,7 @@ fn lifetimes_of(recording: &Recording) -> Result<Lifetimes> {
 fn show(
     recording: &Recording,
     flags: &HistogramFlags,
-    report: &impl Serialize,
+    report: &impl JsonDocument,
     text: impl FnOnce(&Look) -> String,
 ) -> Result<ExitCode> {
     if flags.json {

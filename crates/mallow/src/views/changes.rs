@@ -16,6 +16,7 @@ use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::program_functions::each_function;
 use crate::input::recording::Recording;
+use crate::output::json::JsonDocument;
 use crate::output::progress::Bar;
 use crate::output::stdio;
 use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
@@ -36,12 +37,14 @@ pub struct Pair {
 
 /// Sums that a view shows, those that it leaves out, and what is in neither.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RowSums {
-    /// Changes of what is shown.
+    /// Sum of the changes in the shown rows, by the measure `by`.
     pub shown: i64,
-    /// Changes of what is not.
+    /// Sum of the changes in the rows that are not shown, by the measure `by`.
+    #[serde(rename = "hidden_change")]
     pub hidden: i64,
-    /// What is in the totals and in no stack.
+    /// Change of the totals that is in no stack, by the measure `by`.
     pub elsewhere: i64,
     /// Rows that are not shown.
     #[serde(skip)]
@@ -50,6 +53,7 @@ pub struct RowSums {
 
 /// A report as JSON.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum PairDocument<'a, R> {
     Whole(ChangesDocument<'a, R>),
@@ -59,16 +63,25 @@ pub enum PairDocument<'a, R> {
 
 /// A report, and what it is of.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ChangesDocument<'a, R> {
+    /// Paths of the two files: before, and after.
     files: &'a [String; 2],
+    /// Formats of the two files, by their tools; null for a recording of Mallow.
     formats: [Option<&'static str>; 2],
+    /// Rules for matching stacks that were switched off (`--no-rule`).
     rules_off: &'a [Rule],
+    /// Filters by which both profiles were read; left out where there is none.
     #[serde(skip_serializing_if = "Filters::is_none")]
     filters: &'a Filters,
     #[serde(flatten)]
     report: &'a R,
     #[serde(flatten)]
     sums: Option<RowSums>,
+}
+
+impl<R: JsonDocument> JsonDocument for PairDocument<'_, R> {
+    const SCHEMA: &'static str = R::SCHEMA;
 }
 
 impl Pair {

@@ -23,17 +23,24 @@ use crate::output::{exit, json, stdio};
 
 /// What the view shows.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffDocument<'a> {
+    /// Paths of the two files: before, and after.
     pub files: [String; 2],
-    /// Numbers are not divided by this; who reads them may.
+    /// Divisor that the command line asks for (`--per`). The numbers of the document are not divided. Left out without
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per: Option<f64>,
-    /// Rules that were switched off.
+    /// Rules for matching stacks that were switched off (`--no-rule`).
     pub rules_off: Vec<Rule>,
+    /// Filters by which both profiles were read; left out where there is none.
     #[serde(skip_serializing_if = "Filters::is_none")]
     pub filters: &'a Filters,
-    /// What each file holds, without the quantities that are missing in it.
+    /// Totals of the first profile. Quantities that its format lacks are left out.
+    #[cfg_attr(test, schemars(with = "DiffSide"))]
     pub before: Value,
+    /// Totals of the second profile. Quantities that its format lacks are left out.
+    #[cfg_attr(test, schemars(with = "DiffSide"))]
     pub after: Value,
     #[serde(flatten)]
     pub diff: &'a Diff,

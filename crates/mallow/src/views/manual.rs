@@ -93,7 +93,7 @@ pub fn man(flags: &ManFlags) -> Result<ExitCode> {
 
 /// All pages with their names: that of mallow, and one for each command.
 fn pages() -> Result<Vec<(String, String)>> {
-    let mut whole = Flags::command().disable_help_subcommand(true);
+    let mut whole = Flags::command();
     whole.build();
     let mut pages = Vec::new();
     add_pages(&whole, "mallow", None, &mut pages)?;
@@ -182,7 +182,7 @@ mod tests {
             let shown = c.get_arguments().filter(|a| !a.is_hide_set()).cloned();
             shown.map(|a| (name.clone(), a)).collect::<Vec<_>>()
         };
-        whole.get_subcommands().filter(|c| c.get_name() != "help").flat_map(named).collect()
+        whole.get_subcommands().flat_map(named).collect()
     }
 
     #[test]

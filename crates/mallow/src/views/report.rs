@@ -32,10 +32,11 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
 
 /// The report as JSON.
 #[derive(Serialize)]
-struct ReportWithSentences<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReportWithSentences<'a> {
     #[serde(flatten)]
     document: &'a ReportDocument,
-    /// What it says in words.
+    /// The sentences that the text output prints.
     sentences: Sentences,
 }
 

@@ -12,6 +12,7 @@ use crate::input::recording::Recording;
 
 /// What the view shows, as text and as JSON.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(transform = pool_of_overview))]
 pub struct ReportDocument {
     /// Totals, and the largest places.
     #[serde(flatten)]
@@ -24,7 +25,7 @@ pub struct ReportDocument {
     /// The causes of lost blocks, where there are any, or where all processes were scanned.
     #[serde(skip)]
     pub lost: Option<LeakCauses>,
-    /// What of the lost blocks a runtime loses by design: it is in `lost_blocks` and in no cause of lost blocks.
+    /// Lost blocks that a runtime loses by design: they are in `lost_blocks`, and in no cause of lost blocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost_kept: Vec<Kept>,
     /// Suggestions.
@@ -32,10 +33,18 @@ pub struct ReportDocument {
     pub insights: Insights,
     /// Files with a place that is shown without its source line, and what would bring it.
     pub missing_names: Vec<MissingNames>,
-    /// When the blocks were live that the profile has as the last ones.
+    /// Moment of the blocks that the document calls live.
     pub live_moment: LiveMoment,
-    /// What matters most.
+    /// Statements that sum up the recording, the one that matters most first.
     pub verdict: Verdict,
+}
+
+/// The pool of a report is the overview's: that of the causes is left out.
+#[cfg(test)]
+fn pool_of_overview(schema: &mut schemars::Schema) {
+    if let Some(pool) = schema.pointer_mut("/properties/emergency_pool/anyOf/0/$ref") {
+        *pool = "#/$defs/Totals".into();
+    }
 }
 
 impl ReportDocument {

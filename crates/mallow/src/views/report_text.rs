@@ -5,10 +5,10 @@ use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{
     HighestRss, Largest, LeakCauses, LeakStates, Live, LiveMoment, Measure, Overview, ProcessRow, Totals,
 };
-use serde::Serialize;
 
 use super::peak_text::{before_the_end, below, reached, since};
 use super::report_document::{ReportDocument, has, is_over};
+use super::total_row::TotalRow;
 use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::output::text::estimates::margin;
@@ -145,25 +145,6 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         Some(origin) if said.is_empty() => coverage::provenance(origin),
         Some(origin) => coverage::provenance(origin).plain("; ").plain(said.join("; ")),
     }
-}
-
-/// What was counted, in words.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct TotalRow {
-    pub name: &'static str,
-    /// The measure that it is the sum of, if it is one of a list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<Measure>,
-    /// How many; empty where that is not known.
-    pub number: String,
-    /// How far that may be from the truth; empty where it was counted.
-    pub number_margin: String,
-    /// Bytes.
-    pub size: String,
-    /// How far these may be from the truth.
-    pub size_margin: String,
-    /// What else there is to say.
-    pub remark: String,
 }
 
 /// What was counted as a table, `frees` among it, and RSS in so many rows, two at the most.

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::insights::{self, InsightSentence};
 use super::report_document::ReportDocument;
-use super::report_text::{self, TotalRow};
+use super::report_text;
+use super::total_row::TotalRow;
 use super::verdict::{self, VerdictSentence};
 use crate::input::coverage;
 use crate::output::text::{Look, gaps};
@@ -15,31 +16,32 @@ const HINTS: usize = 2;
 
 /// The sentences of a report.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sentences {
-    /// What the numbers lack, and which part of the recording they are of: the first lines of any view.
+    /// Limits of the numbers, and the part of the recording that they are of: the first lines of any view.
     pub notices: Vec<String>,
-    /// How the run went, whose file it is, and whether its numbers are estimates.
+    /// Duration and end of the run, format of the file, and whether numbers are estimates.
     pub circumstances: String,
     /// Allocators inside of programs whose calls are counted.
     pub counted: Vec<String>,
-    /// What was counted, each with a remark.
+    /// Rows of the totals.
     pub totals: Vec<TotalRow>,
-    /// The highest RSS of a single process and its moment, as the row of `totals` has them, for a chart of RSS: that of
-    /// several processes is their sum. None: it is not known.
+    /// The highest RSS of a single process and its moment, for a chart of RSS, which shows the sum of several; null:
+    /// not known.
     pub highest_rss: Option<String>,
     /// Why nothing is known of lost blocks.
     pub not_scanned: Option<String>,
-    /// What a profile of another tool does not have.
+    /// Quantities that a profile of another tool does not have; null for a recording.
     pub absent: Option<String>,
-    /// What would bring names that are missing.
+    /// How to get names that are missing.
     pub hints: Vec<String>,
     /// Suggestions for costly allocation patterns.
     pub suggestions: Vec<InsightSentence>,
-    /// What is said of suggestions that are not worth one of these.
+    /// Note on suggestions that are too small to be listed; null where there are none.
     pub small_suggestions: Option<String>,
-    /// What there are no suggestions for.
+    /// Note on allocations for which there are no suggestions; null where there are none.
     pub without_suggestions: Option<String>,
-    /// What matters most.
+    /// The verdict in words.
     pub verdict: VerdictSentence,
 }
 

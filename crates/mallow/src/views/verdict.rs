@@ -9,6 +9,7 @@ use crate::output::text::{Line, Look, Page, function, location};
 
 /// The verdict: what comes before it, and its statements, what matters most first. Printed, they are one sentence.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VerdictSentence {
     /// `Verdict: `, or what limits it.
     pub lead: &'static str,

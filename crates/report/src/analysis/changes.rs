@@ -107,12 +107,13 @@ impl Amount for Change {
 
 /// Numbers before and after, as reports show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changed {
-    /// By the measure of the comparison, after - before.
+    /// `after` - `before`, by the measure `by` of the document.
     pub change: i64,
-    /// In the first profile.
+    /// Sums in the first profile.
     pub before: Totals,
-    /// In the second.
+    /// Sums in the second profile.
     pub after: Totals,
 }
 

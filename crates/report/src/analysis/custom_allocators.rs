@@ -5,14 +5,15 @@ use serde::Serialize;
 
 /// One of them, of all processes that have it and run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CustomAllocatorRow {
     /// Path of the executable.
     pub executable: String,
     /// Process images.
     pub processes: u64,
-    /// What it serves, as a sentence without a full stop.
+    /// Requests that the allocator serves, as a sentence without a full stop.
     pub found: String,
-    /// What makes its blocks visible.
+    /// How to make its blocks visible, as a clause.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
 }
@@ -51,16 +52,17 @@ pub(super) fn has_python_malloc(profile: &Profile, process: ProcessId) -> bool {
 
 /// An allocator inside of an executable or a library whose calls are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AllocatorInsideRow {
     /// Path of the executable.
     pub executable: String,
     /// Path of the file that has it inside: the executable or a library.
     pub module: String,
-    /// Who has made it.
+    /// Name of the allocator.
     pub allocator: String,
-    /// What its functions were found by: `.symtab`, for instance.
+    /// Source of the functions' addresses: `.symtab`, for instance.
     pub found_by: String,
-    /// How many functions are patched.
+    /// Functions that are patched.
     pub functions: u32,
 }
 

@@ -32,11 +32,14 @@ impl Named {
 
 /// A function in a stack, as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Frame {
     /// Demangled name, or `module+0xoffset` where none is known: of the function's beginning, if unwind information
     /// shows it.
     pub function: String,
+    /// Source file, as debug information names it; null where no line is known.
     pub file: Option<String>,
+    /// Line in `file`, from 1; null where no line is known.
     pub line: Option<u32>,
     /// Other functions whose code this is, too: the linker or the compiler found that they are the same and kept one,
     /// and which of them was called is not known. At most some dozens; left out where there are none.
@@ -48,10 +51,9 @@ pub struct Frame {
     pub address: String,
     /// The compiler put this function into the next one.
     pub inlined: bool,
-    /// It only passes the request on, and reports look past it.
+    /// Reports look past the function: it only passes the request on.
     pub looked_past: bool,
-    /// Of a function that a row is named by: functions without names on the path between it and the allocator, which
-    /// rows look past. Left out where there are none.
+    /// Functions without names between this one and the allocator, which rows look past. Left out where there are none.
     #[serde(skip_serializing_if = "is_zero")]
     pub nameless: u64,
     /// `function` is a name, and not an address.
@@ -82,6 +84,7 @@ impl Row for Frame {
 
 /// A whole stack, as reports show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stack {
     /// The innermost function first.
     pub frames: Vec<Frame>,

@@ -111,16 +111,18 @@ fn of_measure(table: &PrecisionTable, by: Measure, totals: &Totals, precisions: 
 
 /// The totals of a sampled profile with their intervals; None of those whose precision is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TotalEstimates {
+    /// Allocations; null where the precision is not known, as for the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Estimate>,
-    /// Their bytes.
+    /// Requested bytes of all allocations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<Estimate>,
     /// Live blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Estimate>,
-    /// Their bytes.
+    /// Requested bytes of the live blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_bytes: Option<Estimate>,
 }

@@ -45,28 +45,31 @@ impl ByDesign {
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakCauses {
     /// Causes, shown here or not.
     pub leak_causes_in_all: u64,
     /// The largest first.
     pub leak_causes: Vec<LeakCause>,
-    /// Those that are not shown.
+    /// Sums of the causes that are not shown; null where all are.
     pub leak_causes_hidden: Option<LeftOut<Live>>,
     /// Memory that libstdc++ sets aside at its start for exceptions when memory is scarce. It is live at the end of
     /// each C++ program, and no leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency_pool: Option<Live>,
-    /// What interpreters and libraries keep to their end by design, the largest first. It has no causes.
+    /// Blocks that interpreters and libraries keep to their end by design, the largest first. No cause is named for
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
 }
 
 /// Blocks that an interpreter, a runtime or a library keeps to its end by design.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
-    /// Who.
+    /// Interpreter or library that keeps the blocks.
     pub keeper: &'static str,
-    /// What they are, for people.
+    /// Description of the blocks, for people.
     pub what: &'static str,
     /// Whether all of them are known to be kept by design. False of an interpreter: what its script keeps or leaks is
     /// among them.
@@ -108,25 +111,28 @@ impl LeakCauses {
 
 /// The blocks that one line of the program left live.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakCause {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where others use it too and lose nothing; None: the line itself
-    /// allocates.
+    /// Function by which the line's function allocates, where other call paths of it lose nothing; null: the line
+    /// itself allocates.
     pub by: Option<String>,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
     #[serde(flatten)]
     pub live: Live,
-    /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
+    /// Lost blocks that no other lost block holds: each is a leak of its own. 0 for blocks that are not lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
-    /// How long before the end of its process the oldest was allocated.
+    /// Age of the oldest block at the end of its process, in milliseconds.
     pub oldest_ms: u64,
+    /// Age of the youngest block at the end of its process, in milliseconds.
     pub youngest_ms: u64,
     /// Process ids with live blocks from here.
     pub pids: Vec<u32>,
+    /// Call sites of the place.
     pub sites: u64,
     /// The stack of the one with most live bytes.
     pub largest_site: Stack,

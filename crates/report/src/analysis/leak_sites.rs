@@ -14,10 +14,11 @@ pub(super) fn is_zero(number: &u64) -> bool {
 
 /// What is live of some sites or places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Live {
-    /// Blocks.
+    /// Live blocks.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the live blocks.
     pub live_bytes: u64,
 }
 
@@ -42,16 +43,18 @@ impl AddAssign for Live {
 
 /// Live blocks that were allocated with one stack.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakSite {
-    /// Blocks.
+    /// Live blocks.
     pub live: u64,
-    /// Their bytes.
+    /// Requested bytes of the live blocks.
     pub live_bytes: u64,
-    /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
+    /// Lost blocks that no other lost block holds: each is a leak of its own. 0 for blocks that are not lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
-    /// How long before the end of its process the oldest was allocated.
+    /// Age of the oldest block at the end of its process, in milliseconds.
     pub oldest_ms: u64,
+    /// Age of the youngest block at the end of its process, in milliseconds.
     pub youngest_ms: u64,
     /// Process ids with live blocks from here.
     pub pids: Vec<u32>,

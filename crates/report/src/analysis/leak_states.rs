@@ -33,21 +33,22 @@ impl LeakState {
 /// How the blocks of a recording that were live at the end divide. Lost, reachable, unscanned and live at exec add up
 /// to all.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakStates {
-    /// Lost blocks; None, here and below: no process with live blocks was scanned, and some were not, so that nobody
-    /// knows.
+    /// Lost blocks: nothing pointed to them at the end. Null, as the next three: no process with live blocks was
+    /// scanned, and some were not, so that it is not known.
     pub lost_blocks: Option<u64>,
-    /// Their bytes.
+    /// Requested bytes of the lost blocks.
     pub lost_bytes: Option<u64>,
     /// Blocks that something still pointed to.
     pub reachable_blocks: Option<u64>,
-    /// Their bytes.
+    /// Requested bytes of the reachable blocks.
     pub reachable_bytes: Option<u64>,
     /// Processes that were not scanned, by the reason.
     pub unscanned: Vec<Unscanned>,
     /// Blocks that were live when their image called exec.
     pub live_at_exec_blocks: u64,
-    /// Their bytes.
+    /// Requested bytes of `live_at_exec_blocks`.
     pub live_at_exec_bytes: u64,
     /// Cycles of lost blocks, those with the most bytes first.
     pub lost_cycles: Vec<Cycle>,
@@ -84,7 +85,9 @@ impl LeakStates {
 
 /// Live blocks of processes that were not scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unscanned {
+    /// Why the processes were not scanned, in words.
     pub reason: String,
     /// Process ids.
     pub pids: Vec<u32>,

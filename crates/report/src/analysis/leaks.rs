@@ -18,6 +18,7 @@ use super::suppressions::Suppressions;
 /// Blocks that were live at the end, and how they add up: those reported, those suppressed, and of all states those
 /// that were live at an exec, together are all.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Leaks {
     /// Whose file it is; None for Mallow's own.
     #[serde(skip)]
@@ -27,27 +28,27 @@ pub struct Leaks {
     pub live_moment: LiveMoment,
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// How long the recording went on.
+    /// Milliseconds from the begin of the recording to its end.
     pub duration_ms: u64,
     #[serde(flatten)]
     pub ending: Ending,
     /// Blocks live at the end of their process image.
     pub live: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
-    /// Of them, those that no suppression matches.
+    /// Live blocks that no suppression matches.
     pub reported: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `reported`.
     pub reported_bytes: u64,
-    /// Those that a suppression matches, that a runtime keeps, and libstdc++'s emergency pool.
+    /// Live blocks that a suppression matches or a runtime keeps, and libstdc++'s emergency pool.
     pub suppressed: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `suppressed`.
     pub suppressed_bytes: u64,
     /// Sites with reported leaks, shown here or not.
     pub sites_in_all: u64,
-    /// Those sites, the largest first.
+    /// Call sites with reported blocks, the most bytes first.
     pub sites: Vec<LeakSite>,
-    /// Those that are not shown.
+    /// Sums of the call sites that are not shown; null where all are.
     pub hidden: Option<LeftOut<Live>>,
     /// The same by cause.
     #[serde(flatten)]
@@ -55,7 +56,7 @@ pub struct Leaks {
     /// How they divide, where processes were scanned at their exit: those of the whole recording, suppressed or not.
     #[serde(flatten)]
     pub states: Option<LeakStates>,
-    /// What each suppression matched; unused ones are here too, with nothing.
+    /// Matches of each suppression; unused ones are here too, with 0.
     pub suppressions: Vec<SuppressionUse>,
 }
 
@@ -70,15 +71,17 @@ impl Leaks {
 
 /// What one line of the suppression file matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SuppressionUse {
     /// The pattern as written.
     pub pattern: String,
-    /// Its line in the file.
+    /// Line of the suppression in the file, from 1.
     pub line: usize,
     /// Sites whose first matching pattern it is.
     pub sites: u64,
+    /// Live blocks that it matches first.
     pub live: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
 }
 

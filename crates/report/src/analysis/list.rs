@@ -28,6 +28,7 @@ pub struct ListOptions {
 /// function. Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function
 /// that calls itself can have more in all than the function.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct List<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
@@ -48,7 +49,7 @@ pub struct List<T = Totals> {
     pub looked_past: Vec<String>,
     /// Names of functions that match and where the measure is 0; some of them, where there are many.
     pub without: Vec<String>,
-    /// What is missing, and what to do, each in a line. Left to whoever reads files.
+    /// What is missing, and what to do, a sentence each. The command adds those that need files.
     pub notes: Vec<String>,
 }
 
@@ -61,22 +62,24 @@ impl<T: Shown> List<T> {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
+    /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
-    /// By this function itself.
+    /// Sums of the function itself, without callees.
     #[serde(rename = "self")]
     pub self_sums: T,
-    /// By it and all that it called; recursion counts once.
+    /// Sums of the function and its callees; recursion counts once.
     pub cum: T,
-    /// The file that the texts of its lines are from, if there is one. Left to whoever reads files.
+    /// Path of the source file that the texts of the lines are from; null where there is none. The command adds it.
     pub source: Option<String>,
-    /// Its lines, in their order; first what belongs to no line.
+    /// Lines of the function by number; first what belongs to no line.
     pub lines: Vec<ListLine<T>>,
-    /// Its instructions, by module and address.
+    /// Instructions of the function, by module and address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<ListInstruction<T>>,
 }
@@ -91,26 +94,28 @@ impl<T: Shown> ListFunction<T> {
 
 /// A line of a function.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListLine<T = Totals> {
-    /// Its number in the function's file.
+    /// Line number in the function's file, from 1; null for what belongs to no line.
     pub line: Option<u32>,
-    /// It is one of the profile that is compared with, and none of the other has taken its place.
+    /// True: a line of the base profile that no line of the other one takes the place of.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
-    /// What it says, where the source is there.
+    /// Source text of the line; null where there is no source.
     pub text: Option<String>,
-    /// What is allocated there, and why, where somebody knows. Left to whoever asks the compiler.
+    /// What is allocated at the line, and why, where the compiler says it. The command adds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// By the line itself.
+    /// Sums of the line itself, without callees.
     #[serde(rename = "self")]
     pub self_sums: T,
-    /// By it and all that it called.
+    /// Sums of the line and its callees.
     pub cum: T,
 }
 
 /// An instruction that allocates, or calls something that does.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListInstruction<T = Totals> {
     /// Path of the ELF file.
     pub module: Option<String>,
@@ -126,16 +131,16 @@ pub struct ListInstruction<T = Totals> {
     pub exact: bool,
     /// The compiler put the function into another one there.
     pub inlined: bool,
-    /// Its line in the function's file.
+    /// Line number in the function's file, from 1; null where it is not known.
     pub line: Option<u32>,
     /// The instruction, where the machine code is there.
     pub text: Option<String>,
     /// The function that it calls, where that is known.
     pub calls: Option<String>,
-    /// By the instruction itself.
+    /// Sums of the instruction itself, without callees.
     #[serde(rename = "self")]
     pub self_sums: T,
-    /// By it and all that it called.
+    /// Sums of the instruction and its callees.
     pub cum: T,
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// When the blocks were live that a profile has as the last ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LiveMoment {
     /// At the end of their process.

@@ -8,13 +8,15 @@ use super::functions::{Frame, Functions};
 
 /// Lost blocks that point to each other in a circle, and are held by nothing else.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cycle {
+    /// Cycles of this form.
     pub count: u64,
     /// Blocks in them, and held by them.
     pub blocks: u64,
-    /// Their bytes.
+    /// Requested bytes of `blocks`.
     pub bytes: u64,
-    /// Where their blocks come from, in the order of allocation.
+    /// Lines that allocated the blocks of the cycle, in the order of allocation.
     pub places: Vec<CyclePlace>,
     /// References to each of their blocks are counted, as far as the stacks show: no block is one that its owner has
     /// to free, and to which another one points back.
@@ -24,11 +26,12 @@ pub struct Cycle {
 
 /// Where a block of a cycle comes from.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CyclePlace {
     /// The function of the program; None where its stack has no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// What holds it: `shared_ptr`, `Rc` or `Arc`, where its stack shows that.
+    /// Smart pointer that holds the block: `shared_ptr`, `Rc` or `Arc`, where its stack shows that; null elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<&'static str>,
 }

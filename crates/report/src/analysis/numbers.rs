@@ -7,6 +7,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// What a list is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Number of allocations.
@@ -75,7 +76,9 @@ impl Least {
 
 /// Rows of a list that are not shown, for want of room or because they are small: what they add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut<T> {
+    /// Rows that are not shown.
     pub rows: u64,
     /// Their sums.
     #[serde(flatten)]
@@ -116,7 +119,9 @@ impl<T: Copy + Default + AddAssign> LeftOut<T> {
 
 /// Counts as reports show them, and what remains; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
+    #[cfg_attr(feature = "schema", schemars(flatten))]
     counts: Counts,
     /// Allocations minus frees.
     pub remaining: i64,
@@ -199,11 +204,13 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
 
 /// How the recording ended, and what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ending {
-    /// As a shell shows it; null where the command still ran or it is not known.
+    /// Exit status of the command as a shell shows it; null where it still ran or it is not known.
     pub exit_status: Option<i32>,
     /// Why the recording stops before the run did; null for a whole one.
     pub cut_short: Option<String>,
+    /// Events that could not be recorded.
     pub lost: u64,
     /// Records passed over because they made no sense.
     pub damaged: u64,
@@ -211,7 +218,8 @@ pub struct Ending {
     pub exit_wait_ms: u64,
     /// Milliseconds that the command waited for unwind tables, which are made once, and kept.
     pub table_wait_ms: u64,
-    /// What all other processes waited at theirs, in sum: several may have waited at once.
+    /// Milliseconds that all other processes waited for mallow at their exits, added up: several may have waited at
+    /// once.
     pub other_waits_ms: u64,
 }
 

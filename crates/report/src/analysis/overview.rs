@@ -18,6 +18,7 @@ use super::tell_apart::tell_apart;
 
 /// The overview of a recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// Whose file it is; None for Mallow's own.
     #[serde(skip)]
@@ -26,17 +27,16 @@ pub struct Overview {
     pub command: Vec<String>,
     /// Wall clock at the start, milliseconds since 1970 UTC.
     pub started_unix_ms: u64,
-    /// How long the recording went on.
+    /// Milliseconds from the begin of the recording to its end.
     pub duration_ms: u64,
-    /// How long the command ran, without what it waited for mallow at its exit.
+    /// Milliseconds that the command ran, without its wait for mallow at its exit.
     pub ran_ms: u64,
-    /// When it began to, milliseconds since the recording began.
+    /// Start of the command, in milliseconds since the recording began.
     pub run_begin_ms: u64,
     /// How long the time is that all of this was allocated within.
     #[serde(skip)]
     pub window_ms: u64,
-    /// CPU time of the run, in microseconds: of the command and of the processes that it waited for. Of the whole run,
-    /// also where a filter is on. Null where it is not known.
+    /// CPU time of the command and the processes that it waited for, also where a filter is on. Null: not known.
     pub cpu_us: Option<u64>,
     #[serde(flatten)]
     pub ending: Ending,
@@ -46,15 +46,15 @@ pub struct Overview {
     /// The totals with their intervals, where the profile is sampled and it is known how precise its numbers are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimates: Option<TotalEstimates>,
-    /// When the peak was, milliseconds since the recording began.
+    /// Moment of the peak, in milliseconds since the recording began.
     pub peak_ms: u64,
     /// Allocations by the function that was called; those that were not called are left out.
     pub families: Vec<FamilyRow>,
     /// Process images, in order of their start.
     pub processes: Vec<ProcessRow>,
-    /// How many processes these are: exec begins a new image of the same one.
+    /// Processes; exec begins a new image of the same one, so `processes` may have more rows.
     pub processes_in_all: u64,
-    /// Their threads. One that called exec is one.
+    /// Threads of all processes. One that called exec counts once.
     pub threads_in_all: u64,
     /// Allocators above malloc, whose blocks are missing; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -62,7 +62,7 @@ pub struct Overview {
     /// Allocators inside of executables and libraries whose calls are counted; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocators_inside: Vec<AllocatorInsideRow>,
-    /// What the command executed that was not recorded, each a sentence.
+    /// Programs that the command executed and that were not recorded, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
     /// The highest RSS, and what of it was live heap; left out where no memory was read.
@@ -72,15 +72,16 @@ pub struct Overview {
     pub sites: u64,
     /// The largest places by each measure that the profile has.
     pub largest: Vec<Largest>,
-    /// What libstdc++ sets aside at its start for exceptions when memory is scarce: in the totals, and in no place.
-    /// Left out where there is none.
+    /// Memory for exceptions that libstdc++ sets aside at its start: in the totals, at no place. Left out without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency_pool: Option<Totals>,
 }
 
 /// Calls of one allocating function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FamilyRow {
+    /// Name of the allocating function.
     pub family: &'static str,
     /// Successful calls.
     pub allocations: u64,
@@ -89,19 +90,21 @@ pub struct FamilyRow {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessRow {
     /// Process id.
     pub pid: u32,
+    /// Process id of the parent.
     pub parent_pid: u32,
-    /// Which image of that pid.
+    /// Number of the process image among those with this pid, from 0: exec begins the next one.
     pub serial: u32,
-    /// It began with fork.
+    /// The process image began with fork.
     pub forked: bool,
     /// Mallow attached to it while it ran: it went on afterwards.
     pub attached: bool,
     /// Path of the executable.
     pub executable: String,
-    /// Its arguments, the name first.
+    /// Arguments of the process image, its name first.
     pub arguments: Vec<String>,
     /// The file that it was read from, where several were merged.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -110,9 +113,9 @@ pub struct ProcessRow {
     pub start_ms: u64,
     /// Last moment.
     pub end_ms: u64,
-    /// How much of that it waited for mallow at its exit, in milliseconds.
+    /// Milliseconds that the process waited for mallow at its exit.
     pub exit_wait_ms: u64,
-    /// How much of it waited for unwind tables: they are made once, and kept.
+    /// Milliseconds that the process waited for unwind tables, which are made once, and kept.
     pub table_wait_ms: u64,
     /// Threads that it had, in all.
     pub threads: u32,
@@ -121,7 +124,7 @@ pub struct ProcessRow {
     pub totals: Totals,
     /// The process's own highest live bytes.
     pub own_peak_bytes: u64,
-    /// And when.
+    /// Moment of `own_peak_bytes`, in milliseconds since the recording began.
     pub own_peak_ms: u64,
     /// Allocations by the function that was called.
     pub families: Vec<FamilyRow>,
@@ -151,10 +154,11 @@ impl Overview {
 
 /// The largest places by one measure.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Largest {
-    /// By what.
+    /// Measure of the list.
     pub by: Measure,
-    /// That measure over the whole recording.
+    /// Total of the whole recording, by the measure `by`.
     pub total: u64,
     /// Places where the measure is above 0, shown here or not.
     pub places: u64,
@@ -174,6 +178,7 @@ impl Largest {
 
 /// A line of a function of the program's own, with all sites that it names.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
@@ -183,11 +188,10 @@ pub struct Place {
     /// Sums over its sites.
     #[serde(flatten)]
     pub totals: Totals,
-    /// By the measure of the list, with its interval, where the profile is sampled and it is known how precise its
-    /// numbers are.
+    /// Estimate by the measure of the list. Left out where nothing was sampled, or with an unknown precision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// How many sites it names.
+    /// Call sites of the place.
     pub sites: u64,
     /// The largest of them, by the measure of the list.
     pub largest_site: PlaceSite,
@@ -195,6 +199,7 @@ pub struct Place {
 
 /// One site of a place.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceSite {
     /// Its sums.
     #[serde(flatten)]
@@ -204,7 +209,6 @@ pub struct PlaceSite {
 }
 
 /// Sums by stack, in the order of their ids: the same stack in several processes is one site.
-///
 /// Four bytes a site: large profiles have millions, and their counts are not copied.
 pub(crate) fn by_stack(profile: &Profile) -> impl Iterator<Item = (StackId, Counts)> + '_ {
     let mut order: Vec<u32> = (0..profile.sites.len() as u32).collect();

@@ -9,37 +9,41 @@ use super::rss::{KernelPeak, OlderBlocks};
 
 /// The process that had the highest RSS, and the moment when its memory was read and was largest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HighestRss {
+    /// Process id.
     pub pid: u32,
-    /// Which image of that pid.
+    /// Number of the process image among those with this pid, from 0: exec begins the next one.
     pub serial: u32,
     /// Its highest RSS as the kernel noted it.
     #[serde(flatten)]
     pub peak: KernelPeak,
-    /// When its memory was read, milliseconds since the recording began. All that follow are of that moment.
+    /// Moment at which the memory was read, in milliseconds since the recording began. The fields that follow are of
+    /// that moment.
     pub ms: u64,
+    /// RSS at that moment, in bytes.
     pub rss: u64,
-    /// The same, with each shared page divided by the processes that have it; null, as the next three, where its
-    /// mappings could not be read, or it ended before.
+    /// PSS at that moment, in bytes: RSS with each shared page divided by the processes that have it. Null, as the next
+    /// three, where the mappings could not be read or the process ended before.
     pub pss: Option<u64>,
-    /// What of `rss` is of no file.
+    /// Bytes of `rss` that belong to no file.
     pub anonymous: Option<u64>,
-    /// What is in swap.
+    /// Bytes in swap.
     pub swap: Option<u64>,
     /// Live blocks; null, as `live_bytes`, where the process may have some that are not known.
     pub live: Option<u64>,
-    /// Their requested bytes.
+    /// Requested bytes of the live blocks; null where `live` is.
     pub live_bytes: Option<u64>,
     /// Requested bytes of those that were allocated while the process was recorded.
     pub recorded_live_bytes: u64,
-    /// What of these is in memory then: a block is live before its pages are touched, and while they are in swap. Null
-    /// where pages were not read.
+    /// Bytes of `recorded_live_bytes` that are in memory: a block is live before its pages are touched, and while they
+    /// are in swap. Null where pages were not read.
     pub live_resident_bytes: Option<u64>,
-    /// What of `rss` is Mallow's own: rings, tables, its library; null where its mappings could not be read.
+    /// Bytes of `rss` that are Mallow's own: rings, tables, its library; null where the mappings could not be read.
     pub mallow_bytes: Option<u64>,
     /// Why there may be others; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// How many processes were read.
+    /// Processes that were read.
     pub processes: u64,
 }
 
@@ -109,17 +113,18 @@ fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssOverTime {
-    /// Of each point of the timeline, the RSS at its beginning, added up over the processes that ran: a page that
-    /// several of them share counts in each. Null before the first look.
+    /// RSS in bytes at the beginning of each point of the timeline, added up over the processes that ran: a page that
+    /// several of them share counts in each. Null before the first reading.
     pub values: Vec<Option<u64>>,
-    /// The highest value.
+    /// Highest value of `values`.
     pub highest: u64,
-    /// When that was.
+    /// Moment of `highest`, in milliseconds since the recording began.
     pub highest_ms: u64,
-    /// How many processes were looked at.
+    /// Processes that were read.
     pub processes: u64,
-    /// Of a single process, the kernel's own maximum: of each moment, not only of those at which mallow looked.
+    /// The kernel's own maximum of a single process, which no reading needs to have met; null of several processes.
     pub peak: Option<KernelPeak>,
     /// Mallow attached to one of them: RSS has its older blocks, and live bytes have not.
     pub attached: bool,

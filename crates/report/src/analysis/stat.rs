@@ -49,15 +49,16 @@ pub struct StatProcess {
 
 /// The result of counting, as it is shown.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatReport {
     /// The command line that was counted.
     pub command: Vec<String>,
     /// Counting began while the process ran: `remaining` says nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub attached: bool,
-    /// From its start to its end.
+    /// Nanoseconds of wall time from the start of the command to its end.
     pub wall_ns: u64,
-    /// As a shell shows it.
+    /// Exit status of the command as a shell shows it; null where it is not known.
     pub exit_status: Option<i32>,
     /// The signal that ended the command; left out where none did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +73,7 @@ pub struct StatReport {
     pub totals: StatRow,
     /// Process images, in order of their start.
     pub processes: Vec<StatProcessRow>,
-    /// How many processes these are: exec begins a new image of the same one.
+    /// Processes; exec begins a new image of the same one, so `processes` may have more rows.
     pub processes_in_all: u64,
     /// Allocators above malloc, whose blocks are missing; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,17 +81,20 @@ pub struct StatReport {
     /// Allocators inside of executables and libraries whose calls are counted; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocators_inside: Vec<AllocatorInsideRow>,
-    /// What measured regions reported, in the order of their ends; left out where there are none.
+    /// Measured regions, in the order of their ends; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionRow>,
 }
 
 /// What a run of a measured region reported; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegionRow {
+    /// Kind of the region.
     pub kind: RegionKind,
     /// Process id.
     pub pid: u32,
+    /// Name that the program gave to the region.
     pub name: String,
     /// Number of the run in one measurement.
     pub run: u32,
@@ -98,8 +102,9 @@ pub struct RegionRow {
     pub number: u32,
     /// Operations that it performed; 0: unknown.
     pub operations: u64,
+    /// Successful calls of the allocating functions in the region.
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
     /// Frees of all kinds.
     pub frees: u64,
@@ -107,7 +112,7 @@ pub struct RegionRow {
     pub unrecorded: u64,
     /// File descriptors that stayed open; null where that is not known.
     pub leaked_fds: Option<i64>,
-    /// Of the calling thread alone.
+    /// True: counted on the calling thread alone. False: on all threads.
     pub this_thread: bool,
     /// Other threads still allocated when the wait for quiet was given up.
     pub restless: bool,
@@ -117,6 +122,7 @@ pub struct RegionRow {
 
 /// What a row describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RegionKind {
     /// A run began; without an end of its number it did not end.
@@ -134,11 +140,17 @@ pub enum RegionKind {
 
 /// One process image, as it is shown.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatProcessRow {
+    /// Process id.
     pub pid: u32,
+    /// Process id of the parent.
     pub parent_pid: u32,
+    /// Number of the process image among those with this pid, from 0: exec begins the next one.
     pub serial: u32,
+    /// The process image began with fork.
     pub forked: bool,
+    /// Arguments of the process image, its name first.
     pub arguments: Vec<String>,
     #[serde(flatten)]
     pub counts: StatRow,
@@ -146,13 +158,19 @@ pub struct StatProcessRow {
 
 /// Sums; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatRow {
+    /// Successful calls of the allocating functions.
     pub allocations: u64,
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
+    /// Blocks freed, by free and by realloc.
     pub frees: u64,
     /// Allocations minus frees; below 0 where a process frees what its parent allocated.
     pub remaining: i64,
+    /// Successful reallocs of non-NULL that kept the address. They are allocations too.
     pub reallocs_in_place: u64,
+    /// Successful reallocs of non-NULL that moved the block. They are allocations too.
     pub reallocs_moved: u64,
     /// By the function that was called; those that were not called are left out.
     pub families: Vec<FamilyRow>,

@@ -28,6 +28,7 @@ pub struct TopOptions {
 /// self goes to the function that a site is named by (see [`super::function_kind`]), and functions that are looked past
 /// are no rows at all. `raw` shows the letter: self is the innermost function of the stack, whatever it is.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Top<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
@@ -58,27 +59,30 @@ impl<T: Shown> Top<T> {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
     /// Other functions whose code it is, too; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
+    /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
     /// Another row's function has the same name without its arguments.
     #[serde(skip)]
     pub keeps_arguments: bool,
-    /// By this function itself.
+    /// Sums of the function itself, without callees.
     #[serde(rename = "self")]
     pub self_sums: T,
-    /// By it and all that it called; recursion counts once.
+    /// Sums of the function and its callees; recursion counts once.
     pub cum: T,
-    /// By the measure, where the profile is sampled and it is known how precise its numbers are.
+    /// Estimate of `self` by the measure `by`, with its interval. Left out where the profile is not sampled or its
+    /// precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_estimate: Option<Estimate>,
-    /// The same of `cum`.
+    /// Estimate of `cum` by the measure `by`, with its interval. Left out where `self_estimate` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cum_estimate: Option<Estimate>,
 }

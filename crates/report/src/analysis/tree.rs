@@ -38,6 +38,7 @@ pub struct TreeOptions {
 /// Without `raw`, functions that only pass the request on belong to their caller, and calls of a function that is on
 /// the path already to its first call.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tree<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
@@ -54,21 +55,24 @@ pub struct Tree<T = Totals> {
     pub functions: Vec<TreeFunction>,
     /// The outermost functions, or those that allocate; the largest first.
     pub rows: Vec<TreeRow<T>>,
-    /// Those of them that are not shown.
+    /// Sums of the outermost rows that are not shown; null where all are.
     pub hidden: Option<Hidden<T>>,
 }
 
 /// One row: a function, or several, where each calls the next one and hardly anything else.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeRow<T = Totals> {
-    /// Places in [`Tree::functions`], in the order of the rows: each calls the next one, or is called by it.
+    /// Indices into the document's `functions`, from 0: each function calls the next one, or is called by it with
+    /// `callers`.
     pub functions: Vec<u32>,
-    /// Those of them whose calls by themselves, directly or through others, are in this row and below.
+    /// Indices of those functions whose recursive calls, direct or through others, are in this row and below.
     pub recursive: Vec<u32>,
-    /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's
-    /// function allocated itself when it was called on this path.
+    /// Sums of the first of the functions and its callees; with `callers`, what the outermost row's function allocated
+    /// itself when it was called on this path.
     pub cum: T,
-    /// What is in no row below this: what the functions allocated themselves; with `callers`, what nothing called.
+    /// Sums that are in no row below this: what the functions allocated themselves; with `callers`, what nothing
+    /// called.
     #[serde(rename = "self")]
     pub self_sums: T,
     /// The largest first.
@@ -79,12 +83,14 @@ pub struct TreeRow<T = Totals> {
 
 /// A function of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeFunction {
     /// Demangled name, `module+0xoffset`, or words in parentheses for what stands in no stack.
     pub function: String,
     /// Other functions whose code it is, too; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
+    /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
@@ -114,9 +120,11 @@ impl<T> Tree<T> {
 
 /// Rows that are not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hidden<T = Totals> {
+    /// Rows that are not shown.
     pub rows: u64,
-    /// Their sums.
+    /// Sums of these rows.
     pub cum: T,
 }
 

@@ -28,15 +28,17 @@ const MALLOC_SHARE: f64 = 0.1;
 
 /// What a recording comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// All that the program allocated was recorded; else the statements are of what was.
     pub whole: bool,
-    /// What there is to say, what matters most first.
+    /// Statements on the recording, the one that matters most first.
     pub statements: Vec<Statement>,
 }
 
 /// One thing to know.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Statement {
     /// Nothing was allocated.
@@ -68,24 +70,25 @@ pub enum Statement {
     },
     /// Blocks of processes that were not scanned, beside others that were.
     NotScanned {
-        /// Their bytes.
+        /// Live bytes of the processes that were not scanned.
         bytes: u64,
     },
     /// All processes were scanned, and no block is lost but what interpreters and libraries lose by design.
     NoneLost {
-        /// That; null: none is.
+        /// Blocks that interpreters and libraries lose by design; null: none are.
         kept: Option<KeptSum>,
     },
     /// Nothing was live last.
     NothingLive,
     /// All that was live last is what interpreters and libraries keep by design.
     Kept(KeptSum),
-    /// Who allocated most, of a profile that knows nothing of live blocks.
+    /// The place that allocated most, of a profile that knows nothing of live blocks.
     Allocated {
-        /// By what: allocations or bytes.
+        /// Measure of `total` and `place_total`: allocations or bytes.
         by: Measure,
+        /// Total of the recording, by the measure `by`.
         total: u64,
-        /// What of it is of the place.
+        /// Total of the place, by the measure `by`.
         place_total: u64,
         /// The place; its keys are missing where no stack is known.
         #[serde(flatten)]
@@ -95,9 +98,11 @@ pub enum Statement {
 
 /// Bytes, and the place that has most of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Held {
+    /// Requested bytes that the statement is about.
     pub bytes: u64,
-    /// Those of the place.
+    /// Requested bytes of the largest place.
     pub place_bytes: u64,
     /// The place; its keys are missing where no stack is known.
     #[serde(flatten)]
@@ -105,31 +110,36 @@ pub struct Held {
     /// The program of all processes of the place, where several programs allocated and it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// What interpreters and libraries keep by design beside it; it is not in the bytes.
+    /// Bytes beside these that interpreters and libraries keep by design; null: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptSum>,
 }
 
 /// What interpreters, runtimes and libraries keep by design.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptSum {
+    /// Requested bytes that are kept by design.
     pub kept_bytes: u64,
     /// Whether all of it is known to be kept by design; of an interpreter it is not.
     pub judged: bool,
-    /// Who, the one with most first.
+    /// Interpreters and libraries that keep them, the one with most first.
     pub keepers: Vec<&'static str>,
 }
 
 /// The program that had most at a peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakProgram {
+    /// Name of the program.
     pub program: String,
-    /// Those of all its processes.
+    /// Requested bytes of all processes of the program.
     pub program_bytes: u64,
 }
 
 /// What a suggestion may save.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Saving {
     /// The share, from 0 to 1.
     pub of_whole: f64,

@@ -9,30 +9,36 @@ use serde::Serialize;
 
 /// An allocator in a module.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Allocator {
-    /// Who has made it.
+    /// Name of the allocator: `glibc`, `jemalloc`, ….
     name: String,
     /// The module's path, as the process has it.
     module: String,
-    /// How its functions were found.
+    /// Source of the functions' addresses: `exported names`, `symbol table`, `compressed symbol table` or `debug file`.
     symbols: &'static str,
-    /// Where the program's calls of malloc go. Absent for one with names of its own.
+    /// Path of the module that gets the program's calls of malloc. Left out where the allocator has function names of
+    /// its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     malloc_goes_to: Option<String>,
+    /// Functions of the allocator, one for each address.
     entries: Vec<EntryCheck>,
 }
 
 /// A function of an allocator.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EntryCheck {
     /// All names of this address.
     names: Vec<String>,
-    /// Its link-time address.
+    /// Link-time address of the function in the module.
     address: u64,
+    /// Mallow can patch the function's first instructions.
     patchable: bool,
     /// Bytes that a patch would displace.
     #[serde(skip_serializing_if = "Option::is_none")]
     displaced_bytes: Option<u64>,
+    /// Why the function cannot be patched, a sentence; null where it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }

@@ -7,10 +7,15 @@ use crate::output::text::{Line, Look, Page};
 
 /// One check, as it is printed.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
+    /// Name of the check.
     check: &'static str,
+    /// Result: `works`, `partly` or `fails`.
     status: &'static str,
+    /// What the check found, a sentence.
     found: String,
+    /// How to remove the obstacle, a sentence; null where there is none.
     remedy: Option<String>,
     #[serde(skip)]
     pub how: Status,

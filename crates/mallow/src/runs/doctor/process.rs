@@ -27,15 +27,20 @@ const RESERVE: u64 = 1152;
 
 /// What is known of a process.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessDiagnosis {
     /// The worst of all checks.
     verdict: &'static str,
     /// Whether this version of mallow can attach to any process.
     attach: &'static str,
+    /// Process id.
     pid: u32,
+    /// Path of the process's executable; null where it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     executable: Option<String>,
+    /// Checks of the process.
     process: Vec<Check>,
+    /// Allocators in the process.
     allocators: Vec<Allocator>,
 }
 

@@ -24,24 +24,25 @@ const LOWEST: u64 = 1 << 16;
 
 /// A crash, as a report shows it and JSON has it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CrashDocument {
-    /// What stays the same from run to run: a hash of the signal, the access and the program's own frames.
+    /// Identity of the crash, stable from run to run: a hash of the signal, the access and the program's own frames.
     pub identity: String,
-    /// Process.
+    /// Process id.
     pub pid: u32,
     /// The name of the signal.
     pub signal: String,
     /// The name of its code, as `SEGV_MAPERR`; none: it is another one, or was sent.
     pub code: Option<&'static str>,
-    /// What was accessed, in hexadecimal; none: not known, or it was sent.
+    /// Accessed address, in hexadecimal; null: not known, or the signal was sent.
     pub address: Option<String>,
     /// `read`, `write` or `execute`; none: no access to memory.
     pub access: Option<&'static str>,
-    /// What the address is, or why the signal came, in words.
+    /// Description of the address, or of the signal's cause, for people.
     pub place: String,
-    /// What is mapped at the address: one of the names of [`words::region`].
+    /// Kind of memory that is mapped at the address.
     pub region: &'static str,
-    /// How many processes it ended at this place.
+    /// Processes that the signal ended at this place.
     pub count: u64,
     /// The thread that got it.
     pub error: OperationDocument,
@@ -49,26 +50,28 @@ pub struct CrashDocument {
     pub without_stack: Option<String>,
     /// The guarded block nearest to the address.
     pub block: Option<BlockDocument>,
-    /// Its registers, in hexadecimal.
+    /// The thread's registers by name, in hexadecimal.
     pub registers: BTreeMap<&'static str, String>,
     /// The wrong access before that Mallow answered with zeros, from which the crash may come; none: there was none,
     /// or another process sent the signal.
     pub after: Option<ZeroedDocument>,
+    /// What to do next, a sentence.
     pub advice: String,
 }
 
 /// A wrong access before a crash: of the same thread, or, where that made none, the last one of another thread.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ZeroedDocument {
-    /// One of the names of [`words::name`].
+    /// Kind of the error, as in `errors`.
     pub kind: &'static str,
     /// `read` or `write`.
     pub access: &'static str,
-    /// What was accessed, in hexadecimal.
+    /// Accessed address, in hexadecimal.
     pub address: String,
     /// The thread that crashed made it.
     pub same_thread: bool,
-    /// Who, and where.
+    /// Thread and stack of the access.
     pub error: OperationDocument,
 }
 

@@ -24,14 +24,15 @@ use super::words;
 
 /// An error, as a report shows it and JSON has it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorDocument {
-    /// One of the names of [`words::name`].
+    /// Kind of the error: `use-after-free`, `double-free`, ….
     pub kind: &'static str,
-    /// What stays the same from run to run: a hash of the kind, the access and the program's own frames.
+    /// Identity of the error, stable from run to run: a hash of the kind, the access and the program's own frames.
     pub identity: String,
     /// Numbers of the Common Weakness Enumeration.
     pub cwe: &'static [u16],
-    /// Process.
+    /// Process id.
     pub pid: u32,
     /// The first address, in hexadecimal.
     pub address: String,
@@ -40,30 +41,34 @@ pub struct ErrorDocument {
     /// The function of the C library by which the program let the kernel access the memory; none: it accessed it
     /// itself.
     pub call: Option<&'static str>,
-    /// Where the address is, in words.
+    /// Description of the address relative to its block, for people.
     pub place: String,
-    /// Of a foreign free what is at the address: one of the names of [`words::region`].
+    /// Of a foreign free: kind of memory that is mapped at the address; null for other kinds.
     pub region: Option<&'static str>,
-    /// Of a mismatched free: what allocated the block and what freed it.
+    /// Of a mismatched free: the functions that allocated and freed the block. Left out for other kinds.
     pub operations: Option<Operations>,
-    /// How often it was found; of a leak its blocks.
+    /// How often the error was found; of a leak, the number of lost blocks.
     pub count: u64,
-    /// Of a leak: bytes and blocks.
+    /// Of a leak: sums of the lost blocks. Left out for other kinds.
     pub leak: Option<LeakDocument>,
     /// The access, or the free.
     pub error: OperationDocument,
     /// Why its stack is not known or not whole.
     pub without_stack: Option<String>,
+    /// The block at or nearest to the address; null where none is near.
     pub block: Option<BlockDocument>,
     /// Bytes of memory, in hexadecimal: what they are depends on the kind.
     pub bytes: String,
+    /// What to do next, a sentence.
     pub advice: &'static str,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report<'a> {
+    /// The command line that was guarded.
     pub command: Vec<String>,
-    /// Its status; 128 + signal where one ended it.
+    /// Exit status of the command; 128 + signal where one ended it.
     pub exit_status: Option<i32>,
     /// The signal that ended the command.
     pub ended_by: Option<String>,
@@ -75,10 +80,11 @@ pub struct Report<'a> {
     pub suppressed: u64,
     /// Errors beyond those that are looked at in one process.
     pub lost: u64,
+    /// Allocations that were guarded.
     pub guarded: u64,
-    /// Those that were to be guarded, and were not.
+    /// Allocations that were to be guarded and were not.
     pub unguarded: u64,
-    /// Those larger or more aligned than any slot.
+    /// Allocations that no slot fits: larger, or more aligned.
     pub unfit: u64,
     /// Why processes are not guarded, and how many.
     pub refused: BTreeMap<String, u64>,
@@ -88,9 +94,9 @@ pub struct Report<'a> {
     pub ended: BTreeMap<String, u64>,
     /// Why programs that the command started are out of reach, each a clause.
     pub unreached: Vec<String>,
-    /// Why the command itself is out of reach, a sentence. None: it was within reach.
+    /// Why the command itself is out of reach, a sentence; null: it was within reach.
     pub out_of_reach: Option<String>,
-    /// Why less was guarded than `--require-guarded` asks for, a sentence. None: it was enough, or nobody asked.
+    /// Why less was guarded than `--require-guarded` asks for, a sentence; null: it was enough, or nobody asked.
     pub too_little: Option<String>,
     /// At which end of a block no page is missing, and the value of --place that has it there. None: it is either.
     #[serde(skip)]
@@ -108,7 +114,7 @@ pub struct Report<'a> {
     pub searched: u64,
     /// Why others were not, and how many.
     pub unsearched: BTreeMap<String, u64>,
-    /// Of each of these reasons, the programs whose images it is of.
+    /// Programs by each reason of `refused`, `handled`, `ended`, `uncompared` and `unsearched`.
     pub programs: BTreeMap<String, BTreeSet<String>>,
 }
 

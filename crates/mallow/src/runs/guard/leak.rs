@@ -8,15 +8,15 @@ use crate::output::text::units::of;
 
 /// What a leak takes.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeakDocument {
-    /// Of the blocks that no lost block points to, either, `count` of the error: how many are of a cycle, whose blocks
-    /// point to each other.
+    /// Blocks among `count` that are part of a cycle, whose blocks point to each other.
     pub cycles: u64,
     /// Bytes of these blocks, as requested.
     pub bytes: u64,
     /// Blocks that these hold.
     pub held: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `held`.
     pub held_bytes: u64,
 }
 

@@ -271,7 +271,7 @@ fn write(flags: &GuardFlags, report: &Report<'_>) -> Result<()> {
         save(path, &outputs::junit(report, command).map_err(|error| anyhow!(error))?)?;
     }
     if let Some(path) = &flags.sarif {
-        save(path, &json::document(&outputs::sarif(report, command, &root))?)?;
+        save(path, &json::pretty(&outputs::sarif(report, command, &root))?)?;
     }
     if flags.github {
         stdio::print(&outputs::github(report, &root))?;

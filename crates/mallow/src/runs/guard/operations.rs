@@ -8,6 +8,7 @@ use crate::output::text::units::of;
 
 /// As JSON has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Operations {
     /// The function or the operator that allocated the block.
     pub allocated: &'static str,

@@ -8,25 +8,30 @@ use serde::Serialize;
 
 /// An operation on a block, as a report shows it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OperationDocument {
-    /// Thread.
+    /// Thread id.
     pub tid: u32,
-    /// Its name; empty where it had ended.
+    /// Name of the thread; empty where it had ended.
     pub thread: String,
     /// Milliseconds before the error.
     pub before_ms: u64,
+    /// Stack of the operation.
     pub stack: Stack,
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockDocument {
-    /// Its first byte, in hexadecimal.
+    /// Address of the first byte, in hexadecimal.
     pub address: String,
     /// Requested bytes.
     pub size: u64,
     /// The function that was called, or the operator.
     pub family: &'static str,
+    /// Allocation of the block.
     pub allocated: OperationDocument,
+    /// Free of the block; null: it is live.
     pub freed: Option<OperationDocument>,
 }
 

@@ -13,43 +13,52 @@ use crate::output::text::{Line, Look, Page};
 
 /// What `mallow symbols` shows.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
     /// The recording carries its names.
     packed: bool,
+    /// ELF files with functions on recorded call paths.
     modules: Vec<ModuleRow>,
+    /// Debug files that were asked for (`--fetch`); left out where none were.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fetched: Vec<Download>,
 }
 
 /// A file with functions on recorded call paths.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ModuleRow {
+    /// Path of the ELF file.
     module: String,
-    /// In hexadecimal; empty where the file has none.
+    /// Build id in hexadecimal; empty where the file has none.
     build_id: String,
-    /// What the names come from, in words.
+    /// Source of the names, in words.
     found: String,
     /// The separate debug file that they come from.
     debug_file: Option<String>,
-    /// Addresses on call paths, those with a function name, and those with a source line.
+    /// Code addresses of the module on call paths.
     addresses: u32,
+    /// Addresses with a function name.
     named: u32,
+    /// Addresses with a source line.
     located: u32,
-    /// What is missing, and what adds it.
+    /// Names that are missing, and how to get them; null where none are.
     missing: Option<MissingNames>,
 }
 
 /// What became of a debug file that was asked for.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Download {
     /// The file whose names are missing.
     pub module: String,
-    /// Of the debug file.
+    /// Build id of the debug file, in hexadecimal.
     pub build_id: String,
     /// The server that had it.
     pub server: Option<String>,
+    /// Size of the debug file; null where no server has it.
     pub bytes: Option<u64>,
-    /// Where it is now.
+    /// Path of the downloaded file; null where no server has it.
     pub path: Option<String>,
     /// Servers that do not have it.
     pub missing_at: Vec<String>,

@@ -19,7 +19,8 @@ use crate::output::text::units::bytes;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 use download::{Answer, download};
-use listing::{Download, Listing};
+use listing::Download;
+pub use listing::Listing;
 use servers::{Limits, Server};
 
 /// Lists the files; fetches first where the flags ask for that.

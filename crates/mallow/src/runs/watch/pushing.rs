@@ -10,11 +10,13 @@ use serde::Serialize;
 use super::push::{Push, PushFigures, WatchedProfile};
 use super::session::{Session, WatchMoment};
 use super::signals::Signals;
-use crate::output::{json, stdio};
+use crate::output::json::{self, JsonDocument};
+use crate::output::stdio;
 
 /// A report in JSON.
 #[derive(Serialize)]
-struct WithPush<'a, R> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WithPush<'a, R> {
     #[serde(flatten)]
     report: &'a R,
     /// Missing where nothing is pushed.
@@ -22,10 +24,17 @@ struct WithPush<'a, R> {
     push: Option<PushFigures>,
 }
 
+impl<R: JsonDocument> JsonDocument for WithPush<'_, R> {
+    const SCHEMA: &'static str = R::SCHEMA;
+}
+
 /// The last line of JSON, behind the last report.
 #[derive(Serialize)]
-struct LastWords<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LastWords<'a> {
+    /// `push`.
     occasion: &'a str,
+    /// Figures of the stores when mallow ended.
     push: &'a PushFigures,
 }
 
@@ -102,7 +111,7 @@ fn watched_profile(session: &mut Session, watch: &mut Watch, moment: &WatchMomen
 }
 
 /// A report as a line of JSON.
-pub fn line(report: &impl Serialize, push: Option<&Push>) -> Result<String> {
+pub fn line(report: &impl JsonDocument, push: Option<&Push>) -> Result<String> {
     json::line(&WithPush { report, push: push.map(Push::figures) })
 }
 

@@ -6,6 +6,7 @@ use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{
     MemoryPart, MemoryPartRow, Recent, Watched, WatchedMemory, WatchedPlace, WatchedProcess, Which,
 };
+use serde::Serialize;
 
 use super::super::guard::errors::ErrorDocument;
 use super::super::guard::text::one as one_error;
@@ -20,10 +21,30 @@ use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by, stacked};
 use crate::views::peak_text::since;
 
+/// What was freed last, in JSON.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RecentDocument<'a> {
+    /// `recent`.
+    pub occasion: &'static str,
+    /// The latest first.
+    pub recent: &'a [Recent],
+}
+
+/// A memory error of a program that is watched, in JSON.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemoryErrorDocument<'a> {
+    /// `error`.
+    pub occasion: &'static str,
+    /// The memory error.
+    pub error: &'a ErrorDocument,
+}
+
 /// A memory error, as text or as a line of JSON.
 pub fn memory_error(error: &ErrorDocument, look: &Look, stacks: bool, as_json: bool) -> Result<String> {
     if as_json {
-        return json::line(&serde_json::json!({ "occasion": "error", "error": error }));
+        return json::line(&MemoryErrorDocument { occasion: "error", error });
     }
     let mut page = Page::new(*look);
     one_error(error, look, stacks, &mut page);

@@ -475,7 +475,7 @@ impl<'a> Watcher<'a> {
         self.look_again();
         let recent = self.session.recent(self.watch.profile(), self.moment().now_ns);
         let text = match self.flags.view.json {
-            true => json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?,
+            true => json::line(&text::RecentDocument { occasion: "recent", recent: &recent })?,
             false => text::recent(&recent, &self.look, self.flags.stacks),
         };
         self.write(&text)

@@ -4,13 +4,15 @@ use serde::Serialize;
 
 /// What lies within a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bucket {
-    /// The least that belongs to it.
+    /// Smallest value of the bucket: bytes in `buckets`, milliseconds in `by_ms`, allocations in `by_allocations`.
     pub from: u64,
-    /// The first that is above it; None: all that is above `from`.
+    /// Smallest value above the bucket; null: no end.
     pub to: Option<u64>,
+    /// Blocks in the bucket.
     pub blocks: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in the bucket.
     pub bytes: u64,
 }
 

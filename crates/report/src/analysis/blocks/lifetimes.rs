@@ -7,18 +7,19 @@ use super::histogram::{Bucket, Histogram};
 
 /// Blocks by the time, and by the allocations, from their allocation to their end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lifetimes {
     /// Blocks allocated; a realloc ends one block and begins another.
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
     /// Blocks whose end was seen.
     pub frees: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `frees`.
     pub freed_bytes: u64,
     /// Blocks that had no end.
     pub live: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
     /// Blocks with an end, by milliseconds; the clock ticks about once in each.
     pub by_ms: Vec<Bucket>,

@@ -7,14 +7,15 @@ use super::histogram::{Bucket, Histogram};
 
 /// Allocations by requested size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sizes {
-    /// All of them, reallocs included.
+    /// Successful calls of the allocating functions, reallocs included.
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// The smallest size; None without allocations.
+    /// Smallest requested size, in bytes; null without allocations.
     pub smallest: Option<u64>,
-    /// The largest size.
+    /// Largest requested size, in bytes; null without allocations.
     pub largest: Option<u64>,
     /// By powers of two.
     pub buckets: Vec<Bucket>,

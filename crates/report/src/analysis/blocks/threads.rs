@@ -8,56 +8,63 @@ use serde::Serialize;
 
 /// Threads that allocated or freed, the one with the most allocations first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Threads {
     /// Threads in all.
     pub threads_in_all: u64,
     /// Allocations of all threads.
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
+    /// Threads of all processes, the most allocations first.
     pub threads: Vec<ThreadRow>,
-    /// What one thread allocated and another one of its process freed, most blocks first.
+    /// Pairs of threads of one process, where one freed what the other allocated; the most blocks first.
     pub pairs: Vec<ThreadPair>,
     /// Pairs in all.
     pub pairs_in_all: u64,
     /// Blocks of all pairs.
     pub handed_over: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `handed_over`.
     pub handed_over_bytes: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadRow {
+    /// Process id.
     pub pid: u32,
-    /// Its id in the system; None where the target did not report it.
+    /// Thread id of the system; null where the target did not report it.
     pub tid: Option<u32>,
-    /// Its name, where it is known and not that of its process.
+    /// Name of the thread; null where it is not known, or is that of the process.
     pub name: Option<String>,
     /// The program of its process.
     pub program: String,
     /// Allocations, reallocs included.
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
     /// The most bytes of its blocks that were live at once, whoever freed them.
     pub own_peak_bytes: u64,
     /// Blocks that it freed, by realloc too.
     pub frees: u64,
-    /// Those of them that another thread had allocated.
+    /// Blocks among `frees` that another thread had allocated.
     pub frees_of_others: u64,
-    /// Its blocks that another thread freed.
+    /// Blocks that the thread allocated and another thread freed.
     pub freed_by_others: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadPair {
+    /// Process id.
     pub pid: u32,
-    /// The thread that allocated.
+    /// Id of the thread that allocated; null where the target did not report it.
     pub allocated_by: Option<u32>,
-    /// The thread that freed.
+    /// Id of the thread that freed; null where the target did not report it.
     pub freed_by: Option<u32>,
+    /// Blocks that one thread allocated and the other freed.
     pub blocks: u64,
-    /// Their bytes.
+    /// Requested bytes of these blocks.
     pub bytes: u64,
 }
 

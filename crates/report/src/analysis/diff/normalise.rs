@@ -25,6 +25,7 @@ use crate::names;
 
 /// A rule by which two functions, or two stacks, are one although they are not equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     Addresses,

@@ -10,7 +10,9 @@ use crate::analysis::sampled::Estimate;
 /// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to
 /// `change`. The two sides are serialised by whoever knows which quantities each of them has.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diff {
+    /// Measure of `change`, of the lists of stacks and of `places`.
     pub by: Measure,
     /// The first profile.
     #[serde(skip)]
@@ -18,14 +20,15 @@ pub struct Diff {
     /// The second.
     #[serde(skip)]
     pub after: DiffSide,
-    /// How much more the second has, in all.
+    /// Total of the second profile minus that of the first, by the measure `by`.
     pub change: i64,
+    /// Places that explain the change.
     pub verdict: Verdict,
     /// Each measure that both profiles have, with the largest places.
     pub totals: Vec<DiffTotal>,
     /// Places by the measure of the verdict, the largest change first.
     pub places: DiffTotal,
-    /// What has another name or is elsewhere, each once.
+    /// Functions and files with another name or at another place, each once.
     pub renamed: Vec<DiffRename>,
     /// Stacks of the first profile alone, the largest first.
     pub only_before: DiffList,
@@ -37,35 +40,36 @@ pub struct Diff {
     pub recognised: DiffList,
     /// Stacks that are equal, with equal numbers.
     pub equal_stacks: u64,
-    /// What is in the totals and in no stack.
+    /// Change of the totals that is in no stack, by the measure `by`.
     pub elsewhere: i64,
-    /// Changes that the lists show.
+    /// Sum of the changes in the lists' shown rows, by the measure `by`.
     pub shown: i64,
-    /// Changes that they leave out.
+    /// Sum of the changes in the lists' rows that are not shown, by the measure `by`.
     pub hidden: i64,
 }
 
 /// What changed, in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
-    /// By this measure: what was asked for, or else the one that changed.
+    /// Measure of the verdict: the one that was asked for, else the one that changed.
     pub by: Measure,
-    /// What the first profile has.
+    /// Total of the first profile, by the measure `by`.
     pub before: u64,
-    /// And the second.
+    /// Total of the second profile, by the measure `by`.
     pub after: u64,
     /// `after` - `before`.
     pub change: i64,
     /// `change` with its interval, where numbers are estimates and it is known how precise they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// What the places here are of all that changed in either direction, from 0 to 1.
+    /// Share of the changes in either direction that `places` have, from 0 to 1.
     pub share: f64,
     /// All places changed in the same direction.
     pub one_way: bool,
     /// Places that changed, those here among them.
     pub places_in_all: u64,
-    /// The fewest places that are more than half of what changed, if these are few; else the largest. None where no
+    /// The fewest places that make up more than half of the change, if they are few; else the largest. Empty where no
     /// place changed.
     pub places: Vec<DiffPlace>,
 }
@@ -79,20 +83,22 @@ impl Verdict {
 
 /// What changed by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffTotal {
+    /// Measure of the numbers.
     pub by: Measure,
-    /// The first profile's total.
+    /// Total of the first profile, by the measure `by`.
     pub before: u64,
-    /// The second's.
+    /// Total of the second profile, by the measure `by`.
     pub after: u64,
     /// `after` - `before`.
     pub change: i64,
     /// `change` with its interval, where numbers are estimates and it is known how precise they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// What places changed by, in either direction.
+    /// Sum of the places' changes without their signs, by the measure `by`.
     pub moved: u64,
-    /// What is in the totals and at no place.
+    /// Change of the totals that is at no place, by the measure `by`.
     pub elsewhere: i64,
     /// Places that changed, shown here or not.
     pub places: u64,
@@ -102,20 +108,21 @@ pub struct DiffTotal {
 
 /// A place, with what it has in both profiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffPlace {
     /// The function and its line, of the second profile if it is there; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where other call paths of it changed the other way; None: the line
-    /// itself allocates.
+    /// Function by which the line's function allocates, where other call paths of it changed the other way; null: the
+    /// line itself allocates.
     pub by: Option<String>,
     /// The function that it called to get its memory, if that is more than an allocating function.
     pub through: Option<String>,
-    /// What became of it.
+    /// Direction of the change.
     pub state: State,
-    /// By the measure, in the first profile.
+    /// Total of the place in the first profile, by the measure of the list.
     pub before: u64,
-    /// And in the second.
+    /// Total of the place in the second profile, by the measure of the list.
     pub after: u64,
     /// Other functions that requested what it has in `before`, those with the most first: the same memory is requested
     /// here now.
@@ -126,7 +133,7 @@ pub struct DiffPlace {
     /// `change` with its interval, where numbers are estimates and it is known how precise they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// How many sites it names, in both.
+    /// Call sites of the place, in both profiles.
     pub sites: u64,
     /// The stack that changed most.
     pub stack: Stack,
@@ -134,14 +141,17 @@ pub struct DiffPlace {
 
 /// A function of the first profile that requested what another one requests in the second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormerFunction {
+    /// Demangled name of the function.
     pub function: String,
-    /// What it requested, by the measure.
+    /// Total of the function in the first profile, by the measure of the list.
     pub before: u64,
 }
 
 /// What became of a place, by the measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Only the second profile has anything there.
@@ -168,13 +178,14 @@ impl State {
 /// A file or a function with another name, functions that moved, or a function that is on the call path on one side
 /// alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffRename {
     /// What happened. Of functions that moved together, the name is empty.
     #[serde(flatten)]
     pub why: Why,
     /// The whole file has another name.
     pub file: bool,
-    /// It is of the program's own functions, by its name, and not of a library that views look past.
+    /// True: a function of the program itself, by its name. False: of a library that views look past.
     pub own: bool,
     /// Functions that moved.
     pub functions: u64,
@@ -184,13 +195,15 @@ pub struct DiffRename {
 
 /// One of two profiles.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffSide {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// Whose file it is; null for a recording.
+    /// Format of the file, by its tool; null for a recording.
     #[serde(serialize_with = "format_name", rename = "format")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub origin: Option<Origin>,
-    /// All of it, by the measure.
+    /// Total of the profile, by the measure `by` of the document.
     pub value: u64,
     /// Sums over the profile.
     #[serde(flatten)]
@@ -203,10 +216,11 @@ fn format_name<S: serde::Serializer>(origin: &Option<Origin>, to: S) -> Result<S
 
 /// Rows of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffList {
-    /// How many there are, shown here or not.
+    /// Rows of the list, shown here or not.
     pub rows_in_all: u64,
-    /// Their changes.
+    /// Sum of the rows' changes, by the measure `by` of the document.
     pub change: i64,
     /// The largest first.
     pub rows: Vec<DiffRow>,
@@ -226,38 +240,56 @@ impl DiffList {
 
 /// A stack that changed, or several that are one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffRow {
-    /// What was allocated there, by the measure.
+    /// Total of the row in the first profile, by the measure `by` of the document.
     pub before: u64,
-    /// And now.
+    /// Total of the row in the second profile, by the measure `by` of the document.
     pub after: u64,
     /// `after` - `before`.
     pub change: i64,
-    /// How sure it is that these are the same, from 0 to 1; 1 where they are equal by the rules.
+    /// Confidence that the stacks are the same, from 0 to 1; 1 where the rules make them equal.
     pub confidence: f64,
+    /// Reasons for which different stacks are taken as the same.
     pub why: Vec<Why>,
-    /// One stack, or one for each of those that it became or was made of.
+    /// Stacks of the row: one, or those that it became or was made of.
     pub stacks: Vec<DiffStack>,
 }
 
 /// Why stacks that are not equal are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Why {
     /// A function has another name.
     Renamed {
+        /// Name in the first profile.
         from: String,
+        /// Name in the second profile.
         to: String,
         /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new
         /// one, and several stacks or the names themselves say that they are one. Otherwise they may be two.
         certain: bool,
     },
     /// A function is in another file.
-    Moved { function: String, from: String, to: String },
+    Moved {
+        /// Name of the function.
+        function: String,
+        /// Source file in the first profile.
+        from: String,
+        /// Source file in the second profile.
+        to: String,
+    },
     /// A function is no longer on the path: it was put into its caller, or is not called any more.
-    Gone { function: String },
+    Gone {
+        /// Name of the function.
+        function: String,
+    },
     /// A function has come in between.
-    New { function: String },
+    New {
+        /// Name of the function.
+        function: String,
+    },
     /// One stack became several.
     Split,
     /// Several stacks became one.
@@ -268,10 +300,13 @@ pub enum Why {
 
 /// A stack before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffStack {
-    /// What was allocated there before; null where another stack of the row has it, or it was not there.
+    /// Total of the stack in the first profile, by the measure `by`; null where another stack of the row has it, or
+    /// there is none.
     pub before: Option<u64>,
-    /// And after.
+    /// Total of the stack in the second profile, by the measure `by`; null where another stack of the row has it, or
+    /// there is none.
     pub after: Option<u64>,
     /// The innermost function first.
     pub frames: Vec<DiffFrame>,
@@ -281,7 +316,9 @@ pub struct DiffStack {
 
 /// A function of a stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffFrame {
+    /// Profile in which the frame is on the stack.
     pub of: Mark,
     /// As it is after, or was before where it is there no more.
     #[serde(flatten)]
@@ -290,6 +327,7 @@ pub struct DiffFrame {
 
 /// Whether a function is on both stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// On both.

@@ -17,14 +17,15 @@ use super::watched::{WatchLosses, WatchedPlace};
 pub use build::{FleetLimits, FleetOptions, fleet};
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetReport {
     /// Why it was made, in a word: `every`, `hup`, `end`.
     pub occasion: String,
-    /// When, milliseconds since 1970 UTC.
+    /// Moment of the report, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
-    /// How long mallow has watched.
+    /// Milliseconds since mallow began to watch.
     pub watched_ms: u64,
-    /// What chooses the processes.
+    /// Pattern that chooses the processes.
     pub pattern: String,
     /// Sums over all of them.
     #[serde(flatten)]
@@ -35,22 +36,23 @@ pub struct FleetReport {
     pub ended_in_all: u64,
     /// Programs: the growing ones first, then those that hold most.
     pub programs: Vec<FleetProgram>,
-    /// All of them, shown or not.
+    /// Programs, shown or not.
     pub programs_in_all: u64,
-    /// Those that are not shown.
+    /// Sums of the programs that are not shown; null where all are.
     pub programs_hidden: Option<LeftOut<FleetSums>>,
     /// Processes that match and are not watched, by reason.
     pub unwatched: Vec<Unwatched>,
-    /// What could not be reported.
+    /// Counts of what could not be reported.
     pub lost: WatchLosses,
 }
 
 /// Numbers of several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetSums {
-    /// Those that run.
+    /// Processes that run.
     pub processes: u64,
-    /// Those that have ended since the report before; their last numbers are in no sum of live memory.
+    /// Processes that ended since the previous report; their last numbers are in no sum of live memory.
     pub ended: u64,
     /// Running ones with a place that grows significantly.
     pub growing_processes: u64,
@@ -74,38 +76,43 @@ pub struct FleetSums {
 
 /// A process whose memory has grown where no sampled block is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrownElsewhere {
+    /// Name of the program.
     pub program: String,
     /// Process id.
     pub pid: u32,
-    /// The least by which it is more than when the process began to be watched.
+    /// Lower bound of the growth since mallow began to watch the process.
     pub bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetProgram {
+    /// Name of the program.
     pub program: String,
     /// Sums over its processes.
     #[serde(flatten)]
     pub sums: FleetSums,
     /// Allocations of all its processes since mallow watches, ended ones as well.
     pub allocations: u64,
-    /// Their bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// Its places over all running processes: the growing ones first, then those that hold most.
+    /// Places over all running processes: the growing ones first, then those with the most live bytes.
     pub places: Vec<FleetPlace>,
-    /// All of them, shown or not; of each process the first few were looked at.
+    /// Places, shown or not; the first few of each process are looked at.
     pub places_in_all: u64,
     /// The processes: the growing ones first, then those that hold most, then those that have ended.
     #[serde(rename = "members")]
     pub processes: Vec<FleetProcess>,
-    /// Those that are not shown.
+    /// Sums of the processes that are not shown; null where all are.
     #[serde(rename = "members_hidden")]
     pub processes_hidden: Option<LeftOut<FleetSums>>,
 }
 
 /// A place in all processes of a program.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
@@ -121,13 +128,13 @@ pub struct FleetPlace {
     pub samples: u64,
     /// Processes in which it has live samples.
     pub processes: u64,
-    /// What to think of it where it is worst.
+    /// Verdict on growth in the process where it is worst.
     pub verdict: Verdict,
     /// Processes in which it grows, so far or significantly.
     pub grows_in: u64,
-    /// By so much in all of these.
+    /// Growth over the processes in `grows_in`, in bytes per hour.
     pub bytes_per_hour: Estimate,
-    /// Those that grow most, a few.
+    /// Ids of the processes in which it grows most, a few.
     pub growing_pids: Vec<u32>,
     /// Names the place.
     #[serde(skip)]
@@ -135,22 +142,25 @@ pub struct FleetPlace {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetProcess {
     /// Process id.
     pub pid: u32,
+    /// Name of the program.
     pub program: String,
+    /// Command line of the process.
     pub command: Vec<String>,
-    /// Where it runs, as far as that is known: namespace, pod and container, by the name of a label.
+    /// Kubernetes and container labels of the process by name, as far as they are known.
     pub labels: BTreeMap<&'static str, String>,
     /// False: it has ended, and these are its last numbers.
     pub running: bool,
-    /// It ended by a signal, or without its exit handlers.
+    /// The process ended by a signal, or without its exit handlers.
     pub abrupt: bool,
     /// Mallow attached to it while it ran: blocks allocated before are not included.
     pub attached: bool,
-    /// When the numbers were read, milliseconds since 1970 UTC.
+    /// Moment of the numbers, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
-    /// How long it was watched.
+    /// Milliseconds for which the process was watched.
     pub watched_ms: u64,
     /// Bytes live.
     pub live_bytes: Estimate,
@@ -160,9 +170,9 @@ pub struct FleetProcess {
     pub samples: u64,
     /// Allocations since it is watched.
     pub allocations: u64,
-    /// Their bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// That of the place that grows most, if some place grows.
+    /// Verdict on growth of the place that grows most.
     pub verdict: Verdict,
     /// Places that grow significantly.
     pub growing_places: u64,
@@ -170,15 +180,15 @@ pub struct FleetProcess {
     pub places_growing_so_far: u64,
     /// Places with enough samples for a verdict on their growth.
     pub places_judged: u64,
-    /// Bytes in memory by the kernel's count; None: it has ended, or may not be read.
+    /// RSS in bytes, by the kernel's count; null: the process has ended, or may not be read.
     pub rss: Option<u64>,
-    /// By so much more than when it began to be watched.
+    /// Growth of the RSS since mallow began to watch the process; null where that is not known.
     pub rss_grown_bytes: Option<i64>,
-    /// Its places, the first few.
+    /// Places of the process, the first few.
     pub places: Vec<WatchedPlace>,
-    /// All of them, shown or not.
+    /// Places, shown or not.
     pub places_in_all: u64,
-    /// What could not be reported.
+    /// Counts of what could not be reported.
     pub lost: WatchLosses,
     #[serde(skip)]
     pub(crate) bytes: Sum,
@@ -188,8 +198,11 @@ pub struct FleetProcess {
 
 /// Processes that match and are not watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unwatched {
+    /// Why the processes are not watched, in words.
     pub reason: String,
+    /// Processes with this reason.
     pub processes: u64,
 }
 

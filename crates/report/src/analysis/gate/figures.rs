@@ -6,13 +6,15 @@ use crate::analysis::stat::{RegionKind, RegionRow};
 
 /// What one run counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
+    /// Successful calls of the allocating functions.
     pub total_allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `total_allocations`.
     pub total_allocated_bytes: u64,
     /// Allocations minus frees.
     pub remaining_allocations: i64,
-    /// File descriptors that stayed open; None where that is not known.
+    /// File descriptors that stayed open; null where that is not known.
     pub leaked_fds: Option<i64>,
     /// Operations performed; 0: unknown.
     pub operations: u64,
@@ -44,6 +46,7 @@ pub fn runs_by_region(rows: &[RegionRow]) -> Vec<(String, Vec<Run>)> {
 
 /// What is compared. The names are those that the lines of a run and the keys of a baseline have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Allocations minus frees.
@@ -79,14 +82,16 @@ impl Metric {
 
 /// The figures of a case, as they are compared and kept in a baseline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     /// Allocations minus frees.
     pub remaining_allocations: i64,
+    /// Successful calls of the allocating functions.
     pub total_allocations: i64,
-    /// Their requested bytes.
+    /// Requested bytes of `total_allocations`.
     pub total_allocated_bytes: i64,
-    /// File descriptors that stayed open; None where that is not known.
+    /// File descriptors that stayed open; null where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaked_fds: Option<i64>,
     /// Operations that a run performs; 0: unknown.
@@ -124,6 +129,7 @@ impl Figures {
 ///
 /// A block or a descriptor that stays is in every run, so the least of them is sharp: those have no tolerance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
     /// Allocations, both ways.
@@ -178,6 +184,7 @@ impl Tolerance {
 /// All runs of a case, and the figures that stand for them: of each metric the least that a run had. What is above
 /// it came from elsewhere, a cache that filled or a thread that woke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// The least.
     #[serde(flatten)]
@@ -216,6 +223,7 @@ impl Measured {
 
 /// What follows from two numbers of operations: the cost of each, and what comes before the first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scale {
     /// Allocations of one operation.
     pub allocations_per_op: f64,

@@ -6,6 +6,7 @@ use super::stacks::{Change, Difference, SiteCount, difference};
 
 /// The sum of the stacks that a baseline does not keep one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rest {
     /// How many they are.
@@ -43,18 +44,19 @@ impl Rest {
 
 /// What became of the stacks that the baseline sums up: stacks without a pair in it that are not larger than those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Smaller {
-    /// How many stacks there were before and now.
+    /// Stacks that the baseline has only as a sum.
     pub stacks_before: u64,
-    /// See `stacks_before`.
+    /// Stacks of this run without a pair in the baseline that are not larger than those.
     pub stacks_now: u64,
-    /// Allocations before and now.
+    /// Allocations of `stacks_before`.
     pub before: u64,
-    /// See `before`.
+    /// Allocations of `stacks_now`.
     pub now: u64,
-    /// Requested bytes before and now.
+    /// Requested bytes of `stacks_before`.
     pub bytes_before: u64,
-    /// See `bytes_before`.
+    /// Requested bytes of `stacks_now`.
     pub bytes_now: u64,
 }
 

@@ -19,6 +19,7 @@ use crate::analysis::overview::by_stack;
 
 /// A stack and what was allocated there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SiteCount {
     /// Functions, the innermost first, with a place where one is known: `parse (parser.c:12)`. Of the C library and its
@@ -158,6 +159,7 @@ pub fn informative_steps(stack: &[String]) -> Vec<Shown<'_>> {
 
 /// How a stack changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// It was not there before.
@@ -170,17 +172,19 @@ pub enum Change {
 
 /// A stack whose numbers are not what they were.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
+    /// Direction of the difference.
     pub change: Change,
-    /// As it is now, or was where it is gone.
+    /// Functions of the stack, the innermost first, as they are now; of a stack that is gone, as they were.
     pub stack: Vec<String>,
-    /// Allocations before and now.
+    /// Allocations with the stack in the baseline, or in the first run.
     pub before: u64,
-    /// See `before`.
+    /// Allocations with the stack now, or in the second run.
     pub now: u64,
-    /// Requested bytes before and now.
+    /// Requested bytes of `before`.
     pub bytes_before: u64,
-    /// See `bytes_before`.
+    /// Requested bytes of `now`.
     pub bytes_now: u64,
     /// Why a stack that is not equal is the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -201,10 +205,11 @@ impl Difference {
 
 /// A line of the program, and what its stacks have more than before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceChange {
     /// The innermost function of the program's own.
     pub function: String,
-    /// How many stacks lead there.
+    /// Stacks that lead to the function.
     pub stacks: usize,
     /// Allocations more than before.
     pub allocations: i64,

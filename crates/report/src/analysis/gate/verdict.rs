@@ -6,6 +6,7 @@ use super::figures::{Figures, Metric, Tolerance};
 
 /// How far a figure may be from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Slack {
     /// By so many.
@@ -90,6 +91,7 @@ fn slack(metric: Metric, set: Option<Slack>, baseline: i64, tolerance: &Toleranc
 
 /// How a case or one of its metrics came out; the later ones outweigh the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Within what is allowed.
@@ -103,19 +105,21 @@ pub enum Verdict {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
+    /// Metric that is checked.
     pub metric: Metric,
-    /// What was measured; null where it is not known.
+    /// Measured figure, in the unit of the metric; null where it is not known.
     pub figure: Option<i64>,
-    /// What the baseline has.
+    /// Figure of the baseline, in the unit of the metric; null without one.
     pub baseline: Option<i64>,
-    /// The least that passes.
+    /// Smallest figure that passes; null: no limit.
     pub lowest: Option<i64>,
-    /// The most that passes.
+    /// Largest figure that passes; null: no limit.
     pub highest: Option<i64>,
-    /// How it came out.
+    /// Result of the check.
     pub verdict: Verdict,
-    /// In words, where it did not pass or a limit stood above the others.
+    /// Why it did not pass, or which limit overrode the others, a sentence; null elsewhere.
     pub why: Option<String>,
 }
 

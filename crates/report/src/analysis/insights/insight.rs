@@ -11,14 +11,15 @@ pub(super) const SHARE: f64 = 0.01;
 
 /// The insights of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Insights {
-    /// How many there are, shown here or not.
+    /// Suggestions, shown or not.
     pub insights_in_all: u64,
-    /// Of all: those that may save less than a hundredth, of the run's CPU time and of the peak.
+    /// Suggestions that may save less than a hundredth of the run's CPU time and of the peak.
     pub small_in_all: u64,
-    /// Those that would save most first.
+    /// Suggestions, the largest saving first.
     pub insights: Vec<Insight>,
-    /// What malloc takes of the run; null where the run's CPU time is not known.
+    /// Time of malloc and free, as a share of the run's CPU time; null where the latter is not known.
     pub malloc_time: Option<MallocTime>,
     /// Allocations by scripts and interpreters, for which there are no suggestions.
     pub interpreted_allocations: u64,
@@ -28,10 +29,11 @@ pub struct Insights {
 
 /// Between which shares of the run's CPU time the allocator's own time lies, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MallocTime {
-    /// At least.
+    /// Lower bound of malloc's share of the run's CPU time.
     pub least: f64,
-    /// At the most.
+    /// Upper bound of malloc's share of the run's CPU time.
     pub most: f64,
 }
 
@@ -60,13 +62,14 @@ impl Insight {
 
 /// One habit in one place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Insight {
     /// What the program does, in numbers.
     #[serde(flatten)]
     pub evidence: Evidence,
-    /// What could be done about it.
+    /// What to change, a sentence.
     pub remedy: String,
-    /// What that would save.
+    /// Counts that the change may save.
     pub saves: Savings,
     /// The share of malloc's time that it may save, 0 to 1, estimated.
     pub malloc_share: f64,
@@ -77,99 +80,106 @@ pub struct Insight {
     /// The function that does it.
     #[serde(flatten)]
     pub frame: Frame,
-    /// What it called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory, where that is more than an allocating function; null elsewhere.
     pub through: Option<String>,
-    /// How many sites do it, and the stack of the one with the most allocations.
+    /// Call sites with this pattern at the line.
     pub sites: u64,
-    /// See `sites`.
+    /// Stack of the call site with the most allocations.
     pub largest_site: Stack,
 }
 
 /// What a program does. In JSON, the name is the `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", content = "evidence", rename_all = "snake_case")]
 pub enum Evidence {
     /// Buffers grow step by step, by realloc or by an allocation, a copy and a free.
     GrownBuffer {
-        /// How many grew; null where most of them began at other calls, so that it is not known.
+        /// Buffers that grew; null where most of them began at other calls, so that it is not known.
         grown_buffers: Option<u64>,
-        /// Their steps in all.
+        /// Steps of all buffers.
         growth_steps: u64,
-        /// What the steps copied. At the most: the C library may move the pages of large blocks instead.
+        /// Upper bound of the bytes that the steps copied: the C library may move the pages of large blocks instead.
         copied_bytes: u64,
-        /// Sizes that were asked for.
+        /// Smallest requested size.
         smallest_bytes: u64,
-        /// See `smallest_bytes`.
+        /// Largest requested size.
         largest_bytes: u64,
         /// Each step is a good part of the buffer.
         doubling: bool,
-        /// What kind of container they are.
+        /// Kind of the container: `vector`, `string`, …; null where it is not known.
         container: Option<&'static str>,
     },
     /// A container grows from small to large again and again, the last one being gone by then.
     RebuiltContainer {
+        /// How often a container was built from nothing.
         times: u64,
         /// With the first blocks that are allocated at other calls.
         allocations: u64,
         /// Steps in all.
         growth_steps: u64,
-        /// What the steps copied.
+        /// Bytes that the steps copied.
         copied_bytes: u64,
         /// The largest size.
         largest_bytes: u64,
-        /// What kind of container it is.
+        /// Kind of the container: `vector`, `string`, …; null where it is not known.
         container: Option<&'static str>,
     },
     /// Blocks that are freed before the next one is allocated at their site.
     TemporaryBlock {
+        /// Allocations here.
         allocations: u64,
-        /// Those that were freed before the next one there, or the thread's next one anywhere.
+        /// Blocks that were freed before the next allocation here, or before the thread's next one anywhere.
         freed_before_next: u64,
-        /// Sizes that were asked for.
+        /// Smallest requested size.
         smallest_bytes: u64,
-        /// See `smallest_bytes`.
+        /// Largest requested size.
         largest_bytes: u64,
-        /// Requested bytes of all.
+        /// Requested bytes of `allocations`.
         allocated_bytes: u64,
-        /// What kind of container they are for.
+        /// Kind of the container that the blocks are for; null where it is not known.
         container: Option<&'static str>,
     },
     /// Small blocks, allocated one by one, that are freed together.
     OneLifetime {
+        /// Allocations here.
         allocations: u64,
-        /// Their requested bytes.
+        /// Requested bytes of `allocations`.
         allocated_bytes: u64,
         /// Frees in runs, in which nothing else was allocated.
         freed_in_runs: u64,
-        /// How many runs; where sites share one, it counts for each.
+        /// Runs of frees; a run that call sites share counts for each.
         runs: u64,
-        /// What headers and padding of those live at the peak take, in the C library's allocator.
+        /// Headers and padding of the blocks that were live at the peak, in the C library's allocator.
         overhead_bytes: u64,
         /// Calls in the source that do it; the one shown is the largest.
         places: u64,
     },
     /// Blocks that another thread frees than allocated them.
     FreedByOthers {
+        /// Allocations here.
         allocations: u64,
-        /// Those that another thread freed.
+        /// Blocks that another thread freed.
         freed_by_others: u64,
         /// Calls in the source that do it; the one shown is the largest.
         places: u64,
     },
     /// Large blocks that had just grown when they were complete, and were then kept.
     KeptSlack {
+        /// Grown blocks that were live at the peak.
         kept: u64,
-        /// Their requested bytes.
+        /// Requested bytes of `kept`.
         kept_bytes: u64,
-        /// What they had grown by in their last step.
+        /// Bytes by which the blocks in `kept` grew in their last step.
         kept_slack: u64,
     },
     /// Large blocks whose last growth was at the peak, and that were then kept.
     GrowingAtPeak {
+        /// Blocks that were being grown at the peak.
         growing: u64,
-        /// Their requested bytes.
+        /// Requested bytes of `growing`.
         growing_bytes: u64,
-        /// Those of the blocks that they were growing from, which were live beside them.
+        /// Requested bytes of the old blocks, which were live beside the new ones.
         old_bytes: u64,
     },
     /// Allocations before `main` begins.
@@ -178,10 +188,11 @@ pub enum Evidence {
     AfterMain(Outside),
     /// A container of the language's library that stands for a good part of all allocations.
     PopularContainer {
+        /// Kind of the container.
         container: &'static str,
         /// Allocations for it in this function.
         allocations: u64,
-        /// Their requested bytes.
+        /// Requested bytes of `allocations`.
         allocated_bytes: u64,
     },
 }
@@ -198,11 +209,13 @@ impl Evidence {
 
 /// What is allocated outside of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {
+    /// Allocations before or after main.
     pub allocations: u64,
-    /// Requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// How many functions do it: initialisers, destructors or handlers.
+    /// Functions that allocate there: initialisers, destructors or handlers.
     pub functions: u64,
     /// The files that they are in, the one with the most allocations first.
     pub modules: Vec<OutsideModule>,
@@ -210,13 +223,17 @@ pub struct Outside {
 
 /// A file whose functions allocate outside of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutsideModule {
+    /// Path of the ELF file.
     pub module: String,
+    /// Allocations of its functions before or after main.
     pub allocations: u64,
 }
 
 /// What a remedy would save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Savings {
     /// Allocations, each with its free.
     pub allocations: u64,

@@ -20,6 +20,7 @@ pub const PAGE: u64 = 4096;
 
 /// Who manages the memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Allocator {
     /// The C library's own.

@@ -6,8 +6,9 @@ use serde::Serialize;
 /// What of the program's is in RSS, and of a kind of its own. What Mallow has in the process is in none of it: its
 /// rings may be locked by `mlockall`, and its files lie in huge pages of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptApart {
-    /// In huge pages of no file and of no shared memory.
+    /// Bytes in huge pages of no file and of no shared memory.
     pub huge_bytes: u64,
     /// Pages of no file that other processes have, too.
     pub shared_dirty_bytes: u64,
@@ -15,9 +16,9 @@ pub struct KeptApart {
     pub locked_bytes: u64,
     /// Given back with `MADV_FREE`: the kernel takes it when it needs to.
     pub lazy_free_bytes: u64,
-    /// In swap, and not in RSS.
+    /// Bytes in swap, which are not in RSS.
     pub swap_bytes: u64,
-    /// In hugetlbfs, and not in RSS.
+    /// Bytes in hugetlbfs, which are not in RSS.
     pub hugetlb_bytes: u64,
     /// Addresses of mappings with `MAP_NORESERVE`, resident or not.
     pub no_reserve_bytes: u64,

@@ -19,6 +19,7 @@ use super::territory::{Territory, TerritoryKind, territories};
 
 /// Sums in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeapSums {
     /// Requested bytes of blocks in the allocator's memory.
     pub live_bytes: u64,
@@ -26,13 +27,13 @@ pub struct HeapSums {
     pub rounding_bytes: u64,
     /// Headers, and what else the allocator is known to use.
     pub allocator_bytes: u64,
-    /// Of these three, what was never touched.
+    /// Bytes of live blocks, rounding and headers that were never touched.
     pub never_touched_bytes: u64,
-    /// Of these three, what is in swap.
+    /// Bytes of live blocks, rounding and headers that are in swap.
     pub swapped_bytes: u64,
     /// Free, in pages that live blocks pin.
     pub holes_bytes: u64,
-    /// In pages without a live block.
+    /// Free bytes in pages without a live block.
     pub free_bytes: u64,
     /// Freed, and kept by threads for their next requests.
     pub cached_bytes: u64,

@@ -7,6 +7,7 @@ use super::super::custom_allocators::has_python_malloc;
 
 /// What the account does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RssNote {
     /// The process may have blocks from before it was recorded: it began with fork, or was attached to.

@@ -11,6 +11,7 @@ use super::owners::LIBRARY;
 
 /// What a part of RSS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
     /// Requested bytes of live blocks, resident or not.
@@ -63,24 +64,26 @@ pub enum PartKind {
 
 /// A part of RSS.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
+    /// Kind of memory.
     pub part: PartKind,
     /// Bytes; below 0 where it is missing from RSS.
     pub bytes: i64,
-    /// Whose it is, of an allocator's parts: null where its name is not known.
+    /// Allocator whose part it is; null where its name is not known, and for parts of no allocator.
     pub allocator: Option<&'static str>,
     /// The file that has this allocator inside, or is it; null of the C library's, and of parts of no allocator.
     pub module: Option<String>,
     /// Its number among the process's allocators.
     #[serde(skip)]
     pub owner: Option<usize>,
-    /// Whose most of it is.
+    /// Place with most of the part; null where no place has any.
     pub largest: Option<CausePlace>,
     /// The name of its largest mapping, where it consists of mappings; of data, the file that has most.
     pub mapping: Option<String>,
     /// Bytes of all data of that file; null of other parts.
     pub file_bytes: Option<u64>,
-    /// Its `.bss` among them, static variables without a value in the file.
+    /// Bytes of `file_bytes` in `.bss`: static variables without a value in the file.
     pub bss_bytes: Option<u64>,
     /// Bytes of it in use, as its own heads say; null of all but CPython's pools. The rest is free, or pinned by what
     /// is in use.
@@ -89,33 +92,36 @@ pub struct Part {
 
 /// A place, and what it has of a part.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CausePlace {
     #[serde(flatten)]
     pub frame: Frame,
-    /// What it has of the part.
+    /// Bytes of the part that the place has.
     pub bytes: u64,
 }
 
 /// Why RSS is what it is: its largest part.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
+    /// Kind of memory of the largest part.
     pub part: PartKind,
-    /// Its bytes.
+    /// Bytes of the part.
     pub bytes: u64,
-    /// Whose it is, of an allocator's parts: null where its name is not known.
+    /// Allocator whose part it is; null where its name is not known, and for parts of no allocator.
     pub allocator: Option<&'static str>,
     /// The file that has this allocator inside, or is it.
     pub module: Option<String>,
-    /// Whose: of free pages, who had used most of them at the peak of live bytes.
+    /// Place with most of the part; of free pages, the one that had used most of them at the peak of live bytes.
     pub place: Option<CausePlace>,
-    /// Of live blocks, the place whose blocks take most memory with rounding and headers; `bytes` has both. None: it is
-    /// `place`, or takes hardly more than that, or the cause is another part.
+    /// Of live blocks, the place whose blocks take most memory with rounding and headers; `bytes` has both. Null: it is
+    /// `place`, or takes hardly more, or the cause is another part.
     pub heaviest: Option<CausePlace>,
     /// The name of the largest mapping, of parts that are mappings; of data, the file that has most.
     pub mapping: Option<String>,
     /// Bytes of all data of that file; null of other parts.
     pub file_bytes: Option<u64>,
-    /// Its `.bss` among them.
+    /// Bytes of `file_bytes` in `.bss`: static variables without a value in the file.
     pub bss_bytes: Option<u64>,
 }
 

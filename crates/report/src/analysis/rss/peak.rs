@@ -7,16 +7,17 @@ use serde::Serialize;
 /// The highest RSS of a process as the kernel counts it (`VmHWM`). It is no figure of any moment that was read: those
 /// are beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelPeak {
-    /// In bytes.
+    /// The kernel's maximum of RSS, in bytes.
     pub peak_rss: u64,
     /// The process reached it after this time, in milliseconds since the recording began; null where that is not known,
     /// as where the kernel's figure had been as high before, within what the kernel adds late.
     pub peak_after_ms: Option<u64>,
     /// The process reached it by this time; null where that is not known.
     pub peak_by_ms: Option<u64>,
-    /// So many milliseconds before the end of the process, or of its recording, the kernel's figure was read last; null
-    /// where nothing can have come after it.
+    /// Milliseconds between the last reading of the kernel's figure and the end of the process or of its recording;
+    /// null where nothing can have come after it.
     pub peak_unread_ms: Option<u64>,
     /// The process reached it before mallow attached to it.
     pub peak_is_older: bool,
@@ -25,8 +26,9 @@ pub struct KernelPeak {
 /// A moment at which RSS was no higher than that of the account, and more was live: what is free at the account's
 /// moment was in use then, so giving it back lowers the highest RSS by less, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusierMoment {
-    /// In milliseconds since the recording began.
+    /// The moment, in milliseconds since the recording began.
     pub ms: u64,
     /// RSS then; null where nobody looked.
     pub rss: Option<u64>,
@@ -36,12 +38,13 @@ pub struct BusierMoment {
 
 /// Live bytes that were freed shortly before a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FreedBefore {
-    /// When there were so many, in milliseconds since the recording began.
+    /// The moment of `live_bytes`, in milliseconds since the recording began.
     pub ms: u64,
     /// Requested bytes of live blocks then.
     pub live_bytes: u64,
-    /// How many less there are at the moment of the account.
+    /// Live bytes less at the moment of the account.
     pub freed_bytes: u64,
 }
 
@@ -56,9 +59,11 @@ impl FreedBefore {
 /// A later moment that was read, at which RSS was nearly that of the account and markedly less was live: the process
 /// keeps what its blocks had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptMoment {
-    /// In milliseconds since the recording began.
+    /// The moment, in milliseconds since the recording began.
     pub ms: u64,
+    /// RSS at that moment, in bytes.
     pub rss: u64,
     /// Requested bytes of live blocks then.
     pub live_bytes: u64,
@@ -176,6 +181,7 @@ impl KernelPeak {
 
 /// Why a process may have blocks that its recording does not know: their number is unknown, and not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OlderBlocks {
     /// It began with fork: it has those of its parent.

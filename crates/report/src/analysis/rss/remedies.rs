@@ -13,6 +13,7 @@ use super::undivided::Undivided;
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyKind {
     /// A call of `malloc_trim(0)`.
@@ -41,6 +42,7 @@ pub enum RemedyKind {
 
 /// How sure an estimate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// It follows from the pages and the allocator's rules.
@@ -52,29 +54,32 @@ pub enum Certainty {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remedy {
+    /// Kind of the remedy.
     pub remedy: RemedyKind,
-    /// What to call, or to set in the environment; None where the program has to change.
+    /// Function to call, or variable to set in the environment; null where the program has to change.
     pub setting: Option<String>,
-    /// What it is expected to release, in bytes. Of a bound, more than which it cannot release.
+    /// Bytes that the remedy is expected to release; of a bound, the most that it can release.
     pub expected_bytes: u64,
     /// What it can release at the most.
     #[serde(skip)]
     most: u64,
     /// The least of it.
     pub least_bytes: u64,
-    /// How sure that is.
+    /// Certainty of the estimate.
     pub certainty: Certainty,
-    /// Whose pages they are; null where all allocators' are meant.
+    /// Allocator whose pages are released; null where all allocators' are.
     pub allocator: Option<&'static str>,
     /// The file that has this allocator inside, or is it.
     pub module: Option<String>,
-    /// Of a pool: whose blocks, those that pin most first.
+    /// Of a pool: lines that allocate the pinning blocks, those that pin most first.
     pub places: Vec<Frame>,
     /// Of a pool: blocks that these places freed themselves may have left the holes. A pool has them as well, unless
     /// blocks that are freed together lie together in it.
     pub own_holes: bool,
-    /// Of a bound that holds more than what the setting is about: the estimate of that alone, at this moment.
+    /// Of a bound on more memory than the setting is about: the estimate of that memory alone, at this moment. Null
+    /// elsewhere.
     pub own_bytes: Option<u64>,
 }
 

@@ -32,10 +32,11 @@ pub enum RssMoment {
 
 /// The memory of the processes of a recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rss {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// How long the recording went on.
+    /// Milliseconds from the begin of the recording to its end.
     pub duration_ms: u64,
     #[serde(flatten)]
     pub ending: Ending,
@@ -48,10 +49,11 @@ pub struct Rss {
 
 /// A process whose memory was read.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssProcess {
     /// Process id.
     pub pid: u32,
-    /// Which image of that pid.
+    /// Number of the process image among those with this pid, from 0: exec begins the next one.
     pub serial: u32,
     /// Path of the executable.
     pub executable: String,
@@ -60,55 +62,56 @@ pub struct RssProcess {
     pub peak: KernelPeak,
     /// The highest RSS that was read.
     pub highest_rss: u64,
-    /// When, in milliseconds since the recording began.
+    /// Moment of `highest_rss`, in milliseconds since the recording began.
     pub highest_ms: u64,
-    /// The PSS of that moment.
+    /// PSS at the moment of `highest_rss`, in bytes.
     pub highest_pss: u64,
     /// Requested bytes of live blocks then; null where the process may have some that are not known.
     pub highest_live_bytes: Option<u64>,
     /// The last RSS that was read.
     pub end_rss: u64,
-    /// It is the one that is shown in full.
+    /// The document's account is of this process.
     pub is_shown: bool,
 }
 
 /// What one of them has in memory.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssAccount {
     /// Process id.
     pub pid: u32,
-    /// Which image of that pid.
+    /// Number of the process image among those with this pid, from 0: exec begins the next one.
     pub serial: u32,
     /// Path of the executable.
     pub executable: String,
     /// The moment, in milliseconds since the recording began.
     pub ms: u64,
-    /// It stands for the highest RSS: no higher one was read, or only after the process had freed most of its blocks at
-    /// its exit.
+    /// The moment stands for the highest RSS: no higher one was read, or only after the process had freed most of its
+    /// blocks at its exit.
     pub is_highest: bool,
-    /// It is the last moment that was read.
+    /// The moment is the last one that was read.
     pub is_last: bool,
     /// The process waited at its exit then: it is the end of the process.
     pub is_at_exit: bool,
     /// RSS as the kernel has it: the sum of `parts`.
     pub rss: u64,
-    /// The same with each shared page divided by the number of processes that have it.
+    /// PSS in bytes: RSS with each shared page divided by the number of processes that have it.
     pub pss: u64,
     /// The highest RSS by the kernel.
     #[serde(flatten)]
     pub peak: KernelPeak,
-    /// Who manages most of the memory; null where that is unknown.
+    /// Allocator that manages most of the memory; null where it is unknown.
     pub allocator: Option<&'static str>,
     /// All allocators that manage some of it, those with most first.
     pub allocators: Vec<AllocatorRow>,
     /// Live blocks that were allocated while the process was recorded.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
     /// Why there may be others; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// What live bytes had been in the second before this moment, where most of them were freed in it, or so many that
-    /// a remedy is a bound.
+    /// Live bytes within the second before this moment, where most of them were freed in it, or so many that a remedy
+    /// is a bound. Null elsewhere.
     pub freed_before: Option<FreedBefore>,
     /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the
     /// account is not that of the highest RSS.
@@ -116,25 +119,24 @@ pub struct RssAccount {
     /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account
     /// is not that of the highest RSS.
     pub kept: Option<KeptMoment>,
-    /// What came on top of this moment up to the highest RSS; null: hardly anything, or the account is not that of the
-    /// highest RSS.
+    /// Growth from this moment to the highest RSS; null: hardly any, or the account is not that of the highest RSS.
     pub undivided: Option<Undivided>,
-    /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
+    /// Bytes of `live_bytes` that lie in no part: where no pages were read, or in mappings that came after the reading.
     pub elsewhere_bytes: u64,
     /// Pages that were unmapped while the memory was read, before anything said whose they were: a part of what changed
     /// while it was read.
     pub unmapped_bytes: u64,
-    /// What RSS consists of.
+    /// Parts of RSS; the sum of their bytes is `rss`.
     pub parts: Vec<Part>,
     /// The largest of them.
     pub cause: Option<Cause>,
-    /// What would make it smaller.
+    /// Remedies that would make RSS smaller.
     pub remedies: Vec<Remedy>,
     /// Places with live blocks, shown here or not.
     pub places_in_all: u64,
-    /// Those with most live bytes, rounding and holes.
+    /// Places with the most live bytes, rounding and holes.
     pub places: Vec<RssPlace>,
-    /// Those that are not shown.
+    /// Sums of the places that are not shown; null where all are.
     pub hidden: Option<LeftOut<PlaceTotals>>,
     /// Blocks by usable size, those with most rounding first.
     pub size_classes: Vec<SizeClassRow>,
@@ -144,11 +146,11 @@ pub struct RssAccount {
     pub mappings: Vec<MappingRow>,
     /// Stacks of threads beside the first one; null where pages were not read.
     pub thread_stacks: Option<ThreadStacks>,
-    /// What is in RSS, and of a kind of its own.
+    /// Kinds of memory that are counted beside the parts.
     pub kept_apart: KeptApart,
-    /// What the account does not know.
+    /// Limits of the account.
     pub limits: Vec<RssNote>,
-    /// What was changed in the process for the recording, a sentence each: by itself it is another one.
+    /// Settings of the process that the recording changed, a sentence each.
     pub changed: Vec<&'static str>,
     /// Why there are no pages; null where there are.
     pub no_pages: Option<String>,
@@ -156,16 +158,17 @@ pub struct RssAccount {
 
 /// Sums of places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceTotals {
     /// Live blocks.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
-    /// What of these is in memory.
+    /// Bytes of `live_bytes` that are in memory.
     pub resident_bytes: u64,
-    /// Usable, not requested.
+    /// Usable bytes that were not requested.
     pub rounding_bytes: u64,
-    /// Its share of the free bytes in pages that its blocks pin.
+    /// Share of the free bytes in pages that the blocks pin.
     pub holes_bytes: u64,
 }
 
@@ -181,6 +184,7 @@ impl AddAssign for PlaceTotals {
 
 /// A line of a function of the program's own, with what its blocks take and pin.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
@@ -193,7 +197,7 @@ pub struct RssPlace {
     pub alone_bytes: u64,
     /// Pages with its blocks and free bytes.
     pub pinned_pages: u64,
-    /// How many sites of it have live blocks.
+    /// Call sites of the place with live blocks.
     pub sites: u64,
     /// The stack of the largest of them.
     pub largest_site: Stack,
@@ -201,21 +205,23 @@ pub struct RssPlace {
 
 /// Blocks of one usable size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeClassRow {
-    /// The usable size.
+    /// Usable size of a block of the class, in bytes.
     pub usable: u64,
     /// Live blocks.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
-    /// Usable, not requested.
+    /// Usable bytes that were not requested.
     pub rounding_bytes: u64,
 }
 
 /// An allocator of the process.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AllocatorRow {
-    /// Its name; null where that is unknown.
+    /// Name of the allocator; null where it is unknown.
     pub allocator: Option<&'static str>,
     /// The file that has it inside, or is it; null of the C library's.
     pub module: Option<String>,
@@ -227,49 +233,52 @@ pub struct AllocatorRow {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FreeRow {
-    /// Whose; null where its name is not known.
+    /// Name of the allocator; null where it is not known.
     pub allocator: Option<&'static str>,
     /// The file that has this allocator inside, or is it; null of the C library's.
     pub module: Option<String>,
     /// The arenas', or the allocator's.
     pub arena: TerritoryKind,
-    /// How many of these have any.
+    /// Arenas of this kind with free pages.
     pub arenas: u64,
-    /// Between blocks.
+    /// Free bytes between blocks.
     pub between_bytes: u64,
-    /// Behind the last block.
+    /// Free bytes behind the last block.
     pub top_bytes: u64,
-    /// In arenas without a live block.
+    /// Free bytes in arenas without a live block.
     pub unused_bytes: u64,
-    /// In pages that only blocks in caches of threads pin.
+    /// Free bytes in pages that only blocks in caches of threads pin.
     pub beside_cached_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappingRow {
     /// A file's path, a name in brackets, or nothing.
     pub name: String,
     /// First address, in hexadecimal.
     pub start: String,
-    /// Addresses, resident or not.
+    /// Bytes of address space, resident or not.
     pub size: u64,
-    /// What of it is in memory and managed by no allocator of the program.
+    /// Bytes that are in memory and managed by no allocator of the program.
     pub rss: u64,
 }
 
 /// Stacks of threads beside the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadStacks {
-    /// How many threads have one.
+    /// Threads with a stack.
     pub stacks: u64,
-    /// How many more the C library keeps of threads that ended.
+    /// Stacks of ended threads that the C library keeps.
     pub ended: u64,
-    /// What of them is in memory.
+    /// Bytes of the stacks that are in memory.
     pub resident_bytes: u64,
-    /// What of that is locked there.
+    /// Bytes of `resident_bytes` that are locked in memory.
     pub locked_bytes: u64,
-    /// Their addresses, in memory or not.
+    /// Bytes of address space of the stacks, in memory or not.
     pub reserved_bytes: u64,
 }
 

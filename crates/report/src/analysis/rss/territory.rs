@@ -8,6 +8,7 @@ use super::owners::{LIBRARY, Owners, Reach, may_be_managed};
 
 /// What a territory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TerritoryKind {
     /// glibc's first arena, in `[heap]`.

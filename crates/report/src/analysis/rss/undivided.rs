@@ -9,25 +9,27 @@ use super::peak::KernelPeak;
 
 /// The kernel's maximum is markedly above the RSS that is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Undivided {
-    /// By so many bytes.
+    /// Bytes by which the highest RSS is above this moment's.
     pub bytes: u64,
-    /// What was live while the maximum was reached, and is not at the account's moment. Null: that is not known, or not
-    /// where it lay.
+    /// Blocks that were live at the maximum and are not at the account's moment. Null: not known, or not where they
+    /// lay.
     pub blocks: Option<UndividedBlocks>,
 }
 
 /// Blocks that were live while RSS was at its maximum, and are not at the account's moment, by where they lay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndividedBlocks {
     /// The moment of most live bytes, in milliseconds since the recording began.
     pub ms: u64,
-    /// In glibc's heap: what they took there at most.
+    /// Upper bound of the bytes in glibc's heap.
     pub heap_bytes: u64,
-    /// In mappings of their own: freeing such a block gives its memory back to the kernel, and no remedy gives it back
-    /// again.
+    /// Bytes in mappings of their own: freeing such a block gives its memory back to the kernel, and no remedy gives it
+    /// back again.
     pub mapped_bytes: u64,
-    /// In memory of other allocators: requested bytes.
+    /// Requested bytes in memory of other allocators.
     pub other_bytes: u64,
 }
 

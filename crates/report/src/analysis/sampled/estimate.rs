@@ -18,15 +18,15 @@ const UNSEEN: f64 = 3.688_879_454_113_936;
 
 /// A number estimated from samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The estimate. Over many runs its mean is the truth.
     pub value: f64,
-    /// Between this and `high` the truth lies 95 times in a hundred. None: there are not enough samples to tell. Equal
-    /// to `value`: all of it was seen.
+    /// Lower end of the 95 % interval; null: there are not enough samples to tell. Equal to `value`: all was seen.
     pub low: Option<f64>,
-    /// See `low`.
+    /// Upper end of the 95 % interval; null where `low` is.
     pub high: Option<f64>,
-    /// The samples that it was made of.
+    /// Samples behind the estimate.
     pub samples: u64,
 }
 

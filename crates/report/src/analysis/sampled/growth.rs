@@ -52,6 +52,7 @@ const LEAST_TRAFFIC: f64 = 50.0;
 
 /// What is said of a site's growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// There are not enough samples, or not enough time has passed.
@@ -76,20 +77,21 @@ pub enum Verdict {
 
 /// How a site's live memory grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Growth {
-    /// What to think of it.
+    /// Verdict on growth.
     pub verdict: Verdict,
-    /// By how many bytes an hour its settled blocks become more. Its interval covers the chance by which blocks came
-    /// and went, and by which they were picked.
+    /// Growth of the settled blocks, in bytes per hour. Its interval covers the chance by which blocks came and went,
+    /// and by which they were sampled.
     pub bytes_per_hour: Estimate,
-    /// How likely chance alone would look like this at one of the sites.
+    /// Probability, from 0 to 1, that chance alone looks like this at one of the sites.
     pub chance: f64,
-    /// The time that was looked at.
+    /// Nanoseconds that were looked at.
     pub over_ns: u64,
-    /// For how long no sampled block has come that is settled or may be, in whole buckets.
+    /// Nanoseconds without a new sampled block that is settled or may be, in whole buckets.
     pub idle_ns: u64,
-    /// Without an interval: how many settled samples one needs, of the kind that there are `samples` of; 0 with one,
-    /// and before there was time for any.
+    /// Settled samples that an interval needs, of the kind counted in `samples`; 0 where there is an interval, and
+    /// before there was time for any.
     pub needed_samples: u64,
 }
 

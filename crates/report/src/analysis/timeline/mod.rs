@@ -22,6 +22,7 @@ use super::resident::{RssOverTime, rss_over_time};
 
 /// What is shown over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
     /// Bytes that were live.
@@ -64,12 +65,13 @@ const FUNCTIONS_MAX: usize = 4096;
 /// that moment, so that the highest point is the recording's peak. A point of allocations is how many there were in its
 /// time.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// What the values are.
+    /// Measure of all values: live bytes, live blocks or allocations.
     pub by: Over,
-    /// How long the recording went on.
+    /// Milliseconds from the begin of the recording to its end.
     pub duration_ms: u64,
     #[serde(flatten)]
     pub ending: Ending,
@@ -84,20 +86,20 @@ pub struct Timeline {
     pub by_order: bool,
     /// The highest value, or all allocations.
     pub total: u64,
-    /// When it was reached; null for allocations.
+    /// Moment of `total`, in milliseconds since the recording began; null for allocations.
     pub highest_ms: Option<u64>,
     /// The point in which that was; of allocations, the one with most.
     pub highest_point: usize,
-    /// What was live at the end of what is shown; at that of the recording, before it was given up with its processes.
-    /// Null for allocations.
+    /// Value at the end of the shown range; at the end of the recording, the last one before its processes ended. Null
+    /// for allocations.
     pub at_end: Option<u64>,
-    /// In the order of their times.
+    /// Points in the order of time.
     pub points: Vec<Point>,
     /// The functions that make up most of it, the one with most first.
     pub bands: Vec<Band>,
-    /// How many there are, shown here or not.
+    /// Functions with any of it, shown here or not.
     pub bands_in_all: u64,
-    /// What no band has, for each point.
+    /// Value of each point that no band has.
     pub others: Vec<u64>,
     /// RSS at the same points, of live bytes alone; left out where no memory was read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,25 +128,29 @@ impl Timeline {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
-    /// Its first millisecond since the recording began.
+    /// First millisecond of the point, since the recording began.
     pub ms: u64,
-    /// Which part of this millisecond it is; 0 where it is all of it.
+    /// Index of the point among those of its millisecond, from 0.
     pub part: u32,
+    /// Points of this millisecond.
     pub parts: u32,
-    /// See [`Timeline`].
+    /// Value of the point by the measure `by`: the highest in it, or the number of allocations in it.
     pub value: u64,
 }
 
 /// What one function has, as `top` counts it: self.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Band {
     /// Demangled name, or `module+0xoffset`; null for allocations without a stack.
     pub function: Option<String>,
+    /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
-    /// Its part of each point.
+    /// Value of the function at each point.
     pub values: Vec<u64>,
 }
 

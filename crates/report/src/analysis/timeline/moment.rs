@@ -13,24 +13,25 @@ use super::levels::{Levels, sites_by_process};
 
 /// What was live at a moment, by place.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeapAt {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// How long the recording went on.
+    /// Milliseconds from the begin of the recording to its end.
     pub duration_ms: u64,
     #[serde(flatten)]
     pub ending: Ending,
     /// The moment: within this millisecond, the one at which most was live.
     pub ms: u64,
-    /// Blocks.
+    /// Live blocks at the moment.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
     /// Places where something was live, shown here or not.
     pub places_in_all: u64,
-    /// Those places, the largest first.
+    /// Places with live blocks, the most bytes first.
     pub places: Vec<LivePlace>,
-    /// Those that are not shown.
+    /// Sums of the places that are not shown; null where all are.
     pub hidden: Option<LeftOut<Live>>,
 }
 
@@ -45,17 +46,18 @@ impl HeapAt {
 
 /// A line of a function of the program's own, with all sites that it names.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LivePlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
     /// The function that it called to get its memory, where that is more than an allocating function.
     pub through: Option<String>,
-    /// Blocks.
+    /// Live blocks at the moment.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
-    /// How many sites of it had live blocks.
+    /// Call sites of the place with live blocks.
     pub sites: u64,
     /// The largest of them.
     pub largest_site: LiveSite,
@@ -63,10 +65,11 @@ pub struct LivePlace {
 
 /// One site of a place.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveSite {
-    /// Blocks.
+    /// Live blocks at the moment.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
     #[serde(flatten)]
     pub stack: Stack,

@@ -12,6 +12,7 @@ const LEAST_SHARE: u64 = 50;
 
 /// What RSS consists of, as far as it shows without the pages of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPart {
     /// Live blocks, as sampling estimates them. Not all of them need to be in memory.
@@ -32,41 +33,43 @@ pub enum MemoryPart {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryPartRow {
+    /// Kind of memory.
     pub part: MemoryPart,
-    /// Its bytes.
+    /// Bytes of the part.
     pub bytes: u64,
-    /// Between this and `high` the truth lies in 95 of 100 watches: live heap is an estimate, and so is what is left
-    /// without it. Null: there are not enough samples. Equal to `bytes`: the kernel counts it.
+    /// Lower end of the 95 % interval: live heap is an estimate, and so is what is left without it. Null: there are not
+    /// enough samples. Equal to `bytes`: the kernel counts it.
     pub low: Option<u64>,
-    /// See `low`.
+    /// Upper end of the 95 % interval; null where `low` is.
     pub high: Option<u64>,
-    /// How much more that is than when the watching began; negative: less.
+    /// Growth since mallow began to watch; negative: the part shrank.
     pub grown_bytes: i64,
 }
 
 /// The memory of the watched processes that run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedMemory {
-    /// RSS, the sum of all processes: a page that several of them share counts in each.
+    /// RSS in bytes, the sum of all processes: a page that several of them share counts in each.
     pub rss: u64,
-    /// The same, with each shared page divided by the processes that have it.
+    /// PSS in bytes: RSS with each shared page divided by the processes that have it.
     pub pss: u64,
-    /// In swap.
+    /// Bytes in swap.
     pub swap: u64,
-    /// RSS that is no live block, by the estimate of live bytes; null where `older_blocks` are not known.
+    /// Bytes of RSS that are no live block, by the estimate of live bytes; null where `older_blocks` are not known.
     pub gap: Option<u64>,
-    /// It is that at the least: more is live than all private memory of no file that is in memory. Blocks were never
+    /// `gap` is a lower bound: more is live than all private memory of no file that is in memory. Blocks were never
     /// touched, or are in swap, so the heap is not divided.
     pub gap_is_least: bool,
-    /// Between this and `gap_high` the truth lies in 95 of 100 watches; null: there are not enough samples, or no gap,
-    /// or `gap_is_least`.
+    /// Lower end of the 95 % interval of `gap`; null: there are not enough samples, or no gap, or `gap_is_least`.
     pub gap_low: Option<u64>,
-    /// See `gap_low`.
+    /// Upper end of the 95 % interval of `gap`; null where `gap_low` is.
     pub gap_high: Option<u64>,
     /// Why there may be live blocks that are not known; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// What RSS consists of. The sum is RSS.
+    /// Parts of RSS; the sum of their bytes is `rss`.
     pub parts: Vec<MemoryPartRow>,
     /// The part that grew most since the watching began; null: none grew much, or none by more than its estimate may be
     /// wrong.

@@ -19,6 +19,7 @@ pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, is_notab
 
 /// Which of the live samples a report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
     /// Those that were allocated longer ago than some time.
@@ -30,20 +31,22 @@ pub enum Which {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watched {
     /// Why it was made, in a word: `every`, `hup`, `usr1`, `end`, ….
     pub occasion: String,
-    /// What it is about.
+    /// Samples that are reported.
     pub which: Which,
     /// With `old`: older than this, or growing.
     pub older_than_ms: u64,
-    /// When it was made, milliseconds since 1970 UTC.
+    /// Moment of the report, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
-    /// How long the program has been watched, by this mallow.
+    /// Milliseconds for which this mallow has watched the program.
     pub watched_ms: u64,
+    /// The command line of the program.
     pub command: Vec<String>,
-    /// How many milliseconds it had run when mallow attached to it: blocks allocated before are not included. null: it
-    /// was started under mallow.
+    /// Milliseconds that the program had run when mallow attached to it: blocks allocated before are not included.
+    /// Null: it was started under mallow.
     pub attached_ms: Option<u64>,
     /// Processes that run, or ended with live samples.
     pub processes: Vec<WatchedProcess>,
@@ -57,6 +60,7 @@ pub struct Watched {
     pub samples: u64,
     /// Bytes of what is reported.
     pub reported_bytes: Estimate,
+    /// Samples of the reported blocks.
     pub reported_samples: u64,
     /// Sites that grow significantly, shown or not.
     pub growing: u64,
@@ -65,9 +69,9 @@ pub struct Watched {
     pub places: WatchedPlaces,
     /// Sites, the growing ones first, then the largest.
     pub sites: Vec<WatchedSite>,
-    /// All of them, shown or not.
+    /// Sites, shown or not.
     pub sites_in_all: u64,
-    /// Those that are not shown.
+    /// Sums of the sites that are not shown; null where all are.
     pub hidden: Option<LeftOut<Samples>>,
     /// Samples that are muted, by key or signal.
     pub muted_samples: u64,
@@ -79,7 +83,7 @@ pub struct Watched {
     pub unused_suppressions: Vec<String>,
     /// RSS beside live bytes; null: no process runs, or none may be read.
     pub memory: Option<WatchedMemory>,
-    /// What could not be reported.
+    /// Counts of what could not be reported.
     pub lost: WatchLosses,
     /// Runtimes that allocate past malloc in the processes: what they serve is in no number.
     pub custom_allocators: Vec<CustomAllocatorRow>,
@@ -89,10 +93,11 @@ pub struct Watched {
 
 /// Why nothing of a program is sampled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unseen {
-    /// What prevents it, as a sentence without a full stop.
+    /// Obstacle, as a sentence without a full stop.
     pub found: String,
-    /// What to do instead.
+    /// What to do instead, as a clause.
     pub remedy: String,
 }
 
@@ -105,16 +110,21 @@ impl Watched {
 
 /// A process in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedProcess {
     /// Process id.
     pub pid: u32,
+    /// Path of the executable.
     pub executable: String,
+    /// The process still runs.
     pub running: bool,
 }
 
 /// Samples, as rows that are left out add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Samples {
+    /// Live samples.
     pub samples: u64,
 }
 
@@ -126,6 +136,7 @@ impl AddAssign for Samples {
 
 /// What could not be reported of the watched processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchLosses {
     /// Events that were overwritten before they were read; live samples are known all the same.
     pub events: u64,
@@ -148,6 +159,7 @@ pub struct WatchLosses {
 
 /// A site of a watched program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedSite {
     /// Bytes live.
     pub live_bytes: Estimate,
@@ -155,11 +167,11 @@ pub struct WatchedSite {
     pub live: Estimate,
     /// Samples among them.
     pub samples: u64,
-    /// How its live bytes grow.
+    /// Growth of the live bytes.
     pub growth: Growth,
-    /// Age of the oldest sample.
+    /// Age of the oldest live sample, in milliseconds.
     pub oldest_ms: u64,
-    /// And of the youngest.
+    /// Age of the youngest live sample, in milliseconds.
     pub youngest_ms: u64,
     /// Bytes times the seconds that they were live, of all that the site allocated while it was watched.
     pub byte_seconds: Estimate,
@@ -178,32 +190,33 @@ pub struct WatchedSite {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedPlaces {
     /// Places that grow significantly, shown or not.
     pub growing_places: u64,
-    /// Those that grow so far.
+    /// Places that grow so far, shown or not.
     pub places_growing_so_far: u64,
-    /// All of them, shown or not.
+    /// Places, shown or not.
     pub places_in_all: u64,
     /// Places, the growing ones first, then the largest.
     pub places: Vec<WatchedPlace>,
-    /// Of all places, also of those whose blocks are too young to be reported: how many have a verdict other than
-    /// unknown.
+    /// Places with a verdict other than unknown, also those whose blocks are too young to be reported.
     pub places_judged: u64,
-    /// Among the others: the most settled samples that one has.
+    /// Largest number of settled samples of a place without such a verdict.
     pub settled_samples: u64,
-    /// Those that are not shown.
+    /// Sums of the places that are not shown; null where all are.
     pub places_hidden: Option<LeftOut<Samples>>,
 }
 
 /// A line of a watched program, with the sites that it is named for: reports look past wrappers and containers. Where
 /// some call paths of a line grow and others do not, the caller that tells them apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedPlace {
     /// The function; None where its sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; None:
+    /// Function by which the line's function allocates, where other call paths of it do not grow like this one; null:
     /// the line itself allocates.
     pub by: Option<String>,
     /// The function that the line called to get its memory, where that is more than an allocating function.
@@ -214,11 +227,11 @@ pub struct WatchedPlace {
     pub live: Estimate,
     /// Samples among them.
     pub samples: u64,
-    /// How the live bytes of all its sites together grow.
+    /// Growth of the live bytes of all its sites together.
     pub growth: Growth,
-    /// Age of the oldest sample.
+    /// Age of the oldest live sample, in milliseconds.
     pub oldest_ms: u64,
-    /// And of the youngest.
+    /// Age of the youngest live sample, in milliseconds.
     pub youngest_ms: u64,
     /// Bytes times the seconds that they were live, of all that the place allocated while it was watched.
     pub byte_seconds: Estimate,
@@ -226,6 +239,7 @@ pub struct WatchedPlace {
     pub freed_by_others: Option<f64>,
     /// Process ids.
     pub pids: Vec<u32>,
+    /// Call sites of the place.
     pub sites: u64,
     /// Names this place in this watch, from report to report.
     #[serde(skip)]
@@ -239,24 +253,26 @@ pub struct WatchedPlace {
 
 /// A free or realloc of a sampled block, as it is reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recent {
+    /// Process id.
     pub pid: u32,
     /// `free`, or `realloc`.
     pub how: &'static str,
-    /// Where the block was, in hexadecimal.
+    /// Address of the block, in hexadecimal.
     pub address: String,
-    /// Its requested bytes.
+    /// Requested bytes of the block.
     pub size: u64,
-    /// How long ago it was freed.
+    /// Milliseconds since the block was freed.
     pub ago_ms: u64,
-    /// How long it had lived.
+    /// Milliseconds from the allocation to the free.
     pub lived_ms: u64,
-    /// By this thread.
+    /// Id of the thread that freed the block.
     pub freed_by: u32,
-    /// Allocated by this thread.
+    /// Id of the thread that allocated the block.
     pub allocated_by: u32,
-    /// Where it was freed.
+    /// Stack of the free.
     pub freed: Stack,
-    /// Where it was allocated.
+    /// Stack of the allocation.
     pub allocated: Stack,
 }

@@ -56,8 +56,9 @@ pub struct PushPlan {
 
 /// How the stores were served, in JSON.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PushFigures {
-    /// In the order of the flags.
+    /// Figures of each store, in the order of the flags.
     pub stores: Vec<StoreFigures>,
 }
 

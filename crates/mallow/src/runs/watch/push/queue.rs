@@ -12,21 +12,23 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// How a store was served. Each profile that was made is sent, rejected, unknown or unsent in the end.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoreFigures {
     /// `otlp`, `pyroscope` or `parca`.
     pub store: &'static str,
+    /// URL of the store.
     pub url: String,
     /// Profiles that the store has.
     pub sent: u64,
     /// Profiles that it does not want.
     pub rejected: u64,
-    /// Profiles that it has or has not: nobody knows.
+    /// Profiles of which it is not known whether the store has them.
     pub unknown: u64,
     /// Profiles that wait, or are on their way.
     pub waiting: u64,
     /// Profiles that were left when mallow left.
     pub unsent: u64,
-    /// How often there was no room for a profile: the next one has what it would have had.
+    /// How often the queue had no room for a profile, so that the next one has its contents.
     pub merged: u64,
     /// Attempts after which a profile was kept for another one.
     pub failed_attempts: u64,
