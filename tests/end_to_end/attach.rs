@@ -33,7 +33,7 @@ fn calls_of_are_counted_exactly(program: &Path, allocator: Option<&str>) {
     interrupt(&mallow);
     finished(mallow);
     let [allocations, frees, foreign] = numbers(&truth);
-    let counted: Value = serde_json::from_slice(&fs::read(place.path().join("counts.json")).unwrap()).unwrap();
+    let counted = harness::document(fs::read(place.path().join("counts.json")).expect("counts"));
     assert_eq!((&counted["allocations"], &counted["attached"]), (&allocations.into(), &true.into()), "{counted:#}");
     // Those of realloc count as frees.
     assert_eq!(counted["frees"], frees + foreign, "{counted:#}");
@@ -365,7 +365,7 @@ fn shared_allocators_are_seen() {
         interrupt(&mallow);
         finished(mallow);
         let [allocations, frees, foreign] = numbers(&truth);
-        let counted: Value = serde_json::from_slice(&fs::read(place.path().join("counts.json")).unwrap()).unwrap();
+        let counted = harness::document(fs::read(place.path().join("counts.json")).expect("counts"));
         assert_eq!(counted["allocations"], allocations, "{name}: {counted:#}");
         assert_eq!(counted["frees"], frees + foreign, "{name}: {counted:#}");
         assert!(target.text() == text, "{name}: the code is as it was");

@@ -253,5 +253,5 @@ pub fn counted(mode: &[&str], place: &Path) -> Value {
         "stat" => fs::read(place.join("counts.json")).expect("what stat wrote"),
         _ => Run::new(mallow(), place).args(["report", "--json", "x.mallow"]).go().stdout,
     };
-    serde_json::from_slice(&json).expect("JSON")
+    harness::document(json)
 }

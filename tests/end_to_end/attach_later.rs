@@ -4,7 +4,6 @@ use std::fs;
 use std::process::Command;
 
 use harness::{directory, library, mallow, program};
-use serde_json::Value;
 
 use crate::attach_harness::{Target, attached, attaching, counted, ended, finished, interrupt, numbers};
 use crate::watch_harness::until;
@@ -87,7 +86,7 @@ fn a_plugin_with_deep_binding_is_seen() {
     assert_eq!(target.ask(), "unloaded");
     interrupt(&mallow);
     finished(mallow);
-    let counted: Value = serde_json::from_slice(&fs::read(place.path().join("counts.json")).unwrap()).unwrap();
+    let counted = harness::document(fs::read(place.path().join("counts.json")).expect("counts"));
     let seen = counted["allocations"].as_u64().expect("a number");
     assert!((truth..truth + 30).contains(&seen), "{truth}: {counted:#}");
     assert!(target.text() == text, "the code is as it was");

@@ -78,8 +78,7 @@ fn a_watch_of_python_has_it_in_each_report() {
         let done = run.env("PYTHONMALLOC", setting).go();
         assert_eq!(done.status, 0, "{}", done.err());
         let reports = fs::read_to_string(place.path().join("reports")).expect("reports");
-        let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
-        reports.lines().map(read).collect::<Vec<_>>()
+        harness::documents(&reports)
     };
     let last = |reports: &[serde_json::Value]| reports.last().expect("a report")["custom_allocators"].clone();
     let without = last(&watch(None));

@@ -284,7 +284,7 @@ fn a_watch_reports_rss_and_what_grows() {
     let run = run.arg(program("footprint")).args(["watched", "/dev/null"]).go();
     assert_eq!(run.status, 0, "{}", run.err());
     let text = fs::read_to_string(place.path().join("reports")).expect("reports");
-    let reports = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let reports = text.lines().map(harness::document);
     let with_memory: Vec<Value> = reports.map(|report| report["memory"].clone()).filter(Value::is_object).collect();
     // The last one: RSS is read after the samples, and the program may grow in between.
     let is_whole = |memory: &&Value| number(memory, "rss") > (32 + 48) * MIB;

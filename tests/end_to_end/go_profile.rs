@@ -323,7 +323,7 @@ fn a_static_program_of_go_is_answered_at_once_with_what_shows_its_heap() {
     assert!(summary.contains("Next: mallow go profile --live") && !summary.contains("mallow record"), "{watched}");
     let report = ran(module.run_in(".", "watch", &["--json", "-o", "reports", "./waits"]));
     let lines = std::fs::read_to_string(module.path().join("reports")).expect("reports");
-    let last: Value = serde_json::from_str(lines.lines().last().expect("a report")).expect("JSON");
+    let last = harness::document(lines.lines().last().expect("a report"));
     let unseen = &last["unseen"];
     assert!(unseen["found"].to_string().contains("statically linked"), "{last:#} {}", report.err());
     assert!(unseen["remedy"].to_string().contains("mallow go profile --live"), "{last:#}");

@@ -122,8 +122,8 @@ pub fn guarded_by(way: Way, flags: &[&str], command: &[&str]) -> (Value, i32, St
     let run = Run::new(&mallow[0], place.path()).args(&mallow[1..]).args(["guard", "--json", "-o"]).arg(&file);
     let run = run.args(way.flags());
     let outcome = run.args(flags).arg("--").args(command).go();
-    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{command:?}: {error}: {}", outcome.err()));
-    (serde_json::from_str(&text).expect("JSON"), outcome.status, outcome.out(), outcome.err())
+    let text = fs::read(&file).unwrap_or_else(|error| panic!("{command:?}: {error}: {}", outcome.err()));
+    (harness::document(text), outcome.status, outcome.out(), outcome.err())
 }
 
 pub fn count(program: &Path) -> u32 {

@@ -338,7 +338,7 @@ fn mallow_under_mallow() {
     assert_eq!(run.status, 0, "{}", run.err());
     assert!(run.out().starts_with("1 threads: "), "{}", run.out());
     let inner = fs::read(place.path().join("inner.json")).expect("the inner counts");
-    let inner: serde_json::Value = serde_json::from_slice(&inner).expect("JSON");
+    let inner = harness::document(inner);
     assert!(number(&inner, "allocations") >= 10_000, "{inner:#}");
     assert!(number(&report(place.path(), "outer"), "allocations") > 0);
     nothing_left("mallow under mallow", &run);

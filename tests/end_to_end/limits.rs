@@ -257,8 +257,7 @@ fn cache_of_somebody_else() {
         .env("XDG_CACHE_HOME", Some(place.path()))
         .go();
     assert_eq!((run.status, run.out().as_str(), run.err().as_str()), (3, "/\n", ""));
-    let json: serde_json::Value =
-        serde_json::from_slice(&fs::read(place.path().join("out")).expect("counts")).expect("JSON");
+    let json = harness::document(fs::read(place.path().join("out")).expect("counts"));
     assert!(number(&json, "allocations") > 0, "{json:#}");
     assert!(place.path().join("mallow").is_dir(), "the user's own cache serves");
 }

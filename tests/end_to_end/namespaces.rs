@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use harness::{Case, Outcome, Run, RunDirectories, directory, mallow, mount_namespace, not_run, number, program, root};
-use serde_json::Value;
 
 use crate::watch_harness::{Alive, quiet, until};
 
@@ -160,7 +159,7 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
                 "stat" => std::fs::read(place.path().join("s")).expect("what stat wrote"),
                 _ => Run::new(mallow(), place.path()).args(["report", "--json", "r.mallow"]).go().stdout,
             };
-            let json: Value = serde_json::from_slice(&json).expect("JSON");
+            let json = harness::document(json);
             let seen = number(&json, "allocations") >= bare;
             // By the program, or by the one that started it.
             let of = ["busy", "perl", "env"];

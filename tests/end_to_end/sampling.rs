@@ -79,7 +79,7 @@ fn redis_is_watched() {
         .go();
     assert_eq!((watched.status, watched.out()), (bare.status, bare.out()), "{}", watched.err());
     let reports = fs::read_to_string(place.path().join("reports")).expect("reports");
-    let last: serde_json::Value = serde_json::from_str(reports.lines().last().expect("a report")).expect("JSON");
+    let last = harness::document(reports.lines().last().expect("a report"));
     assert!(reports.lines().next().is_some_and(|first| first.contains("/redis-")), "{reports}");
     assert!(last["lost"].as_object().is_some_and(|lost| lost.values().all(|n| n == 0)), "{}", last["lost"]);
     harness::nothing_left("mallow watch redis", &watched);

@@ -223,8 +223,7 @@ fn when_mallow_was_killed_too_the_rest_can_be_recovered() {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let lines: Vec<Value> =
-        recover(&["--json"]).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = harness::documents(&recover(&["--json"]));
     assert!(samples(&lines[0], "keep_request") > 0, "{:#}", lines[0]);
     assert!(!lines[1]["recent"].as_array().expect("frees").is_empty());
     let text = recover(&[]);
@@ -257,7 +256,7 @@ fn snapshots_are_read_by_views_and_by_go() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let diff = shown(&["diff", "--by", "live", "--json"], &[first, last]);
-    let diff: Value = serde_json::from_str(&diff).expect("JSON");
+    let diff = harness::document(&diff);
     assert!(diff["change"].as_i64().expect("a change") > 0, "{diff:#}");
     assert!(shown(&["leaks"], &[last]).contains("keep_request"));
     let go = Command::new(tool("go")).args(["tool", "pprof", "-top", "-sample_index=inuse_space"]).arg(last).output();
@@ -361,7 +360,7 @@ fn reports_go_on_when_there_is_room_again() {
     let mut lines = text.lines();
     let log = fs::read_to_string(place.path().join("log")).unwrap_or_default();
     assert!(lines.next().is_some(), "{log}");
-    let all: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("a whole line of JSON")).collect();
+    let all: Vec<Value> = lines.map(harness::document).collect();
     assert!(all.len() >= 3, "{log}");
 }
 
@@ -384,7 +383,7 @@ fn the_end_of_sampling_is_reported() {
         text.contains("1 process sampled no more: a filter of system calls that it installed forbids it"),
         "{text}"
     );
-    let last = |text: String| -> Value { serde_json::from_str(text.lines().last().expect("a report")).expect("JSON") };
+    let last = |text: String| -> Value { harness::document(text.lines().last().expect("a report")) };
     assert_eq!(last(report_of("kill", &["--json"]))["lost"]["filtered"], 1);
     for how in ["threads", "probe"] {
         assert_eq!(last(report_of(how, &["--json"]))["lost"]["filtered"], 0, "{how}");

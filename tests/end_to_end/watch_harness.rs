@@ -110,7 +110,7 @@ pub fn quiet(command: &mut Command) -> &mut Command {
 pub fn reports(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    harness::documents(whole)
 }
 
 /// Waits until some report is as it should be.

@@ -5,7 +5,6 @@ use std::fs;
 use std::process::Command;
 
 use harness::{directory, mallow, not_run, program, root, tool_if_there, workspace};
-use serde_json::Value;
 
 use crate::watch_harness::{Alive, maps_of, quiet, samples, site, until, until_or};
 
@@ -64,7 +63,7 @@ fn what_bpftrace_writes_is_reported_as_mallow_counts_it() {
     let output = Command::new(mallow()).args(["import", "--json", "--period", "16KiB"]).arg(&events).output();
     let output = output.expect("mallow");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = harness::document(&output.stdout);
     assert_eq!(report["samples"].as_u64(), Some(live.len() as u64), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(samples(&report, "keep_request") > 0, "{report:#}");
     let kept = site(&report, "keep_request").expect("the site");

@@ -5,6 +5,7 @@
 
 mod browser;
 mod counts;
+mod documents;
 mod leftovers;
 mod oracle;
 mod overdue;
@@ -18,6 +19,7 @@ pub mod wire;
 
 pub use browser::Browser;
 pub use counts::{Counts, ProcessCounts, Truth, number};
+pub use documents::{document, documents};
 pub use leftovers::{RunDirectories, describe, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};
 pub use project::{Project, json};

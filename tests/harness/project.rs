@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{Outcome, Run, mallow, program};
+use crate::{Outcome, Run, document, mallow, program};
 
 /// A directory with a `mallow.toml`.
 #[derive(Debug)]
@@ -68,5 +68,6 @@ fn list(words: &[&str]) -> String {
 
 /// What was printed, as JSON.
 pub fn json(outcome: &Outcome) -> Value {
-    serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", outcome.out(), outcome.err()))
+    assert!(!outcome.stdout.is_empty(), "{}", outcome.err());
+    document(&outcome.stdout)
 }

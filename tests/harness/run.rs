@@ -130,7 +130,8 @@ impl Run {
     /// Runs it to its end.
     ///
     /// # Panics
-    /// When it cannot be started or does not end in time; then all its processes are killed.
+    /// When it cannot be started or does not end in time; then all its processes are killed. When it prints a document
+    /// of mallow that is not as its schema says.
     pub fn go(self) -> Outcome {
         let out = tempfile::NamedTempFile::new().expect("a file for its output");
         let err = tempfile::NamedTempFile::new().expect("a file for its errors");
@@ -182,8 +183,10 @@ impl Run {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         };
+        let stdout = fs::read(out.path()).expect("its output");
+        crate::documents::check_all(&stdout);
         Outcome {
-            stdout: fs::read(out.path()).expect("its output"),
+            stdout,
             stderr: fs::read(err.path()).expect("its errors"),
             status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
             pid,

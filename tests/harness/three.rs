@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Counts, Outcome, Run, mallow, nothing_left};
+use crate::{Counts, Outcome, Run, document, mallow, nothing_left};
 
 /// A command that must not notice Mallow.
 #[derive(Clone, Debug)]
@@ -98,8 +98,7 @@ impl Recorded {
 
     /// The same of a view with `--json`, parsed.
     pub fn view_json(&self, arguments: &[&str]) -> Value {
-        let text = self.shown(&[arguments, &["--json"]].concat());
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {text}"))
+        document(self.shown(&[arguments, &["--json"]].concat()))
     }
 
     /// Events that the recording lacks or could not read.
@@ -349,6 +348,6 @@ pub fn directory() -> TempDir {
 }
 
 fn read_json(text: &[u8], from: &Outcome) -> Value {
-    serde_json::from_slice(text)
-        .unwrap_or_else(|e| panic!("no JSON: {e}\nstatus {}\nout:\n{}\nerr:\n{}", from.status, from.out(), from.err()))
+    assert!(!text.is_empty(), "no JSON\nstatus {}\nout:\n{}\nerr:\n{}", from.status, from.out(), from.err());
+    document(text)
 }
