@@ -21,6 +21,7 @@
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #define WAIT_MS 20
@@ -94,13 +95,22 @@ static int has_nothing_inside(uint64_t key) {
     return fd >= 0;
 }
 
+/* Bytes that were written, or below 0: also where RLIMIT_FSIZE allows no more, as the kernel would end the program by
+ * SIGXFSZ. */
+static long append(int to, const void *from, size_t bytes) {
+    uint64_t size;
+    if (sys_size(to, &size) != 0 || size + bytes > sys_limit(RLIMIT_FSIZE))
+        return -EFBIG;
+    return sys_write(to, from, bytes);
+}
+
 /* Appends /proc/self/maps. Bytes, or below 0. */
 static long write_maps(int to) {
     static char buffer[ARCH_PAGE_MOST];
     long from = sys_open("/proc/self/maps", O_RDONLY, 0), done = -1, total = 0;
     if (from < 0)
         return from;
-    while ((done = sys_read((int)from, buffer, sizeof buffer)) > 0 && sys_write(to, buffer, (size_t)done) == done)
+    while ((done = sys_read((int)from, buffer, sizeof buffer)) > 0 && append(to, buffer, (size_t)done) == done)
         total += done;
     sys_close((int)from);
     return done == 0 ? total : -1;
@@ -140,8 +150,8 @@ static struct mallow_ask *ask_write(const struct look *look, char name[32]) {
     memcpy(head.library, look->library, sizeof head.library);
     struct mallow_ask *ask = NULL;
     long maps = -1;
-    if (sys_write((int)fd, &head, sizeof head) == (long)sizeof head &&
-        (ask = sys_map((int)fd, sizeof *ask, 1)) != NULL && (answer = sys_memory(ANSWER_MOST)) != NULL)
+    if (append((int)fd, &head, sizeof head) == (long)sizeof head && (ask = sys_map((int)fd, sizeof *ask, 1)) != NULL &&
+        (answer = sys_memory(ANSWER_MOST)) != NULL)
         maps = write_maps((int)fd);
     if (maps > 0) {
         ask->maps_bytes = (uint32_t)maps;

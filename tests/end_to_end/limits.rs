@@ -309,7 +309,7 @@ fn little_address_space() {
 /// What goes over this limit is a signal that kills.
 #[test]
 fn little_file_size() {
-    for bytes in [200u64, 4096, 65536, 1 << 20, 2 << 20, 16 << 20] {
+    for bytes in [0u64, 200, 4096, 65536, 1 << 20, 2 << 20, 16 << 20] {
         let limit = format!("fsize={bytes}");
         let with = text(&program("with"));
         let busy = text(&program("busy"));
