@@ -146,6 +146,9 @@ fn attach_in_turn(
     given_up: &mut dyn FnMut(&str) -> bool,
     reader: &dyn Fn(&Path) -> Option<u32>,
 ) -> Result<Attachment, AttachError> {
+    if let Some(limit) = preflight::attaching(pid, run.has_stacks()) {
+        return Err(AttachError::Unsupported(limit.sentence()));
+    }
     let (target, maps) = Target::of(pid)?;
     let process = Process::read(pid)?;
     let unwinder = Unwinder::new(&target.modules);

@@ -1,12 +1,11 @@
 //! Whether this machine lets Mallow record: the same places are tried that a run uses, and left as a run leaves them.
 
 use super::finding::Finding;
+use super::limits::{self, Limits};
 use crate::library::{self, Library, LibraryError};
 use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 use crate::tables::TableCache;
-use crate::wire;
 use rustix::fs::Access;
-use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
 /// What a process with a few threads takes of the run directory.
@@ -36,7 +35,7 @@ pub fn machine() -> Vec<Finding> {
         }
     }
     all.extend([cache(), recording()]);
-    all.push(limits(&Limits::now()));
+    all.push(limits::of_machine(&Limits::now()));
     all.push(preloaded(&std::env::var("LD_PRELOAD").unwrap_or_default()));
     all
 }
@@ -118,60 +117,6 @@ fn free(path: &Path) -> u64 {
     rustix::fs::statvfs(path).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Limits that matter, in their units; MAX: none.
-struct Limits {
-    descriptors: u64,
-    file_size: u64,
-    address_space: u64,
-}
-
-impl Limits {
-    fn now() -> Self {
-        let soft = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
-        Self {
-            descriptors: soft(Resource::Nofile),
-            file_size: soft(Resource::Fsize),
-            address_space: soft(Resource::As),
-        }
-    }
-}
-
-/// preload/base/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and
-/// into a sixteenth of the address space.
-const ADDRESS_SPACE_SHARE: u64 = 16;
-/// And this is for all of them.
-const ALL_THREADS: u64 = 300 << 20;
-
-fn limits(limits: &Limits) -> Finding {
-    const CHECK: &str = "limits";
-    const MALLOWS_OWN: u64 = 64;
-    let smallest = (wire::process::BYTES + wire::MAX_MODULES as usize * wire::module::BYTES + (260 << 10)) as u64;
-    let mib = |bytes: u64| bytes >> 20;
-    if limits.file_size < smallest || limits.address_space / ADDRESS_SPACE_SHARE < smallest {
-        let (which, limit, enough) = match limits.file_size < smallest {
-            true => ("the size of files (ulimit -f)", limits.file_size, smallest),
-            false => ("address space (ulimit -v)", limits.address_space, smallest * ADDRESS_SPACE_SHARE),
-        };
-        let found = format!("{which} is limited to {} MiB: programs go unrecorded", mib(limit));
-        return Finding::fails(CHECK, found, format!("raise it to {} MiB at least", mib(enough) + 1));
-    }
-    let mut low = Vec::new();
-    if limits.descriptors < MALLOWS_OWN {
-        low.push(format!("{} descriptors (ulimit -n): mallow may run out of them", limits.descriptors));
-    }
-    if limits.file_size < ALL_THREADS {
-        low.push(format!("files of {} MiB (ulimit -f): the recording ends there", mib(limits.file_size)));
-    }
-    if limits.address_space / ADDRESS_SPACE_SHARE < ALL_THREADS {
-        let space = mib(limits.address_space);
-        low.push(format!("{space} MiB of address space (ulimit -v): of many threads, some go unrecorded"));
-    }
-    match low.is_empty() {
-        true => Finding::works(CHECK, "none is low"),
-        false => Finding::partly(CHECK, low.join("; "), "raise them in the shell that starts mallow"),
-    }
-}
-
 /// What is loaded into every program already.
 fn preloaded(value: &str) -> Finding {
     const CHECK: &str = "LD_PRELOAD";
@@ -205,24 +150,6 @@ fn preloaded(value: &str) -> Finding {
 mod tests {
     use super::super::finding::Status;
     use super::*;
-
-    const NONE: Limits = Limits { descriptors: 1024, file_size: u64::MAX, address_space: u64::MAX };
-
-    #[test]
-    fn low_limits_are_reported() {
-        assert_eq!(limits(&NONE).status, Status::Works);
-        for (low, status, expected) in [
-            (Limits { descriptors: 16, ..NONE }, Status::Partly, "16 descriptors"),
-            (Limits { file_size: 100 << 20, ..NONE }, Status::Partly, "files of 100 MiB"),
-            (Limits { file_size: 65536, ..NONE }, Status::Fails, "the size of files (ulimit -f) is limited to 0 MiB"),
-            (Limits { address_space: 1 << 30, ..NONE }, Status::Partly, "1024 MiB of address space"),
-            (Limits { address_space: 8 << 20, ..NONE }, Status::Fails, "address space (ulimit -v) is limited to 8 MiB"),
-        ] {
-            let finding = limits(&low);
-            assert_eq!(finding.status, status, "{finding:?}");
-            assert!(finding.found.contains(expected) && finding.remedy.is_some(), "{finding:?}");
-        }
-    }
 
     #[test]
     fn preloaded_libraries_are_reported() {

@@ -38,7 +38,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     let status = report.exit_status.map(|s| format!(", exit status {s}")).unwrap_or_default();
     let seconds = format!("{}.{:06} s", report.wall_ns / 1_000_000_000, report.wall_ns % 1_000_000_000 / 1000);
     let processes = match report.processes.len() {
-        0 => "no process that allocates".to_owned(),
+        0 => "no allocation was counted".to_owned(),
         images => processes_in_images(report.processes_in_all, images),
     };
     page.line(Line::new().plain("  ").strong(seconds).plain(format!(" wall time{status}; {processes}")));

@@ -80,7 +80,7 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Unrecorded {
     if failed > 0 {
         let processes = of(failed.into(), "process");
         warn_missing(format!(
-            "{processes} went unrecorded for want of memory, file size or permission (ulimit -v, ulimit -f, a change of user or root directory)"
+            "{processes} went unrecorded for want of memory, file size, descriptors or permission (ulimit -v, -f or -n, a change of user or root directory)"
         ));
     }
     if failed > 0 && seen == 0 {

@@ -75,6 +75,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         let modules = Scope::of(&modules, executable.as_deref(), &process.variable("LD_PRELOAD").unwrap_or_default());
         all.push(Finding::works("program", program(&modules, process)));
         all.extend(sandbox(process));
+        all.extend(preflight::attaching(pid, true));
         all.push(c_library(&modules));
         all.extend(go_program(&modules));
         all.extend(thread_storage(&modules));
