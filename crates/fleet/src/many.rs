@@ -40,7 +40,7 @@ pub fn fleet_metrics(of: &FleetMeasurement<'_>) -> String {
     page.gauge("mallow_growing_processes", "Processes that grow significantly.", sums.growing_processes as f64);
     page.gauge(
         "mallow_processes_growing_so_far",
-        "Processes that grow, for too short a time to be significant.",
+        "Processes that grow, and too early to say whether that ends.",
         sums.processes_growing_so_far as f64,
     );
     let unwatched = report.unwatched.iter().map(|some| some.processes).sum::<u64>();

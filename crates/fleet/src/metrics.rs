@@ -60,7 +60,11 @@ pub fn metrics(of: &Measurement<'_>) -> String {
         page.gauge("mallow_proportional_bytes", "The same, shared pages divided by their users.", memory.pss as f64);
         page.gauge("mallow_swap_bytes", "Memory of the watched processes in swap.", memory.swap as f64);
         if let Some(gap) = memory.gap {
-            page.gauge("mallow_resident_gap_bytes", "RSS that is no live block.", gap as f64);
+            page.gauge(
+                "mallow_resident_gap_bytes",
+                "RSS minus live bytes, estimated: at least so much is no live block.",
+                gap as f64,
+            );
         }
     }
     page.gauge("mallow_growing_sites", "Call sites that grow significantly.", report.growing as f64);
@@ -68,7 +72,7 @@ pub fn metrics(of: &Measurement<'_>) -> String {
     page.gauge("mallow_growing_places", "Functions that grow significantly.", places.growing_places as f64);
     page.gauge(
         "mallow_places_growing_so_far",
-        "Functions that grow, for too short a time to be significant.",
+        "Functions that grow, and too early to say whether that ends.",
         places.places_growing_so_far as f64,
     );
     page.places(&places.places);

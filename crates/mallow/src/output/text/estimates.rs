@@ -129,7 +129,7 @@ pub fn growth(growth: &Growth, look: &Look) -> String {
         Verdict::Shrinking => "shrinking".to_owned(),
         Verdict::Undecided => "undecided".to_owned(),
         Verdict::Uneven => "uneven".to_owned(),
-        Verdict::Slowing => "slowing down".to_owned(),
+        Verdict::Slowing => "slowing down, or pausing".to_owned(),
         Verdict::SoFar | Verdict::Growing => format!("+{}", estimated_bytes(&growth.bytes_per_hour, look)),
     }
 }
@@ -192,7 +192,7 @@ mod tests {
             (period(Some(524_288), &look), "a sample in 524 kB on average"),
             (grows(Verdict::Growing), "+1.00 MB ±10 %"),
             (grows(Verdict::SoFar), "+1.00 MB ±10 %"),
-            (grows(Verdict::Slowing), "slowing down"),
+            (grows(Verdict::Slowing), "slowing down, or pausing"),
             (grows(Verdict::Steady), "steady"),
             (grows(Verdict::Unknown), "not enough samples"),
             (estimated_bytes(&of(f64::NAN, f64::NAN, f64::NAN), &look), "0 B"),

@@ -7,7 +7,7 @@ import { Table } from "./table.js";
 import { formatBytes, formatCount, formatShare, formatTime, placeOf, printable } from "./units.js";
 
 const VERDICTS = {
-  growing: "grows significantly", so_far: "grows so far", slowing: "slowing down", uneven: "uneven", undecided: "undecided", shrinking: "shrinking", steady: "steady", unknown: "too early",
+  growing: "grows significantly", so_far: "grows so far", slowing: "slowing down, or pausing", uneven: "uneven", undecided: "undecided", shrinking: "shrinking", steady: "steady", unknown: "too early",
 };
 const RANK = Object.keys(VERDICTS);
 

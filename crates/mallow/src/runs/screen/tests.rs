@@ -94,6 +94,7 @@ pub fn report() -> Watched {
     let sites =
         vec![site(1, "handle_request", 2e7, figure(1.21e7, 20.0)), site(2, "cache_put", 1.2e9, figure(5e3, 1e5)), few];
     let places = WatchedPlaces {
+        places_grown_unsteadily: 0,
         growing_places: 1,
         places_growing_so_far: 0,
         places_in_all: 3,

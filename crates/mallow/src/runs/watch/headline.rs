@@ -86,7 +86,7 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
         }
         _ if is_too_early(report.watched_ms) => (Verdict::Unknown, too_early()),
         _ if places.places_judged == 0 => (Verdict::Unknown, too_few(report, look)),
-        _ => (Verdict::Steady, "Nothing grows significantly".to_owned()),
+        _ => (Verdict::Steady, steady(places.places_grown_unsteadily)),
     };
     Headline { text: text + &most + &elsewhere(report, look), place: None, verdict }
 }
@@ -99,6 +99,14 @@ fn elsewhere(report: &Watched, look: &Look) -> String {
     let Some(row) = memory.parts.iter().find(is_it) else { return String::new() };
     let grown = bytes(u64::try_from(row.grown_bytes).unwrap_or_default(), look.exact);
     format!("; {} is {grown} more than at first", part(row.part))
+}
+
+/// That no place grows as one does that goes on. `unsteady`: so many grew significantly all the same.
+fn steady(unsteady: u64) -> String {
+    match unsteady {
+        0 => "Nothing grows significantly".to_owned(),
+        grown => format!("Nothing grows steadily: {} grew in steps, or less and less", of(grown, "place")),
+    }
 }
 
 /// A part of RSS in words.
@@ -149,13 +157,23 @@ fn too_few(report: &Watched, look: &Look) -> String {
         None => format!(
             "{WHAT}: a place needs {NEEDED_SAMPLES} sampled blocks that settle, and none has one; a smaller --period samples more"
         ),
-        Some((left_ms, place)) => format!(
-            "{WHAT}: of the {} settled ones that a place needs, {} has {}; in about {} it has as many, with a smaller --period sooner",
-            count(place.growth.needed_samples),
-            name(place, look).trim_end_matches(','),
-            count(place.growth.bytes_per_hour.samples),
-            seconds(left_ms.max(1000)),
-        ),
+        Some((left_ms, place)) => {
+            let next = more_samples(left_ms, report.processes.iter().any(|process| process.running));
+            format!(
+                "{WHAT}: of the {} settled ones that a place needs, {} has {}; {next}",
+                count(place.growth.needed_samples),
+                name(place, look).trim_end_matches(','),
+                count(place.growth.bytes_per_hour.samples),
+            )
+        }
+    }
+}
+
+/// When there are enough samples, and what brings them. `runs`: a process goes on.
+fn more_samples(left_ms: u64, runs: bool) -> String {
+    match runs {
+        true => format!("in about {} it has as many, with a smaller --period sooner", seconds(left_ms.max(1000))),
+        false => "a smaller --period samples more".to_owned(),
     }
 }
 
@@ -239,6 +257,21 @@ mod tests {
             "1 free unread, overwritten by later ones: the freeing thread is unknown, live numbers are complete",
         ];
         assert_eq!(losses(&lost), expected);
+    }
+
+    /// 300 MB that came in three steps were "Nothing grows significantly".
+    #[test]
+    fn what_grew_in_steps_is_not_nothing() {
+        assert_eq!(steady(0), "Nothing grows significantly");
+        assert_eq!(steady(1), "Nothing grows steadily: 1 place grew in steps, or less and less");
+        assert_eq!(steady(2), "Nothing grows steadily: 2 places grew in steps, or less and less");
+    }
+
+    /// No sample comes any more once the program has ended.
+    #[test]
+    fn an_ended_program_gets_no_more_samples() {
+        assert_eq!(more_samples(7, true), "in about 1 s it has as many, with a smaller --period sooner");
+        assert_eq!(more_samples(7, false), "a smaller --period samples more");
     }
 
     #[test]

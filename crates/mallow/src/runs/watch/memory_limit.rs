@@ -7,7 +7,7 @@ use mallow_proc::{GroupMemory, Status};
 
 use crate::flags::SaveAt;
 use crate::output::text::Look;
-use crate::output::text::units::{bytes, share};
+use crate::output::text::units::{bytes, percent};
 
 /// What counts against a limit.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ impl Usage {
     /// `912 MB of RSS, 91.2 % of 1.00 GB, memory.max of /sys/fs/cgroup/web`
     pub fn text(&self, look: &Look) -> String {
         let (used, most) = (bytes(self.used, look.exact), bytes(self.most, look.exact));
-        format!("{used} of {}, {} of {most}, {}", self.what, share(self.share()), self.limit)
+        format!("{used} of {}, {} of {most}, {}", self.what, percent(self.used, self.most), self.limit)
     }
 }
 
@@ -102,5 +102,8 @@ mod tests {
             usage.text(&Default::default()),
             "900 B of address space, 90.0 % of 1.00 kB, RLIMIT_AS of process 7"
         );
+        // RSS may be far above a size when it is looked at.
+        let usage = Usage { limit: "the size of --save-at".to_owned(), what: "RSS", used: 1130, most: 1000 };
+        assert_eq!(usage.text(&Default::default()), "1.13 kB of RSS, 113.0 % of 1.00 kB, the size of --save-at");
     }
 }

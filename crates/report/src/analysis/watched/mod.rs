@@ -202,6 +202,8 @@ pub struct WatchedPlaces {
     pub places: Vec<WatchedPlace>,
     /// Places with a verdict other than unknown, also those whose blocks are too young to be reported.
     pub places_judged: u64,
+    /// Places that grew significantly, but in steps or less and less, also those too young to be reported.
+    pub places_grown_unsteadily: u64,
     /// Largest number of settled samples of a place without such a verdict.
     pub settled_samples: u64,
     /// Sums of the places that are not shown; null where all are.

@@ -136,6 +136,8 @@ pub(super) fn watched_places(
     let mut rows: Vec<((StackId, Option<usize>), WatchedPlace)> = Vec::new();
     let growths = || groups.iter().map(|group| &group.figures.growth);
     let places_judged = growths().filter(|growth| growth.verdict != Verdict::Unknown).count() as u64;
+    let is_unsteady = |growth: &&Growth| matches!(growth.verdict, Verdict::Uneven | Verdict::Slowing);
+    let places_grown_unsteadily = growths().filter(is_unsteady).count() as u64;
     let unknown = growths().filter(|growth| growth.verdict == Verdict::Unknown);
     let settled_samples = unknown.map(|growth| growth.bytes_per_hour.samples).max().unwrap_or(0);
     for group in groups {
@@ -193,6 +195,7 @@ pub(super) fn watched_places(
         places_in_all,
         places,
         places_judged,
+        places_grown_unsteadily,
         settled_samples,
         places_hidden: hidden,
     }
