@@ -101,7 +101,8 @@ pub fn circumstances(document: &ReportDocument) -> Line {
     let report = &document.overview;
     let status = match report.ending.exit_status {
         None => "ending unknown".to_owned(),
-        Some(status @ 129..=192) => format!("exit status {status} (signal {})", status - 128),
+        // Which of the two, the recording does not say.
+        Some(status @ 129..=192) => format!("exit status {status} (signal {}, or the program's own)", status - 128),
         Some(status) => format!("exit status {status}"),
     };
     let mut parts = Vec::new();

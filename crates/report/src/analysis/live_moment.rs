@@ -12,14 +12,15 @@ pub enum LiveMoment {
     End,
     /// At the end of the recording: the process went on.
     Detached,
-    /// When the profile was taken of a process that ran.
+    /// When the profile was taken of a process that ran. massif takes its last snapshot before the end, too.
     Snapshot,
 }
 
 impl LiveMoment {
     /// That of a profile.
     pub fn of(profile: &Profile) -> Self {
-        const SNAPSHOTS: [&str; 6] = ["pprof", "jemalloc", "gperftools", "php-memprof", "Go text", "mallow watch"];
+        const SNAPSHOTS: [&str; 7] =
+            ["massif", "pprof", "jemalloc", "gperftools", "php-memprof", "Go text", "mallow watch"];
         match &profile.origin {
             Some(origin) if SNAPSHOTS.contains(&origin.format) => Self::Snapshot,
             _ if profile.processes.iter().any(|process| process.attached) => Self::Detached,

@@ -478,6 +478,9 @@ mod tests {
         let quantities = mallow_profile::Quantities::of(&[Quantity::LiveBytes]);
         profile.origin = Some(mallow_profile::Origin { format: "pprof", quantities, sampled_bytes: None });
         assert_eq!(LiveMoment::of(&profile), LiveMoment::Snapshot);
+        let origin = profile.origin.as_mut().expect("an origin");
+        origin.format = "massif";
+        assert_eq!(LiveMoment::of(&profile), LiveMoment::Snapshot, "its last snapshot comes before the end");
         assert_eq!(kinds(&of(&profile, None, None)), ["live_last"]);
         let quantities = mallow_profile::Quantities::of(&[Quantity::Allocations]);
         profile.origin = Some(mallow_profile::Origin { format: "folded", quantities, sampled_bytes: None });

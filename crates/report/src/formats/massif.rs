@@ -105,8 +105,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         builder.profile.peak_ms = (peak.time / per_ms) as u64;
     }
     builder.remarks.push(format!(
-        "massif looks at its program now and then: peak and live are those of {snapshots} snapshots, and what is small has \
-         no stack of its own"
+        "massif looks at its program now and then: peak and live are those of {snapshots} snapshots, the last of which need \
+         not be the end, and what is small has no stack of its own"
     ));
     if pages {
         builder
