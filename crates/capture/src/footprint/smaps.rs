@@ -124,7 +124,9 @@ fn kind(name: &str, has_file: bool, flags: MappingFlags, directory: &str) -> Map
         // Written by hand and not listed: the kernel's pages have several names, and get new ones.
         _ if name.starts_with("[v") || name == "[uprobes]" || name == "[sigpage]" => MappingKind::Kernel,
         _ if is_library() || is_of_run() || is_table() => MappingKind::Mallow,
-        _ if is_shared_memory() => MappingKind::Shared,
+        _ if is_shared_memory() && flags.has(MappingFlags::SHARED) => MappingKind::Shared,
+        // A private mapping of it is memory of no file.
+        "/dev/zero" => MappingKind::Anonymous,
         _ if has_file && flags.has(MappingFlags::EXECUTE) => MappingKind::FileText,
         _ if has_file => MappingKind::FileData,
         _ if flags.has(MappingFlags::SHARED) => MappingKind::Shared,
@@ -199,6 +201,20 @@ f000-10000 r--p 00000000 00:00 0                         [vvar]
         let expected = MappingFlags::READ | MappingFlags::WRITE | MappingFlags::NO_RESERVE;
         assert_eq!(heap.flags.0, expected | MappingFlags::LOCKED | MappingFlags::HUGE);
         assert_eq!(totals(&all).rss, 12288);
+    }
+
+    /// 67 MB of a program that had written to a private mapping of a memfd were "shared memory".
+    #[test]
+    fn private_mappings_of_shared_memory_are_not_shared() {
+        use MappingKind::*;
+        let of = |name: &str, rights: &str| {
+            let line = format!("6000-9000 {rights} 00000000 00:01 9  {name}\n");
+            parsed(line.as_bytes(), "mallow-7")[0].kind
+        };
+        let names = ["/memfd:ring (deleted)", "/dev/shm/data"];
+        assert_eq!(names.map(|name| of(name, "rw-s")), [Shared; 2]);
+        assert_eq!(names.map(|name| of(name, "rw-p")), [FileData; 2]);
+        assert_eq!([of("/dev/zero", "rw-s"), of("/dev/zero", "rw-p")], [Shared, Anonymous]);
     }
 
     /// Of this process, and of text that ends anywhere.

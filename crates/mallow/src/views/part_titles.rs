@@ -34,11 +34,13 @@ pub fn title_of(part: &Part, account: &RssAccount) -> String {
     }
 }
 
-/// Mappings without a live block. What glibc frees in one it unmaps; of other allocators they may be anything.
+/// Mappings without a live block. What glibc frees in one it unmaps, unless its heap goes on there; of other allocators
+/// they may be anything.
 pub fn mapped(account: &RssAccount) -> String {
     let program = meaning(PartKind::Mappings, "");
     let keeps = |name: &&str| *name != "glibc";
-    match account.allocators.iter().find_map(|row| row.allocator.filter(keeps)) {
+    let other = account.allocators.iter().find_map(|row| row.allocator.filter(keeps));
+    match other.or(account.heap_is_blocked.then_some("glibc")) {
         Some(name) => format!("{program}, or by {name}"),
         None => program,
     }

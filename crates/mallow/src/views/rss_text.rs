@@ -14,6 +14,8 @@ use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function
 pub const PLACES: usize = 12;
 /// Rows that a terminal without a height has.
 const HEIGHT: usize = 24;
+/// What is said of variables that glibc reads at its start: a call of the program's comes later.
+const OF_MALLOPT: &str = "; mallopt in the program has precedence";
 /// Remedies on the first screen.
 const REMEDIES: usize = 4;
 
@@ -212,10 +214,10 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
         }),
         RemedyKind::ArenaMax => {
             let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
-            Line::new().strong(setting).plain(format!(": threads share one arena{need}"))
+            Line::new().strong(setting).plain(format!(": threads share one arena{need}{OF_MALLOPT}"))
         }
         RemedyKind::TrimThreshold => {
-            Line::new().strong(setting).plain(format!(": gives the heap's end back, and large blocks{own}"))
+            Line::new().strong(setting).plain(format!(": gives the heap's end back, and large blocks{own}{OF_MALLOPT}"))
         }
         RemedyKind::Decay => {
             let whose =
@@ -226,9 +228,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
         RemedyKind::ThreadCaches => {
             Line::new().strong(setting).plain(": threads keep no freed blocks, and malloc takes more time")
         }
-        RemedyKind::MmapThreshold => {
-            Line::new().strong(setting).plain(format!(": gives large freed blocks back, and the heap's end{own}"))
-        }
+        RemedyKind::MmapThreshold => Line::new()
+            .strong(setting)
+            .plain(format!(": gives large freed blocks back, and the heap's end{own}{OF_MALLOPT}")),
         RemedyKind::BackgroundThread => {
             Line::new().strong(setting).plain(": gives them back within 20 s, of an idle program as well")
         }
@@ -521,6 +523,15 @@ mod tests {
         let live = report.account.parts.iter_mut().find(|part| part.part == PartKind::Live).expect("live blocks");
         live.bytes = 1;
         assert!(row(&report).contains(" more parts: --limit 0 shows all"), "{}", row(&report));
+    }
+
+    #[test]
+    fn mappings_may_be_of_a_heap_without_room() {
+        let (profile, heap) = fragmented();
+        let mut report = rss(&profile, 0, Some(&heap), 9).expect("a report");
+        assert_eq!(super::mapped(&report.account), "mapped by the program");
+        report.account.heap_is_blocked = true;
+        assert_eq!(super::mapped(&report.account), "mapped by the program, or by glibc");
     }
 
     #[test]

@@ -15,6 +15,9 @@ const REMEDIES = {
   numpy_huge_pages: ": arrays take the pages that are touched",
 };
 
+// Of variables that glibc reads at its start: a call of the program's comes later.
+const OF_MALLOPT = "; mallopt in the program has precedence";
+
 // An allocator's name, and of several where it is.
 export function ownerWords({ allocator, module }, answer) {
   const file = (answer.allocators ?? []).length > 1 && module ? module.split("/").pop().split(".")[0] : null;
@@ -61,7 +64,8 @@ export function usedWords(part, answer) {
 // Mappings without a live block: allocators other than glibc keep what is freed there.
 function mappedWords(answer) {
   const keeps = (answer.allocators ?? []).map((row) => row.allocator).find((name) => name && name !== "glibc");
-  return keeps ? `${PARTS.mappings}, or by ${printable(keeps)}` : PARTS.mappings;
+  const name = keeps ?? (answer.heap_is_blocked ? "glibc" : null);
+  return name ? `${PARTS.mappings}, or by ${printable(name)}` : PARTS.mappings;
 }
 
 export function partWords(part, allocator) {
@@ -184,9 +188,13 @@ export function remedyWords(one, answer) {
     const trim = owners.length > 0 && owners.every((row) => row.allocator === "glibc") ? ", then malloc_trim(0)" : "";
     return { setting: null, text: `a memory pool for blocks of ${first ? `${printable(first.function)} ${placeOf(first)}` : "these functions"}${more}${condition}${trim}` };
   }
-  if (one.remedy === "arena_max" && one.certainty === "at_most") return { setting: one.setting, text: `${REMEDIES.arena_max}, which may need more` };
+  if (one.remedy === "arena_max") {
+    const need = one.certainty === "at_most" ? ", which may need more" : "";
+    return { setting: one.setting, text: `${REMEDIES.arena_max}${need}${OF_MALLOPT}` };
+  }
   if (one.remedy === "malloc_trim" && answer?.kept) return { setting: one.setting, text: ": at this moment" };
   const most = one.certainty === "at_most" ? "up to " : "";
   const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${most}${formatBytes(one.own_bytes)} of it now`;
-  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${own}` };
+  const mallopt = ["trim_threshold", "mmap_threshold"].includes(one.remedy) ? OF_MALLOPT : "";
+  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${own}${mallopt}` };
 }

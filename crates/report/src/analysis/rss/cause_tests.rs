@@ -50,6 +50,19 @@ fn small_blocks_can_take_more_than_those_with_most_requested_bytes() {
     assert_eq!(heaviest(&[]), (PartKind::Live, place, None));
 }
 
+/// brk fails where another mapping lies behind the heap: glibc goes on by mmap, and 102 MB that it had free there were
+/// "mapped by the program", which had mapped 4 kB.
+#[test]
+fn a_heap_without_room_goes_on_in_mappings() {
+    let blocked = |behind: u64| {
+        let mut mappings = glibc(20, 20);
+        mappings.insert(1, mapping(MappingKind::Anonymous, HEAP + behind, 1, 0, ""));
+        Made::new(mappings, &[]).report().account.heap_is_blocked
+    };
+    assert_eq!([20 << 12, 32 << 20, 1 << 30].map(blocked), [true, true, false]);
+    assert!(!Made::new(glibc(20, 20), &[]).report().account.heap_is_blocked);
+}
+
 /// A dictionary that is mapped from a file lies in huge pages of the page cache: no heap keeps them.
 #[test]
 fn huge_pages_of_files_are_not_the_heaps() {

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use mallow_profile::{Footprint, HeapMap, MappingFlags, MappingKind, Process, ProcessId, Profile};
+use mallow_profile::{Footprint, HeapMap, Mapping, MappingFlags, MappingKind, Process, ProcessId, Profile};
 use serde::Serialize;
 
 use super::super::functions::{Frame, Stack};
@@ -146,6 +146,8 @@ pub struct RssAccount {
     pub mappings: Vec<MappingRow>,
     /// Stacks of threads beside the first one; null where pages were not read.
     pub thread_stacks: Option<ThreadStacks>,
+    /// Whether glibc's heap has no room to grow: it goes on in mappings, which keep what was freed there.
+    pub heap_is_blocked: bool,
     /// Kinds of memory that are counted beside the parts.
     pub kept_apart: KeptApart,
     /// Limits of the account.
@@ -407,6 +409,7 @@ fn account(
         free_pages: ledger.map(free_rows).unwrap_or_default(),
         mappings: mappings(footprint, ledger, limit),
         thread_stacks: ledger.map(|ledger| thread_stacks(footprint, ledger)),
+        heap_is_blocked: ledger.is_some_and(|ledger| ledger.owners.has_glibc()) && is_blocked(&footprint.mappings),
         kept_apart: KeptApart::of(footprint),
         limits: limits(footprint, ledger, &peak, notes),
         changed: changes(profile, footprint.process),
@@ -511,6 +514,13 @@ fn mappings(footprint: &Footprint, ledger: Option<&RssLedger<'_>>, limit: usize)
         MappingRow { name: mapping.name.clone(), start, size: mapping.end - mapping.start, rss }
     };
     rows.into_iter().map(row).collect()
+}
+
+/// Whether something lies so near behind `[heap]` that the next request may not fit before it (brk fails then).
+fn is_blocked(mappings: &[Mapping]) -> bool {
+    const NEAR: u64 = 32 << 20;
+    let Some(last) = mappings.iter().rposition(|mapping| mapping.kind == MappingKind::Heap) else { return false };
+    mappings.get(last + 1).is_some_and(|next| next.start.saturating_sub(mappings[last].end) < NEAR)
 }
 
 fn thread_stacks(footprint: &Footprint, ledger: &RssLedger<'_>) -> ThreadStacks {
