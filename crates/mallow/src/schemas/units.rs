@@ -181,7 +181,7 @@ const NAMES: &[(&str, &[&str])] = &[
         ],
     ),
     ("sites", &["sites"]),
-    ("places", &["places", "growing_places", "places_growing_so_far", "places_judged"]),
+    ("places", &["places", "growing_places", "places_growing_so_far", "places_judged", "places_grown_unsteadily"]),
     (
         "processes",
         &[
