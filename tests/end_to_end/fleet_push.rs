@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::go_pprof::{Raw, go};
 use crate::other_tools::ran;
-use crate::watch_harness::{Alive, occasion, reports, site, until, until_or, wait_for};
+use crate::watch_harness::{Alive, lines_of_another, occasion, reports, site, until, until_or, wait_for};
 
 /// The stores' program, which is built once.
 fn stores() -> &'static Path {
@@ -71,7 +71,7 @@ impl Store {
     pub fn taken(&self) -> Vec<Value> {
         let refused = fs::read_to_string(self.name.with_extension("refused")).unwrap_or_default();
         assert_eq!(refused, "", "{} refuses", self.kind);
-        reports(&self.name.with_extension("out"))
+        lines_of_another(&self.name.with_extension("out"))
     }
 }
 

@@ -106,11 +106,21 @@ pub fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// Reports in a file of JSON lines, up to its last whole line.
+/// A file of JSON lines, up to its last whole line.
+fn whole_lines(file: &Path) -> String {
+    let mut text = fs::read_to_string(file).unwrap_or_default();
+    text.truncate(text.rfind('\n').unwrap_or(0));
+    text
+}
+
+/// Reports of mallow in a file of JSON lines.
 pub fn reports(file: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    harness::documents(whole)
+    harness::documents(&whole_lines(file))
+}
+
+/// What another program wrote into one.
+pub fn lines_of_another(file: &Path) -> Vec<Value> {
+    whole_lines(file).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 /// Waits until some report is as it should be.
