@@ -64,7 +64,9 @@ fn digits(text: &str) -> Option<i64> {
 fn change(outcome: &Outcome, what: &str) -> (i64, Value) {
     assert_eq!(outcome.status, 0, "{what}: {}", outcome.err());
     let report: Value = serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{what}: {e}"));
-    let parts = ["shown", "hidden", "elsewhere"].map(|part| number(&report[part]));
+    // In views with --base, `hidden` is how many rows are.
+    let hidden = if report["hidden_change"].is_null() { "hidden" } else { "hidden_change" };
+    let parts = ["shown", hidden, "elsewhere"].map(|part| number(&report[part]));
     assert_eq!(parts.iter().sum::<i64>(), number(&report["change"]), "{what}");
     (number(&report["change"]), report)
 }
