@@ -352,7 +352,7 @@ fn a_command_is_recorded_and_shown() {
         let run = run(arguments);
         assert!(run.status == 1 && run.out().is_empty() && run.err().contains(why), "{arguments:?}: {}", run.err());
     }
-    let without = run(&["record", "--no-rss", "--no-report", "-o", "without.mallow", "--", "true"]);
+    let without = run(&["record", "--no-rss", "--no-report", "-o", "without.mallow", "--", "sh", "-c", ":"]);
     assert_eq!(without.status, 0, "{}", without.err());
     let refused = run(&["rss", "without.mallow"]);
     assert!(refused.status == 1 && refused.err().contains("--no-rss"), "{}", refused.err());
