@@ -66,20 +66,30 @@ fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-/// Which limit is below what the file of a process needs, as what it limits, its value and how much is enough.
-fn too_low(limits: &Limits, smallest: u64) -> Option<(&'static str, u64, u64)> {
-    if limits.file_size < smallest {
-        return Some(("the size of files (ulimit -f)", limits.file_size, smallest));
+/// A limit below what the file of a process needs.
+struct TooLow {
+    what: &'static str,
+    /// Option of prlimit(1).
+    option: &'static str,
+    limit: u64,
+    enough: u64,
+}
+
+fn too_low(limits: &Limits, smallest: u64) -> Option<TooLow> {
+    let (what, option, limit) = ("the size of files (ulimit -f)", "fsize", limits.file_size);
+    if limit < smallest {
+        return Some(TooLow { what, option, limit, enough: smallest });
     }
-    let is_low = limits.address_space / ADDRESS_SPACE_SHARE < smallest;
-    is_low.then_some(("address space (ulimit -v)", limits.address_space, smallest * ADDRESS_SPACE_SHARE))
+    let (what, option, limit) = ("address space (ulimit -v)", "as", limits.address_space);
+    let is_low = limit / ADDRESS_SPACE_SHARE < smallest;
+    is_low.then_some(TooLow { what, option, limit, enough: smallest * ADDRESS_SPACE_SHARE })
 }
 
 /// Of a command that inherits them.
 pub(super) fn of_machine(limits: &Limits) -> Finding {
     const MALLOWS_OWN: u64 = 64;
-    if let Some((which, limit, enough)) = too_low(limits, smallest(true)) {
-        let found = format!("{which} is limited to {} MiB: programs go unrecorded", mib(limit));
+    if let Some(TooLow { what, limit, enough, .. }) = too_low(limits, smallest(true)) {
+        let found = format!("{what} is limited to {} MiB: programs go unrecorded", mib(limit));
         return Finding::fails(CHECK, found, format!("raise it to {} MiB at least", mib(enough) + 1));
     }
     let mut low = Vec::new();
@@ -111,9 +121,8 @@ fn of_process(pid: u32, limits: &Limits, has_rings: bool) -> Option<Finding> {
         let remedy = format!("prlimit --pid {pid} --nofile={} gives it more", limits.descriptors + 16);
         return Some(Finding::fails(CHECK, found, remedy));
     }
-    let (which, limit, _) = too_low(limits, smallest(has_rings))?;
-    let option = if limit == limits.file_size { "fsize" } else { "as" };
-    let found = format!("{which} of process {pid} is limited to {} MiB: there is no room for its events", mib(limit));
+    let TooLow { what, option, limit, .. } = too_low(limits, smallest(has_rings))?;
+    let found = format!("{what} of process {pid} is limited to {} MiB: there is no room for its events", mib(limit));
     Some(Finding::fails(CHECK, found, format!("prlimit --pid {pid} --{option}=unlimited lifts that")))
 }
 
@@ -153,6 +162,9 @@ mod tests {
         assert!(files.ends_with("prlimit --pid 7 --fsize=unlimited lifts that"), "{files}");
         let space = said(&Limits { address_space: 8 << 20, ..NONE }).expect("a finding");
         assert!(space.ends_with("prlimit --pid 7 --as=unlimited lifts that"), "{space}");
+        // Both limits have one value, of which files have enough.
+        let both = said(&Limits { file_size: 8 << 20, address_space: 8 << 20, ..NONE }).expect("a finding");
+        assert!(both.ends_with("prlimit --pid 7 --as=unlimited lifts that"), "{both}");
         // A file without rings is smaller.
         let between = Limits { file_size: smallest(false), ..NONE };
         assert!(of_process(7, &between, true).is_some() && of_process(7, &between, false).is_none());
