@@ -18,8 +18,8 @@ done
 # What it is linked against has the C library's names and no versions of them: link/libc.c says why.
 stubs=$output.stubs
 mkdir -p "$stubs"
-for stub in libc libdl; do
-    soname=$stub.so.$([ $stub = libc ] && echo 6 || echo 2)
+for soname in libc.so.6 libdl.so.2; do
+    stub=${soname%%.*}
     "$cc" -O0 -w -fno-builtin -fPIC -shared -nostdlib -Wl,-soname,"$soname" -o "$stubs/$stub.so" "$here/link/$stub.c"
 done
 "$cc" -std=c11 -D_GNU_SOURCE -O2 -g1 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden \

@@ -44,8 +44,8 @@ FUNCTION(strstr)
 FUNCTION(pthread_key_create)
 FUNCTION(pthread_setspecific)
 
-char **environ, **__environ;
-char *program_invocation_name, *__progname_full;
+char **environ;
+char *program_invocation_name;
 char __libc_single_threaded;
 /* The dynamic linker's. */
 char _r_debug[64];

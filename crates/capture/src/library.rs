@@ -11,6 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 pub use glibc::{glibc_version, installed_glibc};
 
@@ -23,12 +24,10 @@ pub fn without_libdl() -> Vec<u8> {
 }
 
 /// The library for programs that are started on this machine. musl takes either.
-fn of_this_machine() -> Cow<'static, [u8]> {
-    match installed_glibc() {
-        Some(version) if version < libdl::ONE_FILE => LIBRARY.into(),
-        _ => without_libdl().into(),
-    }
-}
+static OF_THIS_MACHINE: LazyLock<Cow<'static, [u8]>> = LazyLock::new(|| match installed_glibc() {
+    Some(version) if version < libdl::ONE_FILE => LIBRARY.into(),
+    _ => without_libdl().into(),
+});
 
 /// Why the library could not be put anywhere.
 #[derive(Debug, thiserror::Error)]
@@ -125,18 +124,18 @@ fn unpack_into(directory: &Path, mode: u32) -> Result<Library, LibraryError> {
     let all = mode & 0o055 == 0o055;
     DirBuilder::new().recursive(!all).mode(mode).create(directory).or_else(exists).map_err(io)?;
     opened(directory, all)?;
-    let library = of_this_machine();
-    let version = directory.join(format!("libmallow-{}-{:016x}", env!("CARGO_PKG_VERSION"), fingerprint(&library)));
+    let library = &**OF_THIS_MACHINE;
+    let version = directory.join(format!("libmallow-{}-{:016x}", env!("CARGO_PKG_VERSION"), fingerprint(library)));
     let foreign = version.join("ia32");
     for place in [&version, &foreign] {
         DirBuilder::new().mode(0o755).create(place).or_else(exists).map_err(io)?;
         opened(place, true)?;
     }
     let file = version.join(LIBRARY_NAME);
-    let files = [(&version, &file, library), (&foreign, &foreign.join(LIBRARY_NAME), empty::library().into())];
-    for (place, path, bytes) in files {
-        if !is_ours(path, &bytes) {
-            write(place, path, &bytes).map_err(io)?;
+    for (place, path, bytes) in [(&version, &file, library), (&foreign, &foreign.join(LIBRARY_NAME), &empty::library())]
+    {
+        if !is_ours(path, bytes) {
+            write(place, path, bytes).map_err(io)?;
         }
     }
     // And for a dynamic linker that does not replace the word.
@@ -218,15 +217,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = unpack_into(&home.path().join("mallow"), 0o700).unwrap().file;
         let mut bytes = fs::read(&path).unwrap();
-        assert_eq!(bytes, *of_this_machine());
+        assert_eq!(bytes, **OF_THIS_MACHINE);
         bytes[4000] ^= 1;
         fs::write(&path, &bytes).unwrap();
         let haswell = path.with_file_name("haswell");
         fs::remove_file(&haswell).unwrap();
         std::os::unix::fs::symlink("/tmp", &haswell).unwrap();
         assert_eq!(unpack_into(&home.path().join("mallow"), 0o700).unwrap().file, path);
-        assert_eq!(fs::read(&path).unwrap(), *of_this_machine());
-        assert_eq!(fs::read(haswell.join(LIBRARY_NAME)).unwrap(), *of_this_machine());
+        assert_eq!(fs::read(&path).unwrap(), **OF_THIS_MACHINE);
+        assert_eq!(fs::read(haswell.join(LIBRARY_NAME)).unwrap(), **OF_THIS_MACHINE);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::finding::{Leak, Search};
 use super::slots::Guarded;
 use super::thread_name;
 use crate::footprint::OwnRanges;
-use crate::rundir::directory::monotonic_ns;
+use crate::rundir::directory::{monotonic_ns, name_of};
 use crate::rundir::process_file::{ExitState, ProcessFile};
 use crate::scan::{self, Exit, ExitPoint, Failure, Found, LostBlock};
 use crate::wire::{self, guard};
@@ -61,7 +61,7 @@ fn wait<'a>(
 ) -> Result<Waiting<'a>, Failure> {
     let at = source.exit().ok_or(Failure::Gone)?;
     let pid = source.writer().ok_or(Failure::Gone)?.thread_with_memory();
-    let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let directory = name_of(directory);
     Ok(Waiting { pid, at, own, directory, enough })
 }
 

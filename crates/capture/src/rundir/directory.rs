@@ -139,6 +139,11 @@ impl About {
     }
 }
 
+/// The last part of a run directory's path, by which its files are known among mappings; empty where it has none.
+pub fn name_of(directory: &Path) -> &str {
+    directory.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
 impl RunDirectory {
     /// Makes the directory and its control file.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
@@ -201,6 +206,11 @@ impl RunDirectory {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// See [`name_of`].
+    pub fn name(&self) -> &str {
+        name_of(&self.path)
     }
 
     pub fn control(&self) -> &Shared {

@@ -9,8 +9,9 @@ use crate::chunk::{Chunk, ExitKind};
 use crate::drain::rings::DrainState;
 use crate::footprint::OwnRanges;
 use crate::replay::Replay;
+use crate::rundir::directory::name_of;
 use crate::rundir::process_file::{ExitState, ProcessFile};
-use crate::scan::{self, Exit, Failure, Found, Graph, ProcessCopy};
+use crate::scan::{self, Exit, Failure, Found, Graph, LiveBlock, ProcessCopy};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -47,18 +48,22 @@ fn look<S: EventSink>(
     let enough = || source.exit_state() != ExitState::Waits || is_over();
     let at = source.exit().ok_or(Failure::Gone)?;
     let owner = source.writer().ok_or(Failure::Gone)?;
-    if source.lost() > 0 {
-        return Err(Failure::EventsLost);
-    }
-    let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
+    let (blocks, unknown_blocks) = blocks(replay, process, source)?;
     if blocks.is_empty() {
         return Ok(Graph::default());
     }
-    let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let pid = owner.thread_with_memory();
     // What the library remembers of stacks is no word of the program's.
     let own = OwnRanges::read(pid, source.own_list()).without_slots();
-    let exit = Exit { pid, at, unknown_blocks, own: &own, registers: &Vec::new, directory, enough: &enough };
+    let exit = Exit {
+        pid,
+        at,
+        unknown_blocks,
+        own: &own,
+        registers: &Vec::new,
+        directory: name_of(directory),
+        enough: &enough,
+    };
     scan::read(&exit, blocks)
 }
 
@@ -71,18 +76,26 @@ fn look_at_copy<S: EventSink>(
     shown: &DrainState,
     directory: &Path,
 ) -> Result<Graph, Failure> {
-    if source.lost() > 0 {
-        return Err(Failure::EventsLost);
-    }
-    let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
+    let (blocks, unknown_blocks) = blocks(replay, process, source)?;
     if blocks.is_empty() {
         return Ok(Graph::default());
     }
     let enough = || shown.stop.load(Ordering::Relaxed);
-    let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let (at, own, registers) = (copy.at, &copy.own[..], &Vec::new);
-    let exit = Exit { pid: 0, at, unknown_blocks, own, registers, directory, enough: &enough };
+    let (at, own, directory) = (copy.at, &copy.own[..], name_of(directory));
+    let exit = Exit { pid: 0, at, unknown_blocks, own, registers: &Vec::new, directory, enough: &enough };
     scan::read_copy(&exit, copy, blocks)
+}
+
+/// The live blocks of a process at its exit, and whether there may be others that the replay does not know.
+fn blocks<S: EventSink>(
+    replay: &Replay<S>,
+    process: u32,
+    source: &ProcessFile,
+) -> Result<(Vec<LiveBlock>, bool), Failure> {
+    if source.lost() > 0 {
+        return Err(Failure::EventsLost);
+    }
+    replay.at_exit(process).ok_or(Failure::EventsLost)
 }
 
 fn failure(kind: ExitKind) -> Option<Failure> {

@@ -167,7 +167,7 @@ impl Reader<'_> {
             unknown_blocks: false,
             own: &own,
             registers: &Vec::new,
-            directory: self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default(),
+            directory: self.run.name(),
             enough: &|| source.exit_state() != ExitState::Waits,
         };
         let copy = ProcessCopy::of(&exit, most).ok()??;
@@ -177,7 +177,7 @@ impl Reader<'_> {
 
     fn read(&mut self, process: u32, source: &ProcessFile, look: Look, is_at_exit: bool) -> Result<(), Failure> {
         let now = self.run.began().elapsed();
-        let directory = self.run.path().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let directory = self.run.name().to_owned();
         let known = self.known.get_mut(&process).ok_or(Failure::Gone)?;
         let (before, number) = (cpu_time(), known.readings + 1);
         let subject = Subject {

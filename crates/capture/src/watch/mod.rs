@@ -22,7 +22,7 @@ use crate::footprint::{Subject, account};
 use crate::launch::outsiders::Outsiders;
 use crate::preflight::{Runtimes, executed_names};
 use crate::rundir::changes::DirectoryChanges;
-use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
+use crate::rundir::directory::{self, About, about, monotonic_ns, name_of, tick_ns, tick_unix_ms};
 use crate::rundir::owner::Owner;
 use crate::rundir::presence::Presence;
 use crate::rundir::process_file;
@@ -288,7 +288,7 @@ impl Watch {
     /// What the kernel accounts for of the processes that run, without pages. Takes some 8 ms a gibibyte of RSS, and
     /// their `mmap` waits for a part of that.
     pub fn footprints(&self) -> Vec<Footprint> {
-        let directory = self.directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let directory = name_of(&self.directory);
         let of = |image: &Image| {
             let pid = image.source.writer()?.pid();
             let (own_list, sampled) = (image.source.own_list(), image.sampled());

@@ -78,12 +78,12 @@ fn without_pages(why: Option<&str>) -> String {
 /// The footprint that the flags name.
 fn footprint(recording: &Recording, flags: &RssFlags) -> Result<usize> {
     let profile = &recording.profile;
-    if profile.footprints.is_empty() && profile.processes.is_empty() && profile.origin.is_none() {
-        bail!(
-            "this recording has no memory of processes: it is read of those that allocate, and none did that Mallow saw"
-        );
-    }
     if profile.footprints.is_empty() {
+        if profile.processes.is_empty() && profile.origin.is_none() {
+            bail!(
+                "this recording has no memory of processes: it is read of those that allocate, and none did that Mallow saw"
+            );
+        }
         bail!(
             "this {} has no memory of processes: it was recorded with --no-rss or by another tool, is a part or a sum of recordings, \
              or the processes ended too soon; record it with mallow rss -- COMMAND",

@@ -85,8 +85,6 @@ pub struct Remedy {
 
 /// glibc keeps this much at the end of its heap (`M_TOP_PAD`), and starts with a threshold that is as large.
 const TOP_PAD: u64 = 128 << 10;
-/// Fixes glibc's thresholds where they begin.
-const ENDS: &str = "MALLOC_TRIM_THRESHOLD_=131072";
 /// Blocks that a thread's cache may keep in glibc: 7 of each of 64 sizes. Each is in use to its arena.
 const CACHED: u64 = 7 * 64;
 /// What these take: 7 of each size from 32 to 1040 bytes.
@@ -220,11 +218,12 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) ->
         let has_blocks = expected > 0 && (is_theirs || expected >= free / 2);
         // Either setting fixes both thresholds (`do_set_trim_threshold` and `do_set_mmap_threshold` of malloc.c): what
         // was said of the ends alone, 4.06 MB, was 11.4, as large blocks had left the rest.
-        let beside = Some(ledger.large.given_up.min(gaps)).filter(|&bytes| bytes > kept / 10);
-        let ends = match beside {
-            Some(bytes) => remedy(RemedyKind::TrimThreshold, ENDS, 0, kept.saturating_add(bytes), Certainty::AtMost),
-            None => remedy(RemedyKind::TrimThreshold, ENDS, 0, kept, Certainty::Likely),
+        let beside = ledger.large.given_up.min(gaps);
+        let (bytes, certainty) = match beside > kept / 10 {
+            true => (kept.saturating_add(beside), Certainty::AtMost),
+            false => (kept, Certainty::Likely),
         };
+        let ends = remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, bytes, certainty);
         all.push(Remedy { most, ..if has_blocks { blocks } else { ends } });
     }
 
