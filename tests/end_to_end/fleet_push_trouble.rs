@@ -43,7 +43,7 @@ fn after_an_outage_nothing_comes_twice_and_nothing_is_lost_uncounted() {
     // The store may have died between taking one and saying so.
     assert!((sent..=sent + unknown).contains(&(taken.len() as u64)), "{said}: {} taken", taken.len());
     assert_eq!([figure(&said, "rejected"), figure(&said, "unsent"), figure(&said, "waiting")], [0; 3], "{said}");
-    assert!(unknown <= 1, "{said}");
+    assert!(unknown <= 1, "{said}: {}", pushed.errors());
     let missing = sent + unknown - taken.len() as u64;
     let (all, allocated) = (sum(&taken, "alloc_space"), pushed.allocated());
     assert!(if missing == 0 { all == allocated } else { all < allocated }, "{all} of {allocated}: {said}");
