@@ -190,6 +190,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "growing_processes",
             "processes_growing_so_far",
             "processes_judged",
+            "processes_grown_unsteadily",
             "processes_grown_elsewhere",
             "grows_in",
             "searched",

@@ -3,7 +3,7 @@
 use mallow_report::analysis::sampled::{Estimate, NEEDED_SAMPLES, Verdict};
 use mallow_report::analysis::{FleetPlace, FleetProcess, FleetProgram, FleetReport, WatchedPlace};
 
-use super::super::watch::headline::{is_too_early, losses, name, seconds, too_early};
+use super::super::watch::headline::{is_too_early, losses, name, seconds, steady, too_early};
 use crate::output::text::estimates::{column_bytes, estimated_bytes, not_enough, rate_per_hour, sampled_bytes};
 use crate::output::text::units::{bytes, count, of};
 use crate::output::text::utc::moment;
@@ -69,13 +69,16 @@ pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
 /// What is said where no place grows: of how many processes that is known, or what is missing to know it.
 fn no_growth(report: &FleetReport) -> String {
     let (all, judged) = (report.sums.processes, report.sums.processes_judged);
-    let nothing = "Nothing grows significantly";
+    let nothing = |within: &str| steady(within, report.sums.processes_grown_unsteadily, "process");
     match judged {
         _ if all == 0 => "No process runs".to_owned(),
         _ if is_too_early(report.watched_ms) => too_early(),
         0 => format!("Too few samples to say what grows: a place needs {NEEDED_SAMPLES} sampled blocks that settle"),
-        _ if judged == all => nothing.to_owned(),
-        _ => format!("{nothing} in {judged} of {}; too few samples to say of the others", of(all, "process")),
+        _ if judged == all => nothing(""),
+        _ => {
+            let within = format!(" in {judged} of {}", of(all, "process"));
+            nothing(&within) + "; too few samples to say of the others"
+        }
     }
 }
 

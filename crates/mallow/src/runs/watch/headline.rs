@@ -86,7 +86,7 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
         }
         _ if is_too_early(report.watched_ms) => (Verdict::Unknown, too_early()),
         _ if places.places_judged == 0 => (Verdict::Unknown, too_few(report, look)),
-        _ => (Verdict::Steady, steady(places.places_grown_unsteadily)),
+        _ => (Verdict::Steady, steady("", places.places_grown_unsteadily, "place")),
     };
     Headline { text: text + &most + &elsewhere(report, look), place: None, verdict }
 }
@@ -101,11 +101,12 @@ fn elsewhere(report: &Watched, look: &Look) -> String {
     format!("; {} is {grown} more than at first", part(row.part))
 }
 
-/// That no place grows as one does that goes on. `unsteady`: so many grew significantly all the same.
-fn steady(unsteady: u64) -> String {
+/// That nothing `within` grows as what goes on does; `unsteady`: so many of `what` (place, process) grew significantly
+/// all the same.
+pub fn steady(within: &str, unsteady: u64, what: &str) -> String {
     match unsteady {
-        0 => "Nothing grows significantly".to_owned(),
-        grown => format!("Nothing grows steadily: {} grew in steps, or less and less", of(grown, "place")),
+        0 => format!("Nothing grows significantly{within}"),
+        grown => format!("Nothing grows steadily{within}: {} grew in steps, or less and less", of(grown, what)),
     }
 }
 
@@ -262,9 +263,11 @@ mod tests {
     /// 300 MB that came in three steps were "Nothing grows significantly".
     #[test]
     fn what_grew_in_steps_is_not_nothing() {
-        assert_eq!(steady(0), "Nothing grows significantly");
-        assert_eq!(steady(1), "Nothing grows steadily: 1 place grew in steps, or less and less");
-        assert_eq!(steady(2), "Nothing grows steadily: 2 places grew in steps, or less and less");
+        assert_eq!(steady("", 0, "place"), "Nothing grows significantly");
+        assert_eq!(steady("", 1, "place"), "Nothing grows steadily: 1 place grew in steps, or less and less");
+        let some = steady(" in 2 of 3 processes", 1, "process");
+        assert_eq!(some, "Nothing grows steadily in 2 of 3 processes: 1 process grew in steps, or less and less");
+        assert_eq!(steady("", 2, "place"), "Nothing grows steadily: 2 places grew in steps, or less and less");
     }
 
     /// No sample comes any more once the program has ended.

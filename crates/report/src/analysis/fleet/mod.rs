@@ -60,6 +60,8 @@ pub struct FleetSums {
     pub processes_growing_so_far: u64,
     /// Running ones with a place that has enough samples for a verdict on its growth.
     pub processes_judged: u64,
+    /// Running ones with a place that grew significantly, but in steps or less and less.
+    pub processes_grown_unsteadily: u64,
     /// Running ones whose memory has grown where no sampled block is.
     pub processes_grown_elsewhere: u64,
     /// Bytes live.
@@ -180,6 +182,8 @@ pub struct FleetProcess {
     pub places_growing_so_far: u64,
     /// Places with enough samples for a verdict on their growth.
     pub places_judged: u64,
+    /// Places that grew significantly, but in steps or less and less.
+    pub places_grown_unsteadily: u64,
     /// RSS in bytes, by the kernel's count; null: the process has ended, or may not be read.
     pub rss: Option<u64>,
     /// Growth of the RSS since mallow began to watch the process; null where that is not known.
@@ -213,6 +217,7 @@ impl AddAssign for FleetSums {
         self.growing_processes += other.growing_processes;
         self.processes_growing_so_far += other.processes_growing_so_far;
         self.processes_judged += other.processes_judged;
+        self.processes_grown_unsteadily += other.processes_grown_unsteadily;
         self.processes_grown_elsewhere += other.processes_grown_elsewhere;
         self.bytes += other.bytes;
         self.blocks += other.blocks;

@@ -63,6 +63,7 @@ fn process(pid: u32, program: &str, places: Vec<WatchedPlace>) -> FleetProcess {
         growing_places: 0,
         places_growing_so_far: 0,
         places_judged: places.iter().filter(|place| place.growth.verdict != Verdict::Unknown).count() as u64,
+        places_grown_unsteadily: 0,
         rss: None,
         rss_grown_bytes: None,
         places_in_all: places.len() as u64,
@@ -134,6 +135,17 @@ fn growth_outside_of_sampled_blocks_is_found() {
     // What sampled blocks hold, and what was given back, is no such growth.
     let all = report(vec![with(1, 10 * MB + live, 10 * MB), with(2, MB, 10 * MB)], ALL);
     assert_eq!((all.grown_elsewhere, all.sums.processes_judged), (None, 2));
+}
+
+/// 300 MB that came in steps, in one process of two.
+#[test]
+fn growth_in_steps_is_counted_of_those_that_run() {
+    let with = |pid, unsteady| {
+        let one = process(pid, "worker", vec![place(1, 50, Verdict::Steady, 0.0)]);
+        FleetProcess { places_grown_unsteadily: unsteady, ..one }
+    };
+    let all = report(vec![with(1, 3), with(2, 0), with(3, 1).ended(false)], ALL);
+    assert_eq!(all.sums.processes_grown_unsteadily, 1);
 }
 
 #[test]
