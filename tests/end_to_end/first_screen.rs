@@ -254,8 +254,8 @@ fn a_copy_in_a_loop_is_one_insight_and_stored_strings_are_not_to_be_kept() {
     }
 }
 
-/// Leaks with long call paths: as many of them as leave the first line in sight. The program says how long it ran. What
-/// it waited at its exit, while mallow read what it had done, is no part of that: it holds more than mallow copies.
+/// The program says how long it ran. What it waited at its exit, while mallow read what it had done, is no part of that:
+/// it holds more than mallow copies.
 #[test]
 fn the_wait_at_the_exit_is_no_part_of_the_run() {
     let place = directory();
@@ -293,6 +293,7 @@ int main(void) {
     assert_eq!(line.contains(" for mallow at its exit"), wait * 100 >= all, "{line}: {wait} of {all}");
 }
 
+/// Leaks with long call paths: as many of them as leave the first line in sight.
 #[test]
 fn leaks_fit_the_terminal() {
     const DEPTH: u32 = 9;
