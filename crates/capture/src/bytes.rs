@@ -10,7 +10,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a length and the bytes.
+/// Appends the length as [`put`] does, and the bytes.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -23,17 +23,17 @@ pub fn fold(value: u64, base: u64) -> u64 {
     ((difference << 1) ^ (difference >> 63)) as u64
 }
 
-/// Undoes [`fold`].
+/// The value that [`fold`] folded with the same `base`.
 #[inline]
 pub fn unfold(folded: u64, base: u64) -> u64 {
     base.wrapping_add((folded >> 1) ^ (folded & 1).wrapping_neg())
 }
 
-/// The bytes do not mean what they should.
+/// Bytes that cannot be decoded, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonsense(pub &'static str);
 
-/// Reads what the functions above wrote.
+/// Decodes what [`put`] and [`put_bytes`] wrote.
 #[derive(Clone, Debug, Default)]
 pub struct Cursor {
     bytes: Vec<u8>,
@@ -41,12 +41,10 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// At the first byte.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The next byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Nonsense> {
         let byte = *self.bytes.get(self.at).ok_or(Nonsense("a column is too short"))?;
@@ -65,7 +63,7 @@ impl Cursor {
         }
     }
 
-    /// The same, for numbers of unpredictable length: without a branch up to 8 bytes.
+    /// [`Cursor::number`] for numbers of unpredictable length: without a branch up to 8 bytes.
     #[inline]
     pub fn any_number(&mut self) -> Result<u64, Nonsense> {
         let Some(bytes) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {
@@ -104,7 +102,7 @@ impl Cursor {
         u32::try_from(self.number()?).map_err(|_| Nonsense("a number is too large"))
     }
 
-    /// The next length and its bytes.
+    /// The next byte string of [`put_bytes`].
     pub fn bytes(&mut self) -> Result<&[u8], Nonsense> {
         let length = usize::try_from(self.number()?).map_err(|_| Nonsense("a length is too large"))?;
         let end = self.at.checked_add(length).ok_or(Nonsense("a length is too large"))?;
@@ -113,7 +111,7 @@ impl Cursor {
         Ok(bytes)
     }
 
-    /// The next string; what is no UTF-8 in it is replaced.
+    /// The next byte string of [`put_bytes`] as text; what is no UTF-8 in it is replaced.
     pub fn string(&mut self) -> Result<String, Nonsense> {
         Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }

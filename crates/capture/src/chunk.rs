@@ -17,7 +17,7 @@ pub enum Chunk<'a> {
         process: u32,
         /// Number of the ring in its process.
         ring: u32,
-        /// Position in the ring after the last of them.
+        /// Position in the ring after the last of `words`.
         end: u64,
         words: &'a [u64],
     },
@@ -29,97 +29,82 @@ pub enum Chunk<'a> {
     },
     /// A process is at its exit, or its image has ended by exec. All that it did before an exit is in earlier rounds.
     Exit {
-        /// Number of the process.
         process: u32,
-        /// Which of these. The last one of a process counts.
+        /// Of several chunks of a process, the last one counts.
         kind: ExitKind,
     },
     /// A process shows these arguments, from here on.
     Arguments {
-        /// Number of the process.
         process: u32,
-        /// All of them, the name first.
+        /// All arguments, the program's name first.
         words: Vec<String>,
     },
     /// A thread has this name, from here on.
-    ThreadName {
-        /// Number of the process.
-        process: u32,
-        tid: u32,
-        name: String,
-    },
+    ThreadName { process: u32, tid: u32, name: String },
     /// A reading of a process's memory begins, or has ended. The begin comes before what the process did after it is
     /// replayed; another begin of the same reading takes its place.
     Reading {
-        /// Number of the process.
         process: u32,
-        /// Number of the reading.
+        /// Number of the reading in its process: 1, 2, 3, …
         number: u64,
         is_end: bool,
-        /// How far each ring was written then, by the number of the ring.
+        /// How far each ring was written at that begin or end, indexed by the number of the ring.
         heads: &'a [u64],
     },
     /// A part of a reading of a process's memory, as [`crate::footprint::Reading::to_words`] has it. All that the
     /// process did before the reading is in earlier rounds, or in the last one or two.
     Memory {
-        /// Number of the process.
         process: u32,
-        /// No part of this reading follows.
+        /// True if no part of this reading follows.
         is_last: bool,
         words: &'a [u64],
     },
     /// What the allocator of a process gives for requests, as the process found at its exit.
     SizeClasses {
-        /// Number of the process.
         process: u32,
-        /// Usable sizes, ascending.
+        /// All usable sizes in bytes, ascending.
         usable: &'a [u64],
     },
     /// The RSS of a process.
     Rss {
-        /// Number of the process.
         process: u32,
         /// Milliseconds since the recording began.
         ms: u64,
-        /// In bytes.
+        /// RSS in bytes.
         rss: u64,
-        /// The highest that the kernel had noted by then.
+        /// Highest RSS in bytes that the kernel had noted by then.
         peak: u64,
-        /// How far each ring was written then.
+        /// How far each ring was written at that moment, indexed by the number of the ring.
         heads: &'a [u64],
     },
     /// The highest RSS of the process's whole life, found at its end.
     FinalRss {
-        /// Number of the process.
         process: u32,
         /// Milliseconds since the recording began.
         ms: u64,
-        /// In bytes.
+        /// Highest RSS in bytes.
         peak: u64,
     },
     /// A process waited for mallow at its exit, and waits no more.
     ExitWait {
-        /// Number of the process.
         process: u32,
-        /// How long, in milliseconds.
+        /// Duration of the wait in milliseconds.
         ms: u64,
     },
     /// A process waited for unwind tables.
     TableWait {
-        /// Number of the process.
         process: u32,
-        /// How long in all, in milliseconds.
+        /// Duration of all waits in milliseconds; simultaneous ones of several threads count once.
         ms: u64,
-        /// For how many of them in vain.
+        /// Number of tables that came too late.
         late: u64,
     },
     /// Nothing more comes from this process.
     ProcessEnd {
-        /// Number of the process.
         process: u32,
         /// Milliseconds since the recording began.
         ms: u64,
-        /// Events that it could not write into its rings and did not announce there.
+        /// Events that the process could not write into its rings and did not announce there.
         lost: u64,
     },
 }
@@ -127,62 +112,53 @@ pub enum Chunk<'a> {
 /// How a process image ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
-    /// It waits until its memory was scanned.
+    /// The process waits until its memory was scanned.
     Waits,
-    /// It had waited for longer than it may.
+    /// The process had waited for longer than it may.
     OutOfTime,
-    /// It did not wait, because a filter may forbid its system calls.
+    /// The process did not wait, because a filter may forbid its system calls.
     Sandboxed,
-    /// It waited no more: mallow was stopped, or did not answer.
+    /// The process stopped waiting: mallow was stopped, or did not answer.
     GaveUp,
-    /// It was killed while it waited.
     Killed,
-    /// The image ended by exec.
     Exec,
 }
 
 impl ExitKind {
-    /// All of them; the position of each is its number.
+    /// All kinds; the index of a kind is its number in the spool.
     pub const ALL: [Self; 6] = [Self::Waits, Self::OutOfTime, Self::Sandboxed, Self::GaveUp, Self::Killed, Self::Exec];
 }
 
-/// See [`Chunk::Process`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStart {
-    /// Its number in this recording: 0, 1, 2, …
+    /// Number of the process in this recording: 0, 1, 2, …
     pub process: u32,
-    /// Process id.
     pub pid: u32,
     pub parent_pid: u32,
-    /// Number in the name of its file. Another image of that pid may have had it before.
+    /// Number in the name of the process's file. Another image of that pid may have had it before.
     pub serial: u32,
     /// The image began with fork.
     pub forked: bool,
-    /// Mallow attached to it while it ran.
+    /// Mallow attached to the process while that ran.
     pub attached: bool,
     /// Milliseconds since the recording began.
     pub start_ms: u64,
-    /// What its environment says of allocators above malloc: `wire::SETTING_…`, or-ed.
+    /// What the process's environment says of allocators above malloc: `wire::SETTING_…`, or-ed.
     pub settings: u32,
-    /// Path of its executable.
     pub executable: String,
-    /// Its arguments, the name first.
+    /// All arguments, the program's name first.
     pub arguments: Vec<String>,
 }
 
-/// See [`Chunk::Module`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleStart {
-    /// Number of the process.
     pub process: u32,
-    /// Where it is mapped: an address a in `start..end` is link-time address `a - start + base_svma`.
+    /// First address: an address a in `start..end` is link-time address `a - start + base_svma`.
     pub start: u64,
-    /// See `start`.
     pub end: u64,
-    /// See `start`.
     pub base_svma: u64,
-    /// Module generation of the process from which on it is valid. Of two that cover an address, the one with the
-    /// highest generation not above the ring's current one counts.
+    /// Module generation of the process from which on the module is valid. Of two modules that cover an address, the
+    /// one with the highest generation not above the ring's current one counts.
     pub generation: u32,
     /// GNU build-id, or empty.
     pub build_id: Vec<u8>,

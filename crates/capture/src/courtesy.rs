@@ -13,7 +13,7 @@ pub struct Courtesy(usize);
 const MOST: usize = 2048;
 
 impl Courtesy {
-    /// So many records more were replayed.
+    /// Counts `records` that were replayed, and makes a system call after each [`MOST`] of them.
     #[inline]
     pub fn after(&mut self, records: usize) {
         self.0 += records;

@@ -12,14 +12,14 @@ const MODULES: usize = 1 << 14;
 /// Views of one process that are kept. Rings lag behind each other by one or two generations at most.
 const VIEWS: usize = 8;
 
-/// All modules and frames of a recording by what they are.
+/// Numbers of modules and frames by their content: equal ones have one number in all processes.
 #[derive(Debug, Default)]
 pub struct Interner {
     modules: FxHashMap<Module, ModuleId>,
     frames: FxHashMap<(Space, u64, bool), FrameId>,
 }
 
-/// Whose address it is. The same address outside of modules is not the same place in two processes.
+/// The owner of an address: the same address outside of modules is not the same place in two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Space {
     Module(ModuleId),
@@ -95,7 +95,7 @@ impl View {
 /// The modules of one process over time.
 #[derive(Debug, Default)]
 pub struct AddressMap {
-    /// By generation.
+    /// Sorted by generation; beyond [`MODULES`], the one of the lowest generation is dropped.
     mappings: Vec<Mapping>,
     views: Vec<View>,
 }
@@ -120,7 +120,7 @@ impl AddressMap {
         }
     }
 
-    /// The frame of a pc as rings carry it.
+    /// The frame of a ring's `pc` among the modules of a generation; without [`EXACT_PC`], `pc` is a return address.
     #[inline]
     pub fn frame(
         &mut self,
@@ -148,7 +148,7 @@ impl AddressMap {
         frame
     }
 
-    /// The last view is the one asked for last.
+    /// The view of a generation; it becomes the last one of `views`.
     #[inline]
     fn view(&mut self, generation: u32) -> &mut View {
         let current = self.mappings.last().is_none_or(|m| m.generation <= generation);

@@ -2,12 +2,10 @@
 
 use mallow_profile::{Frame, Module, Stacks};
 
-/// See the module's text.
+/// Numbered lists: `ModuleId`, `FrameId` and `StackId` are indices into them.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    /// Loaded files.
     pub modules: Vec<Module>,
-    /// Instructions in them, or outside of all of them.
     pub frames: Vec<Frame>,
     pub stacks: Stacks,
 }

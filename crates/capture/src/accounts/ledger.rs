@@ -14,26 +14,22 @@ use mallow_profile::{
     Block, Call, Counts, Ending, Moment, Process, ProcessId, Profile, Site, StackId, Strings, Thread,
 };
 
-/// What else is kept of a process while it is counted.
 #[derive(Clone, Debug, Default)]
 struct Running {
-    /// Blocks that went without a call of free.
+    /// Blocks whose address was handed out again before a free; taken off the foreign frees at the process's end.
     unseen_frees: u64,
     sites: Vec<u32>,
     live_bytes: u64,
     ended: bool,
 }
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// What sites refer to.
     pub catalog: Catalog,
-    /// Threads of all processes.
     pub threads: Vec<Thread>,
-    /// Processes. Their totals are made at the end.
+    /// Totals of a process stay 0 until [`Ledger::close`].
     pub processes: Vec<Process>,
-    /// Sites. The `peak` of one is valid if its snapshot is, see the module's text.
+    /// The `peak` of a site is valid only if its snapshot is of the current generation, see the module's text.
     pub sites: Vec<Site>,
     tracker: Tracker,
     running: Vec<Running>,
@@ -50,8 +46,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A new ledger for the same processes, threads and sites, to count some of their events again. Modules, frames and
-    /// stacks stay with the profile.
+    /// A new ledger with the processes, threads and sites of `profile` and all counts at 0, to count some of their
+    /// events again. Modules, frames and stacks stay with the profile.
     pub fn again(profile: &Profile) -> Self {
         let mut ledger = Self::default();
         for process in &profile.processes {
@@ -74,7 +70,7 @@ impl Ledger {
         ledger
     }
 
-    /// Adds a process and returns its number.
+    /// Adds a process and returns its index in `processes`.
     pub fn add_process(&mut self, process: Process) -> u32 {
         self.processes.push(process);
         self.running.push(Running::default());
@@ -98,13 +94,13 @@ impl Ledger {
         site
     }
 
-    /// An event at this time, which changes nothing that is counted here.
+    /// Moves the clock forward to `ms`, the time of an event that is not counted here; an earlier `ms` changes nothing.
     #[inline]
     pub fn advance(&mut self, ms: u64) {
         self.clock = self.clock.max(ms);
     }
 
-    /// Posts an allocation. Precondition, here and below: process, thread and site exist and belong together.
+    /// Posts an allocation. Precondition of each method with a [`Moment`]: process, thread and site exist and match.
     #[inline]
     pub fn allocate(&mut self, at: Moment, call: Call) -> Block {
         let block = self.count_allocation(at, call);
@@ -144,7 +140,7 @@ impl Ledger {
         block
     }
 
-    /// Passes over an allocation that is not counted. It has its number, and what is temporary stays so.
+    /// Gives a number to an allocation that is not counted, so that other blocks are temporary as if it were counted.
     #[inline]
     pub fn pass(&mut self, at: Moment) {
         self.last_allocation[at.thread as usize] = self.sequence;
@@ -152,7 +148,7 @@ impl Ledger {
         self.tracker.passed(at);
     }
 
-    /// Posts a call of free; None is a block that was not seen allocated.
+    /// Posts a call of free. A `block` of None was not seen allocated, and counts as a foreign free.
     #[inline]
     pub fn free(&mut self, at: Moment, block: Option<&Block>) {
         self.processes[at.process as usize].families.frees += 1;
@@ -164,15 +160,15 @@ impl Ledger {
         self.realloc_released(at, block, Release::Free);
     }
 
-    /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free
-    /// comes at another time, when it fits no block, the two are one free.
+    /// Posts the release of a block whose free was not seen: its address was handed out again. A free that fits no
+    /// block may be that one: each unseen free takes one off the process's foreign frees at its end.
     pub fn unseen_free(&mut self, at: Moment, block: &Block) {
         self.advance(at.ms);
         self.running[at.process as usize].unseen_frees += 1;
         self.release(at, block, Release::Unseen);
     }
 
-    /// Posts a realloc that succeeded.
+    /// Posts a realloc that succeeded. An `old` block of None was not seen allocated.
     pub fn reallocate(&mut self, at: Moment, old: Option<&Block>, call: Call, moved: bool) -> Block {
         self.realloc_released(at, old, Release::Realloc);
         let block = self.count_reallocation(at, call, moved);
@@ -180,7 +176,7 @@ impl Ledger {
         block
     }
 
-    /// Posts the second half of a realloc that succeeded: the old block is not counted.
+    /// Posts the allocating half of a realloc that succeeded; the release of the old block is not counted.
     pub fn reallocated(&mut self, at: Moment, call: Call, moved: bool) -> Block {
         let block = self.count_reallocation(at, call, moved);
         self.tracker.reallocated(at, None, &block, moved);
@@ -216,8 +212,8 @@ impl Ledger {
         }
     }
 
-    /// Temporary is what the allocating thread frees itself: whether another thread's free came before the next
-    /// allocation of this one is nothing that the rings record reproducibly.
+    /// A block is temporary if the thread that allocated it frees it before its next allocation. A free by another
+    /// thread does not count: rings do not record reproducibly whether that came before.
     #[inline]
     fn release(&mut self, at: Moment, block: &Block, why: Release) {
         self.snapshot(block.site);
@@ -254,7 +250,7 @@ impl Ledger {
         }
     }
 
-    /// Ends a process: no block of it is freed any more.
+    /// Ends a process at `ms`, with the blocks that are still live. A second call for the same process does nothing.
     pub fn end_process(&mut self, process: u32, ms: u64, live: impl Iterator<Item = Block>) {
         self.advance(ms);
         let running = &mut self.running[process as usize];
@@ -285,7 +281,7 @@ impl Ledger {
         }
     }
 
-    /// Allocations so far; the next one's sequence number.
+    /// Allocations so far, those passed over included: the sequence number of the next one.
     pub fn allocations(&self) -> u64 {
         self.sequence
     }

@@ -7,7 +7,6 @@ use mallow_arch::prefetch::prefetch;
 use mallow_profile::Block;
 use rustc_hash::FxHashMap;
 
-/// Largest key.
 pub const KEY_MAX: u64 = (1 << 48) - 1;
 
 /// ```text
@@ -18,7 +17,7 @@ pub const KEY_MAX: u64 = (1 << 48) - 1;
 /// ```
 type Slot = [u64; 3];
 
-/// The smallest blocks of most allocators are 32 bytes apart.
+/// Log2 of 32 bytes: the smallest blocks of most allocators are that far apart.
 pub const GRAIN_BITS: u32 = 5;
 const GROUP_BITS: u32 = 3;
 
@@ -26,7 +25,6 @@ const EMPTY: Slot = [0; 3];
 const SIZE_BITS: u32 = 24;
 const LARGE: u64 = (1 << SIZE_BITS) - 1;
 
-/// See the module's text.
 #[derive(Debug)]
 pub struct Live {
     slots: Vec<Slot>,
@@ -72,14 +70,13 @@ impl Live {
         prefetch(&self.slots, self.home(key));
     }
 
-    /// The site of the key's block, where that is found at once.
+    /// The site of the key's block, if that is in its home slot. None: it is elsewhere, or there is none.
     #[inline]
     pub fn site_at_home(&self, key: u64) -> Option<u32> {
         let slot = &self.slots[self.home(key)];
         (slot[0] >> 16 == key).then_some((slot[2] >> 32) as u32)
     }
 
-    /// True if the key has a block.
     pub fn contains(&self, key: u64) -> bool {
         self.find(key).is_ok()
     }
@@ -105,7 +102,6 @@ impl Live {
         }
     }
 
-    /// Takes out the block of a key.
     #[inline]
     pub fn remove(&mut self, key: u64) -> Option<Block> {
         let mut hole = self.find(key).ok()?;
@@ -141,7 +137,6 @@ impl Live {
         self.slots.iter().filter(|slot| slot[0] != 0).map(|&slot| (slot[0] >> 16, self.peek(slot)))
     }
 
-    /// The block of a key.
     pub fn get(&self, key: u64) -> Option<Block> {
         self.find(key).ok().map(|at| self.peek(self.slots[at]))
     }
@@ -154,12 +149,10 @@ impl Live {
         block
     }
 
-    /// True when there is no block.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// How many blocks there are.
     pub fn len(&self) -> usize {
         self.used
     }

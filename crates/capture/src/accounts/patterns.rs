@@ -12,12 +12,12 @@ const RUN: u32 = 16;
 /// A step of a growing buffer may have so many other allocations of its thread between the new block and the free of
 /// the old one: the element that is added may need memory too.
 const BETWEEN: u32 = 1;
-/// A block of this size or more, given up for one of double the size from another site, is taken for a buffer that
-/// grows; smaller sizes meet by chance. It is what the C++ library's strings begin with.
+/// A block of this many bytes or more, given up for one of double the size from another site, is taken for a buffer
+/// that grows; smaller sizes meet by chance. The C++ library's strings begin with this one.
 const SMALLEST: u64 = 31;
-/// Blocks below this are not looked at as large ones.
+/// Smallest size of a large block, in bytes.
 const LARGE: u64 = 64 << 10;
-/// glibc moves the pages of a block of this size, whatever its settings have become meanwhile, and copies nothing.
+/// glibc moves the pages of a block of so many bytes, whatever its settings have become meanwhile, and copies nothing.
 const MOVED_BY_PAGES: u64 = 32 << 20;
 /// Growing buffers that are remembered; beyond that, some are taken for new ones.
 const GROWING: usize = 1 << 12;
@@ -25,28 +25,26 @@ const GROWING: usize = 1 << 12;
 /// Why a block is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// The program called free.
     Free,
-    /// realloc took it over.
     Realloc,
-    /// Nobody saw how.
+    /// No event shows the release: the address was handed out again, or the process ended.
     Unseen,
 }
 
-/// What happens at every event of a site: one line of a cache.
+/// State that each event of a site changes, in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Track {
     smallest: u64,
     largest: u64,
     freed_in_runs: u64,
-    /// The last allocation: its block, and when its thread made it.
     last_sequence: u64,
     last_size: u64,
     last_number: u32,
     last_thread: u32,
-    /// These two count modulo 2^32; what is above is among the rare patterns.
+    /// Modulo 2^32; the multiples of 2^32 are in [`Tracker::rare`].
     alternating: u32,
+    /// Modulo 2^32; the multiples of 2^32 are in [`Tracker::rare`].
     overhead_bytes: u32,
     runs: u32,
     last_run: u32,
@@ -70,14 +68,13 @@ impl Default for Track {
     }
 }
 
-/// What one thread did last.
 #[derive(Clone, Copy, Debug)]
 struct Thread {
-    /// Its allocations, modulo 2^32.
+    /// Allocations of the thread, modulo 2^32.
     number: u32,
-    /// Its frees since the last one.
+    /// Frees of the thread since its last allocation.
     frees: u32,
-    /// The number of the run that these are, from [`RUN`] on.
+    /// Number of the run that these frees are, valid from [`RUN`] frees on.
     run: u32,
     last_site: u32,
     last_size: u64,
@@ -90,17 +87,16 @@ impl Default for Thread {
     }
 }
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub struct Tracker {
     sites: Vec<Track>,
-    /// Patterns of sites that few have; sizes and runs are not in them.
+    /// Patterns that few sites have, by site, without sizes and runs: [`Track`] has these.
     rare: FxHashMap<u32, Patterns>,
     threads: Vec<Thread>,
     runs: u32,
-    /// Blocks that are growing buffers, by a hash of their number.
+    /// Sequence numbers of blocks that are growing buffers, by their hash; empty before the first one.
     growing: Vec<u64>,
-    /// By how much large blocks had grown last; only while they live, and only where it is a lot.
+    /// Bytes by which a live large block had grown last, by its number, where that is a quarter of its size or more.
     large: FxHashMap<u64, u64>,
 }
 
@@ -148,7 +144,7 @@ impl Tracker {
         }
     }
 
-    /// A block was made by realloc of another one, which is None where it is not watched. Its release comes first.
+    /// Notes a realloc that succeeded; `old` is None where it is not watched. The release of `old` comes first.
     pub fn reallocated(&mut self, at: Moment, old: Option<&Block>, new: &Block, moved: bool) {
         self.allocated(at, new);
         if let Some(old) = old
@@ -159,7 +155,7 @@ impl Tracker {
         }
     }
 
-    /// A block is gone. `start_ms` is when its process began.
+    /// Notes the release of a block whose process began at `start_ms`.
     #[inline]
     pub fn released(&mut self, at: Moment, block: &Block, why: Release, start_ms: u64) {
         let (site, index) = (block.site as usize, at.thread as usize);
@@ -251,7 +247,7 @@ impl Tracker {
         }
     }
 
-    /// A block is live as its process ends.
+    /// Notes a block that is live at the end of its process, at `ms`; the process began at `start_ms`.
     pub fn live(&mut self, block: &Block, ms: u64, start_ms: u64) {
         if block.size >= LARGE {
             self.large_released(block, ms, start_ms, Release::Unseen);

@@ -6,7 +6,6 @@ use crate::scan::LostBlock;
 use mallow_profile::{Event, Moment};
 use std::io;
 
-/// Takes events while they are replayed.
 pub trait EventSink {
     /// Takes one event. It cannot fail: what it makes is kept until [`EventSink::settle`]; once that has failed,
     /// nothing is kept any more.
@@ -27,7 +26,6 @@ pub trait EventSink {
     }
 }
 
-/// Takes nothing.
 impl EventSink for () {
     #[inline]
     fn event(&mut self, _: Moment, _: Event) {}
