@@ -51,7 +51,7 @@ pub fn descriptor(process: &Process, run: &RunDirectory) -> Result<OwnedFd, Atta
     Ok(rustix::fs::open(run.path(), flags, Mode::empty()).map_err(io::Error::from)?)
 }
 
-/// Sends it as soon as the library waits for it at a `socket`, in a thread of the process; gives up when `over` is set.
+/// Sends `directory` once the library waits for it at its `socket`. Blocks until then, or until `over` is set.
 pub fn send(
     pid: u32,
     socket: &dyn Fn() -> io::Result<Option<i32>>,

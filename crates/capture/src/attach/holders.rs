@@ -154,8 +154,8 @@ pub struct Holders {
     /// Modules in which a thread may hold a lock: what of the C library and of the allocators is not judged by
     /// function.
     closed: Vec<(Range<u64>, String)>,
-    /// The parts of the C library, and its functions, by address.
     library: Vec<Range<u64>>,
+    /// Address, size and name of the C library's exports, sorted.
     functions: Vec<(u64, u64, String)>,
 }
 
@@ -163,7 +163,7 @@ pub struct Holders {
 const GLIBC: &[&str] = &["libc.so.6", "libpthread.so.0", "librt.so.1"];
 
 impl Holders {
-    /// Of these modules. `allocator`: whether a module is the program's allocator. `own`: the code of one in the
+    /// `allocator` says whether a module is the program's allocator; `own` is the code of an allocator in the
     /// executable.
     pub fn of(modules: &[Module], allocator: &dyn Fn(&Module) -> bool, own: Vec<Range<u64>>) -> Self {
         let closed = own.into_iter().map(|range| (range, "the allocator of the program".to_owned())).collect();
@@ -224,7 +224,7 @@ impl Holders {
             })
     }
 
-    /// The innermost of the frames within the C library that end with this one.
+    /// Index of the innermost frame in the run of the C library's frames that ends with frame `last`.
     fn first_of_run(&self, frames: &[Frame], last: usize, in_library: &dyn Fn(&Frame) -> bool) -> usize {
         (0..=last).rev().take_while(|&index| in_library(&frames[index])).last().unwrap_or(last)
     }

@@ -28,7 +28,7 @@ const OWN: &[&str] = &[
     "mallopt",
 ];
 
-/// How far they may lie apart, in bytes.
+/// How far functions of [`OWN`] may lie from `malloc`, in bytes.
 const FAR: u64 = 64 << 10;
 
 /// Whether a module other than the C library defines the program's allocation functions.
@@ -65,7 +65,8 @@ pub fn code_of(executable: &Module) -> Result<Vec<Range<u64>>, AttachError> {
     Ok(symbols.wanted.iter().map(|symbol| place(symbol.address)..end(symbol.address)).collect())
 }
 
-/// The ranges of `modules`, beginning with Mallow's own library.
+/// Code of Mallow's library, which is first, and of modules that define an entry; of the C library, its allocator
+/// alone.
 pub fn ranges(modules: &[Module], library: &Range<u64>, entries: &[(usize, LateEntry)]) -> Vec<Range<u64>> {
     let mut all = vec![library.clone()];
     let of_memory = || entries.iter().filter(|(index, _)| *index < attachment::MEMORY);

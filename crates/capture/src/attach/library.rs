@@ -23,28 +23,24 @@ const SYMBOL: &str = "mallow_attachment";
 /// How long a function of the dynamic linker may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The library in a process.
 #[derive(Clone, Debug)]
 pub struct LoadedLibrary {
     pub range: Range<u64>,
-    /// Those of its code.
+    /// Addresses from the first to the last executable segment.
     pub code: Range<u64>,
-    /// Of `struct mallow_attachment`.
+    /// Address of `struct mallow_attachment`.
     at: u64,
-    /// Bytes of thread-local storage.
     pub tls_bytes: u64,
 }
 
-/// What a process's dynamic linker and C library have that is needed.
+/// Addresses of functions of a process's dynamic linker and C library.
 #[derive(Clone, Copy, Debug)]
 pub struct CLibrary {
-    /// `dlopen`.
     pub dlopen: u64,
-    /// `dlerror`; 0 if there is none.
+    /// 0 if there is none.
     pub dlerror: u64,
-    /// `__errno_location`.
     pub errno: u64,
-    /// `dlopen` and its kin are in a library of their own, libdl (glibc before 2.34).
+    /// `dlopen` and related functions are in a library of their own, libdl (glibc before 2.34).
     pub has_libdl: bool,
 }
 
@@ -52,18 +48,17 @@ pub struct CLibrary {
 #[derive(Clone, Copy, Debug)]
 pub struct LateEntry {
     pub function: u64,
-    /// The library's function that replaces it.
+    /// Address of the library's function that replaces `function`.
     pub replacement: u64,
 }
 
-/// What is where in the library's file.
 struct Layout {
-    /// Link-time address of `struct mallow_attachment`, and its place in the file.
+    /// Link-time address of `struct mallow_attachment`, of which `offset` is the place in the file.
     at: u64,
     offset: usize,
-    /// Bytes of all segments.
+    /// Link-time address after the last segment.
     bytes: u64,
-    /// Link-time addresses of its code.
+    /// Link-time addresses from the first to the last executable segment.
     code: Range<u64>,
     tls_bytes: u64,
 }
@@ -127,7 +122,8 @@ impl CLibrary {
 }
 
 impl LoadedLibrary {
-    /// The library that an earlier mallow loaded into the process. None: there is none.
+    /// The library that an earlier mallow of this build loaded into the process. None: there is none. An error: it is
+    /// of another build, or the process was started under mallow.
     pub fn find(pid: u32, maps: &Maps, memory: &Memory) -> Result<Option<Self>, AttachError> {
         let is_ours = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
@@ -153,7 +149,7 @@ impl LoadedLibrary {
         }
     }
 
-    /// Whether its code is that of this build.
+    /// Whether the library's code in the process is that of this build.
     fn is_same(&self, memory: &Memory, maps: &Maps) -> io::Result<bool> {
         let Some(code) = maps.iter().find(|m| m.executable && self.range.contains(&m.start)) else { return Ok(false) };
         let offset = code.offset as usize;
@@ -232,18 +228,18 @@ impl LoadedLibrary {
         memory.write(self.at + offset as u64, &value.to_le_bytes())
     }
 
-    /// Whether the dynamic linker has loaded it to the end.
+    /// Whether the library's constructor has ended.
     pub fn is_ready(&self, memory: &Memory) -> io::Result<bool> {
         // What its constructor writes last.
         Ok(self.long(memory, attachment::LEAVE)? != 0)
     }
 
-    /// Whether it takes part in a run.
+    /// Whether the library takes part in a run.
     pub fn is_joined(&self, memory: &Memory) -> io::Result<bool> {
         Ok(self.word(memory, attachment::STATE)? == attachment::JOINED)
     }
 
-    /// The directory of the run that it joined last, as the process reaches it.
+    /// The directory of the run that the library joined last, as the process reaches it.
     pub fn directory(&self, memory: &Memory) -> io::Result<String> {
         let mut bytes = [0; attachment::DIRECTORY_BYTES];
         memory.read(self.at + attachment::DIRECTORY as u64, &mut bytes)?;
@@ -251,7 +247,7 @@ impl LoadedLibrary {
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// Names it. A run directory has a path of 400 bytes at the most.
+    /// Sets the directory of the run to join. A path of `DIRECTORY_BYTES` or more is an error.
     pub fn set_directory(&self, memory: &Memory, directory: &[u8]) -> Result<(), AttachError> {
         if directory.len() >= attachment::DIRECTORY_BYTES {
             let directory = String::from_utf8_lossy(directory).into_owned();
@@ -261,8 +257,8 @@ impl LoadedLibrary {
         Ok(memory.write(self.at + attachment::DIRECTORY as u64, &bytes)?)
     }
 
-    /// The functions that are to be patched, in the order of the library; those that the process does not have are left
-    /// out.
+    /// The functions that are to be patched, with their indices in the library's table; without those that the process
+    /// does not have.
     pub fn entries(&self, memory: &Memory) -> io::Result<Vec<(usize, LateEntry)>> {
         let entry = |index: usize| -> io::Result<LateEntry> {
             let at = attachment::ENTRIES + index * attachment::ENTRY_BYTES;
@@ -273,18 +269,19 @@ impl LoadedLibrary {
         Ok(all?.into_iter().filter(|(_, entry)| entry.function != 0).collect())
     }
 
-    /// Addresses of its stubs, by `enum mallow_stub`.
+    /// Addresses of the library's stubs, indexed by `enum mallow_stub`.
     pub fn stubs(&self, memory: &Memory) -> io::Result<Vec<u64>> {
         (0..attachment::STUBS).map(|index| self.long(memory, attachment::STUB + 8 * index)).collect()
     }
 
-    /// Where the code of a module's patches is, or was at the last attachment. None: it has none.
+    /// Address of the patches' code for the module that starts at `module`, now or at the last attachment. None: it has
+    /// none.
     pub fn area(&self, memory: &Memory, module: u64) -> io::Result<Option<u64>> {
         let all = self.patched(memory)?;
         Ok(all.into_iter().find(|&(start, area)| start == module && area != 0).map(|(_, area)| area))
     }
 
-    /// Notes it. False: there is no room for more modules.
+    /// Notes the [`area`](Self::area) of the module that starts at `module`. False: there is no room for more modules.
     pub fn set_area(&self, memory: &Memory, module: u64, area: u64) -> io::Result<bool> {
         let all = self.patched(memory)?;
         let own = all.iter().position(|&(start, area)| start == module && area != 0);
@@ -301,12 +298,12 @@ impl LoadedLibrary {
         (0..attachment::PATCHED_MOST).map(entry).collect()
     }
 
-    /// What a patched function does without its patch.
+    /// Sets the code that does what function `index` of the library's table does without its patch. 0: it has no patch.
     pub fn set_trampoline(&self, memory: &Memory, index: usize, address: u64) -> io::Result<()> {
         self.set(memory, attachment::ENTRIES + index * attachment::ENTRY_BYTES + 16, address)
     }
 
-    /// Code whose calls are none of the program's, first of all its own.
+    /// Sets the code whose calls are none of the program's, Mallow's own first; at most `INSIDE_MOST` ranges are kept.
     pub fn set_inside(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<()> {
         for index in 0..attachment::INSIDE_MOST {
             let at = attachment::INSIDE + index * attachment::INSIDE_BYTES;
@@ -317,7 +314,7 @@ impl LoadedLibrary {
         Ok(())
     }
 
-    /// The socket of the process by which it waits for the run directory. None: it does not.
+    /// The process's descriptor of the socket by which the library waits for the run directory. None: it does not wait.
     fn socket(&self, memory: &Memory) -> io::Result<Option<i32>> {
         Ok(i32::try_from(self.word(memory, attachment::SOCKET)?)
             .ok()
@@ -325,7 +322,7 @@ impl LoadedLibrary {
             .filter(|&socket| socket >= 0))
     }
 
-    /// The library joins the run of its directory: by its path, or by a descriptor that is sent to it. False: it
+    /// Has the library join the run of its directory: by the path, or by a descriptor that is sent to it. False: it
     /// cannot.
     pub fn join(
         &self,
@@ -351,7 +348,7 @@ impl LoadedLibrary {
         })
     }
 
-    /// It leaves the run: `thread` is one of a stopped process that has no thread in the library.
+    /// Has the library leave the run. `thread` is one of a stopped process that has no thread in the library.
     pub fn leave(
         &self,
         thread: &mut Thread,
@@ -370,7 +367,7 @@ impl LoadedLibrary {
         Ok(())
     }
 
-    /// The library's variables of each of these threads are as at its start.
+    /// Zeroes the library's variables of each of these threads, as they are at its start.
     pub fn clear<'a>(&self, threads: impl Iterator<Item = &'a Thread>, memory: &Memory) -> io::Result<()> {
         let (tls, zeros) = (self.long(memory, attachment::TLS)?, vec![0; self.tls_bytes as usize]);
         for thread in threads {
@@ -395,12 +392,12 @@ fn call(
     Ok(result?)
 }
 
-/// Whether mallow has attached to the process: it has the library from then on.
+/// Whether a mallow has attached to the process, now or before: the library stays in it.
 pub fn is_loaded(pid: u32) -> bool {
     Maps::read(pid).is_ok_and(|maps| maps.iter().any(|mapping| is_library(&mapping.path)))
 }
 
-/// A text of the process, for a message.
+/// `: ` and the text at an address of the process, at most 300 bytes; nothing if that is empty.
 fn text(memory: &Memory, at: u64) -> String {
     let bytes = memory.read_up_to(at, 300);
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());

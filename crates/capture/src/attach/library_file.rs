@@ -14,18 +14,18 @@ use std::path::Path;
 /// The library's file in a directory of the process begins so; the number of a mallow follows.
 const PLACED: &str = "libmallow.so.attached-";
 
-/// Where that may lie, in the root directory of the process.
+/// Directories where that file may lie, in the root directory of the process; the first possible one is used.
 const DIRECTORIES: &[&str] = &["dev/shm", "run", "tmp", "var/tmp", "dev", "."];
 
 pub enum LibraryFile {
-    /// In memory: a descriptor of the process.
+    /// A file in memory: its descriptor in the process.
     Descriptor(u64),
-    /// In this directory.
+    /// A file of the process: its directory, and its name there.
     Placed(OwnedFd, String),
 }
 
 impl LibraryFile {
-    /// Makes it of these bytes, and says by which path the process opens it.
+    /// Makes the file of `bytes`. The text is the path by which the process opens it.
     pub fn make(
         pid: u32,
         bytes: &[u8],
@@ -49,7 +49,7 @@ impl LibraryFile {
         }
     }
 
-    /// In the first directory where that is possible, and from which code may be mapped.
+    /// Makes the file in the first directory where that is possible, and from which code may be mapped.
     fn place(pid: u32, bytes: &[u8]) -> Result<(Self, String), AttachError> {
         let name = format!("{PLACED}{}", std::process::id());
         let root = rustix::fs::open(format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -67,7 +67,7 @@ impl LibraryFile {
         )))
     }
 
-    /// Once it is loaded, or was not.
+    /// Closes or removes the file, once the library is loaded or was refused.
     pub fn remove(self, thread: &mut Thread, gateway: Gateway) -> io::Result<()> {
         match self {
             Self::Descriptor(descriptor) => {
@@ -83,7 +83,7 @@ fn has_proc(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}/root/proc/self")).symlink_metadata().is_ok()
 }
 
-/// Links of the process lead to directories of its own.
+/// Makes the file in `directory` below `root`, out of which no link leads.
 fn place_in(root: BorrowedFd, directory: &str, name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let at = rustix::fs::openat2(root, directory, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
@@ -122,7 +122,7 @@ pub fn is_library(path: &str) -> bool {
     is_in_memory || path.rsplit('/').next().is_some_and(|name| name.starts_with(PLACED))
 }
 
-/// Descriptors of its file in a process: they are left if a mallow was killed while the process loaded it.
+/// Descriptors of the library's file in a process: left if a mallow was killed while the process loaded the file.
 pub fn descriptors(pid: u32) -> Vec<u64> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let is_ours = |entry: &std::fs::DirEntry| {

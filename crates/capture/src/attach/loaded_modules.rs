@@ -13,26 +13,24 @@ use std::time::{Duration, Instant};
 /// How often a file is looked at that is mapped as no module: it may be one that is being loaded.
 const LOOKS: u32 = 5;
 
-/// The mappings are read so often where the dynamic linker's list is as it was: for modules that came without the
-/// linker.
+/// How often the mappings are read while the dynamic linker's list does not change: for modules that come without it.
 const MAPPINGS: Duration = Duration::from_secs(1);
 
-/// What was mapped at the last look.
 #[derive(Debug)]
 pub struct KnownModules {
     keys: HashSet<ModuleKey>,
-    /// Since when there is one that could not be read.
+    /// Looks in a row that saw a new file which could not be read as a module.
     looks: u32,
-    /// None: the dynamic linker has none.
+    /// None: the process has no list of a dynamic linker.
     list: Option<LoadList>,
-    /// When the mappings were read.
+    /// When the mappings were read last.
     read: Instant,
     /// The last look failed: what it saw as new is new to the next one, too.
     has_failed: bool,
 }
 
 impl KnownModules {
-    /// Those that are mapped now.
+    /// The modules that `maps` shows count as known.
     pub fn of(target: &Target, maps: &Maps) -> Self {
         let list = LoadList::of(target.pid, &target.modules);
         Self { keys: candidates(maps), looks: 0, list, read: Instant::now(), has_failed: false }
@@ -54,8 +52,8 @@ impl KnownModules {
         Ok(Some(Maps::read(pid)?))
     }
 
-    /// Those that were unloaded, and loaded anew at the same address, are not known: their patches are gone. Returns
-    /// whether there are any.
+    /// Forgets modules that were unloaded, and loaded anew at the same address: their patches are gone. Returns whether
+    /// there are any.
     fn forget_reloaded(&mut self, patched: &[PatchedModule], memory: &Memory) -> bool {
         let known = self.keys.len();
         for key in patched.iter().filter(|one| one.placed.is_undone(memory)).filter_map(|one| one.key) {
@@ -74,16 +72,16 @@ fn candidates(maps: &Maps) -> HashSet<ModuleKey> {
 
 /// What came of a look at new modules.
 pub struct NewModules {
-    /// Their patches, which are written.
+    /// Patches of new modules, which are written.
     pub patched: Vec<PatchedModule>,
-    /// Allocators in them.
+    /// Allocators in new modules, patched or not.
     pub findings: Vec<Finding>,
     /// How long all threads stood still.
     pub pause: Duration,
 }
 
 /// Patches allocators in modules that a process has loaded since `known`. None: there is no new one. `library` finds
-/// Mallow's own.
+/// Mallow's library in the process.
 pub fn patch_new(
     target: &mut Target,
     planner: &mut Planner,
@@ -169,7 +167,7 @@ fn area_while_stopped(
     Ok(None)
 }
 
-/// What is said of allocators in a module for whose patches there is no area.
+/// Notes that the allocators in a module are not patched, as there is no area for it.
 fn fail(findings: &mut [Finding], target: &Target, draft: &Draft) {
     let module = target.modules.iter().find(|module| module.range.start == draft.module().start);
     if let Some(module) = module {

@@ -44,17 +44,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a detached process may take until no thread is in the library: this long, and as many looks, as a look at
-/// threads that wait for a processor takes long itself; but no longer than that.
+/// A detached process has at least so long and [`QUIET_LOOKS`] looks, at most [`QUIET_MOST`], until no thread is in the
+/// library. A look takes long where threads wait for a processor.
 const QUIET: Duration = Duration::from_secs(3);
 const QUIET_LOOKS: u32 = 60;
 const QUIET_MOST: Duration = Duration::from_secs(30);
 
-/// Looks for threads in the library within one stop: they run alone for a tenth of a millisecond after the first one,
-/// two after the second.
+/// Looks for threads in the library within one stop. After look n, those that are in it run alone for n tenths of a ms.
 const ALONE: u32 = 6;
 
-/// Between two looks for new libraries, at least.
+/// Shortest pause between two looks for new libraries.
 const LOOK: Duration = Duration::from_millis(100);
 /// After so many failures in a row a look for new libraries is reported.
 const FAILURES: u32 = 3;
@@ -64,13 +63,12 @@ pub struct Attachment {
     pid: u32,
     target: Target,
     patched: Vec<PatchedModule>,
-    /// Modules that were looked into, and what is known of their files.
     known: KnownModules,
     planner: Planner,
     pace: Pace,
     /// Looks that failed, in a row.
     failures: u32,
-    /// Allocators inside of its modules: those that are patched, and those that cannot be.
+    /// Allocators inside of the process's modules, those that cannot be patched included.
     allocators: Vec<AllocatorInside>,
     /// The longest time that all threads stood still, while patches were written.
     pause: Duration,
@@ -80,18 +78,18 @@ pub struct Attachment {
 /// Why a process that was detached from has the files of the run mapped still. Its code is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// A thread may be in the library: until the next attachment, or its end.
+    /// A thread may be in the library: the files stay until the next attachment, or the end of the process.
     InLibrary,
-    /// Seccomp may forbid it to unmap them, by a filter that came after mallow: until its end.
+    /// Seccomp may forbid to unmap them, by a filter that came after mallow: they stay until the end of the process.
     Sandboxed,
 }
 
 /// How a process was left.
 #[derive(Clone, Copy, Debug)]
 pub struct Detached {
-    /// None: nothing of the run is left in it.
+    /// None: nothing of the run is left in the process.
     pub rest: Option<Rest>,
-    /// When the code was as it was: nothing is seen from then on.
+    /// When the code was restored: nothing is seen from then on.
     pub restored: Instant,
 }
 
@@ -231,7 +229,7 @@ fn put_tables(target: &Target, run: &RunDirectory, given_up: &mut dyn FnMut(&str
     if is_over { Err(AttachError::Interrupted) } else { Ok(()) }
 }
 
-/// The library in the process. A thread may still load it for a mallow that was killed.
+/// The library in the process; None: it is to be loaded. Waits while a thread loads it for a mallow that was killed.
 fn library_in(free: &mut FreeThreads, memory: &Memory) -> Result<Option<LoadedLibrary>, AttachError> {
     const LOADING: Duration = Duration::from_secs(1);
     let pid = free.pid();
@@ -311,7 +309,7 @@ pub fn joined_directory(pid: u32) -> Option<PathBuf> {
     Some(Process::read(pid).ok()?.path(Path::new(&library.directory(&memory).ok()?)))
 }
 
-/// Frees a process from an attachment that was not ended: its mallow was killed. Nothing to do after one that was.
+/// Ends an attachment whose mallow was killed. An error if its mallow lives, or a thread stays in the library.
 fn release(
     target: &Target,
     planner: &mut Planner,
@@ -381,17 +379,17 @@ impl Attachment {
         self.pid
     }
 
-    /// Allocators inside of its modules: those that are patched, and those that cannot be.
+    /// Allocators inside of the process's modules, those that cannot be patched included.
     pub fn allocators(&self) -> &[AllocatorInside] {
         &self.allocators
     }
 
-    /// Sentences about those that cannot be patched: what they do is not seen.
+    /// Sentences about allocators that cannot be patched: what they do is not seen.
     pub fn unseen(&self) -> Vec<String> {
         not_seen(&self.allocators)
     }
 
-    /// The longest time that all of its threads stood still.
+    /// The longest time that all threads of the process stood still, while patches were written.
     pub fn pause(&self) -> Duration {
         self.pause
     }
@@ -454,7 +452,7 @@ fn find_library(pid: u32) -> Result<Option<LoadedLibrary>, AttachError> {
     LoadedLibrary::find(pid, &Maps::read(pid)?, &Memory::open(pid)?)
 }
 
-/// Sentences about those of these allocators that cannot be patched.
+/// Sentences about those of `allocators` that cannot be patched.
 pub fn not_seen(allocators: &[AllocatorInside]) -> Vec<String> {
     allocators.iter().filter(|one| one.functions == 0).map(preflight::not_seen).collect()
 }
@@ -541,8 +539,8 @@ fn detach_from(
     quiet.map(|quiet| Detached { rest: (!quiet).then_some(Rest::InLibrary), restored })
 }
 
-/// Whether no thread is in this code, to which no function leads any more. Those that are run on alone for some
-/// moments: in a storm of allocations there is always one, and it would get no processor for long.
+/// Whether no thread is in this code, to which no function leads any more. Threads in it run on alone for some moments:
+/// in a storm of allocations there is always one, and it would get no processor for long.
 fn are_outside(
     stopped: &mut Stopped,
     (memory, unwinder): (&Memory, &Unwinder),

@@ -5,16 +5,15 @@ use super::error::AttachError;
 use mallow_patch::{Obstacle, Process, State};
 use mallow_proc::auxiliary_vector;
 
-/// A process before it is attached to.
 #[derive(Debug)]
 pub struct Moment {
     pid: u32,
-    /// Each exec chooses other addresses.
+    /// The auxiliary vector: each exec chooses other addresses.
     vector: Option<Vec<u8>>,
 }
 
 impl Moment {
-    /// Of process `pid`, now.
+    /// Notes the state of process `pid` before it is attached to.
     pub fn of(pid: u32) -> Self {
         Self { pid, vector: vector(pid) }
     }
@@ -36,7 +35,7 @@ impl Moment {
         Some(AttachError::Executed { process: pid, program })
     }
 
-    /// Why attaching has failed, since then.
+    /// The reason why attaching failed: `error`, unless the program has ended, was stopped or was frozen meanwhile.
     pub fn explain(&self, error: AttachError) -> AttachError {
         let pid = self.pid;
         // These are decisions, and true whatever the process does.

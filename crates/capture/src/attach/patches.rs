@@ -12,13 +12,12 @@ pub const STOP: Duration = Duration::from_secs(2);
 /// How often the writing of patches is tried: a thread may be at an entry, below a signal handler.
 pub const TRIES: u32 = 200;
 
-/// A module: where its code begins, and its file. Another one may be at the same address once it is gone.
+/// Start of a module's code, and inode of its file. Another module may be at the same address once it is gone.
 pub type ModuleKey = (u64, u64);
 
-/// Patches of a module.
 #[derive(Debug)]
 pub struct PatchedModule {
-    /// None: its file is not known.
+    /// None: the module's file is not known.
     pub key: Option<ModuleKey>,
     pub placed: Placed,
 }
@@ -29,7 +28,7 @@ pub fn keys(maps: &Maps) -> HashSet<ModuleKey> {
     code.map(|mapping| (mapping.start, mapping.inode)).collect()
 }
 
-/// That of the module of these patches.
+/// The key of the module of `draft`; None: no mapping of it has a file.
 pub fn key_of(draft: &Draft, keys: &HashSet<ModuleKey>) -> Option<ModuleKey> {
     keys.iter().copied().filter(|(start, _)| draft.module().contains(start)).min()
 }
@@ -41,7 +40,6 @@ pub fn present(patched: &[PatchedModule], maps: &Maps) -> Vec<Placed> {
     patched.iter().filter(is_there).map(|one| one.placed.clone()).collect()
 }
 
-/// Lays patches out in an area.
 pub fn place(draft: &Draft, area: u64) -> Result<Placed, AttachError> {
     draft.place(area).map_err(|why| AttachError::Unsupported(format!("the patches cannot be laid out: {why}")))
 }

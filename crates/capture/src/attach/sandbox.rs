@@ -10,10 +10,9 @@ const OTHERWISE: &str = "start the command under mallow: mallow watch -- COMMAND
 
 const RW: i32 = PROT_READ | PROT_WRITE;
 const ANONYMOUS: i32 = MAP_PRIVATE | MAP_ANONYMOUS;
-/// `O_RDONLY | O_CLOEXEC`, and with more.
 const OPEN: i32 = O_RDONLY | O_CLOEXEC;
 const CREATE: i32 = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-/// Since Linux 5.14.
+/// `MADV_POPULATE_WRITE`, since Linux 5.14.
 const POPULATE_WRITE: i32 = 23;
 
 /// A call of whose arguments those are known that are flags. Numbers below 0 are not: the C library extends them to 64
@@ -129,7 +128,7 @@ pub fn check(pid: u32) -> Result<(), AttachError> {
     })
 }
 
-/// The same as yes or no: false where it is not known.
+/// Whether [`check`] finds no obstacle; false where the filters cannot be read.
 pub fn is_open(pid: u32) -> bool {
     !is_sandboxed(pid) || check(pid).is_ok()
 }

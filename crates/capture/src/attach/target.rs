@@ -7,19 +7,17 @@ use crate::wire::attachment;
 use mallow_arch::entry::CHANGED;
 use mallow_patch::{Code, Detour, Draft, Function, Maps, Memory, Module, Process};
 
-/// A page, in bytes.
 const PAGE: u64 = 4096;
 
-/// A function that the library knows, by its place among them.
+/// A function with its index in the library's table.
 pub type Entry = (usize, LateEntry);
 
 /// What attaching and detaching need to know of a process.
 pub struct Target {
     pub pid: u32,
     pub modules: Vec<Module>,
-    /// Writable.
+    /// Opened for writing.
     pub memory: Memory,
-    /// What its C library has.
     pub libc: CLibrary,
     program: Option<String>,
 }
@@ -27,12 +25,11 @@ pub struct Target {
 /// Allocators inside of a process's modules.
 pub struct Inside {
     pub detours: Vec<ModuleDetours>,
-    /// What is said of them.
     pub findings: Vec<Finding>,
 }
 
 impl Target {
-    /// The process of this number, and its mappings.
+    /// The process of this number, with the mappings that its modules were read from.
     pub fn of(pid: u32) -> Result<(Self, Maps), AttachError> {
         let process = Process::read(pid)?;
         let maps = Maps::read(pid)?;
@@ -42,7 +39,7 @@ impl Target {
         Ok((Self { pid, modules, memory: Memory::open_writable(pid)?, libc, program }, maps))
     }
 
-    /// The same process, with those of its modules alone that are mapped at these addresses.
+    /// A target for the same process, with the modules alone that are mapped at `addresses`.
     pub fn at(&self, maps: &Maps, addresses: &[u64]) -> Result<Self, AttachError> {
         let (modules, _) = Module::all(&Process::read(self.pid)?, &maps.of_files_at(addresses));
         let memory = Memory::open_writable(self.pid)?;
@@ -53,8 +50,8 @@ impl Target {
         self.modules.iter().find(|module| Some(&module.path) == self.program.as_ref())
     }
 
-    /// Those of these functions that are not the executable's own, and allocation functions that are: these have more
-    /// names than the library knows, and are patched as an allocator inside.
+    /// Splits functions into those outside of the executable, and allocation functions in it; its others are left out.
+    /// An allocator in the executable has more functions than the library knows, and is patched as one inside.
     pub fn split(&self, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         let own = self.executable().map_or(0..0, |module| module.range.clone());
         let (others, mut own): (Vec<Entry>, _) =
@@ -63,16 +60,16 @@ impl Target {
         (others, own)
     }
 
-    /// The allocators inside of its modules. Takes as long as reading their symbols. `later`: of modules that have come
-    /// since mallow attached.
+    /// The allocators inside of the process's modules. Takes as long as reading their symbols. `later`: the modules
+    /// have come since mallow attached.
     pub fn inside(&self, planner: &mut Planner, library: &LoadedLibrary, later: bool) -> Result<Inside, AttachError> {
         let stubs = library.stubs(&self.memory)?;
         let (detours, findings) = planner.detours(&self.modules, self.program.as_deref(), &stubs, later);
         Ok(Inside { detours, findings })
     }
 
-    /// The patches of these functions, and of allocators inside, by module. Of an allocator inside, all functions are
-    /// patched, or none; it is then named in `inside`. `is_patched`: they may be in place already.
+    /// The patches of `entries`, and of allocators inside, by module. Of an allocator inside, all functions are
+    /// patched, or none; it is then named in `inside`. `is_patched`: patches may be in place already.
     pub fn drafts(&self, entries: &[Entry], inside: &mut Inside, is_patched: bool) -> Result<Vec<Draft>, AttachError> {
         let mut drafts = Vec::new();
         for (index, module) in self.modules.iter().enumerate() {
@@ -126,7 +123,7 @@ impl Target {
     }
 }
 
-/// The patches of all of these functions of a module; or one that cannot be patched, and why.
+/// The patches of all `detours` of a module; an error is one that cannot be patched, and why.
 fn draft(code: &Code, detours: Vec<Detour>) -> Result<Draft, (u64, String)> {
     // A mallow that is killed while it writes leaves all of a page's bytes or none.
     if let Some(one) = detours.iter().find(|one| one.function.address % PAGE > PAGE - CHANGED) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long one thread may take to stop.
 const STOP: Duration = Duration::from_millis(200);
-/// Between two rounds.
+/// Pause between two rounds over all threads.
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// Looks for threads that hold no lock.
@@ -23,7 +23,7 @@ pub struct FreeThreads<'a> {
 }
 
 impl<'a> FreeThreads<'a> {
-    /// Of process `pid`. A search takes as long as `patience`, or until `given_up` returns true.
+    /// A search in process `pid` takes `patience` at the most, or until `given_up` returns true.
     pub fn new(
         pid: u32,
         (unwinder, holders, memory): (&'a Unwinder<'a>, &'a Holders, &'a Memory),
@@ -38,7 +38,6 @@ impl<'a> FreeThreads<'a> {
         self.pid
     }
 
-    /// Its memory.
     pub fn memory(&self) -> &'a Memory {
         self.memory
     }

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between two tries.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// What another mallow does meanwhile, for a message.
