@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// What an image has shown so far.
 #[derive(Debug)]
 pub struct ShownArguments {
-    /// As its file had them when it appeared.
+    /// Arguments that the process file had when the image appeared.
     first: Vec<u8>,
     last: Vec<u8>,
     looked: Instant,
@@ -24,13 +24,12 @@ pub struct ShownArguments {
 }
 
 impl ShownArguments {
-    /// Those that an image begins with.
     pub fn new(source: &ProcessFile) -> Self {
         let first = source.arguments_text();
         Self { last: first.clone(), first, looked: Instant::now(), pause: Duration::ZERO }
     }
 
-    /// What a running process shows, where that has changed. Pauses between two looks double: a look costs about 20 µs.
+    /// Arguments of a running process, where they changed. Pauses between two looks double: a look costs about 20 µs.
     pub fn census(&mut self, source: &ProcessFile) -> Option<Vec<String>> {
         if self.looked.elapsed() < self.pause {
             return None;
@@ -45,7 +44,7 @@ impl ShownArguments {
         if is_shown { self.changed(text) } else { None }
     }
 
-    /// What an image that has ended had noted at its exit, where nobody has seen that before.
+    /// Arguments that an image had noted at its exit, where they have changed since the last look.
     pub fn at_end(&mut self, source: &ProcessFile) -> Option<Vec<String>> {
         let text = source.arguments_text();
         if text == self.first { None } else { self.changed(text) }

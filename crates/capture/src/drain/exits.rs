@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Waits take this share of the run's time so far, and this much at any time.
+/// Waits may take one part in so many of the run's time so far, and [`LEAST`] in addition.
 const SHARE: u32 = 10;
 const LEAST: Duration = Duration::from_secs(1);
 
-/// A process that waits.
 struct Waiting {
     source: Arc<ProcessFile>,
     since: Instant,
@@ -33,50 +32,48 @@ impl Exits {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This one waits, since that moment.
+    /// Adds a process that has waited since `since`, and wakes [`Exits::wait`].
     pub fn add(&self, process: u32, source: Arc<ProcessFile>, since: Instant) {
         self.lock().insert(process, Waiting { source, since });
         self.changed.notify_all();
     }
 
-    /// This one was copied, and goes on.
+    /// Adds the copy of a process that goes on.
     pub fn add_copy(&self, process: u32, source: Arc<ProcessFile>, copy: HeldCopy) {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner).insert(process, (source, copy));
     }
 
-    /// The copy of one of them, once.
+    /// Takes out the copy of a process.
     pub fn take_copy(&self, process: u32) -> Option<(Arc<ProcessFile>, HeldCopy)> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner).remove(&process)
     }
 
-    /// The file of one of them that wait.
+    /// The file of a process that waits.
     pub fn source(&self, process: u32) -> Option<Arc<ProcessFile>> {
         self.lock().get(&process).map(|waiting| Arc::clone(&waiting.source))
     }
 
-    /// This one waits no more.
     pub fn remove(&self, process: u32) {
         self.lock().remove(&process);
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// The pid of the one that has waited longest, and for how long.
+    /// The pid of the process that has waited longest, and for how long.
     pub fn longest(&self) -> Option<(u32, Duration)> {
         let waiting = self.lock();
         waiting.values().min_by_key(|waiting| waiting.since).map(|first| (first.source.pid, first.since.elapsed()))
     }
 
-    /// Sleeps until there is one, or for so long.
+    /// Sleeps until a process waits or [`Exits::close`] was called, for `time` at the most.
     pub fn wait(&self, time: Duration) {
         let is_open = |waiting: &mut FxHashMap<_, _>| waiting.is_empty() && !self.closed.load(Ordering::Relaxed);
         let _ = self.changed.wait_timeout_while(self.lock(), time, is_open);
     }
 
-    /// No more come: whoever sleeps wakes.
+    /// Notes that no process comes any more, and wakes whoever sleeps.
     pub fn close(&self) {
         let _waiting = self.lock();
         self.closed.store(true, Ordering::Relaxed);
@@ -84,30 +81,30 @@ impl Exits {
     }
 }
 
-/// How far the drain is with an image's exit.
+/// How far the drain is with an image's exit. An [`Instant`] is when its wait began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStage {
-    /// It runs.
+    /// The image has not come to its exit.
     Not,
-    /// It waits at its exit, and so many rounds are to follow: then what its last events depend on is in the spool.
+    /// The image waits, and so many rounds are to follow: then what its last events depend on is in the spool.
     Rounds(u32, Instant),
-    /// It waits, these rounds are over, and the kernel's account of its memory is being read.
+    /// The image waits, those rounds are over, and the kernel's account of its memory is being read.
     Read(Instant),
-    /// It waits, that is done, and so many rounds are to follow: other threads may have written before it was copied.
+    /// The image waits, its memory was read, and so many rounds are to follow: others may have written before that.
     Known(u32, Instant),
-    /// It waits, and the spool has the chunk.
+    /// The image waits, and the spool has its `Chunk::Exit`.
     Spooled(Instant),
-    /// It waits no more.
+    /// The image waits no more.
     Over,
 }
 
 impl ExitStage {
-    /// It is yet to be handed to the replay.
+    /// Whether rounds are to follow before the image is handed to the replay.
     pub fn has_rounds(self) -> bool {
         matches!(self, Self::Rounds(..) | Self::Known(..))
     }
 
-    /// Since when it waits.
+    /// Since when the image waits. None: it does not.
     pub fn since(self) -> Option<Instant> {
         match self {
             Self::Rounds(_, since) | Self::Read(since) | Self::Known(_, since) | Self::Spooled(since) => Some(since),
@@ -125,17 +122,16 @@ pub struct WaitBudget {
 }
 
 impl WaitBudget {
-    /// Of a tenth of the run's time and a second, or of any length.
+    /// A limited budget is a tenth of the run's time so far, and a second.
     pub fn new(is_limited: bool) -> Self {
         Self { spent: Duration::ZERO, is_limited }
     }
 
-    /// A process waited so long.
     pub fn spend(&mut self, time: Duration) {
         self.spent = self.spent.saturating_add(time);
     }
 
-    /// Whether those that wait now, for so long in sum, have to go on. `elapsed`: since the run began.
+    /// Whether the processes that wait now, for `now` in sum, have to go on. `elapsed`: since the run began.
     pub fn is_over(&self, now: Duration, elapsed: Duration) -> bool {
         self.is_limited && self.spent.saturating_add(now) > elapsed / SHARE + LEAST
     }
@@ -156,10 +152,10 @@ impl Default for EndChecks {
     }
 }
 
-/// How often at the least.
+/// Longest pause between two checks.
 const END_CHECK_LONGEST: Duration = Duration::from_millis(50);
-/// Checks take one of so many parts of the drain's time at the most while processes only run, and while many processes
-/// appear.
+/// Checks take one part in so many of the drain's time at the most: the first while processes only run, the second
+/// while many processes appear.
 const END_CHECK_PARTS: [u32; 2] = [20, 4];
 /// Up to so many running processes, each that appears is checked for: 20 us for each of them.
 const END_CHECK_ALWAYS: usize = 64;
@@ -181,7 +177,7 @@ impl EndChecks {
         self.last.elapsed() >= least.min(END_CHECK_LONGEST)
     }
 
-    /// It was asked, which took so long.
+    /// Notes a check that took `cost`.
     pub fn took(&mut self, cost: Duration) {
         *self = Self { last: Instant::now(), cost, is_asked: false };
     }
@@ -197,9 +193,8 @@ pub fn unscanned(source: &ProcessFile) -> Option<ExitKind> {
     }
 }
 
-/// Whether the image of `source`, which is over, ended by exec. It says so itself, where it called a function of the C
-/// library; by a system call of its own: its process runs on as another program, or left the image of another one among
-/// `others`.
+/// Whether the image of `source`, which is over, ended by exec. An image that called exec of the C library has noted
+/// that; one that made the system call itself runs on as another program, or left an image of that among `others`.
 pub fn is_replaced<'a>(source: &ProcessFile, mut others: impl Iterator<Item = &'a ProcessFile>) -> bool {
     if source.exit_state() == ExitState::Exec {
         return true;

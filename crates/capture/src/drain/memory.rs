@@ -11,46 +11,40 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What the reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The RSS of a process.
     Rss {
-        /// Number of the process.
         process: u32,
         /// Milliseconds since the recording began.
         ms: u64,
-        /// In bytes.
+        /// RSS in bytes.
         rss: u64,
-        /// The highest that the kernel had noted by then.
+        /// Highest RSS in bytes that the kernel had noted by then.
         peak: u64,
-        /// How far each ring was written then.
+        /// How far each ring was written at that moment, indexed by the number of the ring.
         heads: Vec<u64>,
     },
     /// The highest RSS of a process's whole life, found at its end.
     FinalRss {
-        /// Number of the process.
         process: u32,
         /// Milliseconds since the recording began.
         ms: u64,
-        /// In bytes.
+        /// Highest RSS in bytes.
         peak: u64,
     },
     /// A reading begins, or has ended.
     Moment {
-        /// Number of the process.
         process: u32,
-        /// Number of the reading.
+        /// Number of the reading in its process: 1, 2, 3, …
         number: u64,
         is_end: bool,
-        /// How far each ring was written then.
+        /// How far each ring was written at that begin or end, indexed by the number of the ring.
         heads: Vec<u64>,
     },
-    /// A reading, as words.
     Reading {
-        /// Number of the process.
         process: u32,
-        /// See [`crate::footprint::Reading::to_words`].
+        /// As [`crate::footprint::Reading::to_words`] encodes it.
         words: Vec<u64>,
     },
 }
@@ -58,16 +52,16 @@ pub enum Finding {
 #[derive(Default)]
 struct Queue {
     running: BTreeMap<u32, Arc<ProcessFile>>,
-    /// Those that wait at their exit and were not read yet.
+    /// Processes that wait at their exit and were not read yet.
     exits: FxHashSet<u32>,
     findings: Vec<Finding>,
-    /// Copies of those that wait at their exit and were read.
+    /// Copies of processes that wait at their exit and were read.
     copies: FxHashMap<u32, HeldCopy>,
-    /// Number of the highest and of the last reading, by process.
+    /// Numbers of the highest and of the last reading, by process.
     kept: FxHashMap<u32, (u64, u64)>,
 }
 
-/// A copy that counts as long as it is held.
+/// A copy that counts in [`MemoryQueue::copied_bytes`] until it is dropped.
 #[derive(Debug)]
 pub struct HeldCopy {
     pub copy: ProcessCopy,
@@ -87,7 +81,6 @@ pub struct MemoryQueue {
     queue: Mutex<Queue>,
     changed: Condvar,
     is_on: AtomicBool,
-    /// Bytes of all copies.
     held: Arc<AtomicU64>,
 }
 
@@ -102,12 +95,12 @@ impl MemoryQueue {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a reader from here on.
+    /// Notes that there is a reader from here on; no process is added before.
     pub fn open(&self) {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// There is none any more: whoever waits wakes.
+    /// Notes that there is no reader any more, and wakes whoever waits.
     pub fn close(&self) {
         let mut queue = self.lock();
         self.is_on.store(false, Ordering::Relaxed);
@@ -126,7 +119,7 @@ impl MemoryQueue {
         }
     }
 
-    /// It has ended, or waits no more.
+    /// Removes a process that has ended, or waits no more, and its copy.
     pub fn remove(&self, process: u32) {
         let mut queue = self.lock();
         queue.running.remove(&process);
@@ -136,7 +129,7 @@ impl MemoryQueue {
         drop(copy);
     }
 
-    /// A copy of a process that waits at its exit, before [`Self::exit_read`]. `heads`: as [`HeldCopy::heads`].
+    /// Keeps a copy of a process that waits at its exit, before [`Self::exit_read`]. `heads`: as [`HeldCopy::heads`].
     pub fn put_copy(&self, process: u32, copy: ProcessCopy, heads: Vec<u64>) {
         self.held.fetch_add(copy.bytes(), Ordering::Relaxed);
         let copy = HeldCopy { copy, heads, held: Arc::clone(&self.held) };
@@ -147,7 +140,7 @@ impl MemoryQueue {
         }
     }
 
-    /// That copy, if there is one.
+    /// Takes out the copy of a process that waits at its exit.
     pub fn take_copy(&self, process: u32) -> Option<HeldCopy> {
         self.lock().copies.remove(&process)
     }
@@ -157,7 +150,7 @@ impl MemoryQueue {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// It waits at its exit: its memory is to be read at once. False: nobody reads it.
+    /// Has the memory of a process that waits at its exit read at once. False: nobody reads it.
     pub fn exits(&self, process: u32) -> bool {
         let mut queue = self.lock();
         let is_read = self.is_on() && queue.running.contains_key(&process);
@@ -168,7 +161,7 @@ impl MemoryQueue {
         is_read
     }
 
-    /// Those that wait for that.
+    /// Processes that wait at their exit for their memory to be read.
     pub fn awaited(&self) -> FxHashSet<u32> {
         self.lock().exits.clone()
     }
@@ -178,7 +171,7 @@ impl MemoryQueue {
         std::mem::take(&mut self.lock().findings)
     }
 
-    /// Sleeps so long, or until a process waits at its exit. Returns those that do, and those that run.
+    /// Sleeps for `time`, or until a process waits at its exit. Returns processes that do, and all that run.
     pub fn wait(&self, time: Duration) -> (Vec<u32>, Vec<(u32, Arc<ProcessFile>)>) {
         let is_idle = |queue: &mut Queue| queue.exits.is_empty() && self.is_on();
         let waited = self.changed.wait_timeout_while(self.lock(), time, is_idle);

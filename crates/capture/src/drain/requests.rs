@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 /// A module that a process waits for.
 pub struct Request {
     pub source: Arc<ProcessFile>,
-    /// Index of the module in it.
+    /// Index of the module in `source`.
     pub index: u32,
     pub module: ModuleStart,
-    /// When it was seen.
+    /// When the drain saw the request.
     pub since: Instant,
 }
 
@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(wire::TABLE_WAIT_MS);
 #[derive(Debug, Default)]
 pub struct TableWaits(Mutex<FxHashMap<u32, Waits>>);
 
-/// Of one process. Threads that wait at once wait once.
+/// Waits of one process; those of several threads at the same time count once.
 #[derive(Clone, Debug, Default)]
 struct Waits {
     sum: Duration,
-    /// It waited until then.
+    /// End of the last wait that `sum` has.
     until: Option<Instant>,
-    /// When those began that have no answer, the oldest first: whoever lost patience has none.
+    /// When waits without an answer began, the oldest first; those that were given up are among them.
     open: Vec<Instant>,
 }
 
@@ -49,12 +49,12 @@ impl Waits {
 }
 
 impl TableWaits {
-    /// A process waits from then on.
+    /// Notes that a process waits for a table from `since` on.
     pub fn begin(&self, process: u32, since: Instant) {
         self.of_all(|waits| waits.entry(process).or_default().open.push(since));
     }
 
-    /// It has its answer, if it still waits.
+    /// Notes the answer to the wait that began at `since`.
     fn end(&self, process: u32, since: Instant) {
         self.of_all(|waits| {
             let waits = waits.entry(process).or_default();
@@ -63,7 +63,7 @@ impl TableWaits {
         });
     }
 
-    /// How long a process waited, up to now.
+    /// How long a process has waited in all, up to now.
     pub fn of(&self, process: u32) -> Duration {
         let mut waits = self.of_all(|waits| waits.get(&process).cloned()).unwrap_or_default();
         let now = Instant::now();
@@ -82,8 +82,8 @@ impl TableWaits {
     }
 }
 
-/// Has the table of module `index` made, where its process waits for it; says so where nobody makes tables any more.
-/// `waits`: of who answers, where they are counted.
+/// Has the table of module `index` made, where its process waits for it; answers with none where nobody makes tables
+/// any more. `waits`: where the wait is counted, if at all.
 pub fn ask_if_wanted(
     tables: &Sender<Request>,
     waits: Option<&TableWaits>,

@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 pub struct DrainState {
     /// Bytes of whole chunks in the spool.
     pub spooled: AtomicU64,
-    /// Processes seen.
+    /// Process images that have appeared so far.
     pub processes: AtomicU32,
-    /// Processes that have not ended.
+    /// Process images that have not ended.
     pub running: AtomicU32,
     /// Set by others: read what is left, then end.
     pub finish: AtomicBool,
@@ -60,7 +60,7 @@ const IDLE_SLEEP: Duration = Duration::from_millis(5);
 const BUSY_PERCENT: u64 = 20;
 /// Words of a reading that one chunk takes.
 const READING_PART: usize = 1 << 19;
-/// How often it looks which threads have ended.
+/// How often the drain looks for ended threads, and for changed names and arguments.
 const CENSUS: Duration = Duration::from_millis(50);
 
 struct Image {
@@ -74,7 +74,7 @@ struct Image {
     /// The first of the thread blocks that the next census looks at.
     reclaimed: u32,
     exit: ExitStage,
-    /// How long it waited at its exit.
+    /// How long the image waited at its exit; 0 until that is over.
     waited: Duration,
     names: ThreadNames,
     arguments: ShownArguments,
@@ -108,7 +108,7 @@ pub struct Drain<'a> {
     /// Rounds that have to follow the last pass that found something.
     unsettled: u32,
     end_checks: EndChecks,
-    /// What exits may cost: the command's own, and those of all others.
+    /// Budgets of the waits at exits: for the command's process, and for all others together.
     budgets: [WaitBudget; 2],
     /// Processes that wait at their exit are scanned.
     is_scanning: bool,
@@ -297,7 +297,7 @@ impl<'a> Drain<'a> {
         over
     }
 
-    /// Which of the images that are over ended by exec.
+    /// Whether each image of `over`, which has ended, ended by exec.
     fn replaced(&self, over: &[Image]) -> Vec<bool> {
         let all = || over.iter().chain(&self.images).map(|image| &*image.source);
         over.iter().map(|image| exits::is_replaced(&image.source, all())).collect()

@@ -32,7 +32,7 @@ use std::os::unix::fs::FileExt;
 
 const TAG: u64 = u64::from_le_bytes(*b"MALSPOOL");
 const HEADER_WORDS: usize = 6;
-/// A chunk's payload: never more than the largest ring.
+/// Most words in a chunk's payload: those of the largest ring.
 const PAYLOAD_MOST: u64 = 1 << 20;
 /// What is left of the disk for the recording: this share of the spool, and so many bytes at the least.
 const RECORDING_SHARE: u64 = 8;
@@ -50,9 +50,8 @@ pub fn is_spool(file: &File) -> bool {
 
 pub struct SpoolWriter {
     file: File,
-    /// Bytes of whole chunks written.
     written: u64,
-    /// How far it goes before it asks again how much room the disk has.
+    /// Bytes of spool up to which the disk is not asked again how much room it has.
     room: u64,
 }
 
@@ -67,7 +66,7 @@ impl SpoolWriter {
         self.written
     }
 
-    /// Appends a chunk that is no Words chunk. On an error the file ends in a partial chunk, which readers pass over.
+    /// Appends a chunk. On an error the file ends in a partial chunk, at which readers stop.
     pub fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
         let mut payload = Payload::default();
         let (kind, process, a, b) = match chunk {
@@ -138,7 +137,7 @@ impl SpoolWriter {
         self.write([Segment::of(&header), first, second])
     }
 
-    /// Whether so many words fit. What could do without them is not to end the recording.
+    /// Whether the disk has room for so many words more: asked before what the recording can do without.
     pub fn fits(&mut self, words: usize) -> bool {
         let bytes = 8 * words as u64;
         self.written + bytes <= self.room || self.ask_for_room(bytes).is_ok()
@@ -269,8 +268,8 @@ impl SpoolReader {
         self.at
     }
 
-    /// Hands the next chunk below file offset `end` and its position to `feed`. False: there is no whole chunk below
-    /// `end`, or what is there is no chunk.
+    /// Hands the next chunk below file offset `end` to `feed`, with its end in the ring if it is of Words, otherwise
+    /// with 0. False: there is no whole chunk below `end`, or what is there is no chunk.
     pub fn next(&mut self, end: u64, feed: impl FnOnce(&Chunk, u64) -> io::Result<()>) -> io::Result<bool> {
         let mut header = [0u64; HEADER_WORDS];
         let header_bytes = 8 * HEADER_WORDS as u64;

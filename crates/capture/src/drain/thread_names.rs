@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 /// Threads that are looked at each time: a look costs about 10 µs.
 const LOOKS: u32 = 32;
-/// What the kernel keeps of a name.
+/// Bytes that the kernel keeps of a name.
 const LONGEST: usize = 15;
 
 /// Names of an image's threads.
@@ -16,12 +16,12 @@ pub struct ThreadNames {
     known: FxHashMap<u32, String>,
     /// Thread blocks that were looked at when they appeared.
     seen: u32,
-    /// Where the next census goes on.
+    /// Index of the thread block with which the next census begins.
     next: u32,
 }
 
 impl ThreadNames {
-    /// Threads whose blocks are new, with their names. Of a process with one thread, none.
+    /// Threads whose blocks are new, with their names; none of a process with one thread.
     pub fn appeared(&mut self, source: &ProcessFile, threads: u32) -> Vec<(u32, String)> {
         if threads <= self.seen.max(1) {
             return Vec::new();
@@ -31,7 +31,7 @@ impl ThreadNames {
         self.look(source, first..self.seen)
     }
 
-    /// Some of all threads whose names have changed.
+    /// Threads of the next [`LOOKS`] blocks whose names have changed, with their names.
     pub fn census(&mut self, source: &ProcessFile, threads: u32) -> Vec<(u32, String)> {
         if threads <= 1 {
             return Vec::new();
