@@ -34,7 +34,7 @@ pub fn divide(pid: u32, pagemap: &mut Pagemap, mappings: &mut Vec<Mapping>) -> R
     })
 }
 
-/// Where they lie, by address, without overlaps, and the names of their modules.
+/// Ranges of `.bss` by address, without overlaps, each with the name of its module.
 fn find(pid: u32, mappings: &[Mapping]) -> Vec<(Range<u64>, String)> {
     let Ok(pid) = i32::try_from(pid) else { return Vec::new() };
     let mut asked: Vec<(&Mapping, u64)> = Vec::new();
@@ -72,8 +72,8 @@ fn heads(mappings: &[Mapping], at: usize) -> impl Iterator<Item = u64> {
     (at.saturating_sub(NEAR)..=at).rev().filter(begins).map(|at| mappings[at].start).take(HEADS)
 }
 
-/// What the module whose file begins at `start` has behind its file's data, in whole pages. Nothing where these words
-/// are no ELF header, or none of the module that `data` is of.
+/// Ranges of whole pages that the module whose file begins at `start` has behind its file's data. Empty where these
+/// words are no ELF header, or none of the module that `data` is of.
 fn of_head(start: u64, head: &[u64; HEAD], data: &Mapping) -> Vec<Range<u64>> {
     let bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(segments) = segments(&bytes) else { return Vec::new() };
@@ -97,9 +97,9 @@ struct Segment {
     is_writable: bool,
     offset: u64,
     address: u64,
-    /// Its bytes in the file.
+    /// Bytes of the segment in the file.
     file: u64,
-    /// And in memory.
+    /// Bytes of the segment in memory.
     memory: u64,
 }
 

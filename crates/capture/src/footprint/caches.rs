@@ -59,12 +59,12 @@ struct Search<'a> {
 
 /// The lists of one cache.
 struct Lists {
-    /// Bin, first block, and how many there are.
+    /// Bin, address of its first block, and number of its blocks.
     heads: Vec<(usize, u64, u64)>,
 }
 
 impl Search<'_> {
-    /// Reads the caches that are at these addresses. Returns how many are.
+    /// Reads those of these addresses that are caches. Returns how many are.
     fn caches(&mut self, addresses: &[u64]) -> usize {
         let chunks: Vec<u64> = addresses.iter().map(|address| address - 8).collect();
         let mut found = 0;

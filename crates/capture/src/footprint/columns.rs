@@ -9,9 +9,9 @@ use mallow_profile::{
 
 /// Rows of one block of the recording: each of its columns has room for them.
 const ROWS: usize = 1 << 19;
-/// Names of mappings go on to this length together.
+/// Bytes of names after which the mappings of a footprint are written without their names.
 const NAMES: usize = 4 << 20;
-/// Names of all mappings of one footprint together, each as often as a mapping has it.
+/// Most bytes of names of a footprint's mappings together, each as often as a mapping has it.
 const ALL_NAMES: usize = 64 << 20;
 /// Mappings of one footprint: each column has room for them.
 const MAPPINGS: u64 = 1 << 18;
@@ -38,7 +38,7 @@ const PEAK: u64 = 1;
 const FINAL: u64 = 2;
 const OLDER: u64 = 4;
 
-/// Totals and mappings: one block.
+/// Encodes a footprint without its heap map as the columns of one block; mappings beyond [`MAPPINGS`] are left out.
 pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     let mut head = Vec::new();
     let flag = |is_set, flag| if is_set { flag } else { 0 };
@@ -99,7 +99,7 @@ pub fn write_footprint(footprint: &Footprint) -> Vec<Vec<u8>> {
     vec![head, addresses, kinds, names, sizes]
 }
 
-/// Reads it. `processes`: how many there are.
+/// Reads what [`write_footprint`] wrote. `processes`: how many the recording has.
 pub fn read_footprint(columns: &mut [Cursor], processes: usize) -> Result<Footprint, Nonsense> {
     let [head, addresses, kinds, names, sizes] = columns else {
         return Err(Nonsense("a footprint has another number of columns"));
@@ -174,7 +174,7 @@ fn size(column: &mut Cursor) -> Result<u64, Nonsense> {
     column.number()?.checked_mul(UNIT).ok_or(Nonsense("a size is too large"))
 }
 
-/// Pages: blocks that follow the footprint's.
+/// Encodes pages as blocks, which follow the footprint's.
 pub fn write_pages(pages: &[PageRun], page_bytes: u32) -> impl Iterator<Item = Vec<Vec<u8>>> {
     let page = u64::from(page_bytes).max(1);
     let mut end = 0;
@@ -190,7 +190,7 @@ pub fn write_pages(pages: &[PageRun], page_bytes: u32) -> impl Iterator<Item = V
     })
 }
 
-/// Reads one of them. What it adds up to is for [`HeapMap::check`].
+/// Adds a block of [`write_pages`] to `map`. What they add up to is for [`HeapMap::check`].
 pub fn read_pages(columns: &mut [Cursor], page_bytes: u32, map: &mut HeapMap) -> Result<(), Nonsense> {
     let [starts, counts, states] = columns else { return Err(Nonsense("pages have another number of columns")) };
     let page = u64::from(page_bytes).max(1);
@@ -206,7 +206,7 @@ pub fn read_pages(columns: &mut [Cursor], page_bytes: u32, map: &mut HeapMap) ->
     if counts.is_empty() && states.is_empty() { Ok(()) } else { Err(Nonsense("pages of no run")) }
 }
 
-/// What allocators keep for themselves: a block that follows the footprint's, where any of it was read.
+/// Encodes what allocators keep for themselves as one block, which follows the footprint's.
 pub fn write_kept(map: &HeapMap) -> Vec<Vec<u8>> {
     let caches = &map.caches;
     let (mut head, mut addresses, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
@@ -277,7 +277,7 @@ pub fn read_kept(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nonsen
     }
 }
 
-/// Live blocks by address: blocks that follow the footprint's.
+/// Encodes live blocks, which are by address, as blocks that follow the footprint's.
 pub fn write_blocks(blocks: &[PlacedBlock]) -> impl Iterator<Item = Vec<Vec<u8>>> {
     let (mut address, mut site) = (0, 0);
     blocks.chunks(ROWS).map(move |blocks| {
@@ -292,7 +292,7 @@ pub fn write_blocks(blocks: &[PlacedBlock]) -> impl Iterator<Item = Vec<Vec<u8>>
     })
 }
 
-/// Reads one of them.
+/// Adds a block of [`write_blocks`] to `map`.
 pub fn read_blocks(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nonsense> {
     let [addresses, sites, sizes] = columns else { return Err(Nonsense("live blocks have another number of columns")) };
     let last = map.blocks.last().copied().unwrap_or_default();
@@ -306,7 +306,7 @@ pub fn read_blocks(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nons
     if sites.is_empty() && sizes.is_empty() { Ok(()) } else { Err(Nonsense("live blocks of no address")) }
 }
 
-/// RSS over time, of one or more processes, and the kernel's maxima.
+/// Encodes RSS over time of one or more processes, and the kernel's maxima, as a column each.
 pub fn write_series(all: &[RssSeries]) -> [Vec<u8>; 2] {
     let (mut column, mut peaks) = (Vec::new(), Vec::new());
     for series in all {
@@ -350,7 +350,7 @@ fn read_peak(column: &mut Cursor) -> Result<Option<PeakRss>, Nonsense> {
     }))
 }
 
-/// Reads it. Recordings of version 2 have no second column.
+/// Reads what [`write_series`] wrote. Recordings of version 2 have no second column.
 pub fn read_series(columns: &mut [Cursor], processes: usize) -> Result<Vec<RssSeries>, Nonsense> {
     let (column, mut peaks) = match columns {
         [column] => (column, None),
@@ -374,7 +374,6 @@ pub fn read_series(columns: &mut [Cursor], processes: usize) -> Result<Vec<RssSe
     if peaks.is_none_or(|peaks| peaks.is_empty()) { Ok(all) } else { Err(Nonsense("the highest RSS of no process")) }
 }
 
-/// Usable sizes.
 pub fn write_classes(all: &[SizeClasses]) -> Vec<u8> {
     let mut column = Vec::new();
     for classes in all {
@@ -412,17 +411,16 @@ fn process(column: &mut Cursor, processes: usize) -> Result<ProcessId, Nonsense>
 /// A footprint with what belongs to it, as columns: what a recording writes. Smaller than what it was made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Totals and mappings.
     pub footprint: Footprint,
     pub pages: Vec<Vec<Vec<u8>>>,
-    /// A block of what allocators keep for themselves, or none.
+    /// The block of [`write_kept`]. None: nothing was read of that.
     pub kept: Option<Vec<Vec<u8>>>,
-    /// Blocks of live blocks.
+    /// The blocks of [`write_blocks`].
     pub blocks: Vec<Vec<Vec<u8>>>,
 }
 
 impl Packed {
-    /// Packs one. Precondition: the map is that of the footprint, as [`HeapMap::check`] has it.
+    /// Precondition: the map is that of the footprint, as [`HeapMap::check`] has it.
     pub fn new(footprint: Footprint, map: &HeapMap) -> Self {
         let is_with_map = footprint.gap.is_none();
         let pages = write_pages(&map.pages, footprint.page_bytes).filter(|_| is_with_map).collect();
@@ -432,7 +430,7 @@ impl Packed {
         Self { footprint, pages, kept, blocks }
     }
 
-    /// Bytes of pages and live blocks, before they are compressed.
+    /// Bytes of pages, live blocks and what allocators keep, before they are compressed.
     pub fn map_bytes(&self) -> usize {
         self.pages.iter().chain(&self.blocks).chain(&self.kept).flatten().map(Vec::len).sum()
     }

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::Read;
 
-/// The kernel hands out no more than the stack has room for; a longer one is read up to here.
+/// Most bytes of an environment that are read; the kernel hands out no more than the stack has room for.
 const MOST: u64 = 4 << 20;
-/// Each of them ends the rise of both thresholds, whatever its value is (`no_dyn_threshold`).
+/// Variables that end the rise of both of glibc's thresholds, whatever their values are (`no_dyn_threshold`).
 const VARIABLES: [&[u8]; 4] =
     [b"MALLOC_TRIM_THRESHOLD_", b"MALLOC_MMAP_THRESHOLD_", b"MALLOC_TOP_PAD_", b"MALLOC_MMAP_MAX_"];
 const TUNABLES: [&[u8]; 4] =
@@ -26,7 +26,6 @@ impl Environment {
         read.map(|_| Self(text)).unwrap_or_default()
     }
 
-    /// Names and values.
     fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.0.split(|&byte| byte == 0).filter_map(|variable| {
             let at = variable.iter().position(|&byte| byte == b'=')?;
@@ -34,7 +33,7 @@ impl Environment {
         })
     }
 
-    /// Whether it fixes glibc's thresholds.
+    /// Whether a variable fixes glibc's thresholds.
     pub fn fixes_thresholds(&self) -> bool {
         self.variables().any(|(name, value)| match name {
             b"GLIBC_TUNABLES" => value.split(|&byte| byte == b':').any(|tunable| {

@@ -18,7 +18,7 @@ const ARENA: u64 = 64 << 20;
 const FIXED: u64 = 0xc0_0000_0000;
 /// Random addresses have 46 bits; the lowest 4 GiB are left to programs, their data and the heaps of the JVM.
 const RANDOM: std::ops::Range<u64> = 1 << 32..1 << 46;
-/// Files that are looked at.
+/// Most files that are searched for Go's runtime.
 const FILES: usize = 256;
 /// What Go calls its heap; parts of it that were given back to the kernel, and taken again, have the other names.
 const NAMES: [&str; 3] = ["[anon: Go: heap]", "[anon: Go: used]", "[anon: Go: unused]"];

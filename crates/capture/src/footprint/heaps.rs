@@ -80,8 +80,7 @@ pub fn read(pid: u32, mappings: &[Mapping], pages: &[PageRun], has_older_blocks:
     all
 }
 
-/// Pages that existed, and do not exist any more: a program gives back memory while it is read. Those of heaps that are
-/// known are not among them.
+/// Pages outside of `known` heaps that do not exist any more: a program gives back memory while it is read.
 fn unmapped(places: &Places<'_>, known: &[KnownHeap]) -> Vec<KnownHeap> {
     let mut all: Vec<KnownHeap> = Vec::new();
     let found = places.at_multiples(POOLS[0]);

@@ -12,6 +12,7 @@
 //! | `go_heap.rs` | Go's heap |
 //! | `bss.rs` | the `.bss` of modules |
 //! | `division.rs` | mappings, divided by ranges of known owners |
+//! | `live_pages.rs` | what of live blocks is in memory |
 //! | `own.rs` | what of it is Mallow's own |
 //! | `zeros.rs` | what of huge pages nobody wrote |
 //! | `peek.rs` | words of another process's memory |
@@ -56,7 +57,7 @@ use std::io;
 /// Why the memory of a process was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It may not be read.
+    /// The kernel does not let mallow read the process.
     Forbidden,
     /// The process has ended, or is about to.
     Gone,

@@ -18,12 +18,12 @@ const LISTS: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnRanges {
     all: Vec<Range<u64>>,
-    /// Those of them that are slots of samples: blocks of the program lie in them.
+    /// Ranges of `all` that are slots of samples: blocks of the program lie in them.
     slots: Vec<Range<u64>>,
 }
 
 impl OwnRanges {
-    /// What process `pid` lists. `address`: of its first list; 0: it has none.
+    /// Ranges that process `pid` lists. `address`: of its first list; 0: it has none.
     pub fn read(pid: u32, address: u64) -> Self {
         let pid = i32::try_from(pid).unwrap_or_default();
         let (mut lists, mut next) = (Vec::new(), address);
@@ -35,7 +35,7 @@ impl OwnRanges {
         Self::of(lists.iter().map(|list| &list[1..]))
     }
 
-    /// Of lists of starts and bytes. What is no range of whole pages is left out.
+    /// Ranges of lists of starts and bytes, without those that are not of whole pages, or overlap an earlier one.
     fn of<'a>(lists: impl Iterator<Item = &'a [u64]>) -> Self {
         let range = |words: &[u64]| {
             let &[start, bytes] = words else { return None };
@@ -57,7 +57,7 @@ impl OwnRanges {
         }
     }
 
-    /// Those in which nothing of the program's lies.
+    /// Ranges in which nothing of the program's lies.
     pub fn without_slots(&self) -> Vec<Range<u64>> {
         let is_slots = |range: &Range<u64>| self.slots.binary_search_by_key(&range.start, |slots| slots.start).is_ok();
         self.all.iter().filter(|range| !is_slots(range)).cloned().collect()
@@ -68,7 +68,7 @@ impl OwnRanges {
         divide(&self.all, pagemap, mappings, |mapping| mapping.kind = MappingKind::Mallow)
     }
 
-    /// What of `blocks`, which are by address and do not overlap, is in memory in the slots of these mappings.
+    /// Bytes of `blocks`, which are by address and do not overlap, that are in memory in the slots of these mappings.
     pub fn held(&self, pagemap: &mut Pagemap, mappings: &[Mapping], blocks: &[Range<u64>]) -> Result<u64, Failure> {
         let is_slots = |mapping: &&Mapping| {
             let at = self.slots.partition_point(|range| range.end <= mapping.start);

@@ -22,7 +22,7 @@ const WINDOWS: u64 = 1 << 10;
 /// least.
 const ENTRIES_A_PAGE: u64 = 64;
 const ENTRIES_LEAST: u64 = 1 << 18;
-/// Runs of one process.
+/// Most runs that are kept of one process.
 const RUNS: usize = 8 << 20;
 
 const PRESENT: u64 = 1 << 63;
@@ -37,12 +37,11 @@ pub struct Pagemap {
     entries: Vec<u8>,
     /// What was found so far. No run goes on in another mapping.
     pub runs: Vec<PageRun>,
-    /// Where the runs of the mapping begin that is being read.
+    /// Index of the first run of the mapping that is being read.
     begin: usize,
 }
 
 impl Pagemap {
-    /// That of process `pid`.
     pub fn open(pid: u32) -> Result<Self, Failure> {
         let file = File::open(format!("/proc/{pid}/pagemap")).map_err(|error| Failure::of(&error))?;
         Ok(Self { file: Rc::new(file), lists: true, entries: Vec::new(), runs: Vec::new(), begin: 0 })
@@ -68,7 +67,7 @@ impl Pagemap {
         Ok(is_known)
     }
 
-    /// By the kernel's lists. False: there are too many runs, or this kernel has no lists.
+    /// Adds a mapping's pages by the kernel's lists. False: there are too many runs, or this kernel has no lists.
     fn list(&mut self, mapping: &Mapping, has_shared: bool) -> Result<bool, Failure> {
         let file = Rc::clone(&self.file);
         let mut lists = PageLists::of(&file);
@@ -100,7 +99,7 @@ impl Pagemap {
         Ok(true)
     }
 
-    /// By the entries of pages, until so many were found. False: too many entries, or too many runs.
+    /// Adds pages by their entries, until `expected` were found. False: too many entries, or too many runs.
     fn look(&mut self, start: u64, end: u64, expected: u64, has_shared: bool) -> Result<bool, Failure> {
         let most = expected.saturating_mul(ENTRIES_A_PAGE).max(ENTRIES_LEAST);
         let (mut at, mut found, mut looked) = (start, 0, 0);

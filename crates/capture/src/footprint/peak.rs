@@ -6,16 +6,16 @@ use mallow_profile::PeakRss;
 /// was lower then by more than this part.
 const OLDER: u64 = 100;
 
-/// Of one process image. The kernel's figure never falls, so a look finds what came between two looks, too.
+/// The highest RSS of a process image. The kernel's figure never falls, so a look finds what came between looks, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeakTracker {
     peak: Option<PeakRss>,
-    /// It was above RSS at the first look, which found this.
+    /// The maximum that the first look found, where RSS was lower then by more than [`OLDER`] allows.
     older: Option<u64>,
 }
 
 impl PeakTracker {
-    /// A look: RSS, and the highest so far.
+    /// Notes a look at `ms`: RSS, and the kernel's maximum so far, in bytes.
     pub fn look(&mut self, ms: u64, rss: u64, highest: u64) {
         let bytes = highest.max(rss);
         match &mut self.peak {
@@ -27,7 +27,7 @@ impl PeakTracker {
         }
     }
 
-    /// What was found at the end of the process: nothing is higher.
+    /// Notes the maximum at the end of the process: nothing is higher.
     pub fn end(&mut self, ms: u64, highest: u64) {
         if let Some(peak) = &mut self.peak {
             peak.end(ms, highest);

@@ -3,7 +3,7 @@
 /// Addresses that the kernel takes together (`IOV_MAX`).
 const TOGETHER: usize = 1024;
 
-/// So many words at each of these addresses; None where they cannot be read.
+/// `N` words at each of these addresses, in their order; None where they cannot be read.
 pub fn words<const N: usize>(pid: i32, addresses: &[u64]) -> Vec<Option<[u64; N]>> {
     let mut found = Vec::with_capacity(addresses.len());
     while found.len() < addresses.len() {

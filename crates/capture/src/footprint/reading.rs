@@ -11,21 +11,20 @@ use mallow_profile::{
 };
 use std::ops::Range;
 
-/// Whose memory is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// Its id, as mallow sees it.
+    /// Process id in mallow's own pid namespace.
     pub pid: u32,
-    /// Its number in the recording.
+    /// Number of the process in the recording.
     pub process: u32,
     /// Name of the run directory: mappings of its files are Mallow's own.
     pub directory: &'a str,
-    /// Where its memory lists what the library has mapped ([`crate::rundir::process_file::ProcessFile::own_list`]); 0:
-    /// nowhere.
+    /// Address of the process's list of what the library has mapped
+    /// ([`crate::rundir::process_file::ProcessFile::own_list`]); 0: it has none.
     pub own_list: u64,
     /// Live blocks that may lie in slots of samples, by address.
     pub sampled: &'a [Range<u64>],
-    /// It began with fork, or ran before: it may have blocks that no event tells of.
+    /// The process began with fork, or ran before: it may have blocks that no event tells of.
     pub has_older_blocks: bool,
     /// The process waits at its exit.
     pub is_at_exit: bool,
@@ -34,9 +33,8 @@ pub struct Subject<'a> {
 /// What was read. The footprint's flags, time and live blocks are for others to fill in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Which of its process it is: 1, 2, 3, …
+    /// Number of the reading in its process: 1, 2, 3, …; 0: not yet given.
     pub number: u64,
-    /// Totals and mappings.
     pub footprint: Footprint,
     /// Pages of the mappings that have any.
     pub pages: Vec<PageRun>,
@@ -75,7 +73,7 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
     Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches, tables, heaps, huge_zeros })
 }
 
-/// Totals and mappings alone.
+/// The footprint of a process without a look at its pages: totals and mappings alone.
 pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     let Subject { pid, process, directory, own_list, sampled, is_at_exit, .. } = *subject;
     let mut mappings = smaps::mappings(pid, directory)?;
@@ -103,7 +101,6 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
 }
 
 impl Reading {
-    /// Reads the memory of a process.
     pub fn of(subject: &Subject) -> Result<Self, Failure> {
         read(subject)
     }
@@ -139,15 +136,14 @@ pub fn is_higher(sizes: &MemorySizes, highest: &MemorySizes) -> bool {
 /// Pages and sizes of mappings agree within this part of RSS.
 const SETTLED: u64 = 20;
 
-/// Higher is what is above by more than this part of RSS.
+/// A size is higher if it is above by more than one part in so many of the highest RSS.
 const HIGHER: u64 = 50;
 
 /// RSS without a look at mappings, in bytes: the kernel's own counts, which may lag behind by some pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {
-    /// Now.
     pub rss: u64,
-    /// The highest so far (`VmHWM`).
+    /// Highest RSS so far (`VmHWM`); 0: the kernel does not say.
     pub peak: u64,
 }
 

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-/// A new maximum, or a change, is so much: the RSS divided by this.
+/// A new maximum, or a change, is one part in so many of RSS.
 const STEP: u64 = 20;
-/// RSS stands while it stays within this part of itself, from one look to another this much later.
+/// RSS stands if it stays within one part in so many of itself for [`STANDS_FOR`].
 const STANDS_WITHIN: u64 = 50;
 const STANDS_FOR: Duration = Duration::from_millis(15);
 /// A reading is of what RSS stands at if it stood for so long before it.
@@ -20,7 +20,7 @@ const WELL_ABOVE: u64 = 4;
 /// have.
 const BETWEEN_MAXIMA: Duration = Duration::from_millis(100);
 const MAXIMA_AT_ONCE: u32 = 5;
-/// From a reading to one of a maximum that stands, and is not well above it.
+/// Shortest time from a reading to one of a maximum that stands, and is not well above that.
 const BETWEEN_STEPS: Duration = Duration::from_millis(100);
 /// From one reading to the next that is not of a maximum: of RSS that changed, and of pages that were copied.
 const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
@@ -33,8 +33,8 @@ const AGED: u32 = 10;
 /// one that lives for a second has a reading or two at any RSS up to some hundred megabytes.
 const SHARE: u32 = 100;
 const CREDIT: Duration = Duration::from_millis(5);
-/// The same where a maximum stands. Each reading well above the one before is as expensive as the growth since, so that
-/// all of these together take no more than five times what the last one takes; this bounds that.
+/// [`SHARE`] and [`CREDIT`] where a maximum stands. Each reading well above the one before is as expensive as the
+/// growth since, so that all of these together take no more than five times what the last one takes; this bounds that.
 const STANDING_SHARE: u32 = 10;
 const STANDING_CREDIT: Duration = Duration::from_millis(50);
 /// What a reading is expected to take as long as none was made: at the least, and for each mebibyte.
@@ -44,9 +44,9 @@ const EXPECTED_A_MEBIBYTE: Duration = Duration::from_micros(16);
 /// Why a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its RSS is a twentieth above the highest that was read.
+    /// RSS is a twentieth above the highest that was read, or nothing was read yet.
     Highest,
-    /// Its RSS is another one than when it was read last, or it has copied pages that it shared.
+    /// RSS or the copied pages differ from the last reading's, or that is old, or was made while RSS grew.
     Change,
 }
 
@@ -54,33 +54,33 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     pub rss: u64,
-    /// Bytes of pages that it got since it began, where it shares pages with a parent or a child; 0 elsewhere.
+    /// Bytes of pages that the process got since it began, where it shares pages with a parent or a child; 0 elsewhere.
     pub copied: u64,
 }
 
-/// Of one process. Times are since any moment before its start.
+/// When to read one process. Times are since any moment before its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     began: Duration,
     credit: Duration,
     standing_credit: Duration,
     spent: Duration,
-    /// When it was read last, what a look had found then, and how long that took.
+    /// When the last reading was made, what its look had found, and how much processor time it took.
     last: Option<(Duration, Look, Duration)>,
     highest: u64,
     readings: u32,
     /// When a look was taken last.
     looked: Duration,
-    /// Since when its RSS stands, and at what.
+    /// Since when RSS stands, and at how many bytes.
     stands: (Duration, u64),
-    /// Since when it copies no more pages, and how many it had copied.
+    /// Since when the process copies no more pages, and how many bytes it had copied.
     copies: (Duration, u64),
     /// The last reading was made while RSS grew: what it found may have been of a moment.
     was_passing: bool,
 }
 
 impl Schedule {
-    /// Of a process that was found at this time. One that began with fork has no credit: many of them live for
+    /// The schedule of a process that was found at `now`. One that began with fork has no credit: many live for
     /// milliseconds.
     pub fn new(now: Duration, forked: bool) -> Self {
         let credit = |credit| if forked { Duration::ZERO } else { credit };
@@ -99,7 +99,7 @@ impl Schedule {
         }
     }
 
-    /// Whether it is to be read now, when a look found this. To be asked at each look.
+    /// Why the process is to be read now, when a look found this; None: it is not. To be called at each look.
     pub fn due(&mut self, now: Duration, look: Look) -> Option<Reason> {
         let rss = look.rss;
         let unseen = now.saturating_sub(self.looked);
@@ -152,7 +152,7 @@ impl Schedule {
         now.saturating_sub(self.stands.0)
     }
 
-    /// It was read, which took so much of a processor's time.
+    /// Notes a reading that took so much of a processor's time.
     pub fn read(&mut self, now: Duration, look: Look, took: Duration) {
         self.spent = self.spent.saturating_add(took);
         self.was_passing = self.stands_for(now) < SETTLED_FOR;
@@ -161,7 +161,7 @@ impl Schedule {
         self.readings = self.readings.saturating_add(1);
     }
 
-    /// How long a reading may take.
+    /// Processor time that a reading is expected to take.
     fn expected(&self, rss: u64) -> Duration {
         let whole = |rss: u64| EXPECTED + EXPECTED_A_MEBIBYTE * u32::try_from(rss >> 20).unwrap_or(u32::MAX);
         match self.last {

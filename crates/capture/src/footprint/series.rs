@@ -8,14 +8,14 @@ const MOST: usize = 512;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     points: Vec<RssPoint>,
-    /// From one point to the next, at the least.
+    /// Shortest time from one point to the next.
     every_ms: u64,
     highest: RssPoint,
     last: RssPoint,
 }
 
 impl Series {
-    /// Adds a point. One that is earlier than the last one is none.
+    /// Adds a point; one that is earlier than the last one is left out.
     pub fn push(&mut self, point: RssPoint) {
         if point.ms < self.last.ms {
             return;
@@ -41,7 +41,7 @@ impl Series {
         }
     }
 
-    /// The account of a reading says what was live in it: large blocks came and went while it was made, and its
+    /// Sets what was live in a reading, if its point is kept: large blocks came and went while it was made, and its
     /// mappings show which of them are in it. One moment has one figure.
     pub fn amend(&mut self, ms: u64, rss: u64, live_bytes: u64) {
         let is_it = |point: &&mut RssPoint| point.ms == ms && point.rss == rss;
@@ -51,7 +51,7 @@ impl Series {
         }
     }
 
-    /// All that are kept, by time: the highest and the last one among them.
+    /// All points that are kept, by time: the highest and the last one are among them.
     pub fn into_points(self) -> Vec<RssPoint> {
         let Self { mut points, highest, last, .. } = self;
         for point in [highest, last] {

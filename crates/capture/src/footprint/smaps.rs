@@ -29,7 +29,6 @@ pub fn mappings(pid: u32, directory: &str) -> Result<Vec<Mapping>, Failure> {
     Ok(all)
 }
 
-/// What was in the lines so far.
 struct Lines<'a> {
     all: Vec<Mapping>,
     directory: &'a str,
@@ -140,13 +139,12 @@ pub fn is_anonymous(mapping: &Mapping) -> bool {
     matches!(mapping.kind, Anonymous | Heap | ThreadStack | Bss)
 }
 
-/// Memory of no file with any rights, but for `[heap]` and modules' `.bss`.
+/// Readable private memory of no file, but for `[heap]`, modules' `.bss` and the first thread's stack.
 pub fn is_mapped(mapping: &Mapping) -> bool {
     let is_named = matches!(mapping.kind, MappingKind::Heap | MappingKind::Bss);
     is_anonymous(mapping) && !is_named && mapping.flags.has(MappingFlags::READ)
 }
 
-/// The sums of mappings.
 pub fn totals(mappings: &[Mapping]) -> MemorySizes {
     mappings.iter().map(|mapping| mapping.sizes).sum()
 }

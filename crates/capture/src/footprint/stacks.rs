@@ -86,9 +86,9 @@ pub fn mark(pid: u32, pagemap: &mut Pagemap, mappings: &mut Vec<Mapping>) -> Res
 /// Where a stack ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The process may not be read.
+    /// The process may not be read, or not all of its pages are known or in memory.
     Unknown,
-    /// It is no stack.
+    /// The mapping does not begin with a stack.
     None,
     At(u64),
 }

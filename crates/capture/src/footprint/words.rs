@@ -19,7 +19,7 @@ const COUNT_BITS: u32 = 15;
 const COUNT_MOST: u64 = 1 << COUNT_BITS;
 
 impl Reading {
-    /// As words: 8 bytes a run of pages.
+    /// Encodes the reading as the module's text describes: 8 bytes a run of pages.
     pub fn to_words(&self) -> Vec<u64> {
         let Footprint { ms, is_at_exit, fixes_thresholds, peak_rss, page_bytes, threads, gap, .. } = &self.footprint;
         let Footprint { settings, has_background_thread, mappings, .. } = &self.footprint;
@@ -59,7 +59,7 @@ impl Reading {
         words
     }
 
-    /// The reverse, of process `process`. None: they make no sense.
+    /// Decodes [`Self::to_words`] of a reading of `process`. None: the words make no sense.
     pub fn of_words(process: u32, words: &[u64]) -> Option<Self> {
         let mut rest = words;
         let (number, ms, flags) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
