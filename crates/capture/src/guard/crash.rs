@@ -26,8 +26,7 @@ impl Zeroings {
         }
     }
 
-    /// This thread's, else that of another thread which came last before this moment: the page is there for all
-    /// threads.
+    /// The last wrong access until `at_ns` by thread `tid`, else by another one: the page is there for all threads.
     fn before(&self, tid: u32, at_ns: u64) -> Option<&Zeroed> {
         let earlier = self.0.iter().filter(|zeroed| zeroed.operation.at_ns <= at_ns);
         earlier.max_by_key(|zeroed| (zeroed.operation.tid == tid, zeroed.operation.at_ns))

@@ -14,7 +14,7 @@ pub enum Kind {
     Underflow,
     /// An access to guarded addresses far from every block.
     Wild,
-    /// A second free.
+    /// A free of a block that was freed before.
     DoubleFree,
     /// A free of an address inside of a block.
     InteriorFree,
@@ -28,32 +28,28 @@ pub enum Kind {
     MismatchedFree,
 }
 
-/// Which form of operator new or operator delete.
+/// A form of operator new and operator delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Operator {
-    /// `new`, `delete`.
+    /// `new` and `delete`, of one object.
     One,
-    /// `new[]`, `delete[]`.
+    /// `new[]` and `delete[]`, of an array.
     Array,
 }
 
 /// What frees a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Freeing {
-    /// `free`.
     Free,
-    /// `realloc` or `reallocarray`.
     Realloc,
-    /// An operator delete.
     Delete(Operator),
 }
 
-/// Of [`Kind::MismatchedFree`]: the two operations.
+/// The two operations of a [`Kind::MismatchedFree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// The operator that allocated the block; None: a function of malloc's family.
     pub allocated: Option<Operator>,
-    /// What freed it.
     pub freed: Freeing,
     /// The size that operator delete was called with; None: without one.
     pub size: Option<u64>,
@@ -68,7 +64,7 @@ pub struct Mismatch {
 pub struct Addresses {
     /// Return addresses, the outermost first, with `EXACT_PC`.
     pub pcs: Vec<u64>,
-    /// To which modules they belong.
+    /// The generation of modules in which the addresses hold.
     pub generation: u32,
     /// Outer frames are missing.
     pub cut: bool,
@@ -77,28 +73,26 @@ pub struct Addresses {
 /// An access, allocation or free: when, by which thread and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// CLOCK_MONOTONIC.
+    /// Nanoseconds on CLOCK_MONOTONIC.
     pub at_ns: u64,
     pub tid: u32,
-    /// Its name; empty: it has ended.
+    /// Name of the thread; empty: it has ended, or is not known.
     pub thread: String,
-    /// The call path of the operation.
     pub stack: Addresses,
 }
 
 /// The block that an error is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Its first byte.
     pub address: u64,
-    /// Requested bytes.
+    /// Bytes that the program requested.
     pub size: u64,
-    /// The function that allocated it: index of `mallow_profile::FAMILIES`.
+    /// Index in `mallow_profile::FAMILIES` of the function that allocated the block.
     pub family: u8,
-    /// The operator that allocated it, in that function's place; None: none that is known.
+    /// Operator that allocated the block, in that function's place; None: none that is known.
     pub operator: Option<Operator>,
     pub allocated: Operation,
-    /// Its free; None: it is live.
+    /// The free of the block; None: it is live.
     pub freed: Option<Operation>,
 }
 
@@ -106,11 +100,11 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub kind: Kind,
-    /// The process, as its file says.
+    /// Process id that the process's file has.
     pub pid: u32,
-    /// Number of its image.
+    /// Number of the process's image.
     pub serial: u32,
-    /// That was accessed or freed; of [`Kind::Slack`] the first changed byte.
+    /// The address that was accessed or freed; of [`Kind::Slack`] the first changed byte.
     pub address: u64,
     /// The address is exact; else the first of its page (Linux before 5.18).
     pub exact: bool,
@@ -120,11 +114,11 @@ pub struct Finding {
     pub operation: Operation,
     /// Why the stack is not known or not whole.
     pub without_stack: Option<String>,
-    /// The block; None: there is none near.
+    /// The block that the error is about, or the nearest; None: there is none near.
     pub block: Option<Block>,
-    /// Of [`Kind::ForeignFree`]: what is at the address.
+    /// What is at the address of a [`Kind::ForeignFree`].
     pub region: Option<Region>,
-    /// Of [`Kind::MismatchedFree`]: what allocated the block, and what freed it.
+    /// The two operations of a [`Kind::MismatchedFree`].
     pub mismatch: Option<Mismatch>,
     /// Bytes: the changed ones, or the last ones of a live block before an access after it, or its first ones.
     pub bytes: Vec<u8>,
@@ -133,9 +127,7 @@ pub struct Finding {
 /// How a page fault accessed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Access {
-    /// Data were read.
     Read,
-    /// Data were written.
     Write,
     /// An instruction was fetched.
     Execute,
@@ -144,27 +136,25 @@ pub enum Access {
 /// What is at an address of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Region {
-    /// That could not be read.
+    /// The mappings could not be read.
     #[default]
     Unknown,
-    /// Nothing is mapped.
+    /// Nothing is mapped at the address.
     Nothing,
-    /// A thread's stack.
     Stack,
-    /// Memory of a file.
+    /// Memory of a file, or static data right behind it.
     File {
-        /// Its path, as the process has it; empty: not known.
+        /// Path of the file, as the process has it; empty: not known.
         path: String,
-        /// It may be written to.
         writable: bool,
     },
     /// The program break's memory, of which the C library's allocator makes blocks.
     Heap,
     /// Memory that the program mapped, or an allocator.
     Mapped {
-        /// Bytes from its beginning to the address.
+        /// Bytes from the mapping's beginning to the address.
         before: u64,
-        /// All of it; 0: not known.
+        /// Bytes of the mapping; 0: not known.
         bytes: u64,
     },
 }
@@ -173,37 +163,35 @@ pub enum Region {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zeroed {
     pub kind: Kind,
-    /// What was accessed, or the first address of its page.
+    /// The address that was accessed, or the first one of its page.
     pub address: u64,
-    /// The access was a write.
     pub write: bool,
-    /// The access.
     pub operation: Operation,
 }
 
 /// A signal that ended an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
-    /// The process, as its file says.
+    /// Process id that the process's file has.
     pub pid: u32,
-    /// Number of its image.
+    /// Number of the process's image.
     pub serial: u32,
     pub signal: i32,
-    /// `si_code`.
+    /// The `si_code` of the signal.
     pub code: i32,
-    /// The process that sent it; None: the processor or the kernel raised it.
+    /// The process that sent the signal; None: the processor or the kernel raised it.
     pub sender: Option<u32>,
-    /// What was accessed, or the instruction; None: that is not known, or it was sent.
+    /// The address that was accessed, or of the instruction; None: that is not known, or the signal was sent.
     pub address: Option<u64>,
-    /// How; None: it was no page fault.
+    /// How memory was accessed; None: there was no page fault.
     pub access: Option<Access>,
-    /// What is at the address.
+    /// What is at `address`; unknown where that is None.
     pub region: Region,
     /// The thread that the signal was delivered to, and where.
     pub operation: Operation,
-    /// Why its stack is not known or not whole.
+    /// Why the thread's stack is not known or not whole.
     pub without_stack: Option<String>,
-    /// Those of [`mallow_arch::registers::NAMES`].
+    /// Values of the registers, in the order of [`mallow_arch::registers::NAMES`].
     pub registers: Vec<u64>,
     /// The guarded block nearest to the address, where it lies in or near guarded memory.
     pub block: Option<Block>,
@@ -215,38 +203,37 @@ pub struct Crash {
 /// Blocks of one allocation stack that nothing points to when their image exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
-    /// The process, as its file says.
+    /// Process id that the process's file has.
     pub pid: u32,
-    /// Number of its image.
+    /// Number of the process's image.
     pub serial: u32,
-    /// When.
+    /// When the image was searched, in nanoseconds on CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Blocks that no lost block points to, either; of a cycle the first one.
     pub count: u64,
-    /// How many of these are of a cycle, whose blocks point to each other.
+    /// How many of the `count` blocks are of a cycle, whose blocks point to each other.
     pub cycles: u64,
-    /// Bytes of these, as requested.
+    /// Requested bytes of the `count` blocks.
     pub bytes: u64,
-    /// Blocks that only these hold.
+    /// Blocks that only the `count` blocks hold.
     pub held: u64,
-    /// Their bytes.
+    /// Requested bytes of the `held` blocks.
     pub held_bytes: u64,
-    /// The first of them.
+    /// The first of the `count` blocks.
     pub block: Block,
 }
 
 /// Whether an image was searched for leaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Search {
-    /// Nobody asked for it, or nothing is guarded in it.
+    /// Nobody asked for a search, or nothing is guarded in the image.
     Unwanted,
-    /// It was.
     Done,
-    /// It was not: why.
+    /// Why the image was not searched.
     Not(String),
-    /// It was not: exec put another image in its place.
+    /// The image was not searched: exec put another one in its place.
     Replaced,
-    /// It was not: a signal ended it, or exec put another image in its place. A later image of the process shows which.
+    /// The image was not searched: a signal ended it, or exec replaced it. A later image of the process shows which.
     Unknown,
 }
 
@@ -254,17 +241,17 @@ pub enum Search {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub pid: u32,
-    /// Number of its image: a later image of the process may have it again.
+    /// Number of the process's image; a later image of the process may have it again.
     pub serial: u32,
     /// The file that the image executes.
     pub executable: String,
     /// When the image began, on CLOCK_MONOTONIC.
     pub began_ns: u64,
-    /// Why nothing is guarded in it; None: it is.
+    /// Why nothing is guarded in the image; None: allocations are guarded.
     pub refused: Option<String>,
     /// Why a signal handler takes the place of userfaultfd; None: it does not.
     pub handled: Option<String>,
-    /// Why it guarded no more from some moment on; None: it went on.
+    /// Why nothing was guarded from some moment on; None: guarding went on.
     pub ended: Option<String>,
     /// Allocations that were guarded.
     pub guarded: u64,
@@ -278,18 +265,14 @@ pub struct Outcome {
     pub uncompared: Option<String>,
     /// Frees by another operation than the block's that are no findings: a module may have operators of its own.
     pub unsure: u64,
-    /// The search for leaks at its exit.
     pub search: Search,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// An error.
     Finding(Box<Finding>),
-    /// Blocks that an image leaked.
     Leak(Box<Leak>),
-    /// A signal ends an image.
     Crash(Box<Crash>),
-    /// An image has ended, or the keeper ends.
+    /// The last message on an image: it has ended, or the keeper ends.
     Outcome(Outcome),
 }

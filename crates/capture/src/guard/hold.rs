@@ -8,14 +8,14 @@ use crate::wire::{Shared, guard};
 use std::sync::atomic::Ordering;
 
 pub enum Hold<'a> {
-    /// In the kernel, for a page.
+    /// The thread waits in the kernel, for a page.
     Missing(&'a Userfault, Fault),
-    /// In the handler: its entry begins at this byte of the process file, and had this state.
+    /// The thread waits in the handler: its entry begins at this byte of the process file, and had this state.
     Protected(&'a Shared, usize, u32),
 }
 
 impl<'a> Hold<'a> {
-    /// Those that wait in the signal handler of an image whose part begins at this byte.
+    /// Threads in the signal handler of an image whose `struct mallow_guard` begins at byte `part` of the process file.
     pub fn in_handlers(shared: &'a Shared, part: usize) -> impl Iterator<Item = Self> {
         let entries = (0..guard::FAULTS_MOST).map(move |n| part + guard::FAULT + n * fault::SIZE);
         entries.filter_map(move |at| {
@@ -35,7 +35,7 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Whether the address is exact, and not that of its page.
+    /// Whether the address of the fault is exact, and not that of its page.
     pub fn is_exact(&self) -> bool {
         match self {
             Self::Missing(userfault, _) => userfault.exact,
@@ -43,7 +43,7 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Where its registers are, in the memory of its process. None: in the kernel.
+    /// Address of the thread's saved registers in its process. None: it waits in the kernel.
     pub fn registers(&self) -> Option<u64> {
         match *self {
             Self::Missing(..) => None,
@@ -51,7 +51,7 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Lets it go on, with a page that is there. Once more does nothing.
+    /// Lets the thread go on, with a page that is there. Once more does nothing.
     pub fn let_go(&self) {
         match self {
             Self::Missing(userfault, fault) => drop(userfault.fill(fault.address & !(PAGE - 1), PAGE)),
@@ -59,7 +59,7 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Lets it make the access once more.
+    /// Lets the thread make the access once more.
     pub fn wake(&self) {
         match self {
             Self::Missing(userfault, fault) => userfault.wake(fault.address & !(PAGE - 1)),
@@ -68,13 +68,13 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Its number here: in a pid namespace it has another one than it says. None: that cannot be known.
+    /// Number of the thread here: in a pid namespace it has another one than it says. None: that cannot be known.
     pub fn thread(&self, pid: u32) -> Option<u32> {
         threads::here(pid, self.fault().tid)
     }
 
-    /// Ends its program with its registers as they are. It is stopped, where it waits in the kernel, and takes the
-    /// signal when it goes on; from the handler it sends it to itself.
+    /// Ends the program with the thread's registers as they are. A thread that waits in the kernel must be stopped, and
+    /// takes the signal when it goes on; one in the handler sends the signal to itself.
     pub fn end(&self, pid: u32) {
         match self {
             Self::Missing(..) => {

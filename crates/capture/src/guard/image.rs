@@ -31,7 +31,7 @@ pub struct Image<'a> {
     pub messages: Sender<Message>,
     /// A program ends at its first error.
     pub fails_fast: bool,
-    /// It is searched for leaks at its exit.
+    /// The image is searched for leaks at its exit.
     pub leaks: bool,
     /// Pages of each slot that get the pattern here, and not in the target: `PATTERNED_…` of `wire::guard`.
     pub patterned: u32,
@@ -40,7 +40,6 @@ pub struct Image<'a> {
     pub over: &'a AtomicBool,
 }
 
-/// What happened so far.
 #[derive(Default)]
 struct Log {
     /// Errors that the target reported and that were read.
@@ -48,12 +47,11 @@ struct Log {
     findings: u64,
     lost: u64,
     zeroings: Zeroings,
-    /// What the search for leaks came to.
     search: Option<Search>,
 }
 
 impl Image<'_> {
-    /// Guards it until it ends, or the keeper does.
+    /// Guards the image until it ends, or the keeper does.
     pub fn guard(self) {
         // Errors from before are an earlier keeper's.
         let mut log = Log { read: self.guarded.reported(self.source.shared()), ..Log::default() };
@@ -146,7 +144,7 @@ impl Image<'_> {
         }
     }
 
-    /// Whether the image, which waits in one state, goes on in another.
+    /// Takes the image, which waits, from one state to another. False: it waits no more.
     fn answer(&self, from: u32, to: u32) -> bool {
         let (shared, state) = (self.source.shared(), self.guarded.field(guard::STATE));
         let changed = shared.word32(state).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
@@ -162,7 +160,7 @@ impl Image<'_> {
         Ok(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?)
     }
 
-    /// Why the kernel gives no userfaultfd.
+    /// The `errno` with which the kernel refused a userfaultfd.
     fn error(&self) -> i32 {
         self.source.shared().get32(self.guarded.field(guard::DESCRIPTOR)) as i32
     }
@@ -180,7 +178,7 @@ impl Image<'_> {
         }
     }
 
-    /// Without a userfaultfd threads wait in a signal handler.
+    /// Works until the image or the keeper ends. Without a userfaultfd threads wait in a signal handler.
     fn work(&self, userfault: Option<&Userfault>, range: &Range<u64>, log: &mut Log) {
         let over = AtomicBool::new(false);
         let Some(mut places) = Guarded::of(&self.source) else { return };
@@ -237,7 +235,7 @@ impl Image<'_> {
         }
     }
 
-    /// Waits until the image does, and searches it for leaks. None: it ended without that.
+    /// Waits until the image is at its exit, and searches it for leaks. None: it ended without that.
     fn search(&self, over: &AtomicBool) -> Option<Search> {
         let shared = self.source.shared();
         while self.source.exit_state() != ExitState::Waits {
@@ -343,7 +341,7 @@ impl Image<'_> {
         let _ = self.messages.send(Message::Finding(Box::new(finding)));
     }
 
-    /// What the target found itself.
+    /// Sends on what the target found itself.
     fn reports(&self, log: &mut Log) {
         let shared = self.source.shared();
         let (reports, lost) = self.guarded.reports(shared, &mut log.read);
@@ -397,7 +395,7 @@ impl Image<'_> {
     }
 }
 
-/// Whether nothing comes for a moment.
+/// Whether no fault comes for [`PAUSE`].
 fn pauses(userfault: &Userfault) -> bool {
     let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
     matches!(poll(&mut [PollFd::new(&userfault, PollFlags::IN)], Some(&pause)), Ok(0))

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// How long the keeper sleeps at the most before it looks for new images.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Works until standard input is closed, or mallow is gone. Messages go to standard output. Whether the directory could
-/// be used.
+/// Works until standard input is closed, or mallow is gone. Messages go to standard output. False: the directory could
+/// not be used.
 pub fn keep(directory: &Path) -> bool {
     // It is mallow's business, and not the terminal's, when it ends.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGPIPE, libc::SIGTTOU] {
@@ -90,8 +90,8 @@ pub fn keep(directory: &Path) -> bool {
     })
 }
 
-/// Which of a slot's pages get the pattern here: those in which bytes are beside the block. Where samples are guarded,
-/// few blocks come, and slots that wait for them shall take no memory.
+/// Pages of a slot that get the pattern here: those in which bytes are beside the block. Where samples are guarded, few
+/// blocks come, and slots that wait for them shall take no memory.
 fn patterned(flags: u32, place: u32) -> u32 {
     match place {
         _ if flags & guard::EVERY == 0 => 0,

@@ -19,7 +19,7 @@ const STOP: Duration = Duration::from_millis(100);
 /// Other threads whose registers are read.
 const THREADS: usize = 256;
 
-/// Searches an image that waits, and lets it go on.
+/// Searches an image that waits at its exit, and lets it go on. An error, too, if it went on before.
 pub fn search(
     source: &ProcessFile,
     guarded: &Guarded,
@@ -80,7 +80,7 @@ impl Waiting<'_> {
         scan::read(&exit, blocks)
     }
 
-    /// Those of all threads: the one that waits has its own on its stack, and a few words more do no harm.
+    /// Registers of all threads: the one that waits has its own on its stack, and a few words more do no harm.
     fn registers(&self) -> Vec<u64> {
         let others = scan::thread_ids(self.pid);
         if others.len() < 2 {
@@ -91,7 +91,7 @@ impl Waiting<'_> {
     }
 }
 
-/// One for each stack of a block that no other lost block holds.
+/// A leak for each stack of blocks that no other lost block holds, those of most bytes first.
 fn leaks(source: &ProcessFile, guarded: &Guarded, lost: &[LostBlock]) -> Vec<Leak> {
     let shared = source.shared();
     let pid = source.pid_here();

@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// By this name mallow's own program becomes the keeper.
+/// Name of itself (`argv[0]`) by which mallow's own program becomes the keeper.
 pub const KEEPER: &str = "mallow-keeper";
 /// Findings of one image that are reported at the most.
 pub const MOST_FINDINGS: u64 = 1000;
@@ -56,7 +56,7 @@ pub enum GuardedEdge {
 pub struct Settings {
     /// Bytes between guarded allocations, on average; None: every allocation is guarded.
     pub period: Option<u32>,
-    /// Bytes of live guarded blocks at the most, in pages of theirs.
+    /// Most bytes that the pages of live guarded blocks may take.
     pub memory: u64,
     pub place: GuardedEdge,
     /// Alignment of every block, at least: a power of two.
@@ -89,14 +89,14 @@ impl Settings {
     }
 }
 
-/// What the keeper says, and its life.
+/// A keeper that mallow started. Dropping it closes the keeper's input, which ends the keeper.
 pub struct Keeper {
     process: Child,
     input: Option<ChildStdin>,
     messages: Receiver<Message>,
 }
 
-/// Why userfaultfd is refused, and what to do.
+/// Why userfaultfd fails with `errno` `error`, and what to do.
 pub fn refusal(error: i32) -> String {
     match error {
         libc::ENOSYS => "this kernel has no userfaultfd; guarding needs Linux 5.11 with CONFIG_USERFAULTFD".to_owned(),
@@ -129,7 +129,7 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Filters of system calls that mallow runs under.
+/// Number of seccomp filters that mallow runs under; 0 where it cannot be read.
 fn filters() -> u32 {
     Status::read(Task::Own).ok().and_then(|status| status.seccomp_filters()).unwrap_or(0)
 }
@@ -155,12 +155,12 @@ pub fn join(watch: &Watch, settings: &Settings) -> io::Result<Keeper> {
     Keeper::start(watch.directory(), watch.control().shared(), settings)
 }
 
-/// Pages of live guarded blocks at the most.
+/// Most pages that live guarded blocks may take.
 fn pages(settings: &Settings) -> u32 {
     (settings.memory >> 12).clamp(1, 1 << 22) as u32
 }
 
-/// Whether this process is a keeper that has not ended.
+/// Whether process `pid` is a keeper that has not ended.
 fn is_keeper(pid: u32) -> bool {
     pid != 0 && std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(KEEPER.as_bytes()))
 }
@@ -219,18 +219,18 @@ impl Keeper {
         Ok(Self { process, input, messages })
     }
 
-    /// What it said since the last call.
+    /// What the keeper said since the last call.
     pub fn messages(&self) -> impl Iterator<Item = Message> {
         self.messages.try_iter()
     }
 
-    /// Whether it has ended by itself, or was killed: nothing is guarded any more.
+    /// Whether the keeper has ended by itself, or was killed: nothing is guarded any more.
     pub fn is_gone(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(Some(_)))
     }
 
-    /// Ends it, and all that it has to say. One that says nothing more for some seconds is killed: the kernel then lets
-    /// go what it held.
+    /// Ends the keeper, and returns all that it still says. One that says nothing more for 20 s is killed: the kernel
+    /// then lets go what it held.
     pub fn end(mut self) -> Vec<Message> {
         const SILENCE: Duration = Duration::from_secs(20);
         drop(self.input.take());

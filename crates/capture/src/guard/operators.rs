@@ -11,7 +11,7 @@ use std::io::Read;
 const THROWN: &[u8] = b"St9bad_alloc\0";
 
 impl Operator {
-    /// Of `enum mallow_operation`. None: a function of malloc's family, or not known.
+    /// The operator of a number of `enum mallow_operation`. None: a function of malloc's family, or not known.
     pub fn of(operation: u8) -> Option<Self> {
         match operation {
             guard::OPERATION_NEW | guard::OPERATION_NEW_EITHER => Some(Self::One),
@@ -22,7 +22,7 @@ impl Operator {
 }
 
 impl Mismatch {
-    /// As the target describes it.
+    /// Decodes what the target writes of a mismatch. None: the bytes make no sense.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let byte = |at: usize| bytes.get(at).copied();
         let alignment = |at| byte(at)?.checked_sub(1).and_then(|log| 1_u64.checked_shl(log.into()));
@@ -44,16 +44,15 @@ impl Mismatch {
     }
 }
 
-/// What runs in an image, while it does: a path is another file's after an upgrade.
+/// The executable of an image, opened while that runs: a path is another file's after an upgrade.
 pub struct Program(Option<File>);
 
 impl Program {
-    /// Of a process that runs.
     pub fn of(pid: u32) -> Self {
         Self(File::open(format!("/proc/{pid}/exe")).ok())
     }
 
-    /// Whether it has a C++ runtime inside.
+    /// Whether the executable has a C++ runtime inside.
     fn has_runtime(self) -> bool {
         let Some(mut file) = self.0 else { return false };
         let mut bytes = vec![0; 1 << 20];

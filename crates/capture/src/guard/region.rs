@@ -5,7 +5,7 @@ use crate::wire::guard;
 use mallow_patch::Maps;
 
 impl Region {
-    /// Of a process that waits. `sp`: the stack pointer of one of its threads.
+    /// What is at an address of a process that waits. `sp`: the stack pointer of one of its threads.
     pub fn of(pid: u32, address: u64, sp: u64) -> Self {
         match Maps::read(pid) {
             Ok(maps) if !maps.is_empty() => Self::in_maps(&maps, address, sp),
@@ -13,8 +13,8 @@ impl Region {
         }
     }
 
-    /// Of an address that was freed, with what the process wrote of it: its own view where it has ended, or changed its
-    /// mappings.
+    /// What is at an address that was freed. `bytes`: what the process wrote of it, which counts where the process has
+    /// ended, or changed its mappings.
     pub fn of_report(pid: u32, address: u64, bytes: &[u8]) -> Self {
         let sp = bytes.first_chunk().copied().map_or(0, u64::from_le_bytes);
         let seen = match bytes.get(8) {

@@ -10,12 +10,11 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Blocks of more pages than this are not made ready.
 const MOST_PAGES: u64 = 1 << 15;
 
-/// A block further away from an address has nothing to do with it.
+/// Distance in bytes beyond which a block has nothing to do with an address.
 const NEAR: u64 = 1 << 30;
 
 /// Where guarding is in a process file, checked once.
@@ -27,24 +26,24 @@ pub struct Guarded {
     read: u32,
 }
 
-/// What an address means.
+/// What an address means. A number is the slot's.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// A page of a live block, whose memory the program gave back itself, or that is being allocated.
     Own,
-    /// A block that is freed, in or near it.
+    /// In or near a freed block.
     Freed(u32),
     /// After a live block.
     After(u32),
     /// Before a live block.
     Before(u32),
-    /// Near none.
+    /// Near no block.
     Nothing,
 }
 
 /// An error that the target found.
 pub struct Report {
-    /// One of `wire::guard`'s.
+    /// A kind of finding in `wire::guard`, or any other number.
     pub kind: u32,
     pub address: u64,
     pub at_ns: u64,
@@ -55,7 +54,7 @@ pub struct Report {
 }
 
 impl Guarded {
-    /// None: nothing is guarded.
+    /// None: nothing is guarded, or the file makes no sense.
     pub fn of(source: &ProcessFile) -> Option<Self> {
         let (layout, shared) = (Layout::of(source)?, source.shared());
         let samples = usize::try_from(shared.get64(process::SAMPLING)).ok()?;
@@ -67,12 +66,12 @@ impl Guarded {
         (sound && fits).then(|| Self { at, table, layout, starts: FxHashMap::default(), read: 0 })
     }
 
-    /// Offset of a field of `struct mallow_guard`.
+    /// Offset in the process file of a field of `struct mallow_guard`.
     pub fn field(&self, field: usize) -> usize {
         self.at + field
     }
 
-    /// The process that the image's state concerns: its keeper. 0: none.
+    /// Process id of the keeper that the image's state concerns. 0: none.
     pub fn keeper(&self, shared: &Shared) -> u32 {
         shared.word32(self.at + guard::KEEPER).load(Ordering::Acquire)
     }
@@ -114,7 +113,7 @@ impl Guarded {
         served
     }
 
-    /// The pages of all live blocks: those that a forked child has from its parent.
+    /// Start and bytes of the pages of each live block, for a forked child that has them from its parent.
     pub fn live(&self, shared: &Shared, range: &Range<u64>) -> Vec<(u64, u64)> {
         let block = |index| {
             let (_, live) = self.layout.latest(shared, index)?;
@@ -164,7 +163,7 @@ impl Guarded {
         is_given.then(|| held.address.saturating_add(held.size).saturating_add(first))
     }
 
-    /// The slot that has these pages, and its bytes.
+    /// Start and bytes of the slot that this address is in, and its index; None: the file has none.
     fn slot_at(&mut self, shared: &Shared, range: &Range<u64>, address: u64) -> (u64, u64, Option<u32>) {
         let area = (range.end - range.start) / guard::SIZES;
         let offset = address - range.start;

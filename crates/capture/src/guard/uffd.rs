@@ -7,9 +7,8 @@ use std::io;
 /// An access to a page that is missing. Its thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What was accessed, or the first address of its page.
+    /// The address that was accessed, or the first one of its page.
     pub address: u64,
-    /// It was a write.
     pub write: bool,
     pub tid: u32,
 }
@@ -61,7 +60,7 @@ impl Userfault {
         Ok(Self { descriptor, exact })
     }
 
-    /// Fills pages with zeros, and lets threads go on that wait for them. Those that are there already stay as they
+    /// Fills pages with zeros, and lets threads go on that wait for them. Pages that are there already stay as they
     /// are. False: the process has no memory any more.
     pub fn fill(&self, start: u64, bytes: u64) -> bool {
         let mut at = start;
@@ -87,8 +86,8 @@ impl Userfault {
         true
     }
 
-    /// Makes a slot's pages ready: those of `patterned` (`wire::guard`) get the pattern, and the others zeros. Which
-    /// have the pattern: not a page that was there already, or for which there is no memory.
+    /// Makes a slot's pages ready: those of `patterned` (`wire::guard`) get the pattern, and the others zeros. Returns
+    /// which have the pattern: not a page that was there already, or for which there is no memory.
     ///
     /// A page of zeros would take a fault and a copy at its first write, in the thread that allocates. A copy here
     /// costs less, and takes memory from here on.
