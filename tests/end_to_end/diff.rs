@@ -188,7 +188,7 @@ fn each_rule_can_be_switched_off() {
         let outermost_first: Vec<_> = frames.iter().rev().copied().collect();
         std::fs::write(place.join(name), format!("{} 1000\n", outermost_first.join(";"))).expect("a file");
     };
-    let dhat = include_str!("../../crates/report/tests/files/leak.dhat");
+    let dhat = include_str!("../../crates/formats/tests/files/leak.dhat");
     let differ = |rules: &str| {
         let run = Run::new(mallow(), place).args(["diff", "--json", "before", "after", "--no-rule", rules]).go();
         assert_eq!(run.status, 0, "{}", run.err());

@@ -119,7 +119,7 @@ fn every_format_is_compared_or_it_is_said_why_not() {
     let record = Case::target("busy").args(["1", "20"]).record();
     let place = record.directory.path();
     for (file, ..) in FILES {
-        let from = workspace().join("crates/report/tests/files").join(file);
+        let from = workspace().join("crates/formats/tests/files").join(file);
         match file {
             "run.mallow" => assert!(record.file.ends_with(file)),
             "counted.dtrace" => fs::write(place.join(file), DTRACE).expect("a file"),
@@ -153,7 +153,7 @@ fn every_format_is_compared_or_it_is_said_why_not() {
 #[test]
 fn a_chosen_value_is_that_of_pprof() {
     let place = directory();
-    let file = workspace().join("crates/report/tests/files/words.pprof");
+    let file = workspace().join("crates/formats/tests/files/words.pprof");
     let top = |choice: &str| {
         Run::new(mallow(), place.path()).args(["top", "--json", "--sample-type", choice]).arg(&file).go()
     };

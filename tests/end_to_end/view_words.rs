@@ -136,7 +136,7 @@ fn each_sentence_about_a_recording_is_on_the_page() {
 #[test]
 fn each_sentence_about_a_profile_of_another_tool_is_on_the_page() {
     let place = directory();
-    let files = workspace().join("crates/report/tests/files");
+    let files = workspace().join("crates/formats/tests/files");
     let names = [
         "leak.dhat",
         "leak.gperftools",

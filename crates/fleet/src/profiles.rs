@@ -2,8 +2,8 @@
 
 use std::io;
 
+use mallow_formats::{pprof, write_heap_text};
 use mallow_profile::Profile;
-use mallow_report::formats::{pprof, write_heap_text};
 
 /// A gzipped profile. `names`: with names of functions; otherwise with addresses and build ids alone. `since`: what
 /// changed since that earlier profile of the same program.

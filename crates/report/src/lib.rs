@@ -1,8 +1,7 @@
 //! What a recording says, in the form in which people and scripts ask for it.
 //!
 //! [`analysis`] turns a `Profile` into reports: plain structs that serialise to JSON and that the command prints. It
-//! knows no terminals, files or clocks. [`formats`] reads and writes files of other tools. [`names`] shortens function
-//! names for people.
+//! knows no terminals, files or clocks. [`names`] shortens function names for people.
 
 // A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
 #![cfg_attr(
@@ -18,7 +17,6 @@
 )]
 
 pub mod analysis;
-pub mod formats;
 pub mod names;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

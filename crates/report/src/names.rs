@@ -226,7 +226,7 @@ pub(crate) fn split_as(inner: &str) -> Option<(&str, &str)> {
 }
 
 /// Without `+0x12` or `+18` at the end. `operator+` has none.
-pub(crate) fn without_offset(text: &str) -> &str {
+pub fn without_offset(text: &str) -> &str {
     match text.rsplit_once('+') {
         Some((function, offset)) if !function.is_empty() && !function.ends_with("operator") && is_offset(offset) => {
             function

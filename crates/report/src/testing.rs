@@ -1,5 +1,7 @@
 //! Hand-built profiles, for tests of reports.
 
+pub mod random;
+
 use mallow_profile::{
     Counts, FamilyCounts, Footprint, Frame, FrameId, HeapMap, Line, Mapping, MappingFlags, MappingKind, MemorySizes,
     Module, ModuleId, PageRun, PageState, Patterns, PlacedBlock, Process, ProcessId, Profile, Site, StackId, Stacks,

@@ -1,7 +1,7 @@
 //! A window as OpenTelemetry's profiles: one for each sample type, which share a dictionary.
 
+use mallow_formats::functions;
 use mallow_profile::{Counts, FrameId, Profile, StackId};
-use mallow_report::formats::functions;
 use prost::Message;
 use rustc_hash::FxHashMap;
 

@@ -129,7 +129,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use mallow_report::formats::read;
+    use mallow_formats::read;
     use mallow_report::testing::parser;
 
     use super::super::ledger::PushLedger;

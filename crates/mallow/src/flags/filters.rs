@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use mallow_capture::recording::{self, Span};
+use mallow_formats::SampleType;
 use mallow_report::analysis::{Narrowing, Pattern};
-use mallow_report::formats::SampleType;
 
 use super::names::NameFlags;
 

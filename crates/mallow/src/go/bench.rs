@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use mallow_formats::pprof;
 use mallow_golang::tool::{Go, Timing};
 use mallow_report::analysis::Merger;
-use mallow_report::formats::pprof;
 
 use super::bench_compare::EarlierRuns;
 use super::bench_document::{GoBench, MeasuredPackage};

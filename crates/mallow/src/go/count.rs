@@ -5,11 +5,11 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use mallow_formats as formats;
 use mallow_golang::join::{self, Allocation, Listed, OperationSums, Runs};
 use mallow_golang::results::Benchmark;
 use mallow_golang::tool::{ExactRun, Go, Profiled, TestBinary};
 use mallow_profile::Profile;
-use mallow_report::formats;
 use mallow_symbols::TINY;
 
 use super::program_source::ProgramSource;

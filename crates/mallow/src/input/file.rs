@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::recording::{Choice, ReadError, Reader};
+use mallow_formats::SampleType;
 use mallow_profile::Profile;
-use mallow_report::formats::SampleType;
 use mallow_symbols::{Options, Summary};
 
 use super::{filters, foreign, remote};

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use mallow_capture::recording::Progress;
+use mallow_formats::{self as formats, Addresses, Foreign, InputFormat, SampleType};
 use mallow_profile::Profile;
 use mallow_report::analysis::name_emergency_pool;
-use mallow_report::formats::{self, Addresses, Foreign, InputFormat, SampleType};
 use mallow_symbols::{Options, Summary, Symbolizer, adopt, rename};
 
 use crate::output::progress::Bar;

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use mallow_report::formats::{Packed, Packing};
+use mallow_formats::{Packed, Packing};
 
 use super::stdio;
 use super::text::units::bytes;

@@ -11,7 +11,7 @@ use mallow_capture::rundir::directory::unix_ms;
 use mallow_report::analysis::Which;
 use mallow_report::analysis::sampled::snapshot;
 
-use mallow_report::formats::{self, pprof, probes};
+use mallow_formats::{self as formats, pprof, probes};
 
 use super::watch::exclusions::Exclusions;
 use super::watch::session::{ReportSubject, Session, WatchMoment};

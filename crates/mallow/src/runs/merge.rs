@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use mallow_formats::pprof;
 use mallow_profile::{Profile, Quantities, Quantity};
 use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{Measure, Merged, Merger, total_estimates};
-use mallow_report::formats::pprof;
 
 use crate::flags::MergeFlags;
 use crate::input::coverage;

@@ -4,10 +4,8 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use mallow_formats::{dhat, folded, heaptrack, pictured, pprof, table, write_dtrace, write_firefox, write_speedscope};
 use mallow_profile::{Quantities, Quantity};
-use mallow_report::formats::{
-    dhat, folded, heaptrack, pictured, pprof, table, write_dtrace, write_firefox, write_speedscope,
-};
 
 use crate::flags::{ExportFlags, ExportFormat, Table};
 use crate::input::coverage;

@@ -548,7 +548,7 @@ fn executed(profile: &Profile) -> Vec<(ModuleId, &str)> {
 }
 
 /// What a frame without a name is called in filters and exports.
-pub(crate) fn place_name(profile: &Profile, frame: &Raw) -> String {
+pub fn place_name(profile: &Profile, frame: &Raw) -> String {
     place_named(module_path(profile, frame.module), beginning(frame))
 }
 

@@ -26,11 +26,10 @@ mod losing_paths;
 mod lost_cycles;
 mod merge;
 mod moments;
+mod named_sites;
 mod narrow;
 mod numbers;
 mod overview;
-#[cfg(test)]
-pub(crate) mod random;
 mod resident;
 mod rss;
 mod runtimes;
@@ -60,8 +59,8 @@ pub use flame::{
 pub use fleet::{
     FleetLimits, FleetOptions, FleetPlace, FleetProcess, FleetProgram, FleetReport, FleetSums, Unwatched, fleet,
 };
-pub use functions::{Frame, Stack, stack_of};
-pub(crate) use functions::{Functions, place_name};
+pub(crate) use functions::Functions;
+pub use functions::{Frame, Stack, place_name, stack_of};
 pub use insights::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings, insights};
 pub use intervals::{TotalEstimates, total_estimates};
 pub use leak_causes::{Kept, LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
@@ -74,10 +73,10 @@ pub use lives::{BlockChoice, LifeGrid, LifeGridBuilder, LifeSeries, RegionSpan, 
 pub use lost_cycles::{Cycle, CyclePlace};
 pub use merge::{Merged, Merger};
 pub use moments::{ProgramProfiles, merge_moments};
+pub use named_sites::NamedSites;
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
-pub(crate) use overview::by_stack;
-pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
+pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, by_stack, overview};
 pub use resident::{HighestRss, RssOverTime, highest_rss, rss_over_time};
 pub use rss::{
     Allocator, AllocatorRow, BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, HeapCell, HeapRow,

@@ -210,7 +210,7 @@ pub struct PlaceSite {
 
 /// Sums by stack, in the order of their ids: the same stack in several processes is one site.
 /// Four bytes a site: large profiles have millions, and their counts are not copied.
-pub(crate) fn by_stack(profile: &Profile) -> impl Iterator<Item = (StackId, Counts)> + '_ {
+pub fn by_stack(profile: &Profile) -> impl Iterator<Item = (StackId, Counts)> + '_ {
     let mut order: Vec<u32> = (0..profile.sites.len() as u32).collect();
     order.sort_unstable_by_key(|&at| (profile.sites[at as usize].stack, at));
     let mut order = order.into_iter().map(|at| &profile.sites[at as usize]).peekable();

@@ -1,13 +1,13 @@
 //! Sums over many processes and changes between two fleets: how often their intervals have the truth, and that files
 //! carry them.
 
+use mallow_formats::{pprof, read};
 use mallow_profile::{
     Frame, FrameId, Line, Precision, Process, ProcessId, Profile, Sample, SampleEvent, SampleKey, StackId, Stacks,
 };
 use mallow_report::analysis::diff::{DiffOptions, Rules, diff};
 use mallow_report::analysis::sampled::{Estimate, SampleLedger, Sum, snapshot};
 use mallow_report::analysis::{Measure, Merger, TopOptions, top, total_estimates};
-use mallow_report::formats::{pprof, read};
 use proptest::prelude::*;
 
 use crate::simulation::{Countdown, PERIOD, Random, sample};

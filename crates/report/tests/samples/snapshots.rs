@@ -1,10 +1,10 @@
 //! Profiles from a ledger, through the writer and the reader of pprof.
 
+use mallow_formats::{self as formats, pprof};
 use mallow_profile::{
     Family, Frame, Process, ProcessId, Profile, Quantity, Release, Sample, SampleEvent, SampleKey, Stacks,
 };
 use mallow_report::analysis::sampled::{SampleLedger, snapshot};
-use mallow_report::formats::{self, pprof};
 
 use crate::simulation::sample;
 

@@ -7,8 +7,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use mallow_formats::pprof;
 use mallow_profile::Profile;
-use mallow_report::formats::pprof;
 
 use crate::output::text::utc::date;
 

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 
 use super::{Both, Changed};
 use crate::analysis::diff::{DiffOptions, Rule, Rules, diff};
-use crate::analysis::random::profile;
 use crate::analysis::{
     FlameOptions, Least, ListLine, ListOptions, Measure, Top, TopFunction, TopOptions, TreeOptions, flame_changes,
     list_changes, top, top_changes, tree_changes,
 };
+use crate::testing::random::profile;
 use crate::testing::{Builder, blocks};
 
 const BY: Measure = Measure::Allocations;

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{List, ListOptions, Measure, Pattern, list};
-use crate::analysis::random::profile;
 use crate::analysis::{TopOptions, top};
+use crate::testing::random::profile;
 use crate::testing::{Builder, blocks, parser};
 
 const ALL: ListOptions = ListOptions { by: Measure::Allocations, raw: false, limit: usize::MAX };

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::{Hidden, Measure, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree};
 use crate::analysis::overview::by_stack;
-use crate::analysis::random::profile;
 use crate::analysis::{TopOptions, top};
+use crate::testing::random::profile;
 use crate::testing::{Builder, blocks, parser};
 
 const ALL: TreeOptions =
