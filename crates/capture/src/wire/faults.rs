@@ -7,7 +7,7 @@ use std::sync::Once;
 
 const PAGE: usize = 4096;
 
-/// Puts a page of zeros where a file had none, in place of ending.
+/// SIGBUS: puts a page of zeros where a mapped file has none; the process ends only where that fails.
 extern "C" fn missing_page(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo, whose address is that of the access. BUS_ADRERR comes from mapped
     // files alone, so what the new page replaces held nothing; mmap and sigaction are async-signal-safe system calls.
@@ -29,10 +29,10 @@ extern "C" fn missing_page(signal: libc::c_int, info: *mut libc::siginfo_t, _con
     }
 }
 
-/// The write that was too large fails with EFBIG, and is reported.
+/// SIGXFSZ: does nothing, so that the write that was too large fails with EFBIG.
 extern "C" fn too_large(_: libc::c_int) {}
 
-/// From here on neither ends mallow.
+/// Installs both handlers, once; later calls do nothing. A SIGXFSZ that mallow's caller ignores stays ignored.
 pub fn survive() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

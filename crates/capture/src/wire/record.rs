@@ -3,103 +3,82 @@
 
 use mallow_profile::FAMILIES;
 
-/// `MALLOW_OP_PAD`
 pub const OP_PAD: u64 = 1;
-/// `MALLOW_OP_TIME`
 pub const OP_TIME: u64 = 2;
-/// `MALLOW_OP_THREAD`
 pub const OP_THREAD: u64 = 3;
-/// `MALLOW_OP_GENERATION`
 pub const OP_GENERATION: u64 = 4;
-/// `MALLOW_OP_LOST`
 pub const OP_LOST: u64 = 5;
-/// `MALLOW_OP_STACK`
 pub const OP_STACK: u64 = 6;
-/// `MALLOW_OP_FREE`
 pub const OP_FREE: u64 = 7;
-/// `MALLOW_OP_REALLOC_BEGIN`
 pub const OP_REALLOC_BEGIN: u64 = 8;
-/// `MALLOW_OP_REALLOC_DONE`
 pub const OP_REALLOC_DONE: u64 = 9;
-/// `MALLOW_OP_REALLOC_FREED`
 pub const OP_REALLOC_FREED: u64 = 10;
-/// `MALLOW_OP_REALLOC_FAILED`
 pub const OP_REALLOC_FAILED: u64 = 11;
-/// `MALLOW_OP_ORDER`
 pub const OP_ORDER: u64 = 12;
-/// `MALLOW_OP_REGION`
 pub const OP_REGION: u64 = 13;
-/// `MALLOW_OP_ALLOC`
 pub const OP_ALLOC: u64 = 16;
 const OP_ALLOC_LAST: u64 = OP_ALLOC + FAMILIES.len() as u64 - 1;
 
-/// `MALLOW_FLAG_WIDE_SIZE`
 pub const FLAG_WIDE_SIZE: u64 = 1;
-/// `MALLOW_FLAG_REALLOCARRAY`
 pub const FLAG_REALLOCARRAY: u64 = 2;
-/// `MALLOW_FLAG_CUT`
 pub const FLAG_CUT: u64 = super::FLAG_CUT as u64;
-/// `MALLOW_FLAG_THIS_THREAD`
 pub const FLAG_THIS_THREAD: u64 = 8;
-/// `MALLOW_FLAG_AGAIN`
 pub const FLAG_AGAIN: u64 = 32;
-/// `MALLOW_FLAG_SAME`
 pub const FLAG_SAME: u64 = 16;
 
 const REALLOC: u8 = 2;
 const REALLOCARRAY: u8 = 3;
 
 const ARGUMENT: u64 = (1 << 48) - 1;
-/// `MALLOW_STACK_BITS`
 pub const STACK_BITS: u32 = 24;
-/// Frames that one STACK record may bring.
 const DEPTH_LIMIT: usize = super::DEPTH_LIMIT as usize;
-/// Time stamps end here (35 years), so that sums of them cannot overflow.
+/// Time stamps of 35 years or more are damage: sums of smaller ones cannot overflow.
 const TIME_LIMIT: u64 = 1 << 40;
-/// So do the moments of a process: 9e15 events.
+/// ORDER numbers end here (9e15 events), so that sums of them cannot overflow.
 const ORDER_LIMIT: u64 = 1 << 47;
 
 /// A record, with the numbers that the target wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// A block was allocated; `realloc`: it concludes a REALLOC_BEGIN.
+    /// `realloc`: this ends the ring's last REALLOC_BEGIN; `family` is an index of `FAMILIES`.
     Alloc { address: u64, what: What, family: u8, realloc: bool },
-    /// A block is about to be freed.
+    /// Written before the block is freed.
     Free { address: u64 },
-    /// A block is about to be reallocated.
+    /// Written before the call; the ring goes on with `Alloc { realloc: true, .. }`, `ReallocFreed` or `ReallocFailed`.
     ReallocBegin { address: u64 },
-    /// The block of REALLOC_BEGIN was freed.
+    /// `realloc(p, 0)` returned NULL: the block of `ReallocBegin` is free.
     ReallocFreed,
-    /// The block of REALLOC_BEGIN is as before.
+    /// The reallocation failed: the block of `ReallocBegin` is as before.
     ReallocFailed,
-    /// Defines the next stack.
+    /// Defines the ring's next stack number: the `keep` frames nearest to the root of the stack that the ring had last,
+    /// then `pcs`, the one nearest to the root first. `cut`: frames nearer to the root are missing.
     Stack { keep: u32, pcs: &'a [u64], cut: bool },
     /// Milliseconds since the recording began.
     Time { ms: u64 },
-    /// A moment of the process. `since`: so many words before, no other ring had a later moment; 0: not known.
+    /// Moment `number` of the process, as `wire.h` defines ORDER. `since`: words of this ring before the record at
+    /// which no other ring had a later number yet; 0: not known.
     Order { number: u64, since: u32 },
-    /// Who owns the ring.
+    /// Thread `tid` owns the ring from here on; `again`: it has given a ring back before.
     Thread { tid: u32, again: bool },
-    /// Which modules count.
+    /// Addresses in later STACK records belong to the modules of this generation; stack numbers begin again at 0.
     Generation { generation: u32 },
-    /// Events not written.
+    /// So many events of this ring were not written here.
     Lost { events: u64 },
-    /// A run of a measured region begins or ends.
+    /// Run `number` of a measured region begins or ends here; `this_thread`: for this ring alone, else for all rings.
     Region { number: u32, end: bool, this_thread: bool },
 }
 
-/// Size and stack of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// In one word, which later records of the ring may mean.
+    /// Size and stack that fit into one word; later records of the ring may mean them by `Same`.
     Packed { size: u64, stack: u32 },
-    /// In two words.
+    /// Size or stack that one word has no room for.
     Wide { size: u64, stack: u32 },
-    /// Those of the last [`What::Packed`] of the ring.
+    /// Size and stack of the ring's last [`What::Packed`].
     Same,
 }
 
-/// The record at the start of `words` and its length in words; None if it makes no sense or is not whole.
+/// The record at the start of `words`, and its length in words; None if it makes no sense or is not whole.
 #[inline]
 pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
     let head = *words.first()?;
@@ -156,13 +135,12 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
     Some((record, 1))
 }
 
-/// The first word of a record.
+/// The first word of a record, for flags below 256 and an argument below 2^48.
 pub const fn head(op: u64, flags: u64, argument: u64) -> u64 {
     op << 56 | flags << 48 | argument
 }
 
-/// Words of the record that begins with `head`, which need not be a sound one: [`decode`] finds that out. PAD, which
-/// ends a lap, has no length of its own: 1.
+/// Words of the record that begins with `head`, sound or not; 1 for a PAD, which has no length of its own.
 pub fn length(head: u64) -> usize {
     let (op, flags) = (head >> 56, head >> 48 & 0xff);
     match op {
@@ -174,8 +152,8 @@ pub fn length(head: u64) -> usize {
     }
 }
 
-/// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from the `count`
-/// words that begin at `from` and reach to the end of a lap, or not so far.
+/// Takes the PAD record and the unused words behind it out of the `count` words from `from` on. These must begin with a
+/// record and not reach past the end of a lap of the ring.
 pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
     let end = (from + count).min(words.len());
     let mut at = from;
@@ -188,7 +166,7 @@ pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
     }
 }
 
-/// How many of the words are whole records that make sense.
+/// How many words, from the first on, are whole records that make sense.
 pub fn sound(words: &[u64]) -> usize {
     let mut at = 0;
     while let Some((_, length)) = decode(&words[at..]) {

@@ -33,12 +33,11 @@ impl Shared {
         Ok(Self { start: start.cast(), bytes })
     }
 
-    /// Size of the mapping.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The 4-byte word at `offset`, a multiple of 4.
+    /// The 4-byte word at `offset`, a multiple of 4; a word outside the mapping is a 0 that leads nowhere.
     pub fn word32(&self, offset: usize) -> &AtomicU32 {
         static ZERO: AtomicU32 = AtomicU32::new(0);
         if !offset.is_multiple_of(4) || offset.checked_add(4).is_none_or(|end| end > self.bytes) {
@@ -49,7 +48,7 @@ impl Shared {
         unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) }
     }
 
-    /// The 8-byte word at `offset`, a multiple of 8.
+    /// The 8-byte word at `offset`, a multiple of 8; a word outside the mapping is a 0 that leads nowhere.
     pub fn word64(&self, offset: usize) -> &AtomicU64 {
         static ZERO: AtomicU64 = AtomicU64::new(0);
         if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > self.bytes) {
@@ -60,27 +59,23 @@ impl Shared {
         unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
     }
 
-    /// Reads a 4-byte word.
     pub fn get32(&self, offset: usize) -> u32 {
         self.word32(offset).load(Ordering::Acquire)
     }
 
-    /// Reads an 8-byte word.
     pub fn get64(&self, offset: usize) -> u64 {
         self.word64(offset).load(Ordering::Acquire)
     }
 
-    /// Writes a 4-byte word.
     pub fn set32(&self, offset: usize, value: u32) {
         self.word32(offset).store(value, Ordering::Release);
     }
 
-    /// Writes a 4-byte word where it is `expected`, else leaves it.
+    /// Writes `value` where the word is `expected`, else leaves the word.
     pub fn replace32(&self, offset: usize, expected: u32, value: u32) {
         _ = self.word32(offset).compare_exchange(expected, value, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Writes an 8-byte word.
     pub fn set64(&self, offset: usize, value: u64) {
         self.word64(offset).store(value, Ordering::Release);
     }
@@ -109,7 +104,7 @@ impl Shared {
         (end <= self.bytes).then(|| Segment { start: unsafe { self.start.add(offset) }, bytes, of: PhantomData })
     }
 
-    /// Copies bytes; fewer where the mapping ends.
+    /// Copies `count` bytes, or those up to the end of the mapping.
     pub fn copy_bytes(&self, offset: usize, count: usize) -> Vec<u8> {
         let end = offset.saturating_add(count).min(self.bytes);
         (offset..end)
@@ -150,17 +145,15 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Words of our own.
     pub fn of(words: &'a [u64]) -> Self {
         Self { start: words.as_ptr().cast(), bytes: size_of_val(words), of: PhantomData }
     }
 
-    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// For writev, from byte `skip` on.
+    /// The bytes from `skip` on, for writev; none where `skip` is past the end.
     pub fn iovec(&self, skip: usize) -> libc::iovec {
         let skip = skip.min(self.bytes);
         libc::iovec { iov_base: self.start.wrapping_add(skip).cast_mut().cast(), iov_len: self.bytes - skip }
