@@ -15,15 +15,15 @@ use std::sync::LazyLock;
 
 pub use glibc::{glibc_version, installed_glibc};
 
-/// The library as it was built with this crate, for each C library: it names libdl, too.
+/// The library's bytes for any C library: libdl is among the libraries that it needs.
 pub static LIBRARY: &[u8] = include_bytes!(env!("MALLOW_LIBRARY"));
 
-/// The library for a C library that has dlopen and its kin inside.
+/// The library's bytes for a C library that has dlopen and its kin inside.
 pub fn without_libdl() -> Vec<u8> {
     libdl::without_libdl(LIBRARY)
 }
 
-/// The library for programs that are started on this machine. musl takes either.
+/// The library's bytes for programs that are started on this machine. musl takes either form.
 static OF_THIS_MACHINE: LazyLock<Cow<'static, [u8]>> = LazyLock::new(|| match installed_glibc() {
     Some(version) if version < libdl::ONE_FILE => LIBRARY.into(),
     _ => without_libdl().into(),
@@ -37,35 +37,30 @@ pub enum LibraryError {
         "{0} belongs to another user or can be written by others; remove it, or set XDG_CACHE_HOME to a directory of your own"
     )]
     NotPrivate(PathBuf),
-    /// The file system said no.
     #[error("cannot unpack libmallow.so to {0}: {1}")]
     Io(PathBuf, io::Error),
-    /// The dynamic linker would not take it from any place that there is.
     #[error(
         "no place for libmallow.so: {0} is mounted noexec, or its path has a space, a colon or a dollar in it; set XDG_CACHE_HOME to a directory of your own where that is not so"
     )]
     Unfit(PathBuf),
 }
 
-/// A verified copy of the library.
 #[derive(Clone, Debug)]
 pub struct Library {
     pub file: PathBuf,
     /// What LD_PRELOAD names: the dynamic linker replaces a part of it by the processor, so that each loads a library
     /// of its own kind: [`PLATFORMS`] and [`PLATFORMS_32`].
     pub preload: PathBuf,
-    /// Every user can load it: a program that gives up root's rights and then executes another loads it as somebody
-    /// else.
+    /// Every user can load the file: so can a program that gives up root's rights and then executes another.
     pub for_all: bool,
 }
 
 /// glibc's word for the processor in paths; musl takes it as it is.
 const TOKEN: &str = "$PLATFORM";
 
-/// A verified copy: in the user's cache directory, or, where that cannot hold it, in `fallback`, a private directory,
-/// or in one in the directory for temporary files. A directory that others can write to is refused.
-///
-/// Root's copy lies where others can read it, if there is such a place: `/var/cache` first.
+/// A verified copy in the user's cache directory, or, where that cannot hold it, in `fallback`, a private directory, or
+/// in one in the directory for temporary files. Root's copy lies where others can read it, if there is such a place:
+/// `/var/cache` first. Fails where others can write to a directory of these.
 pub fn unpack(fallback: &Path) -> Result<Library, LibraryError> {
     let user = rustix::process::geteuid();
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -94,16 +89,16 @@ pub fn unpack(fallback: &Path) -> Result<Library, LibraryError> {
     if fits_ld_preload(&library.file) { Ok(library) } else { Err(LibraryError::Unfit(temporary)) }
 }
 
-/// The dynamic linker splits LD_PRELOAD at spaces and colons, replaces what begins with a dollar, and loads nothing
-/// from a file system mounted noexec.
+/// Whether LD_PRELOAD can name the path: the dynamic linker splits at spaces and colons, replaces what begins with a
+/// dollar, and loads nothing from a file system mounted noexec.
 fn fits_ld_preload(path: &Path) -> bool {
     let plain = !path.as_os_str().as_encoded_bytes().iter().any(|b| matches!(b, b' ' | b':' | b'\t' | b'\n' | b'$'));
     let noexec = rustix::fs::statvfs(path).is_ok_and(|fs| fs.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC));
     plain && !noexec
 }
 
-/// Where every user can read it, whatever the umask is or was. Nothing is made where that cannot be: the directory
-/// itself alone may be missing, or be closed to others, as a run under `umask 077` leaves it.
+/// Puts a copy where every user can read it, whatever the umask is or was. Fails, and makes nothing, where that cannot
+/// be: `directory` alone may be missing, or be closed to others, as a run under `umask 077` leaves it.
 fn unpack_for_all(directory: &Path) -> Result<Library, LibraryError> {
     let io = |error| LibraryError::Io(directory.to_owned(), error);
     let parent = directory.parent().unwrap_or(directory).canonicalize().map_err(io)?;
@@ -118,7 +113,7 @@ fn has_mode(path: &Path, mode: u32) -> bool {
     fs::metadata(path).is_ok_and(|there| there.mode() & mode == mode)
 }
 
-/// `mode`: of the directory, and of what it lies in where that is missing.
+/// `mode` is that of the directory, and of its parents where they are missing.
 fn unpack_into(directory: &Path, mode: u32) -> Result<Library, LibraryError> {
     let io = |error| LibraryError::Io(directory.to_owned(), error);
     let all = mode & 0o055 == 0o055;
@@ -150,8 +145,8 @@ fn exists(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
-/// A directory of this user's own that others cannot write to, and, where `all` says so, can read: if need be, from now
-/// on.
+/// Fails where the directory is a link, another user's, or open to writes of others. Opens it for all to read, where
+/// `all` says so.
 fn opened(directory: &Path, all: bool) -> Result<(), LibraryError> {
     const FOR_ALL: u32 = 0o055;
     let io = |error| LibraryError::Io(directory.to_owned(), error);
@@ -195,7 +190,7 @@ fn is_ours(path: &Path, bytes: &[u8]) -> bool {
         && found == bytes
 }
 
-/// Written aside, then renamed: a process that starts meanwhile loads the old file or the new one, whole.
+/// Writes aside, then renames: a process that starts meanwhile loads the old file or the new one, whole.
 fn write(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = directory.join(format!(".libmallow-{}.so", std::process::id()));
     let _ = fs::remove_file(&aside);

@@ -4,17 +4,17 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// The share of a processor that looks take which find nothing: a hundredth.
+/// The share of a processor that looks take which find nothing: one in so many.
 const SHARE: u32 = 100;
-/// The same of looks that found something: more may follow at once.
+/// The share of a processor that looks take which find something: one in so many, as more may follow at once.
 const SHARE_OF_FINDS: u32 = 10;
-/// No look waits longer than that, whatever the last one cost.
+/// The longest time between two looks, whatever the last one cost.
 const MOST: Duration = Duration::from_secs(5);
 
 /// A look that has begun, in the thread that ends it.
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// The processor time of the thread.
+    /// Processor time of the thread when the look began.
     began: Duration,
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Look {
 #[derive(Debug)]
 pub(crate) struct Pace {
     least: Duration,
-    /// None: at once.
+    /// When the next look is due; None: at once.
     next: Option<Instant>,
 }
 
 impl Pace {
-    /// Looks with at least this much time between two of them.
+    /// `least` is the time between two looks at least.
     pub fn new(least: Duration) -> Self {
         Self { least, next: None }
     }
@@ -38,8 +38,8 @@ impl Pace {
         is_due.then(|| Look { began: cpu_time() })
     }
 
-    /// The look is over: the processor time that it took says when the next one is due. `has_found`: it came to
-    /// something, so the next one may soon as well.
+    /// Ends a look: the processor time that it took says when the next one is due, sooner where it `has_found`
+    /// something.
     pub fn end(&mut self, look: Look, has_found: bool) {
         let cost = cpu_time().saturating_sub(look.began);
         self.next = Some(Instant::now() + self.pause(cost, has_found));

@@ -10,15 +10,15 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
-/// What is known of files that were looked into, by device, inode, size and time of the last change.
+/// Plans patches, and remembers surveys of files by device, inode, size, time of the last change and `first`.
 #[derive(Default)]
 pub struct Planner {
     surveys: FxHashMap<(u64, u64, u64, i64, bool), Survey>,
-    /// Where the patches of libraries are that came later, by process.
+    /// Memory with the patches of libraries that came after the start of their process.
     areas: FxHashMap<ProcessKey, Vec<UsedArea>>,
 }
 
-/// A process that asks: its number, which one in another namespace may have too, and where the library is in it.
+/// Process id in the asking image's namespace, which another process may have too, and the address of its first stub.
 type ProcessKey = (u32, u64);
 
 /// Memory with the patches of a library, which may be gone.
@@ -29,34 +29,29 @@ pub struct UsedArea {
     inode: u64,
 }
 
-/// What an image is to do.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub placed: Vec<PlacedArea>,
-    /// The allocators that are patched, and those that cannot be.
+    /// Allocators that are patched, and those that cannot be.
     pub findings: Vec<Finding>,
-    /// The memory of those that belong to libraries which came later.
+    /// Memory of the patches in `placed`, where the image asked after its start; empty at a start.
     pub areas: Vec<UsedArea>,
-    /// Whether each module was looked into.
+    /// Every module of the image was looked into.
     pub complete: bool,
 }
 
-/// An allocator that is patched, or cannot be.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What is said of it.
     pub allocator: AllocatorInside,
     /// Where it is patched there is nothing to say: it is a library, whose calls are counted in any case.
     pub expected: bool,
 }
 
 impl Finding {
-    /// Whether it is worth a line.
     pub fn is_news(&self) -> bool {
         self.allocator.functions == 0 || !self.expected
     }
 
-    /// It is not patched, and why.
     pub fn fail(&mut self, problem: String) {
         self.allocator.functions = 0;
         self.allocator.problem = problem;
@@ -75,7 +70,7 @@ fn key_of(question: &Question) -> ProcessKey {
     (question.pid, question.stubs[0])
 }
 
-/// None of the allocators in a module is patched, and why.
+/// Takes back the patches of all allocators in a module, and notes why.
 pub fn fail_module(findings: &mut [Finding], module: &Module, why: &str) {
     for finding in findings.iter_mut().filter(|finding| finding.allocator.module == module.path) {
         finding.fail(why.to_owned());
@@ -86,18 +81,14 @@ pub fn fail_module(findings: &mut [Finding], module: &Module, why: &str) {
 const PLAIN: &[&str] =
     &["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libmallow.so"];
 
-/// Functions of a module that are to be patched.
 pub struct ModuleDetours {
-    /// The module, by its place in the list.
+    /// Index in the list of modules.
     pub module: usize,
-    /// The functions, with the stubs that replace them.
     pub detours: Vec<Detour>,
-    /// The module's code, by its file.
     pub code: Code,
 }
 
 impl Planner {
-    /// Plans the patches of the image that asks.
     pub fn plan(&mut self, question: &Question) -> Plan {
         let mut maps = Maps::parse(&question.maps);
         let process = process(question.pid, &maps);
@@ -139,12 +130,12 @@ impl Planner {
         plan
     }
 
-    /// The image has written patches to this memory. Without this, another thread of it may have taken the place first.
+    /// Notes where the image has written patches: before it says so, another of its threads may have taken the place.
     pub fn note(&mut self, question: &Question, areas: Vec<UsedArea>) {
         self.areas.entry(key_of(question)).or_default().extend(areas);
     }
 
-    /// The memory of patches whose libraries are gone: nobody runs it.
+    /// Takes out the memory whose libraries are gone, and that is still mapped: nobody runs the patches there.
     fn areas_of_gone(&mut self, question: &Question, maps: &Maps) -> Vec<UsedArea> {
         let used = self.areas.entry(key_of(question)).or_default();
         if question.libraries.is_empty() {

@@ -14,46 +14,43 @@ pub const DIRECTORY: &str = "inside";
 /// Mappings of more bytes than this are not read: a process has at most 65,530 of them.
 const MAPS_MOST: usize = 16 << 20;
 
-/// The question of an image.
+/// A question that waits for its answer in the run directory; dropping it removes the files of both.
 pub struct Question {
     page: Shared,
-    /// `PID-SERIAL`
+    /// `PID-SERIAL`: what the names of both files end with.
     name: String,
     directory: PathBuf,
-    /// Its number in its own pid namespace.
+    /// Process id in the asking image's own pid namespace.
     pub pid: u32,
     key: u64,
-    /// The text of its `/proc/self/maps`.
+    /// Text of the image's `/proc/self/maps`, cut at [`MAPS_MOST`].
     pub maps: Vec<u8>,
-    /// Addresses of stubs, by `enum mallow_stub`.
+    /// Addresses of the image's stubs, by `enum mallow_stub`.
     pub stubs: [u64; ask::STUBS],
-    /// An address in each library that it has loaded; none at its start.
+    /// An address in each library that the image has loaded since its start; empty: the question comes at its start.
     pub libraries: Vec<u64>,
 }
 
-/// The patches of a module, in memory of their own.
 #[derive(Debug)]
 pub struct PlacedArea {
     pub placed: Placed,
-    /// The memory is there already: it was that of a library which is gone.
+    /// The memory is mapped already: it held the patches of a library that is gone.
     pub reused: bool,
 }
 
-/// What became of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The image has the answer, and did not say yet what came of it.
+    /// The image has reported nothing yet.
     Open,
-    /// The patches are written.
     Patched,
-    /// They are not, for this reason.
+    /// The patches are not written: a number of `errno`, or one of `wire::ask`'s `THREADS` and `CHANGED`.
     Failed(u32),
-    /// The image did not wait so long.
+    /// The image stopped waiting before the answer came.
     GivenUp,
 }
 
 impl Question {
-    /// All that wait for an answer.
+    /// The questions of a run directory that wait for an answer; files that are no such question are passed over.
     pub fn all(run_directory: &Path) -> Vec<Self> {
         let directory = run_directory.join(DIRECTORY);
         let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
@@ -99,7 +96,7 @@ impl Question {
         written
     }
 
-    /// What became of it.
+    /// What the image has reported of the answer so far.
     pub fn state(&self) -> State {
         match self.page.word32(ask::STATE).load(Ordering::Acquire) {
             ask::PATCHED => State::Patched,

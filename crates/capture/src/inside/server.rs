@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Answers until it is ended.
+/// The thread that answers images; it ends when this is dropped.
 pub struct Server {
     control: Arc<Shared>,
     over: Arc<AtomicBool>,
@@ -94,7 +94,7 @@ fn serve(directory: &Path, page: &Shared, over: &AtomicBool) -> Vec<AllocatorIns
     }
 }
 
-/// Notes what came of answers.
+/// Notes the outcomes that images have reported; `ends`: all of them, as if reported.
 fn settle(open: &mut Vec<OpenAnswer>, planner: &mut Planner, found: &mut Vec<AllocatorInside>, ends: bool) {
     open.retain_mut(|OpenAnswer { question, findings, areas }| {
         let state = question.state();
@@ -110,7 +110,6 @@ fn settle(open: &mut Vec<OpenAnswer>, planner: &mut Planner, found: &mut Vec<All
     });
 }
 
-/// Why an image did not write its patches.
 fn failure(error: u32) -> String {
     match error {
         crate::wire::ask::THREADS => "threads ran before it could be patched".to_owned(),
@@ -119,7 +118,7 @@ fn failure(error: u32) -> String {
     }
 }
 
-/// Adds findings that are not there yet.
+/// Adds the allocators of `findings` that are not among `found` yet, with the outcome of their answer.
 fn note(found: &mut Vec<AllocatorInside>, findings: &[Finding], state: State) {
     for finding in findings {
         let mut finding = finding.clone();

@@ -10,33 +10,30 @@ use std::path::Path;
 /// An allocator whose functions are to be patched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocator {
-    /// Who has made it, or which of its functions these are.
+    /// The allocator's maker, or which of the maker's functions these are: `operator new of jemalloc`.
     pub name: String,
-    /// The table that its functions were found in.
+    /// The table of symbols that the least sure one of `functions` was found in.
     pub source: SymbolSource,
-    /// Its functions, with link-time addresses, each address once.
+    /// Functions with known arguments, by link-time address, each address once.
     pub functions: Vec<(FunctionSymbol, Signature)>,
-    /// The link-time address of its function for the usable size of a block.
+    /// The link-time address of the allocator's function for the usable size of a block.
     pub usable: Option<u64>,
     /// The variable of the environment that this copy reads for how it gives free pages back.
     pub variable: Option<String>,
-    /// Options that are compiled into it.
+    /// Options that are compiled into this copy, as its environment variable would have them; empty: none.
     pub options: String,
     /// A function of the module that has an entry function of the allocator inlined: its calls go past the entry.
     /// Empty: none has.
     pub inlined_into: String,
-    /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
+    /// The module is a library that libmallow.so comes before; `functions` are those that are not interposed.
     pub library: bool,
 }
 
-/// What is inside of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Allocators by their symbols.
     pub allocators: Vec<Allocator>,
-    /// An allocator that seems to be inside and has no symbols.
+    /// Maker of an allocator that seems to be inside an executable without symbols.
     pub stripped: Option<&'static str>,
-    /// Link-time addresses at which functions begin.
     pub starts: Vec<u64>,
 }
 
@@ -59,7 +56,6 @@ pub fn survey(file: &Path, first: bool) -> Survey {
     Survey { allocators, stripped, starts: symbols.starts }
 }
 
-/// The first allocator whose text is in the file.
 fn seeming_in(file: &Path) -> Option<&'static str> {
     seeming(&map(file)?)
 }
@@ -83,7 +79,6 @@ fn name_variables(file: &Path, allocators: &mut [Allocator]) {
     }
 }
 
-/// The allocators whose functions have known arguments, and the families of their own names.
 fn known() -> impl Iterator<Item = (&'static str, Family)> {
     let families = [Family::Jemalloc, Family::Mimalloc, Family::Tcmalloc, Family::Snmalloc];
     families.into_iter().filter_map(|family| Some((family.name()?, family)))
@@ -134,7 +129,7 @@ fn allocators_of_library(symbols: &FunctionSymbols) -> Vec<Allocator> {
 }
 
 impl Allocator {
-    /// What to do where its functions are not patched; empty: nothing is known.
+    /// What to do where the functions are not patched; empty: nothing is known.
     pub fn remedy(&self) -> &'static str {
         if self.inlined_into.is_empty() { "" } else { APART }
     }

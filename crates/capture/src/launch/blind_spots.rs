@@ -16,23 +16,21 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks, at least.
+/// Least time between two looks.
 const PAUSE: Duration = Duration::from_millis(80);
 
-/// What was seen so far.
 pub(crate) struct BlindSpots {
-    /// By executable, and mount namespace: why it is out of sight, if it is.
+    /// Executables and their mount namespaces, with what hides them; None: nothing does.
     known: FxHashMap<(PathBuf, Option<PathBuf>), Option<Why>>,
     /// Processes that did not reach the run directory at the last look: they may just have been executed.
     suspects: FxHashSet<(u32, PathBuf)>,
     pace: Pace,
 }
 
-/// Why nothing of a program is seen.
 enum Why {
-    /// A sentence.
+    /// A whole sentence.
     Program(String),
-    /// It cannot reach the run directory.
+    /// Path of a program that cannot reach the run directory.
     Unreached(String),
 }
 
@@ -43,8 +41,7 @@ impl Default for BlindSpots {
 }
 
 impl BlindSpots {
-    /// Looks at the processes that descend from `command`, unless the last look was just before. Costs a few system
-    /// calls for each.
+    /// Looks at the processes that descend from `command`, for a few system calls each, where the pace allows a look.
     pub fn look(&mut self, command: u32, run: &RunDirectory) {
         if let Some(look) = self.pace.begin() {
             self.look_now(command, run);
@@ -80,7 +77,7 @@ impl BlindSpots {
         }
     }
 
-    /// Why each of them could not be watched, in the order of their names.
+    /// A sentence for each program that could not be watched, sorted, each once.
     pub fn sentences(self, run: &RunDirectory) -> Vec<String> {
         let mut noted = Outsiders::of(run.control());
         // A long path is noted by its end.
@@ -99,7 +96,7 @@ impl BlindSpots {
     }
 }
 
-/// The file may be in a file system that only the process has.
+/// What hides the program that process `pid` runs; its file may be in a file system that only this process has.
 fn why(pid: u32, program: &Path, run: &Path, patched: bool) -> Option<Why> {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let below_root = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));

@@ -10,8 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// What Rust's runtime changes before `main`: it ignores SIGPIPE and opens /dev/null for closed standard streams. The
-/// command must find both as mallow's caller left them.
+/// A bit for each closed standard stream: before `main`, Rust's runtime opens /dev/null for these, and ignores SIGPIPE.
+/// The command must find both as mallow's caller left them.
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 static SIGPIPE_IGNORED: AtomicI32 = AtomicI32::new(0);
 
@@ -36,8 +36,8 @@ static REMEMBER: extern "C" fn() = {
     remember
 };
 
-/// Starts `command` with the library loaded into it. Errors are those of exec: not found, not executable, ….
-/// `environment` is set in it.
+/// Starts `command` with the library loaded into it, and `environment` set. Fails as exec does: not found, not
+/// executable, ….
 pub fn launch(
     run: &RunDirectory,
     library: &Library,
@@ -59,9 +59,9 @@ pub fn launch(
     child.spawn()
 }
 
-/// Becomes `command`, with the library loaded into it. Returns only where that could not be, or a watched signal came.
-/// One that comes in the few instructions between the last look and exec ends mallow, and the run directory stays: the
-/// next run removes it.
+/// Becomes `command`, with the library loaded into it. Returns only where exec fails, or a watched signal came. A
+/// signal in the few instructions between the last look and exec ends mallow, and the next run removes the run
+/// directory.
 pub fn become_command(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Error {
     match prepared(run, library, command) {
         Ok(mut command) => {

@@ -10,24 +10,23 @@ use std::path::Path;
 /// Why a program is out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// The run directory or the library cannot be opened from there.
+    /// The run directory or the library cannot be opened by the program.
     Hidden,
-    /// It was executed without the variables that lead to them.
+    /// The variables that lead to the run directory and the library were not in the program's environment.
     Variables,
-    /// No dynamic linker loads a library into it.
     Unlinked,
 }
 
-/// Their names as they were given to exec, or paths of unlinked ones, and how often; and how many more there were.
+/// Names as they were given to exec, or paths of unlinked programs, and how often each was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outsiders {
     pub named: BTreeMap<(String, Obstacle), u32>,
-    /// Without a name.
+    /// How many programs were executed out of reach beyond those that are named.
     pub more: u32,
 }
 
 impl Outsiders {
-    /// What the control file says so far.
+    /// What targets have noted in the control file so far.
     pub fn of(shared: &Shared) -> Self {
         let mut named = BTreeMap::new();
         for index in 0..unreached::MAX as usize {
@@ -45,22 +44,21 @@ impl Outsiders {
         Self { named, more: shared.get32(control::UNREACHED_MORE) }
     }
 
-    /// Whether one cannot open the run directory or the library, or has no variables that lead there.
+    /// Whether a program other than an unlinked one is out of reach.
     pub fn has_hidden(&self) -> bool {
         self.more > 0 || self.named.keys().any(|(_, obstacle)| *obstacle != Obstacle::Unlinked)
     }
 
-    /// Without unlinked ones that are known, by the ends of their paths.
+    /// Drops unlinked programs that `is_known` knows by the end of their path.
     pub fn drop_unlinked(&mut self, is_known: &dyn Fn(&str) -> bool) {
         self.named.retain(|(name, obstacle), _| *obstacle != Obstacle::Unlinked || !is_known(name));
     }
 
-    /// How many programs were executed so.
     pub fn count(&self) -> u32 {
         self.named.values().fold(self.more, |sum, &number| sum.saturating_add(number))
     }
 
-    /// A clause for each name.
+    /// A clause for each name, and one for the programs without a name.
     pub fn sentences(&self) -> Vec<String> {
         let clause = |((name, obstacle), &times): (&(String, Obstacle), &u32)| match obstacle {
             Obstacle::Variables => format!("{}{}{WITHOUT}", name, often(times)),
@@ -75,7 +73,7 @@ impl Outsiders {
     }
 }
 
-/// What is said of a program that was executed without Mallow's variables.
+/// The clause behind the name of a program that was executed without Mallow's variables.
 pub const WITHOUT: &str = ", with each process that it started: LD_PRELOAD or MALLOW_DIR was taken out of its environment; leave \
                            both in it, or run mallow inside of it";
 
@@ -83,7 +81,7 @@ fn often(times: u32) -> String {
     if times > 1 { format!(" ({times} times)") } else { String::new() }
 }
 
-/// What is said of a program without a dynamic linker, as `mallow doctor` has it where the file is there.
+/// A clause about a program without a dynamic linker, as `mallow doctor` has it where the file is there.
 fn unlinked(path: &str) -> String {
     preflight::why_program(Path::new(path), false).unwrap_or_else(|| {
         format!(
@@ -92,7 +90,7 @@ fn unlinked(path: &str) -> String {
     })
 }
 
-/// What is said of a program that cannot reach the run directory.
+/// A clause about a program that cannot reach the run directory.
 pub fn sentence(name: &str, times: u32) -> String {
     let often = often(times);
     format!(

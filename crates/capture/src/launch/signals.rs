@@ -11,14 +11,13 @@
 pub use mallow_children::passed_on;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// The command's pid while it runs.
+/// The command's pid while it runs; else [`NOT_YET`] or [`ENDED`].
 static COMMAND: AtomicI32 = AtomicI32::new(NOT_YET);
 const NOT_YET: i32 = 0;
 const ENDED: i32 = -1;
-/// The last signal before its start, or after its end; 0: none.
+/// The last watched signal while there was no command; 0: none.
 static STOP: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-/// A signal other than SIGHUP came.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -42,7 +41,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
 
 const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// Of those that are only passed on, the ones that came before the command's start: a bit for each.
+/// Bits, by number - 1, of signals for the command alone that came before its start.
 static PENDING: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -60,7 +59,6 @@ extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// Each watched signal and what handles it.
 fn handlers() -> impl Iterator<Item = (libc::c_int, Handler)> {
     let watched = WATCHED.into_iter().map(|signal| (signal, handle as Handler));
     watched.chain(passed_on().map(|signal| (signal, pass_on as Handler)))
@@ -82,7 +80,7 @@ pub fn watch() {
     }
 }
 
-/// What is watched does again what it does to programs that do not care.
+/// Gives the signals that [`watch`] took their default actions back.
 pub fn unwatch() {
     for (signal, handler) in handlers() {
         // SAFETY: as in `watch`; only what it changed is changed back.
@@ -97,7 +95,7 @@ pub fn unwatch() {
     }
 }
 
-/// Signals are passed on to this process from here on, and one that came while it was started.
+/// From here on signals are passed on to this process; those that came before are sent to it now.
 pub fn pass_on_to(pid: i32) {
     COMMAND.store(pid, Ordering::Relaxed);
     let signal = STOP.swap(0, Ordering::Relaxed);
@@ -112,12 +110,12 @@ pub fn pass_on_to(pid: i32) {
     }
 }
 
-/// The command has ended, or is left alone: signals are mallow's.
+/// From here on signals are mallow's: the command has ended, or is left alone.
 pub fn keep() {
     COMMAND.store(ENDED, Ordering::Relaxed);
 }
 
-/// What came is dealt with: another signal counts again.
+/// Makes [`stop`] say None until another signal comes.
 pub fn forget() {
     STOP.store(0, Ordering::Relaxed);
 }

@@ -12,8 +12,8 @@ const SYMBOLS: u32 = HASH + 16;
 const STRINGS: u32 = SYMBOLS + 16;
 const BYTES: u32 = STRINGS + 4;
 
-/// An ELF file for 32-bit programs: one segment, no symbol but the first one that each table has, no code. It asks for
-/// no executable stack, as without a header for that it would.
+/// An ELF file for 32-bit programs: one segment, no code, and no symbol but the first one of each table. A header of
+/// its own asks for a stack that is not executable.
 pub fn library() -> Vec<u8> {
     const READ_WRITE: u32 = 6;
     const PAGE: u32 = 4096;

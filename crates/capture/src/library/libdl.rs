@@ -5,10 +5,10 @@ use object::Endianness;
 use object::elf::{DT_NEEDED, Dyn64, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
 
-/// The first glibc with all of it in one file.
+/// The first glibc that has libdl's functions in libc.so.6.
 pub const ONE_FILE: (u32, u32) = (2, 34);
 
-/// A library with the C library's name in place of libdl's: it is named twice then.
+/// The library's bytes with libc.so.6 in the place of libdl.so.2 among the libraries that it needs.
 pub fn without_libdl(library: &[u8]) -> Vec<u8> {
     let mut bytes = library.to_vec();
     if let Some((at, name)) = name_of_libdl(library) {
@@ -17,7 +17,7 @@ pub fn without_libdl(library: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Where the name of libdl stands in the file, as an offset of a string, and the offset of the C library's.
+/// Offset in the file of the number that names libdl, and the number that names the C library: offsets of strings.
 fn name_of_libdl(library: &[u8]) -> Option<(usize, u64)> {
     let header = FileHeader64::<Endianness>::parse(library).ok()?;
     let endian = header.endian().ok()?;
