@@ -19,19 +19,18 @@ const DEBUG_BYTES: u64 = 32;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Contents {
     address: u64,
-    /// As requested.
+    /// Bytes as requested.
     size: u64,
     first: [u64; WORDS],
     refers_to_itself: bool,
 }
 
 impl Contents {
-    /// Of a block of which nothing was read yet.
     pub fn of(address: u64, size: u64) -> Self {
         Self { address, size, ..Self::default() }
     }
 
-    /// Takes the word at an address of the block.
+    /// Takes the word at address `at` of the block.
     #[inline]
     pub fn add(&mut self, at: u64, word: u64) {
         let offset = at - self.address;
@@ -48,7 +47,6 @@ impl Contents {
         self.refers_to_itself && !self.is_coroutine(mappings)
     }
 
-    /// What it is if it is lost.
     pub fn kind(&self, mappings: &[Mapping]) -> LostKind {
         match self.is_immortal_string(0, mappings) || self.is_immortal_string(DEBUG_HEAD, mappings) {
             true => LostKind::ImmortalString,

@@ -3,20 +3,20 @@
 /// Pages of a process, with what they held.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PagesCopy {
-    /// From the first address to the second, by address, without overlaps; and the first word of each in `words`.
+    /// Start, end, and index in `words` of each run of pages, by address, without overlaps.
     runs: Vec<(u64, u64, usize)>,
     words: Vec<u64>,
 }
 
 impl PagesCopy {
-    /// An empty copy, with room for so many words. None: there is no memory for them.
+    /// An empty copy with room for so many words. None: there is no memory for them.
     pub fn with_room(words: u64) -> Option<Self> {
         let mut copy = Self::default();
         copy.words.try_reserve_exact(usize::try_from(words).ok()?).ok()?;
         Some(copy)
     }
 
-    /// Adds the words from an address on. Precondition: it is above all that are here.
+    /// Adds the words from address `at` on, which must be above all that the copy has.
     pub fn push(&mut self, at: u64, words: &[u64]) {
         let (first, stop) = (self.words.len(), at + 8 * words.len() as u64);
         self.words.extend_from_slice(words);
@@ -26,17 +26,17 @@ impl PagesCopy {
         }
     }
 
-    /// What its words take.
     pub fn bytes(&self) -> u64 {
         8 * self.words.len() as u64
     }
 
-    /// The ranges of addresses that it has.
+    /// Start and end of each run of pages, by address.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().map(|&(start, end, _)| (start, end))
     }
 
-    /// The words from an address on, which is a multiple of 8. Precondition: one of the runs has them all.
+    /// Fills `into` with the words from an address on, a multiple of 8. One run must have them all; else `into` stays
+    /// as it is.
     pub fn read(&self, from: u64, into: &mut [u64]) {
         let at = self.runs.partition_point(|&(start, ..)| start <= from).saturating_sub(1);
         let Some(&(start, _, first)) = self.runs.get(at) else { return };

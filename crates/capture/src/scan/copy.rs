@@ -13,9 +13,9 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Copies that are begun until no thread ran meanwhile.
+/// Copies that are begun, at the most, until no thread ran meanwhile.
 const ATTEMPTS: u32 = 3;
-/// A process waits no longer than this for its copy.
+/// The longest time that a process waits for its copy.
 const TIME: Duration = Duration::from_secs(2);
 
 /// What a scan needs of a process.
@@ -24,9 +24,7 @@ pub struct ProcessCopy {
     pub at: ExitPoint,
     pub mappings: Vec<Mapping>,
     pub threads: Vec<Thread>,
-    /// See [`kernel::held`].
     pub held: Vec<u64>,
-    /// See [`Exit::own`].
     pub own: Vec<Range<u64>>,
     pub pages: PagesCopy,
 }
@@ -60,13 +58,13 @@ impl ProcessCopy {
         Ok(None)
     }
 
-    /// What its pages take.
     pub fn bytes(&self) -> u64 {
         self.pages.bytes()
     }
 }
 
-/// The pages of mappings that are searched. None: they have more than `most` bytes, or there is no memory for them.
+/// Copies the pages of mappings that are searched. None: they have more than `most` bytes, or there is no memory for
+/// them.
 fn pages(
     mappings: &[Mapping],
     directory: &str,

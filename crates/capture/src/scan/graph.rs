@@ -14,23 +14,23 @@ use mallow_proc::Mapping;
 use mallow_profile::LostKind;
 use std::time::Duration;
 
-/// A process waits so long at the most.
+/// The longest time that a process waits for its scan.
 const TIME: Duration = Duration::from_secs(15);
-/// Looks at a process with threads that run.
+/// Looks at a process whose threads run, at the most.
 const LOOKS: u32 = 3;
-/// Pointers between blocks: 1 GiB of numbers.
+/// Pointers between blocks at the most: 1 GiB of numbers.
 const EDGES: usize = 1 << 28;
-/// What glibc puts before a block, and what its smallest block takes.
+/// Bytes that glibc puts before a block, and in `SMALLEST` those that its smallest block takes.
 const HEAD: u64 = 16;
 const SMALLEST: u64 = 32;
 
 #[derive(Debug, Default)]
 pub struct Graph {
-    /// By address.
+    /// Sorted by address; "a block" of the other lists is an index here.
     pub blocks: Vec<LiveBlock>,
-    /// For each block where its pointers begin in `edges`; and where the last one's end.
+    /// For each block where its pointers begin in `edges`, and at the end where the last block's end.
     pub first: Vec<u32>,
-    /// Numbers of blocks.
+    /// Indexes of blocks, in the order of the words that point to them.
     pub edges: Vec<u32>,
     /// For each block how many of its pointers, the first ones, lie where an object has its head.
     pub in_head: Vec<u8>,
@@ -38,15 +38,15 @@ pub struct Graph {
     pub self_references: Vec<bool>,
     /// Whether another block has the address of the block's start; without it, what points to the block points into it.
     pub begins: Vec<bool>,
-    /// What the block is if it is lost.
+    /// What each block is if it is lost.
     pub kinds: Vec<LostKind>,
-    /// Whether anything outside of lost blocks leads to the block. In a process with threads that ran: at any look.
+    /// Whether anything outside of lost blocks leads to each block. In a process with threads that ran: at any look.
     pub reached: Vec<bool>,
-    /// Whether the allocator has a block that nothing leads to for free: nobody saw the call.
+    /// Whether the allocator has a block that nothing leads to for free, by a call that nobody saw.
     pub free: Vec<bool>,
 }
 
-/// Looks at the memory of a process that waits. It can go on after this.
+/// Looks at the memory of a process that waits, and that can go on once this returns.
 pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
     let index = indexed(blocks)?;
     let mut memory = Memory::of(exit.pid, exit.enough, TIME)?;
@@ -68,7 +68,7 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
     Err(Failure::Stopped)
 }
 
-/// The same of a copy of a process.
+/// Looks at the copy of a process, whose own memory may have changed since.
 pub fn read_copy(exit: &Exit<'_>, copy: &ProcessCopy, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
     let index = indexed(blocks)?;
     let mut memory = Memory::of_copy(&copy.pages, exit.enough);
@@ -88,7 +88,7 @@ fn indexed(blocks: Vec<LiveBlock>) -> Result<Index, Failure> {
 }
 
 impl Graph {
-    /// One look at mappings, threads, and what the kernel holds, on top of what was reached before.
+    /// One look at mappings, threads, and what the kernel holds, on top of what was `reached` before.
     fn of_look(
         exit: &Exit<'_>,
         index: &Index,
@@ -196,14 +196,14 @@ impl Graph {
         Ok(())
     }
 
-    /// The blocks that a block points to.
+    /// Indexes of the blocks that a block points to.
     pub fn pointers(&self, block: u32) -> &[u32] {
         &self.edges[self.first[block as usize] as usize..self.first[block as usize + 1] as usize]
     }
 }
 
-/// Whether the address is that of the head of what follows the block in glibc's heap. Its last word may be the block's.
-/// Lists of free blocks name their heads.
+/// Whether the address is that of the chunk behind the block in glibc's heap, which lists of free blocks name. The
+/// chunk's first word may be the block's last one.
 fn is_next_head(block: &LiveBlock, address: u64) -> bool {
     let taken = (block.size.saturating_add(8).saturating_add(15) & !15).max(SMALLEST);
     address == (block.address - HEAD).saturating_add(taken)

@@ -11,17 +11,17 @@ use mallow_proc::Mapping;
 /// What is before a block: the size of the chunk before it, if that is free, and that of its own.
 const HEAD: u64 = 16;
 const SMALLEST: u64 = 32;
-/// A chunk may have so much more than what was asked for.
+/// A chunk may have so many bytes more than were asked for.
 const SLACK: u64 = 48;
-/// Bits of a chunk's size: the chunk before it is in use; it is a mapping of its own.
+/// Bits of a chunk's size: BEFORE_IN_USE for the chunk before it, MAPPED for a chunk that is a mapping of its own.
 const BEFORE_IN_USE: u64 = 1;
 const MAPPED: u64 = 2;
-/// Chunks that are looked at.
+/// Chunks that are looked at in a scan, at the most.
 const CHUNKS: usize = 1 << 22;
-/// Bytes that are read ahead.
+/// Bytes that are read together with a chunk's head.
 const AHEAD: u64 = 1 << 20;
 
-/// For each block that nothing reaches whether it is in a free chunk. In doubt it is not.
+/// For each block that nothing reaches whether it lies in a free chunk; false in doubt, and for reached blocks.
 pub fn free_blocks(
     index: &Index,
     reached: &[bool],
@@ -52,13 +52,13 @@ pub fn free_blocks(
     Ok(free)
 }
 
-/// Whether a chunk has the size of a block in use.
+/// Whether a block in use of `requested` bytes may have a chunk of this size.
 fn fits([size]: [u64; 1], requested: u64) -> bool {
     let least = (requested.saturating_add(8 + 15) & !15).max(SMALLEST);
     size & MAPPED == 0 && (least..=least.saturating_add(SLACK)).contains(&(size & !7))
 }
 
-/// The way from chunk to chunk to the one with a block.
+/// A way from chunk to chunk of glibc's heap to the one that has `block`.
 struct Walk<'a, 'b> {
     end: u64,
     block: u64,
@@ -67,7 +67,7 @@ struct Walk<'a, 'b> {
 }
 
 impl Walk<'_, '_> {
-    /// Whether the block is free, and the chunk that has it; None: there is no way to it.
+    /// Whether the block is free, and the address of the chunk that has it; None: there is no way to it.
     fn from(self, mut chunk: u64) -> Result<(bool, Option<u64>), Failure> {
         let head = self.block.saturating_sub(HEAD);
         while *self.left > 0 && chunk <= head {
@@ -92,9 +92,9 @@ impl Walk<'_, '_> {
         Ok((false, None))
     }
 
-    /// A block in a thread's cache of small blocks counts as in use. It leads to the next one, hidden by its own
-    /// address, and has a random number that is the process's: that is cleared when the block is handed out, and the
-    /// link stays. Blocks in fast bins have the link alone, which is no proof.
+    /// Whether a chunk with these two words is in a thread's cache of small blocks, which glibc has in use. Such a
+    /// block has the next one's address, hidden by its own, and a random number of the process, cleared when the block
+    /// is handed out. Blocks in fast bins have the link alone, which is no proof.
     fn is_cached(&self, first: u64, second: u64) -> bool {
         let next = first ^ (self.block >> 12);
         let is_link = next == 0 || next.is_multiple_of(16) && next < self.end && next >> 26 == self.block >> 26;

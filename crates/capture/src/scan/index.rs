@@ -3,25 +3,25 @@
 use super::LiveBlock;
 use super::pages::PAGE;
 
-/// Blocks that are larger are looked for by themselves: a table of their pages would be large, too.
+/// Blocks of more bytes than this are looked for by themselves: a table of their pages would be large, too.
 const LARGE: u64 = 1 << 20;
-/// Pages without a block that a table may bridge.
 const GAP: u64 = 256;
 
 #[derive(Debug, Default)]
 pub struct Index {
-    /// By address; none overlaps the next one.
+    /// Sorted by address; none overlaps the next one.
     pub blocks: Vec<LiveBlock>,
-    /// Tables of pages with small blocks, by page.
+    /// Pages with blocks that are not large, by page, without overlaps.
     regions: Vec<Region>,
-    /// Numbers of the large blocks, by address.
+    /// Indexes of the large blocks in `blocks`, ascending.
     large: Vec<u32>,
-    /// From the lowest address of a block to past the highest one.
+    /// The lowest address of a block, and in `high` the end of the highest one.
     low: u64,
     high: u64,
 }
 
-/// For each page the first small block that ends behind its start.
+/// Neighbouring pages from `page` on: for each, the index of the first block that is not large and ends behind its
+/// start.
 #[derive(Debug, Default)]
 struct Region {
     page: u64,
@@ -29,7 +29,7 @@ struct Region {
 }
 
 impl Index {
-    /// Of these blocks, in any order. At most `u32::MAX - 1` of them.
+    /// Takes blocks in any order, at most `u32::MAX - 1` of them.
     pub fn new(mut blocks: Vec<LiveBlock>) -> Self {
         blocks.sort_unstable_by_key(|block| block.address);
         let mut index = Self { low: u64::MAX, ..Self::default() };
@@ -61,7 +61,7 @@ impl Index {
         }
     }
 
-    /// The number of the block that has this address: from its start to its last byte.
+    /// Index of the block that has this address, from its first byte to its last one.
     #[inline]
     pub fn find(&self, address: u64) -> Option<u32> {
         if address < self.low || address >= self.high {
@@ -88,7 +88,7 @@ impl Index {
         (address < block.end()).then_some((first + below - 1) as u32)
     }
 
-    /// The numbers of the blocks that have an address in `start..end`.
+    /// Indexes of the blocks that have an address in `start..end`.
     pub fn within(&self, start: u64, end: u64) -> std::ops::Range<usize> {
         let mut first = self.blocks.partition_point(|block| block.address < start);
         if first > 0 && self.blocks[first - 1].end() > start {
@@ -99,7 +99,7 @@ impl Index {
 }
 
 impl LiveBlock {
-    /// Past its last byte. One of no bytes has its address all the same.
+    /// Address past the last byte. A block of no bytes has its address all the same.
     #[inline]
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.size.max(1))

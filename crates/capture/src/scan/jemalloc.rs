@@ -20,7 +20,7 @@ use std::ops::Range;
 const HUGE_PAGE: u64 = 2 << 20;
 const HEAD: usize = 5;
 
-/// Those of its pieces that lie in a mapping.
+/// The pieces that lie in a mapping, by address.
 pub fn pieces(mapping: &Mapping, memory: &mut Memory<'_>) -> Result<Vec<Range<u64>>, Failure> {
     let mut found = Vec::new();
     if !mapping.is_anonymous() || !mapping.is_data() {
@@ -36,15 +36,15 @@ pub fn pieces(mapping: &Mapping, memory: &mut Memory<'_>) -> Result<Vec<Range<u6
     Ok(found)
 }
 
-/// The pieces, and what lies between two of them and has blocks: what jemalloc allocates from its own heap, as the
-/// arrays of addresses in caches, lies before the first block there.
+/// The pieces, and what lies between two of them and has blocks: jemalloc allocates from its own heap, as the arrays of
+/// addresses in caches, before the first block there.
 pub fn own(pieces: Vec<Range<u64>>, has_blocks: impl Fn(&Range<u64>) -> bool) -> Vec<Range<u64>> {
     let gaps = pieces.windows(2).map(|two| two[0].end..two[1].start);
     let between: Vec<_> = gaps.filter(|gap| gap.start < gap.end && has_blocks(gap)).collect();
     pieces.into_iter().chain(between).collect()
 }
 
-/// Where the piece ends that begins here with this head; None: it is no such head.
+/// Where a piece ends that begins at `at` with this head; None: no piece has such a head.
 fn piece(at: u64, [size, before, _, unused, left]: [u64; HEAD]) -> Option<u64> {
     let end = at.checked_add(size).filter(|_| size > 0 && size.is_multiple_of(HUGE_PAGE))?;
     let follows = before.is_multiple_of(HUGE_PAGE) && before != at;

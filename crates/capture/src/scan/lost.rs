@@ -4,53 +4,50 @@ use super::graph::Graph;
 use mallow_profile::LostKind;
 use std::collections::BTreeMap;
 
-/// Sites of a cycle that are named.
+/// The first so many sites of a cycle are named.
 const NAMED: usize = 8;
-/// One in so many is a stray word at the most.
+/// Where one in so many has a pointer at the most, these pointers are stray words.
 const STRAY: usize = 10;
-/// No number.
+/// No index.
 const NONE: u32 = u32::MAX;
 
-/// What is lost of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Lost blocks, by address.
     pub lost: Vec<LostBlock>,
-    /// Cycles that nothing points to, by the sites of their blocks in the order of their allocation.
+    /// Cycles that nothing points to, by the first [`NAMED`] sites of their blocks in the order of their allocation.
     pub cycles: BTreeMap<Vec<u32>, Cycles>,
-    /// Addresses and numbers of blocks that were freed, by a call that nobody saw.
+    /// Addresses and sequence numbers of blocks that were freed, by a call that nobody saw.
     pub freed: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostBlock {
     pub address: u64,
-    /// Number of its allocation.
+    /// Number of the block's allocation.
     pub sequence: u64,
     pub site: u32,
-    /// As requested.
+    /// Bytes as requested.
     pub size: u64,
-    /// Number and site of the lost block that holds it, and that no other lost block holds; None: no other lost block
-    /// does.
+    /// Sequence number and site of the lost block that holds this one, and that no other lost block holds; None: no
+    /// other lost block does.
     pub head: Option<(u64, u32)>,
-    /// What that one is; without one, what it is itself.
+    /// Kind of the `head`; without one, of the block itself.
     pub kind: LostKind,
-    /// That one, or without one it itself, belongs to one of [`Found::cycles`].
+    /// The `head`, or without one the block itself, belongs to one of [`Found::cycles`].
     pub in_cycle: bool,
 }
 
-/// Cycles of the same sites.
+/// Sums over the cycles of the same sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cycles {
     pub count: u64,
-    /// Blocks in them and held by them.
+    /// Blocks in the cycles and held by them.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of `blocks`, as requested.
     pub bytes: u64,
 }
 
 impl Found {
-    /// What a graph shows.
     pub fn of(graph: &Graph) -> Self {
         let mut numbers = vec![NONE; graph.blocks.len()];
         let (free, lost): (Vec<u32>, Vec<u32>) = (0..graph.blocks.len() as u32)
@@ -68,9 +65,9 @@ impl Found {
 
 /// Strongly connected parts of the lost blocks.
 struct Parts {
-    /// The part of each lost block.
+    /// For each lost block, by its index in the list of these, the number of its part.
     of: Vec<u32>,
-    /// Blocks of each part: `members[first[p]..first[p + 1]]`.
+    /// Indexes of lost blocks; those of part `p` are `members[first[p]..first[p + 1]]`.
     members: Vec<u32>,
     first: Vec<u32>,
 }
@@ -153,8 +150,8 @@ impl Parts {
         (self.members(part).len() > 1).then_some(*container)
     }
 
-    /// Its blocks hold each other by their first two words alone, where an object whose references are counted has its
-    /// type and its count: a list that is linked both ways.
+    /// Whether the blocks of a part hold each other by their first two words alone, where an object whose references
+    /// are counted has its type and its count: a list that is linked both ways.
     fn is_ring(&self, part: u32, graph: &Graph, lost: &[u32]) -> bool {
         self.members(part).iter().all(|&number| {
             let block = lost[number as usize];
@@ -163,7 +160,8 @@ impl Parts {
         })
     }
 
-    /// Sites of a part's blocks in the order of their allocation. None: it is no cycle.
+    /// Sites of a part's blocks in the order of their allocation, each once, [`NAMED`] at the most. None: the part is
+    /// no cycle.
     fn cycle(&self, part: u32, graph: &Graph, lost: &[u32]) -> Option<Vec<u32>> {
         let members = self.members(part);
         let &first = members.first()?;
@@ -185,7 +183,7 @@ impl Parts {
         Some(sites)
     }
 
-    /// Which parts another part holds.
+    /// For each part whether another part holds it.
     ///
     /// Memory that the program has not written yet has words of what was there before, and such a word may point into a
     /// cycle. It holds nothing: so of cycles of the same sites, nine in ten of which nothing points to, the others are

@@ -4,7 +4,7 @@ use super::Failure;
 use mallow_proc::{Mapping, mappings as lines, read_maps};
 use std::io;
 
-/// Mappings that a process may have: what it says is its own affair, and each costs memory here.
+/// The first so many mappings are scanned: the list is the process's own affair, and each costs memory here.
 const MOST: usize = 1 << 20;
 
 /// The mappings of a process, by address.

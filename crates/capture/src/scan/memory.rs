@@ -12,20 +12,16 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read together.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Pages that are asked for together.
 const PAGES: u64 = 1 << 16;
 /// Bits of a page's entry in pagemap: it is in memory, or in swap.
 const EXISTS: u64 = 0b11 << 62;
 
-/// Whose memory is read.
 enum Source<'a> {
-    /// A process's.
     Process {
         pid: i32,
         pagemap: File,
-        /// The kernel lists pages.
+        /// The kernel has PAGEMAP_SCAN, as far as is known.
         lists: bool,
     },
     Copy(&'a PagesCopy),
@@ -33,26 +29,25 @@ enum Source<'a> {
 
 pub struct Memory<'a> {
     source: Source<'a>,
-    /// Pages that exist, as far as they are known: from the first address to the second.
+    /// Runs of pages that exist in `known`, by address: start and end. Of a copy, all that it has.
     runs: Vec<(u64, u64)>,
     known: (u64, u64),
     entries: Vec<u8>,
     words: Vec<u64>,
     from: u64,
     enough: &'a (dyn Fn() -> bool + Sync),
-    /// None: nobody waits.
+    /// When reading ends with [`Failure::Stopped`]; None: never.
     until: Option<Instant>,
 }
 
 impl<'a> Memory<'a> {
-    /// That of process `pid`, for so long.
+    /// Memory of process `pid`, which may be read for so long.
     pub fn of(pid: u32, enough: &'a (dyn Fn() -> bool + Sync), time: Duration) -> Result<Self, Failure> {
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|error| failure(&error))?;
         let pid = i32::try_from(pid).map_err(|_| Failure::Gone)?;
         Ok(Self::new(Source::Process { pid, pagemap, lists: true }, enough, Some(Instant::now() + time)))
     }
 
-    /// That of a copy.
     pub fn of_copy(copy: &'a PagesCopy, enough: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { runs: copy.runs().collect(), ..Self::new(Source::Copy(copy), enough, None) }
     }
@@ -61,7 +56,7 @@ impl<'a> Memory<'a> {
         Self { source, runs: Vec::new(), known: (0, 0), entries: Vec::new(), words: Vec::new(), from: 0, enough, until }
     }
 
-    /// Forgets what was read of a process, which may be another thing now.
+    /// Forgets what was read of a process, which may have changed; does nothing to a copy.
     pub fn renew(&mut self) {
         if let Source::Process { .. } = self.source {
             self.words.clear();
@@ -69,7 +64,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The pages that exist from `start` to `end`, by address.
+    /// Runs of pages that exist from `start` to `end`, by address: start and end of each.
     pub fn existing(&mut self, start: u64, end: u64) -> Result<Vec<(u64, u64)>, Failure> {
         let (mut runs, mut at) = (Vec::new(), start);
         while at < end {
@@ -82,8 +77,8 @@ impl<'a> Memory<'a> {
         Ok(runs)
     }
 
-    /// Calls `each` with the words of a range, in pieces, with the address of each piece. What follows the range up to
-    /// `ahead` may be read with it.
+    /// Calls `each` with the aligned words of a range, in pieces, and the address of each piece; what does not exist is
+    /// passed over. What follows the range up to `ahead` may be read with it.
     pub fn words(
         &mut self,
         start: u64,
@@ -108,7 +103,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// The words from this address on; 0 where there are none. So many bytes may be read with them.
+    /// The words from this address on; 0 where there are none. So many bytes ahead may be read with them.
     pub fn array<const N: usize>(&mut self, at: u64, ahead: u64) -> Result<[u64; N], Failure> {
         let mut words = [0; N];
         let end = at.saturating_add(8 * N as u64);
@@ -121,7 +116,7 @@ impl<'a> Memory<'a> {
         Ok(words)
     }
 
-    /// Reads what exists from this address on, up to `end` at the most. Some: nothing is there, up to that address.
+    /// Reads what exists from this address on, up to `end` at the most. Some: nothing exists up to that address.
     fn fill(&mut self, at: u64, end: u64) -> Result<Option<u64>, Failure> {
         if (self.enough)() || self.until.is_some_and(|until| Instant::now() > until) {
             return Err(Failure::Stopped);
@@ -163,8 +158,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The pages that exist at or behind an address, to some end; an empty run where there are none up to `end`, or up
-    /// to where that is not known yet.
+    /// Start and end of the first run of pages that exist at or behind an address; both are the same where no page
+    /// exists up to there, as far as that is known.
     fn next_run(&mut self, at: u64, end: u64) -> Result<(u64, u64), Failure> {
         let from = at / PAGE * PAGE;
         let is_known = match self.source {
@@ -186,7 +181,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// Asks the kernel for a list. Returns how far it goes; None: this kernel has none.
+    /// Fills `runs` from the kernel's list. Returns up to which address; None: this kernel has no lists.
     fn list(&mut self, start: u64, end: u64) -> Result<Option<u64>, Failure> {
         let Source::Process { pagemap, lists: has_lists @ true, .. } = &mut self.source else { return Ok(None) };
         let mut lists = PageLists::of(pagemap);
@@ -209,7 +204,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Looks at the entries of pages. Returns how far.
+    /// Fills `runs` from pagemap's entries. Returns up to which address.
     fn look(&mut self, start: u64, end: u64) -> Result<u64, Failure> {
         let Source::Process { pagemap, .. } = &self.source else { return Ok(end) };
         let count = ((end - start) / PAGE).min(PAGES);

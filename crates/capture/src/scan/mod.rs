@@ -41,34 +41,31 @@ pub use threads::thread_ids;
 
 use std::ops::Range;
 
-/// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveBlock {
     pub address: u64,
-    /// As requested.
+    /// Bytes as requested.
     pub size: u64,
-    /// Number of its allocation.
+    /// Number of the block's allocation.
     pub sequence: u64,
-    /// Its site in the ledger.
+    /// Index of the block's site in the ledger.
     pub site: u32,
 }
 
-/// Where the thread is that waits at the exit of its image.
+/// Registers of the thread that waits at the exit of its image; `thread` is its thread pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExitPoint {
     pub sp: u64,
     pub thread: u64,
-    /// Its stack for signals; 0: it has none, or was not asked.
+    /// The thread's stack for signals; 0: it has none, or was not asked.
     pub signal_stack: u64,
 }
 
-/// A process that waits at its exit.
 pub struct Exit<'a> {
-    /// Its id, as mallow sees it.
+    /// Process id, as mallow sees it.
     pub pid: u32,
-    /// The thread that waits.
     pub at: ExitPoint,
-    /// It has blocks that nobody knows: its parent's, as it began with fork, or those that are not guarded.
+    /// The process has blocks that nobody knows: its parent's, as it began with fork, or those that are not guarded.
     pub unknown_blocks: bool,
     /// Memory that holds nothing of the program's but the blocks: slots of blocks, and Mallow's own.
     pub own: &'a [Range<u64>],
@@ -76,34 +73,28 @@ pub struct Exit<'a> {
     pub registers: &'a dyn Fn() -> Vec<u64>,
     /// Name of the run directory: mappings of its files are mallow's own.
     pub directory: &'a str,
-    /// Whether it is enough: the recording ends.
+    /// Says true once the recording ends, and the scan is to stop.
     pub enough: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Why there is no answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failure {
-    /// The process's memory may not be read.
     Forbidden,
-    /// The process ended meanwhile.
     Gone,
-    /// It took too long, or the recording ended.
+    /// The scan took too long, or the recording ended.
     Stopped,
     /// More pointers between blocks than mallow has room for.
     TooMany,
-    /// The process did not come to its exit.
     NoExit,
     /// The image ended by exec: its memory was given back, and nothing of it leaked.
     Exec,
-    /// Scanning was off.
     Off,
     /// Some events of the process were lost: its live blocks are not all known.
     EventsLost,
-    /// It began with fork.
     Forked,
-    /// It had waited for longer than it may.
+    /// The image had waited for longer than it may.
     OutOfTime,
-    /// A filter may forbid the system calls of a wait.
+    /// A seccomp filter may forbid the system calls of a wait.
     Sandboxed,
     /// Mallow was stopped, or did not answer.
     #[default]
@@ -111,7 +102,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What follows "not scanned:", of one process or several.
+    /// What follows "not scanned:" in a report, of one process or several.
     pub fn why(self) -> &'static str {
         match self {
             Self::Forbidden => "memory that may not be read",

@@ -4,20 +4,14 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Bytes of a page.
 pub const PAGE: u64 = 4096;
-/// Runs of pages that come in one answer.
 const RUNS: usize = 512;
 
-/// What pages are: `PAGE_IS_…`, or-ed.
+/// `PAGE_IS_…` of linux/fs.h, or-ed.
 pub type Categories = u64;
-/// In memory.
 pub const PRESENT: Categories = 1 << 3;
-/// In swap.
 pub const SWAPPED: Categories = 1 << 4;
-/// Part of a huge page.
 pub const HUGE: Categories = 1 << 6;
-/// The shared page of zeros.
 const ZERO: Categories = 1 << 5;
 /// `PAGEMAP_SCAN`
 const SCAN: libc::c_ulong = 0xc060_6610;
@@ -44,15 +38,12 @@ struct ScanArguments {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ListedRun {
-    /// First address.
     pub start: u64,
-    /// Past its last.
     pub end: u64,
-    /// What all of its pages are.
     pub categories: Categories,
 }
 
-/// Lists of the pages that exist in a process, the page of zeros excluded.
+/// Lists of the pages that exist in a process, without the shared page of zeros.
 pub struct PageLists<'a> {
     pagemap: &'a File,
     runs: [ListedRun; RUNS],
@@ -60,13 +51,12 @@ pub struct PageLists<'a> {
 }
 
 impl<'a> PageLists<'a> {
-    /// Of the process whose pagemap this is.
     pub fn of(pagemap: &'a File) -> Self {
         Self { pagemap, runs: [ListedRun::default(); RUNS], count: 0 }
     }
 
-    /// Asks for the next list. Returns how far it goes: at least to the page after `start`, at most to `end`. An error
-    /// other than ESRCH says that this kernel has no lists.
+    /// Asks for the next list. Returns up to which address it goes: at least the page after `start`, at most `end`. An
+    /// error other than ESRCH says that this kernel has no lists.
     pub fn next(&mut self, start: u64, end: u64) -> io::Result<u64> {
         let mut arguments = ScanArguments {
             size: size_of::<ScanArguments>() as u64,

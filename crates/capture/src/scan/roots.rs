@@ -22,27 +22,25 @@ const STACK: u64 = 1 << 30;
 /// Around a thread pointer: thread-local storage below it, the C library's own of the thread above.
 const STORAGE: u64 = 16 << 10;
 
-/// A part of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     pub range: Range<u64>,
-    /// The C library's own data: its lists of free blocks are here.
+    /// Part of the C library's own data, where its lists of free blocks are.
     pub libc: bool,
-    /// Code that a program made: pointers are operands of instructions, at any address.
+    /// Part of code that a program made: pointers are operands of instructions, at any address.
     pub code: bool,
 }
 
-/// The roots of a process.
 #[derive(Debug, Default)]
 pub struct Roots {
-    /// By address.
+    /// Parts of memory, by the address of their mappings.
     pub parts: Vec<Root>,
     /// Tables of thread-local storage (`dtv`) that glibc keeps for the next thread on a stack: they are in use with the
     /// storage that they lead to, and what is in that storage is nobody's.
     pub tables: Vec<u64>,
 }
 
-/// Those of a process.
+/// The roots of a process that waits at its exit; empty parts are left out.
 pub fn roots(
     exit: &Exit<'_>,
     mappings: &[Mapping],
@@ -126,7 +124,7 @@ fn is_mallows(mapping: &Mapping, directory: &str) -> bool {
     !directory.is_empty() && mapping.path.split('/').any(|part| part == directory)
 }
 
-/// Takes a range out of some.
+/// Takes a range out of disjoint ones.
 fn cut(parts: &mut Vec<Range<u64>>, taken: Range<u64>) {
     // Ranges are taken out by address mostly: the last part is the one.
     let first = parts.iter().rposition(|part| part.end <= taken.start).map_or(0, |at| at + 1);
@@ -145,8 +143,8 @@ fn cut(parts: &mut Vec<Range<u64>>, taken: Range<u64>) {
     }
 }
 
-/// One of glibc's arenas: aligned, not larger than one, with reserved addresses behind it unless it is full, and a head
-/// that names an arena and a size that fits.
+/// Whether a mapping is one of glibc's arenas but the first: aligned, not larger than one, with reserved addresses
+/// behind it unless it is full, and a head that names an arena and a size that fits.
 fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>) -> Result<bool, Failure> {
     let length = mapping.end - mapping.start;
     let whole = mapping.start.saturating_add(ARENA);
@@ -158,8 +156,8 @@ fn is_arena(mapping: &Mapping, after: Option<&Mapping>, memory: &mut Memory<'_>)
     Ok(arena != 0 && arena % 16 == 0 && size >= PAGE && size <= length.min(ARENA) && size.is_multiple_of(PAGE))
 }
 
-/// What of a mapping the allocator has: each block that glibc mapped for itself; under any other allocator, or in an
-/// arena, all from the first block to the last.
+/// Ranges of a mapping that the allocator has: each block that glibc mapped for itself; under any other allocator, or
+/// in an arena, all from the first block to the last.
 fn heap_in(index: &Index, within: Range<usize>, memory: &mut Memory<'_>) -> Result<Vec<Range<u64>>, Failure> {
     let blocks = &index.blocks[within];
     let mut mapped = Vec::new();

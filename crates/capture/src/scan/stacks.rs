@@ -22,16 +22,15 @@ const TABLE: usize = 1;
 const TID: usize = 0x2d0 / 8;
 const JOINER_BEFORE_STACK: usize = 14;
 
-/// What of a mapping nobody uses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unused {
     pub parts: Vec<Range<u64>>,
-    /// Tables of the storage of threads that have ended.
+    /// Addresses of tables (`dtv`) of the storage of threads that have ended.
     pub tables: Vec<u64>,
 }
 
-/// Of a mapping that may have stacks: what is below the stack pointers of threads, and the stacks of those that have
-/// ended.
+/// What nobody uses of a mapping that may have stacks: what is below the stack pointers of threads, and the stacks of
+/// threads that have ended.
 pub fn unused(
     mapping: &Mapping,
     threads: &[Thread],
@@ -59,12 +58,12 @@ pub fn unused(
     Ok(unused)
 }
 
-/// A thread's control block.
+/// A thread's control block, `struct pthread`.
 #[derive(Debug, PartialEq, Eq)]
 struct ControlBlock {
-    /// Its stack, with the block, as far as it can be written.
+    /// The part of the stack that can be written, with the block in it.
     stack: Range<u64>,
-    /// Of threads that have ended, what is below is no frame of the C library's.
+    /// In the stack of a thread that has ended, no frame of the C library's lies below this address.
     frames: u64,
     table: u64,
     state: State,
@@ -72,16 +71,16 @@ struct ControlBlock {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its thread may run, or the stack is the program's own memory.
+    /// The thread may run, or the stack is the program's own memory.
     Used,
-    /// Its thread has ended, and may be joined: that gives what the thread returned.
+    /// The thread has ended, and may be joined: that gives what the thread returned.
     Ended,
-    /// glibc has it for the next thread.
+    /// glibc keeps the stack for the next thread.
     Free,
 }
 
 impl ControlBlock {
-    /// The one at this address. None: nothing there says where its stack is.
+    /// The control block at this address. None: nothing there says where its stack is.
     fn of(at: u64, words: &[u64; WORDS], mapping: &Mapping) -> Option<Self> {
         // `stackblock`, `stackblock_size` and `guardsize`, which is 0 where the program gave the memory.
         let is_stack = |base: u64, size: u64, guard: u64| {

@@ -5,11 +5,11 @@ use std::fs;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its id, as mallow sees it.
+    /// Thread id, as mallow sees it.
     pub tid: u32,
-    /// Its stack pointer, where it sleeps in a system call.
+    /// Stack pointer; None unless the thread sleeps in a system call.
     pub sp: Option<u64>,
-    /// How long it had a processor so far, in nanoseconds; None where that is not known.
+    /// Processor time of the thread in nanoseconds; None where that is not known.
     pub ran_ns: Option<u64>,
     pub asleep: bool,
 }
@@ -19,7 +19,7 @@ pub fn threads(pid: u32) -> Vec<Thread> {
     thread_ids(pid).into_iter().map(|tid| thread(pid, tid)).collect()
 }
 
-/// Their ids, sorted.
+/// Ids of the threads of process `pid`, sorted; empty where it is gone.
 pub fn thread_ids(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut all: Vec<u32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
@@ -47,13 +47,13 @@ fn thread(pid: u32, tid: u32) -> Thread {
 const CALL_BYTES: u64 = 128 << 10;
 
 impl Thread {
-    /// It is the one that waits, in what exit called from there.
+    /// Whether this is the thread that waits, in what exit called from the frame at `sp`.
     pub fn waits_at(&self, sp: u64) -> bool {
         self.sp.is_some_and(|own| own <= sp && sp - own < CALL_BYTES)
     }
 }
 
-/// Whether nothing can have changed the memory between two looks: no thread ran but the one that waits there.
+/// Whether nothing can have changed the memory between two looks: no thread ran but the one that waits at `sp`.
 pub fn stood_still(before: &[Thread], after: &[Thread], sp: u64) -> bool {
     let slept = |(a, b): (&Thread, &Thread)| {
         let both_wait = a.waits_at(sp) && b.waits_at(sp);
