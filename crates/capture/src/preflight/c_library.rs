@@ -7,8 +7,8 @@ use std::path::Path;
 
 pub(super) const C_LIBRARY: &str = "C library";
 
-/// libmallow.so needs no versions of symbols (preload/link/libc.c), but each of its functions: clock_gettime came into
-/// the C library itself with this one.
+/// The oldest glibc that has each function of libmallow.so, which needs no versions of symbols (preload/link/libc.c):
+/// clock_gettime came into the C library itself with this one.
 const OLDEST: (u32, u32) = (2, 17);
 
 /// Whether the C library that the dynamic linker comes with is one that libmallow.so can be loaded beside.

@@ -9,18 +9,17 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Interpreters of interpreters: the kernel follows five, and nobody has as many `env` in a row.
+/// Files that are followed at the most: the kernel follows five, and nobody has as many `env` in a row.
 const MOST: usize = 12;
 
-/// What the kernel reads of a script to find its interpreter.
+/// Bytes that the kernel reads of a script to find its interpreter.
 const FIRST_LINE: u64 = 256;
 
-/// A file of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainFile {
-    /// Read by the program that follows.
+    /// A file that the program behind it reads.
     Script(PathBuf),
-    /// Executed; by the one before it, if there is one.
+    /// A file that the program before it executes, or the caller.
     Program(PathBuf),
 }
 
@@ -28,16 +27,15 @@ pub enum ChainFile {
 #[derive(Debug, Default)]
 pub struct Chain {
     pub steps: Vec<ChainFile>,
-    /// What is executed next, and is not there or cannot be executed.
+    /// The name that is executed next, which is not there or cannot be executed.
     pub missing: Option<(OsString, io::Error)>,
     /// Variables that `env` sets.
     pub settings: Vec<(OsString, OsString)>,
-    /// `env` takes away what Mallow puts into the environment.
     emptied: bool,
 }
 
 impl Chain {
-    /// Of a command with its arguments.
+    /// The chain of a command, its first word, with its arguments.
     pub fn of(command: &[OsString]) -> Self {
         let mut chain = Self::default();
         let mut words = command.to_vec();
@@ -69,7 +67,6 @@ impl Chain {
         chain
     }
 
-    /// The programs among the files.
     pub fn programs(&self) -> impl Iterator<Item = &Path> {
         self.steps.iter().filter_map(|step| match step {
             ChainFile::Program(path) => Some(path.as_path()),
@@ -96,7 +93,7 @@ impl Chain {
         all
     }
 
-    /// What `env` executes with these arguments.
+    /// The words that `env` executes with these arguments; empty: none.
     fn env(&mut self, mut arguments: Vec<OsString>) -> Vec<OsString> {
         let ours = |name: &[u8]| name == b"LD_PRELOAD" || name == wire::DIR_VARIABLE.as_bytes();
         while !arguments.is_empty() {

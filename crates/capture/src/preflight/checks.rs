@@ -20,8 +20,8 @@ pub fn command(chain: &Chain) -> Vec<Finding> {
     all
 }
 
-/// Why no call of a command reached libmallow.so, and what to do instead. None where nothing is in the way: then it
-/// made no allocation.
+/// Why no call of a command reached libmallow.so, and what to do instead, as a sentence. None: nothing is in the way,
+/// so the command made no allocation.
 pub fn why(chain: &Chain) -> Option<String> {
     let all = command(chain);
     let doubtful = |finding: &&Finding| {
@@ -35,14 +35,14 @@ pub fn out_of_reach(chain: &Chain) -> Option<Finding> {
     program::out_of_reach(chain.programs().last()?)
 }
 
-/// The allocator inside of a command's program, which is not sampled, as a sentence.
+/// A sentence about the allocator inside of a command's program, which is not sampled.
 pub fn unsampled(chain: &Chain) -> Option<String> {
     program::unsampled(chain.programs().last()?)
 }
 
-/// Drops what stays behind an "if" that a recording answers: a program that is linked with Python starts it only
-/// through functions that allocate by malloc, too, and where no stack of the process leads through Python's library it
-/// was not started.
+/// Drops Python's arenas from processes that did not start Python. A program that is linked with Python starts it only
+/// through functions that allocate by malloc, too: where no stack of the process leads through Python's library, it was
+/// not started.
 pub(crate) fn settle_linked(profile: &mut Profile) {
     let may_start = |one: &CustomAllocator| one.found == program::LINKED_PYTHON;
     if !profile.custom_allocators.iter().any(may_start) {
@@ -59,9 +59,9 @@ pub(crate) fn settle_linked(profile: &mut Profile) {
     profile.custom_allocators.retain(|one| !may_start(one) || started.contains(&one.process));
 }
 
-/// Allocators above malloc that process images use, as far as their executables say. Of each image, in the order of
-/// their numbers: its executable, its arguments, and what its environment says of allocators. `inside` are the
-/// allocators in files of images that were patched, or could not be.
+/// Allocators above malloc that process images use, as far as their executables say. `images` are, by process number,
+/// their executable, their arguments, and what their environment says of allocators (`wire::SETTING_…`); `inside` are
+/// the allocators in their files that were patched, or could not be.
 pub(crate) fn custom_allocators<'a>(
     images: impl Iterator<Item = (&'a str, &'a [String], u32)>,
     inside: &[AllocatorInside],
@@ -83,15 +83,15 @@ pub(crate) fn custom_allocators<'a>(
     all
 }
 
-/// Runtimes that allocate past malloc, of programs by their executables. In a process that was started to be sampled,
-/// an allocator inside is one of them: its functions are patched by a mallow that attaches, and by one that records.
+/// Runtimes that allocate past malloc, by executable. An allocator inside counts as one in a process that was started
+/// to be sampled: a mallow that attaches, or that records, patches its functions.
 #[derive(Default)]
 pub(crate) struct Runtimes {
     known: FxHashMap<String, Option<program::Facts>>,
 }
 
 impl Runtimes {
-    /// That of a process image, as [`custom_allocators`] has it.
+    /// The runtimes of a process image, as [`custom_allocators`] has them.
     pub fn of(
         &mut self,
         process: ProcessId,
@@ -117,7 +117,7 @@ fn above_malloc(process: ProcessId, Finding { allocator, found, remedy, .. }: Fi
     CustomAllocator { process, kind: allocator, found, remedy: remedy.unwrap_or_default() }
 }
 
-/// Why calls of an allocator inside are missing.
+/// A clause: why calls of an allocator inside are missing.
 pub(crate) fn not_seen(allocator: &AllocatorInside) -> String {
     let AllocatorInside { name, module, problem, .. } = allocator;
     format!("{name} inside {module} is not counted: {problem}")
@@ -128,14 +128,14 @@ pub fn file(path: &Path) -> Option<Finding> {
     program::out_of_reach(path)
 }
 
-/// A language whose runtime allocates past malloc, as far as the program's file says. `set` is the value of a variable
-/// in its environment.
+/// A language whose runtime allocates past malloc, as far as the program's file says. `set` gives the value of a
+/// variable in the program's environment, empty where there is none.
 pub fn language(path: &Path, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
     program::runtime_of(path, set)
 }
 
-/// Why nothing of a program that is running is seen, as far as that is sure. `patched`: allocators inside are, at its
-/// start.
+/// A sentence: why nothing of a program that is running is seen. None in doubt. `patched`: allocators inside are, at
+/// the start.
 pub(crate) fn why_program(path: &Path, patched: bool) -> Option<String> {
     program::out_of_sight(path, patched).as_ref().map(Finding::sentence)
 }

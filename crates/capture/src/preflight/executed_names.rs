@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Sets the names that differ from the executables'. Costs some system calls for each program and name.
+/// Sets `executed_as` of processes, for some system calls for each program and name.
 pub fn set(processes: &mut [Process]) {
     let mut known: FxHashMap<(String, String), String> = FxHashMap::default();
     for process in processes {
@@ -16,8 +16,8 @@ pub fn set(processes: &mut [Process]) {
     }
 }
 
-/// The path that the first argument names: a program may be given any, so it has to lead to the executable. A server
-/// may have written a title over it: `redis-server *:6379`, `nginx: worker process`.
+/// The path by which the first argument names the executable; empty: by none but its own, as a program may be given any
+/// word there. A server may have written a title over it: `redis-server *:6379`, `nginx: worker process`.
 pub(crate) fn find(executable: &str, name: &str) -> String {
     let command = name.split(' ').next().unwrap_or_default();
     let found = |name: &str| {

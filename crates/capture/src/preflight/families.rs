@@ -3,7 +3,7 @@
 /// Bytes of static thread-local storage that libmallow.so needs of a process that it is loaded into.
 pub const LIBRARY_TLS: u64 = 120;
 
-/// Whose names a function has.
+/// Whose allocation functions are named so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// The C library's names, which any allocator may define: see [`maker_of`].
@@ -23,7 +23,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Its name. None: the names do not say whose it is.
+    /// The allocator's name. None: the functions' names do not say whose they are.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::C | Self::Cpp => None,
@@ -57,10 +57,11 @@ const C: &[&str] = &[
     "free_aligned_sized",
 ];
 
-/// What jemalloc has in addition to the C library's; without a prefix where it stands in for the C library.
+/// Names that jemalloc has in addition to the C library's; without a prefix where it stands in for the C library.
 const JEMALLOC: &[&str] = &["mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", "smallocx"];
 
-/// Rust's crates, jemalloc's own, and those that DuckDB and Arrow configure: a longer one before its beginning.
+/// Prefixes of Rust's crates, of jemalloc itself, and of DuckDB's and Arrow's builds: a longer one before its
+/// beginning.
 const JEMALLOC_PREFIXES: &[&str] = &["_rjem_je_", "_rjem_", "je_arrow_", "je_", "jemalloc_", "duckdb_je_"];
 
 /// `mi_` and one of these, or one of them with `heap_` or `theap_` in between. `mi_cfree` is not one: it cannot be
@@ -175,10 +176,11 @@ const SNMALLOC: &[&str] = &[
     "rust_realloc",
 ];
 
-/// What rustc calls of `#[global_allocator]`. `__rdl_*` is the standard library's default, which calls malloc.
+/// Functions that rustc calls of `#[global_allocator]`. `__rdl_*` is the standard library's default, which calls
+/// malloc.
 const RUST: &[&str] = &["__rg_alloc", "__rg_alloc_zeroed", "__rg_dealloc", "__rg_realloc"];
 
-/// The family of the allocation function with this raw name. None: it is no such function.
+/// The family of the allocation function with this raw name. None: no allocation function has it.
 pub fn family_of(symbol: &str) -> Option<Family> {
     if C.contains(&symbol) {
         return Some(Family::C);
@@ -206,13 +208,13 @@ pub fn family_of(symbol: &str) -> Option<Family> {
     known.then_some(Family::Jemalloc)
 }
 
-/// A name of mimalloc's without `mi_`, and without what says that its first argument is a heap; whether it is.
+/// A mimalloc name without `mi_` and without `heap_` or `theap_`, and whether that was there: then a heap is the first
+/// argument.
 pub(super) fn without_heap(name: &str) -> (&str, bool) {
     let of_heap = name.strip_prefix("heap_").or_else(|| name.strip_prefix("theap_"));
     of_heap.map_or((name, false), |rest| (rest, true))
 }
 
-/// The name without what an allocator puts before all of its names.
 pub(super) fn without_prefix(symbol: &str) -> &str {
     const OTHERS: [&str; 4] = ["mi_", "tc_", "TCMallocInternal", "sn_"];
     let prefixes = JEMALLOC_PREFIXES.iter().chain(&OTHERS);
@@ -238,7 +240,8 @@ fn rust_mangled(symbol: &str) -> Option<&str> {
     name.strip_prefix('_')
 }
 
-/// What shows who has made the allocator that a module exports under the C library's names. The first one counts.
+/// Symbols that show who has made the allocator that a module exports under the C library's names. The first one
+/// counts.
 const MARKERS: &[(&str, &str)] = &[
     ("mallctl", JEMALLOC_NAME),
     ("je_mallctl", JEMALLOC_NAME),
@@ -269,9 +272,9 @@ pub fn seeming(file: &[u8]) -> Option<&'static str> {
     TEXTS.iter().find(|(_, text)| memchr::memmem::find(file, text).is_some()).map(|(name, _)| *name)
 }
 
-/// The variable of the environment by which the copy of an allocator in this file takes the setting that gives free
-/// pages back. `functions`: names of its functions. None: it has no such name, or several that its functions do not
-/// decide between.
+/// The environment variable by which this copy of an allocator takes the setting that gives free pages back.
+/// `functions` are names of its functions. None: no variable is known, or several that its functions do not decide
+/// between.
 pub fn variable_of(allocator: &str, file: &[u8], functions: &[&str]) -> Option<String> {
     let has = |text: &[u8]| memchr::memmem::find(file, text).is_some();
     match allocator {
@@ -305,7 +308,7 @@ pub fn is_marker(symbol: &str) -> bool {
     MARKERS.iter().any(|(marker, _)| *marker == symbol)
 }
 
-/// Who has made the allocator of a module that defines these symbols. None: unknown.
+/// Who has made the allocator of a module that defines these symbols. None: no symbol says it.
 pub fn maker_of<'a>(symbols: impl Iterator<Item = &'a str> + Clone) -> Option<&'static str> {
     let defined = |marker: &str| symbols.clone().any(|symbol| symbol == marker);
     MARKERS.iter().find(|(marker, _)| defined(marker)).map(|(_, maker)| *maker)

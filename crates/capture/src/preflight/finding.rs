@@ -6,23 +6,21 @@ use mallow_profile::AllocatorKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     Works,
-    /// Something of it is not seen, or costs more than it should.
+    /// Something is not seen, or costs more than it should.
     Partly,
     /// Nothing would be recorded.
     Fails,
 }
 
-/// What a check came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of what was looked at, as `mallow doctor` shows it.
     pub check: &'static str,
     pub status: Status,
-    /// What was found, and what that means.
     pub found: String,
-    /// What to do about it.
+    /// A clause: what to do about it.
     pub remedy: Option<String>,
-    /// The allocator above malloc that was found.
+    /// The allocator above malloc that was found; `Other` where none was.
     pub allocator: AllocatorKind,
 }
 
@@ -31,17 +29,14 @@ impl Finding {
         Self { check, status: Status::Works, found: found.into(), remedy: None, allocator: AllocatorKind::Other }
     }
 
-    /// Something is not.
     pub fn partly(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { status: Status::Partly, remedy: Some(remedy.into()), ..Self::works(check, found) }
     }
 
-    /// Nothing is.
     pub fn fails(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { status: Status::Fails, remedy: Some(remedy.into()), ..Self::works(check, found) }
     }
 
-    /// Nothing would be recorded.
     pub(super) fn is_fatal(&self) -> bool {
         self.status == Status::Fails
     }

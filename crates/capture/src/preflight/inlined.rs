@@ -8,7 +8,6 @@ use std::path::Path;
 /// What jemalloc's malloc calls where its fast path, a function of its headers, ends: `je_malloc_default`.
 const SLOW_MALLOC: &str = "malloc_default";
 
-/// What to do about it.
 pub(crate) const APART: &str = "build jemalloc apart from what uses it, without LTO and not as one source file";
 
 /// A function of this file that has jemalloc's malloc inlined, by its raw name: one that calls the slow path and is

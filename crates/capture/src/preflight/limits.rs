@@ -8,17 +8,17 @@ use std::fs;
 
 const CHECK: &str = "limits";
 
-/// Limits that matter, in their units; MAX: none.
+/// Soft limits of a process: bytes, or descriptors; MAX: there is no limit.
 pub struct Limits {
     descriptors: u64,
     file_size: u64,
     address_space: u64,
-    /// Descriptors that are in use.
+    /// Descriptors in use; 0 of this process, whose limits a command inherits.
     open: u64,
 }
 
 impl Limits {
-    /// Those of this process.
+    /// The limits of this process.
     pub fn now() -> Self {
         let soft = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
         Self {
@@ -29,7 +29,7 @@ impl Limits {
         }
     }
 
-    /// Those of process `pid`, by `/proc/PID/limits` and `/proc/PID/fd`. None: they cannot be read.
+    /// Read from `/proc/PID/limits` and `/proc/PID/fd`. None: one cannot be read.
     fn of(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
         let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
@@ -42,7 +42,7 @@ impl Limits {
     }
 }
 
-/// The soft limit of a row; MAX: none.
+/// The soft limit in the row that begins so; MAX: there is no limit.
 fn soft(text: &str, row: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(row));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(u64::MAX)
@@ -51,12 +51,12 @@ fn soft(text: &str, row: &str) -> u64 {
 /// preload/base/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and
 /// into a sixteenth of the address space.
 const ADDRESS_SPACE_SHARE: u64 = 16;
-/// And this is for all of them.
+/// Bytes that the file of a process has for the rings of all of its threads.
 const ALL_THREADS: u64 = 300 << 20;
-/// What the rings of one thread take of it, where there are any.
+/// Bytes that the rings of one thread take of the file.
 const RINGS: u64 = 260 << 10;
 
-/// The smallest file of a process.
+/// Bytes of the smallest file of a process.
 fn smallest(has_rings: bool) -> u64 {
     let head = (wire::process::BYTES + wire::MAX_MODULES as usize * wire::module::BYTES) as u64;
     head + if has_rings { RINGS } else { 0 }
@@ -66,10 +66,9 @@ fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-/// A limit below what the file of a process needs.
 struct TooLow {
     what: &'static str,
-    /// Option of prlimit(1).
+    /// Name of the limit's option of prlimit(1), without dashes.
     option: &'static str,
     limit: u64,
     enough: u64,
@@ -85,7 +84,7 @@ fn too_low(limits: &Limits, smallest: u64) -> Option<TooLow> {
     is_low.then_some(TooLow { what, option, limit, enough: smallest * ADDRESS_SPACE_SHARE })
 }
 
-/// Of a command that inherits them.
+/// The check of the limits that a command inherits.
 pub(super) fn of_machine(limits: &Limits) -> Finding {
     const MALLOWS_OWN: u64 = 64;
     if let Some(TooLow { what, limit, enough, .. }) = too_low(limits, smallest(true)) {

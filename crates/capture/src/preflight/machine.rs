@@ -8,10 +8,9 @@ use crate::tables::TableCache;
 use rustix::fs::Access;
 use std::path::Path;
 
-/// What a process with a few threads takes of the run directory.
+/// Bytes that a process with a few threads takes of the run directory.
 const ENOUGH: u64 = 16 << 20;
 
-/// All checks of the machine.
 pub fn machine() -> Vec<Finding> {
     let mut all = Vec::new();
     let settings = Settings {
@@ -94,7 +93,7 @@ fn cache() -> Finding {
     }
 }
 
-/// The current directory, where recordings go.
+/// Checks the current directory, where recordings go.
 fn recording() -> Finding {
     const CHECK: &str = "recording";
     const ROOM: u64 = 1 << 30;
@@ -117,7 +116,7 @@ fn free(path: &Path) -> u64 {
     rustix::fs::statvfs(path).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// What is loaded into every program already.
+/// Checks what LD_PRELOAD loads into every program already.
 fn preloaded(value: &str) -> Finding {
     const CHECK: &str = "LD_PRELOAD";
     let names: Vec<&str> = value.split([':', ' ']).filter(|name| !name.is_empty()).collect();

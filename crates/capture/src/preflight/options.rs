@@ -3,12 +3,11 @@
 use super::families::JEMALLOC_NAME;
 use std::collections::BTreeMap;
 
-/// Options by which jemalloc gives free pages back.
 const OPTIONS: [&str; 3] = ["background_thread", "dirty_decay_ms", "muzzy_decay_ms"];
 
 /// Options that the copy in this file has from its build (`--with-malloc-conf`) or from a variable of its program
-/// (`malloc_conf`), as the environment would have them: a text of names and values that ends with a 0. Empty: none. One
-/// that is there with two values is not known.
+/// (`malloc_conf`), as the environment would have them: a text of names and values that ends with a 0. Options with two
+/// values in the file are left out. Empty: there are none.
 pub fn options_of(allocator: &str, file: &[u8]) -> String {
     if allocator != JEMALLOC_NAME {
         return String::new();

@@ -24,7 +24,7 @@ const RUNTIME: &str = "runtime";
 const UNWINDING: &str = "stacks";
 
 /// All checks of a program, up to the first one after which others make no sense. `settings` are variables that are set
-/// for it alone.
+/// for the program alone.
 pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Finding> {
     let mut all: Vec<Finding> = rights::check(path).into_iter().collect();
     let shown = path.display();
@@ -57,9 +57,9 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
     all
 }
 
-/// What a program that ran allocates past malloc, as [`check`] has it: all that is not wholly seen. `settings` is what
-/// its environment says, `arguments` may say that it does not look there. `inside`: what the file says of an allocator
-/// inside counts; otherwise that is known better.
+/// Allocators above malloc of a program that ran, as [`check`] has them, unless all of their blocks are seen.
+/// `settings` are what its environment says (`wire::SETTING_…`), and `arguments` may say that it does not look there.
+/// `inside`: what the file says of an allocator inside counts; otherwise that is known better.
 pub(super) fn above_malloc(
     path: &Path,
     facts: &Facts,
@@ -108,12 +108,12 @@ pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
     rights::check(path).or_else(seen)
 }
 
-/// What shows the heap of a Go program, and what limits it.
+/// A remedy: what shows the heap of a Go program, and what limits it.
 pub const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
      http://HOST:PORT/debug/pprof/heap; GOMEMLIMIT limits the heap";
 
-/// What is not sampled of a program: all, where the library cannot be loaded; the functions of an allocator inside, or
-/// the operators of one that is a library.
+/// A sentence: what is not sampled of a program. That is all, where the library cannot be loaded; the functions of an
+/// allocator inside; or the operators of one that is a library.
 pub(super) fn unsampled(path: &Path) -> Option<String> {
     if let Some(finding) = out_of_reach(path) {
         return Some(format!("nothing of it is seen: {}", finding.sentence()));
@@ -138,7 +138,7 @@ pub(super) fn out_of_reach(path: &Path) -> Option<Finding> {
     dynamic_program(path, &bytes).err()
 }
 
-/// As [`runtime`], of a file.
+/// [`runtime`] of a file.
 pub(super) fn runtime_of(path: &Path, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
     Facts::of_file(path).and_then(|facts| runtime(path, &facts, set))
 }
@@ -211,23 +211,22 @@ const MARKERS: [&str; 15] = [
     "_emalloc",
 ];
 
-/// What the tables of a program show.
 pub(super) struct Facts {
-    /// Of [`MARKERS`], those that it defines.
+    /// The [`MARKERS`] that the program defines.
     defines: FxHashSet<&'static str>,
-    /// An allocator under names of its own, of which several functions are defined.
+    /// An allocator under names of its own, of which the program defines several functions.
     inside: Option<&'static str>,
-    /// The libraries that it names.
+    /// The libraries that the program names.
     needs: Vec<String>,
-    /// It imports `operator new`.
+    /// The program imports `operator new`.
     uses_operators: bool,
     go: bool,
-    /// An allocator whose texts are in it, where it has no table of symbols but the exported ones.
+    /// An allocator whose texts are in the file, which has no table of symbols but the exported ones.
     stripped: Option<&'static str>,
 }
 
 impl Facts {
-    /// None: it cannot be read, or is no ELF file.
+    /// None: the file cannot be read, or is no ELF file.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
         // A name that a target wrote may be that of a device.
         let bytes = path.is_file().then(|| tables::map(path).ok())??;
@@ -265,17 +264,16 @@ impl Facts {
         Self { defines, inside, needs, uses_operators, go: is_go(file), stripped }
     }
 
-    /// An allocator under names of its own that it has inside.
+    /// An allocator under names of its own inside of the program.
     pub(super) fn allocator_inside(&self) -> Option<&'static str> {
         self.inside.or(self.stripped)
     }
 
-    /// The first of these symbols that it defines.
     fn defines(&self, names: &[&'static str]) -> Option<&'static str> {
         defined(&self.defines, names)
     }
 
-    /// The library that it names and that begins so.
+    /// The first library that the program names whose name begins so.
     fn needs(&self, begin: &str) -> Option<&str> {
         self.needs.iter().map(String::as_str).find(|name| name.starts_with(begin))
     }
@@ -288,7 +286,7 @@ fn defined(defines: &FxHashSet<&'static str>, names: &[&'static str]) -> Option<
 /// Fewer functions than these with an allocator's names are no allocator.
 const FEW_FUNCTIONS: usize = 3;
 
-/// Of [`MARKERS`], those of allocators.
+/// The [`MARKERS`] of allocators.
 const INSIDE: [&str; 6] = ["mallctl", "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc", "TCMallocInternalMalloc"];
 
 const SANITIZERS: [&str; 5] = ["__asan_init", "__hwasan_init", "__msan_init", "__tsan_init", "__lsan_init"];
@@ -375,7 +373,7 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
 pub(crate) const STRIPPED: &str =
     "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 
-/// Of a program that is linked with Python, and need not start it.
+/// Found in a program that is linked with Python, and need not start it.
 pub(super) const LINKED_PYTHON: &str = "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not seen";
 
 fn allocator_of(symbol: &str) -> &'static str {
@@ -383,9 +381,7 @@ fn allocator_of(symbol: &str) -> &'static str {
     maker.or_else(|| families::family_of(symbol)?.name()).unwrap_or("an allocator")
 }
 
-/// A language that allocates past malloc.
-///
-/// `set` is the value of a variable in its environment.
+/// A runtime that allocates past malloc. `set` gives the value of a variable in the program's environment.
 fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
     let shown = path.display();
     if facts.go {

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// None: it runs with its caller's.
+/// None: the program runs with its caller's rights.
 pub(super) fn check(path: &Path) -> Option<Finding> {
     let status = fs::metadata(path).ok()?;
     // Such a mount gives nobody other rights, and neither does a process that may have no more (as in many containers).

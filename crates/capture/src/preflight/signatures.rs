@@ -13,7 +13,7 @@ pub enum Call {
     AllocateCount,
     /// `(x, count, size, …)`
     AllocateCountSecond,
-    /// Returns a string.
+    /// `(text, …)`: returns a string.
     AllocateText,
     /// `(result, alignment, size)`
     AllocateResult,
@@ -42,14 +42,13 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether an allocator that is a library can be patched without such a function: it frees nothing, and no
-    /// operator.
+    /// Whether an allocator that is a library can be patched without a function of this kind: it neither frees, nor is
+    /// an operator of C++.
     pub fn may_be_left_out(self) -> bool {
         !matches!(self, Self::Free | Self::New | Self::NewAligned | Self::Delete)
     }
 }
 
-/// What is known of an allocation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
     pub call: Call,
@@ -57,8 +56,8 @@ pub struct Signature {
     pub counts_as: u32,
 }
 
-/// The arguments of the allocation function with this raw name. None: it is no such function, or one that its family's
-/// other functions serve.
+/// The arguments of the allocation function with this raw name. None: it is no allocation function, or one that the
+/// other functions of its family serve.
 pub fn signature_of(symbol: &str) -> Option<Signature> {
     let family = family_of(symbol)?;
     if family == Family::Cpp {
@@ -73,8 +72,8 @@ pub fn signature_of(symbol: &str) -> Option<Signature> {
     Some(Signature { call, counts_as })
 }
 
-/// The same for a function of an allocator that is a library. Its `operator new` and `operator delete` lead to the
-/// functions of libmallow.so.
+/// [`signature_of`] for an allocator that is a library: `operator new` and `operator delete` lead to libmallow.so's
+/// functions.
 pub fn signature_in_library(symbol: &str) -> Option<Signature> {
     let signature = signature_of(symbol)?;
     if family_of(symbol) != Some(Family::Cpp) {
@@ -139,7 +138,7 @@ fn plain(name: &str, family: Family) -> Option<(Call, u32)> {
     })
 }
 
-/// The same with a heap before all other arguments. None: that would be more arguments than stubs take.
+/// The arguments with a heap before all others. None: that would be more arguments than stubs take.
 fn second(call: Call) -> Option<Call> {
     Some(match call {
         Call::Allocate => Call::AllocateSecond,
