@@ -8,7 +8,7 @@ use std::path::Path;
 /// Another entry within the same tick of the kernel's clock leaves the time as it is. Ticks have 10 ms at the most.
 const SETTLED_NS: i128 = 100_000_000;
 
-/// The time of the entries that were listed last.
+/// When a directory that was listed had changed last: seconds and nanoseconds; None: list it again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DirectoryChanges {
     listed: Option<(i64, i64)>,

@@ -11,7 +11,7 @@ pub fn words(bytes: &[u8], titled: bool) -> Vec<&[u8]> {
     if end == 0 { Vec::new() } else { bytes[..end].split(|&byte| byte == 0).collect() }
 }
 
-/// The same as text.
+/// The words of [`words`] as text.
 pub fn texts(bytes: &[u8], titled: bool) -> Vec<String> {
     words(bytes, titled).into_iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }

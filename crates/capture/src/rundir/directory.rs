@@ -10,47 +10,41 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What a run counts or traces.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is recorded of the command.
     pub mode: Mode,
-    /// Frames that a stack keeps at the most.
+    /// Most frames that a stack keeps.
     pub max_depth: u32,
-    /// Follow the processes that the command starts.
+    /// Processes that the command starts are recorded, too.
     pub children: bool,
-    /// How measured regions run.
     pub regions: Regions,
     /// Which traced images wait at their exit until mallow has looked for lost blocks in their memory.
     pub scan: Scans,
-    /// The memory of processes is read: a traced image that exits waits for the last time.
+    /// A traced image that exits waits for mallow to read its memory figures for the last time.
     pub memory: bool,
     /// Command lines are noted with their arguments; else, their first words alone.
     pub arguments: bool,
 }
 
-/// Which processes are scanned at their exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scans {
-    /// None.
     #[default]
     None,
-    /// Those that did not begin with fork, as long as their exits take little of the run's time.
+    /// Images that did not begin with fork, as long as their exits take little of the run's time.
     Cheap,
-    /// All, however long they wait.
+    /// All images, however long they wait.
     All,
 }
 
-/// What is recorded of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Counters alone.
+    /// Counters are kept, and no events.
     Count,
-    /// Events with stacks.
+    /// Every event is recorded, with its stack.
     Trace,
-    /// Nothing, but measured regions run as they do when counted.
+    /// Nothing is recorded, but measured regions run as they do when counted.
     Idle,
-    /// Allocations picked at random, with stacks.
+    /// Allocations picked at random are recorded, with their stacks.
     Sample,
     /// Nothing is picked until the mode changes to [`Mode::Sample`].
     Dormant,
@@ -67,7 +61,7 @@ impl Mode {
         }
     }
 
-    /// Whether it is one of the two that may take each other's place while the command runs.
+    /// Whether this is one of the two modes that may take each other's place while the command runs.
     fn is_sampled(self) -> bool {
         matches!(self, Self::Sample | Self::Dormant)
     }
@@ -76,10 +70,10 @@ impl Mode {
 /// How measured regions run; `preload/include/mallow.h` describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regions {
-    /// Runs that come first.
+    /// Runs before the measured ones.
     pub warmups: u32,
     pub runs: u32,
-    /// Operations that a run is to perform; 0: as the program likes.
+    /// Operations that a run is to perform; 0: as many as the program likes.
     pub operations: u32,
     /// How long the beginning and the end of a run wait for other threads at the most.
     pub quiet_ms: u32,
@@ -90,7 +84,7 @@ pub struct Regions {
 }
 
 impl Default for Regions {
-    /// Each region once, as without Mallow.
+    /// Runs each region once, as without Mallow.
     fn default() -> Self {
         Self { warmups: 0, runs: 1, operations: 0, quiet_ms: 1000, settle_ms: 0, self_check: false }
     }
@@ -105,17 +99,17 @@ const COUNT_THREADS: u32 = 16384;
 
 /// Bytes from one sample to the next, on average, by default.
 pub const PERIOD: u32 = 512 << 10;
-/// Of a process in sampling mode. Its file is sparse: this bounds what it can come to. Slots for a heap of 128 GiB in
-/// small blocks, the last few thousand ends, and some ten thousand stacks.
+/// Limits of a process in sampling mode, whose file is sparse: slots for a heap of 128 GiB in small blocks, the last
+/// few thousand ends, and some ten thousand stacks.
 const MAX_SLOTS: u32 = 1 << 18;
 const MAX_ENDS: u32 = 1 << 13;
 const STACK_BYTES: u64 = 8 << 20;
 
-/// A run directory of ours, removed when dropped.
+/// A run directory of this mallow. Dropping it ends the recording, and removes the directory unless it is kept or left.
 pub struct RunDirectory {
     path: PathBuf,
     control: Shared,
-    /// None: left to the processes in it.
+    /// None: nobody reads any more, or as yet.
     presence: Option<Presence>,
     began: Instant,
     keep: bool,
@@ -126,26 +120,25 @@ pub struct RunDirectory {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub command: Vec<String>,
-    /// Wall clock at the start, milliseconds since 1970 UTC.
+    /// Wall clock at the start, in milliseconds since 1970 UTC.
     pub started_unix_ms: u64,
-    /// CLOCK_MONOTONIC at the start, nanoseconds.
+    /// CLOCK_MONOTONIC at the start, in nanoseconds.
     pub started_ns: u64,
 }
 
 impl About {
-    /// As a recording knows it.
     pub fn options(&self) -> Options {
         Options { command: self.command.clone(), started_unix_ms: self.started_unix_ms }
     }
 }
 
-/// The last part of a run directory's path, by which its files are known among mappings; empty where it has none.
+/// Last part of a run directory's path, by which its files are known among mappings; empty where it has none.
 pub fn name_of(directory: &Path) -> &str {
     directory.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 impl RunDirectory {
-    /// Makes the directory and its control file.
+    /// Makes a private directory with its control file, and says that mallow reads.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
         wire::faults::survive();
         let path = make_private_directory()?;
@@ -208,7 +201,6 @@ impl RunDirectory {
         &self.path
     }
 
-    /// See [`name_of`].
     pub fn name(&self) -> &str {
         name_of(&self.path)
     }
@@ -217,12 +209,11 @@ impl RunDirectory {
         &self.control
     }
 
-    /// Milliseconds since it was made, from 1 on: what the epoch counts.
+    /// Milliseconds since the directory was made, from 1 on: what the epoch counts.
     pub fn elapsed_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64 + 1
     }
 
-    /// When it was made.
     pub fn began(&self) -> Instant {
         self.began
     }
@@ -237,12 +228,11 @@ impl RunDirectory {
         self.control.set64(control::EPOCH, wire::EPOCH_OVER);
     }
 
-    /// Whether its processes walk stacks, now or later.
+    /// Whether processes of the run walk stacks, now or later.
     pub fn has_stacks(&self) -> bool {
         ![wire::MODE_COUNT, wire::MODE_IDLE].contains(&self.control.get32(control::MODE))
     }
 
-    /// The directory of its unwind tables.
     pub fn tables(&self) -> PathBuf {
         self.path.join(TABLES)
     }
@@ -252,8 +242,8 @@ impl RunDirectory {
         self.keep = true;
     }
 
-    /// In a run that samples: with which period from now on, or not. Threads see it about a mebibyte of allocations
-    /// later.
+    /// Sets mode and period (bytes) of a run that samples; `mode` is `Sample` or `Dormant`. Threads see it about a
+    /// mebibyte of allocations later.
     pub fn sample(&self, mode: Mode, period: u32) {
         debug_assert!(mode.is_sampled());
         self.control.set64(control::PERIOD, period.max(1).into());
@@ -261,9 +251,8 @@ impl RunDirectory {
     }
 
     /// Lets processes in to which no path leads here, by a descriptor; those of `user`, too, who is another one than
-    /// mallow's. What is in the directory of tables is theirs to read from then on, and no link leads out of it.
-    ///
-    /// The directory stays mallow's own and is sticky, so that this user can remove or replace nothing of mallow's.
+    /// mallow's. The directory of tables can be read by all from then on, and no link leads out of it. The directory
+    /// stays mallow's own and is sticky, so that this user can remove or replace nothing of mallow's.
     pub fn lend(&self, user: Option<u32>) -> io::Result<()> {
         let mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode));
         mode(&self.tables(), 0o755)?;
@@ -274,14 +263,14 @@ impl RunDirectory {
         Ok(rustix::fs::setxattr(&self.path, "system.posix_acl_access", &access_list(user), nothing)?)
     }
 
-    /// Says to the processes in it that nobody reads any more, or as yet.
+    /// Says to the processes of the run that nobody reads any more, or as yet.
     pub fn read_no_more(&mut self) {
         self.control.set32(control::READER_PID, 0);
         self.presence = None;
     }
 
-    /// Leaves it to the reader that `open` makes in this process, given its path. At no moment does nobody read, which
-    /// another mallow would take for the end of this one.
+    /// Leaves the directory to the reader that `open` makes in this process, given its path. At no moment does nobody
+    /// read, which another mallow would take for the end of this one.
     pub fn leave_to<R>(mut self, open: impl FnOnce(&Path) -> R) -> R {
         let reader = open(&self.path);
         self.left = true;
@@ -301,10 +290,10 @@ impl Drop for RunDirectory {
     }
 }
 
-/// The directory of unwind tables.
+/// Name of the directory of unwind tables in a run directory.
 pub const TABLES: &str = "tables";
 
-/// POSIX access control list of a directory that its owner and `user` may use: acl(5), in the form of the kernel's
+/// POSIX access control list of a directory that its owner and `user` may use (acl(5)), in the form of the kernel's
 /// `posix_acl_xattr.h`.
 fn access_list(user: u32) -> Vec<u8> {
     const VERSION: u32 = 2;
@@ -329,8 +318,8 @@ pub fn remove(path: &Path) {
     }
 }
 
-/// What a file of a run directory holds, up to `most` bytes. Somebody else may have made the directory: a link, a pipe
-/// or a device is an error, and nothing waits.
+/// The first `most` bytes of a file of a run directory. Somebody else may have made the directory: a link, a pipe or a
+/// device is an error, and nothing waits.
 pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open_file(path)?;
     let mut bytes = Vec::new();
@@ -339,7 +328,7 @@ pub(crate) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if bytes.is_empty() { read.map(|_| bytes) } else { Ok(bytes) }
 }
 
-/// Opens a regular file, which is no link.
+/// Opens a file for reading; one that is a link, or not regular, is an error.
 pub fn open_file(path: &Path) -> io::Result<fs::File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -349,10 +338,10 @@ pub fn open_file(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// Command lines have some megabytes at most.
+/// Most bytes that are read of `about`: command lines have some megabytes at most.
 const LONGEST_ABOUT: u64 = 16 << 20;
 
-/// Reads what `create` wrote about the run.
+/// Reads what [`RunDirectory::create`] wrote about the run.
 pub fn about(directory: &Path) -> io::Result<About> {
     let bytes = read_file(&directory.join("about"), LONGEST_ABOUT)?;
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the file `about` is damaged");
@@ -367,7 +356,7 @@ pub fn about(directory: &Path) -> io::Result<About> {
     Ok(About { command, started_unix_ms, started_ns })
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since 1970 UTC.
 pub fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
 }
@@ -378,23 +367,23 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The same as of the kernel's last tick, which is what samples are stamped with: all that was stamped before it had
-/// begun by then.
+/// CLOCK_MONOTONIC at the kernel's last tick, in nanoseconds, as samples are stamped: what was stamped before this tick
+/// had begun by then.
 pub fn tick_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The same tick in milliseconds since 1970.
+/// Milliseconds since 1970 UTC at the kernel's last tick.
 pub fn tick_unix_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// The longest path that fits into `struct target` of preload/base/target.h with room for file names.
+/// Bytes of the longest path that fits into `struct target` of preload/base/target.h with room for file names.
 const LONGEST: usize = 400;
 
-/// Where run directories are made: in the first of these that works.
+/// Directories to make run directories in, best first.
 pub(crate) fn bases() -> impl Iterator<Item = PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| is_own_tmpfs(p));
     let memory = Some(PathBuf::from("/dev/shm")).filter(|p| is_tmpfs(p));

@@ -12,31 +12,29 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A process that runs: by its pid as mallow sees it, and the time of its start, which exec keeps and a fork does not.
+/// A process that runs: its pid as mallow sees it, and the time of its start, which exec keeps and a fork does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     pid: u32,
     start_ticks: u64,
 }
 
-/// What came of looking for the process that writes a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerSearch {
-    /// It is this one.
     Found(Owner),
-    /// It has ended, or has become something else by exec.
+    /// The process has ended, or has become something else by exec.
     Gone,
-    /// A process that may be it cannot be looked into.
+    /// A process that may be the one cannot be looked into.
     Hidden,
 }
 
-/// A file that some process says to write.
+/// A file that some process says to write, and what the file says of that process.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     pub inode: u64,
-    /// Its pid, in its own namespace.
+    /// Process id, in the process's own namespace.
     pub pid: u32,
-    /// When its image began, on CLOCK_MONOTONIC.
+    /// When the image began, on CLOCK_MONOTONIC.
     pub start_ns: u64,
     pub name: &'a [u8],
 }
@@ -56,7 +54,7 @@ impl Owner {
         })
     }
 
-    /// The same, if it is this process. One that cannot be looked into is believed.
+    /// Process `pid`, if it writes the file. A process that cannot be looked into is believed.
     pub fn with_pid(pid: u32, claim: &Claim<'_>) -> Option<Self> {
         match Self::if_it_is(pid, claim) {
             OwnerSearch::Found(writer) => Some(writer),
@@ -76,27 +74,27 @@ impl Owner {
         }
     }
 
-    /// Whether it has the file mapped; false also where it cannot be looked into.
+    /// Whether the process has the file mapped; false also where it cannot be looked into.
     pub fn has_mapped(self, claim: &Claim<'_>) -> bool {
         maps(self.pid, claim) == Some(true)
     }
 
-    /// Whether it has this pid in its own namespace, and that namespace is mallow's.
+    /// Whether the process has this pid in its own namespace, and that namespace is mallow's.
     pub fn is_in_own_namespace_as(self, pid: u32) -> bool {
         self.pid == pid && namespace(&pid.to_string()).is_some_and(|its| Some(its) == namespace("self"))
     }
 
-    /// Its process id, as mallow sees it.
+    /// Process id, as mallow sees it.
     pub fn pid(self) -> u32 {
         self.pid
     }
 
-    /// The id of a thread that has its memory: that of the process, unless its first thread has ended and others go on.
+    /// Id of a thread that has the process's memory: the first one's, unless that has ended and others go on.
     pub fn thread_with_memory(self) -> u32 {
         thread_with_memory(self.pid)
     }
 
-    /// The path of its executable, below its own root directory.
+    /// Path of the executable, below the process's own root directory.
     pub fn executable(self) -> Option<PathBuf> {
         let thread = self.thread_with_memory();
         let link = |name: &str| fs::read_link(format!("/proc/{thread}/{name}")).ok();
@@ -104,7 +102,7 @@ impl Owner {
         Some(path.strip_prefix(root).map_or_else(|_| path.clone(), |below| Path::new("/").join(below)))
     }
 
-    /// Whether it still runs: any of its threads does.
+    /// Whether any thread of the process still runs.
     pub fn alive(self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)
     }
@@ -128,8 +126,7 @@ pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
     Ok(directory.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
-/// When a process started, in clock ticks since the system did; None where there is none, or all of its threads have
-/// ended.
+/// When a process started, in clock ticks since boot; None where there is none, or all of its threads have ended.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     let stat = Stat::read(pid).ok()?;
     // A first thread that ended is a zombie while others go on.
@@ -140,8 +137,8 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     }
 }
 
-/// A time on CLOCK_MONOTONIC, as /proc counts. It stands still while the system sleeps: what was before a sleep seems
-/// to have been later, so that no living process is taken for gone.
+/// A time on CLOCK_MONOTONIC, in clock ticks since boot as /proc counts. CLOCK_MONOTONIC stands still while the system
+/// sleeps: what was before a sleep seems to have been later, so that no living process is taken for gone.
 fn ticks_since_boot(monotonic: u64) -> u64 {
     let now = monotonic_ns();
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -151,7 +148,7 @@ fn ticks_since_boot(monotonic: u64) -> u64 {
 }
 
 /// Whether something keeps a process file open that has locked it; None where the file cannot be opened any more, or
-/// another one has its name. Asks, and locks nothing.
+/// another one has its name. Takes no lock.
 pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
     let file = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
     if file.metadata().ok()?.ino() != inode {
@@ -166,7 +163,7 @@ pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
     (asked == 0).then_some(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// A thread of the process that has its memory: the first one, unless that has ended.
+/// Id of a thread of the process that has its memory: the first one, unless that has ended.
 fn thread_with_memory(pid: u32) -> u32 {
     let has_memory = |thread: &u32| fs::read_link(format!("/proc/{thread}/exe")).is_ok();
     if has_memory(&pid) {
@@ -176,7 +173,7 @@ fn thread_with_memory(pid: u32) -> u32 {
     threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).find(has_memory).unwrap_or(pid)
 }
 
-/// Whether the process has the file mapped; None: it cannot be looked into.
+/// Whether the process has the file mapped; None: the process cannot be looked into.
 fn maps(pid: u32, claim: &Claim<'_>) -> Option<bool> {
     let text = match read_maps(thread_with_memory(pid)) {
         Ok(text) => text,
@@ -188,15 +185,15 @@ fn maps(pid: u32, claim: &Claim<'_>) -> Option<bool> {
     Some(mappings(&text).any(|mapping| mapping.inode == claim.inode && has_name(mapping.path)))
 }
 
-/// Processes of other pid namespaces, with the pids that they have there.
+/// Pids of processes of other pid namespaces: as mallow sees them, and in their own.
 struct Foreign {
     processes: Arc<Vec<(u32, u32)>>,
-    /// When they were looked for, on CLOCK_MONOTONIC.
+    /// When the processes were looked for, on CLOCK_MONOTONIC.
     looked_ns: u64,
 }
 
-/// Those that may write a file whose image began then. They are looked for anew only where that was after the last
-/// look: the drain asks for each process that is gone, thousands in a build, and threads wait for it.
+/// Processes that may write a file whose image began at `start_ns`. They are looked for anew only where that was after
+/// the last look: the drain asks for each process that is gone, thousands in a build, and threads wait for it.
 fn foreign(start_ns: u64) -> Arc<Vec<(u32, u32)>> {
     static KNOWN: Mutex<Option<Foreign>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,17 +226,17 @@ pub fn is_in_run(pid: u32, run: &Path) -> Option<bool> {
     Some(mappings(&text).any(|mapping| mapping.path.ends_with(&control)))
 }
 
-/// Processes that the threads of a process have started.
+/// Pids of the processes that threads of a process have started.
 pub fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
 }
 
-/// So many processes of a tree are looked at: 2 ms of system calls.
+/// Most processes of a tree whose children are looked for: 2 ms of system calls.
 const TREE_MOST: usize = 500;
 
-/// Processes that descend from this one, without itself. Of a large tree not all.
+/// Pids of the processes that descend from `pid`, without itself; not all of a large tree.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let mut all = children(pid);
     let mut next = 0;

@@ -16,8 +16,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The kernel's `struct robust_list_head`, with the only entry that this thread's list ever has. The word that the
-/// entry stands for lies `word` bytes from it.
+/// The kernel's `struct robust_list_head`, with the only entry that this thread's list ever has, whose futex lies
+/// `word` bytes from the entry.
 #[repr(C)]
 struct List {
     first: usize,
@@ -28,7 +28,7 @@ struct List {
 
 const LIST_HEAD_BYTES: usize = std::mem::offset_of!(List, entry);
 
-/// Says that mallow reads, until it is dropped.
+/// Says that mallow reads, until this is dropped.
 pub struct Presence {
     control: Arc<Shared>,
     over: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Says so in the control page, whose file this is.
+    /// Says so in the control page, which is that of the file `control`, once this returns.
     pub fn begin(control: &File) -> io::Result<Self> {
         let control = Arc::new(Shared::map(control, control::FILE_BYTES)?);
         let over = Arc::new(AtomicBool::new(false));
@@ -63,8 +63,8 @@ impl Drop for Presence {
     }
 }
 
-/// Whether a mallow reads, in whichever pid namespace: its thread answers. One that is stopped does not, within
-/// [`ANSWER`].
+/// Whether a mallow reads, in whichever pid namespace: its thread answers within [`ANSWER`]. A mallow that is stopped
+/// does not.
 pub fn answers(control: &Shared) -> bool {
     let reader = control.get32(control::READER);
     if reader == 0 || reader & libc::FUTEX_OWNER_DIED != 0 {
@@ -82,7 +82,7 @@ pub fn answers(control: &Shared) -> bool {
     true
 }
 
-/// The thread does nothing but answer: on a busy machine it waits for a processor.
+/// How long the thread may take, which does nothing but answer: on a busy machine it waits for a processor.
 const ANSWER: Duration = Duration::from_secs(1);
 
 fn be_present(page: &Shared, over: &AtomicBool, ready: &SyncSender<io::Result<()>>) {

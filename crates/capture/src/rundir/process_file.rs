@@ -19,15 +19,15 @@ use std::sync::atomic::Ordering;
 /// How far an image is with its exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitState {
-    /// It runs, was let go, or does not wait.
+    /// The image runs, was let go, or does not wait.
     Not,
-    /// It waits until its memory was scanned.
+    /// The image waits until its memory was scanned.
     Waits,
-    /// It does not wait, because a filter may forbid its system calls.
+    /// The image does not wait, because a filter may forbid its system calls.
     Sandboxed,
-    /// It waits no more: mallow was stopped, or did not answer.
+    /// The image waits no more: mallow was stopped, or did not answer.
     GaveUp,
-    /// It has called exec, and that did not fail.
+    /// The image has called exec, and that did not fail.
     Exec,
 }
 
@@ -41,27 +41,25 @@ pub struct ProcessFile {
     small_words: u64,
     path: PathBuf,
     inode: u64,
-    /// The image locked its file.
+    /// The image locked its file: [`file_is_locked`] tells its end.
     held: bool,
     owner: OnceLock<OwnerSearch>,
-    /// Process id, as the file says.
+    /// Process id in the process's own namespace, as the file says.
     pub pid: u32,
-    /// Number in the file's name. Free again once mallow has removed the file.
+    /// Number of the image in the file's name; free again once mallow has removed the file.
     pub serial: u32,
 }
 
-/// What opening a process file can come to.
 pub enum Opened {
-    /// It can be read.
     Ready(ProcessFile),
-    /// Its process has not finished the header: look again.
+    /// The process has not finished the header: look again.
     Filling,
-    /// It is no process file of this version.
+    /// The file is no process file of this version.
     Foreign,
 }
 
 impl ProcessFile {
-    /// Opens a process file.
+    /// Opens a process file, and checks its layout; links are not followed.
     pub fn open(path: &Path) -> io::Result<Opened> {
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
@@ -120,7 +118,8 @@ impl ProcessFile {
         self.shared.get64(process::OWN)
     }
 
-    /// What the process says of itself. `began_ns` is the start of the recording on CLOCK_MONOTONIC.
+    /// What the process says of itself. `number` is its own in the recording, `began_ns` the start of that on
+    /// CLOCK_MONOTONIC.
     pub fn process(&self, number: u32, began_ns: u64) -> ProcessStart {
         let text = |offset: usize, length: usize| {
             self.shared.copy_bytes(process::TEXT + offset, length.min(process::BYTES - process::TEXT - offset))
@@ -144,25 +143,25 @@ impl ProcessFile {
         }
     }
 
-    /// Bytes that it has for arguments.
+    /// Bytes of the file that arguments have room in.
     pub fn arguments_room(&self) -> usize {
         let most = process::BYTES - process::TEXT;
         most - (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most)
     }
 
-    /// What the process has noted of its arguments, each with a NUL byte behind it.
+    /// The arguments that the process has noted, each with a NUL byte behind it; the last one may be cut.
     pub fn arguments_text(&self) -> Vec<u8> {
         let room = self.arguments_room();
         let length = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(room);
         self.shared.copy_bytes(process::BYTES - room, length)
     }
 
-    /// The run directory that it lies in.
+    /// The run directory that the file lies in.
     pub fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// The file's inode: its name may come again, once the file was removed.
+    /// Inode of the file, whose name may come again once it was removed.
     pub(crate) fn inode(&self) -> u64 {
         self.inode
     }
@@ -177,7 +176,7 @@ impl ProcessFile {
     }
 
     /// Whether an image of a sampling run ended by itself: by exit or `_exit`, or by exec of a program that Mallow
-    /// sees. False of one that goes on, or that a signal killed.
+    /// sees. False where it goes on, or a signal killed it.
     pub fn ended_in_order(&self) -> bool {
         self.ending() != 0
     }
@@ -188,7 +187,6 @@ impl ProcessFile {
         if at == 0 { 0 } else { self.shared.get32(at.saturating_add(sampling::EXITED)) }
     }
 
-    /// How far the image is with its exit.
     pub fn exit_state(&self) -> ExitState {
         match self.shared.word32(process::EXIT_STATE).load(Ordering::Acquire) {
             wire::EXIT_WAITS => ExitState::Waits,
@@ -199,7 +197,7 @@ impl ProcessFile {
         }
     }
 
-    /// Of an image that waits at its exit: where the thread that waits is.
+    /// Where the thread is that waits at the exit of the image; None: none waits.
     pub fn exit(&self) -> Option<ExitPoint> {
         (self.exit_state() == ExitState::Waits).then(|| ExitPoint {
             sp: self.shared.get64(process::EXIT_SP),
@@ -219,8 +217,8 @@ impl ProcessFile {
         waited
     }
 
-    /// Usable sizes that the image found its allocator to give, ascending; none before its exit, or where a formula has
-    /// them.
+    /// Usable sizes that the image found its allocator to give, ascending. Empty before its exit, or where a formula
+    /// has them.
     pub fn size_classes(&self) -> Vec<u64> {
         let count = self.shared.get32(process::SIZE_CLASSES).min(wire::MAX_SIZE_CLASSES) as usize;
         let usable = |at: usize| u64::from(self.shared.get32(process::USABLE_SIZES + 4 * at));
@@ -230,32 +228,30 @@ impl ProcessFile {
         all
     }
 
-    /// Whether the image began with exec.
     pub fn began_with_exec(&self) -> bool {
         self.shared.get32(process::ORIGIN) == wire::ORIGIN_EXEC
     }
 
-    /// Whether mallow attached to it while it ran.
+    /// Whether mallow attached to the process while it ran.
     pub fn is_attached(&self) -> bool {
         self.shared.get32(process::ORIGIN) == wire::ORIGIN_ATTACH
     }
 
-    /// Whether the image began with fork.
     pub fn is_forked(&self) -> bool {
         self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK
     }
 
-    /// Whether it may have blocks that no event tells of: its parent's, or from before mallow attached.
+    /// Whether the image may have blocks that no event tells of: its parent's, or from before mallow attached.
     pub fn has_older_blocks(&self) -> bool {
         [wire::ORIGIN_FORK, wire::ORIGIN_ATTACH].contains(&self.shared.get32(process::ORIGIN))
     }
 
-    /// The id of its parent when it began, in the parent's namespace.
+    /// Process id of the parent when the image began, in the parent's namespace.
     pub fn parent_pid(&self) -> u32 {
         self.shared.get32(process::PARENT_PID)
     }
 
-    /// Samples that ever began in an image of a sampling run.
+    /// Samples that ever began in an image of a sampling run; 0 in other runs.
     pub fn samples(&self) -> u64 {
         let at = self.shared.get64(process::SAMPLING) as usize;
         if at == 0 { 0 } else { self.shared.get64(at.saturating_add(sampling::BEGUN)) }
@@ -282,8 +278,8 @@ impl ProcessFile {
         }
     }
 
-    /// A path that the process wrote. The executable has none where the process has no `/proc` to ask: the one that it
-    /// has here is as good. The kernel's mark of a file that was removed is no part of the path.
+    /// A path that the process wrote. The executable has none where the process has no `/proc` to ask: the path that it
+    /// has here is as good. The kernel's mark of a file that was removed is taken off.
     fn path_or_program(&self, path: &[u8]) -> String {
         let found = if path.is_empty() { self.writer().and_then(Owner::executable) } else { None };
         let found =
@@ -303,7 +299,8 @@ impl ProcessFile {
         self.shared.get32(Self::module_offset(index) + module::STATUS) == wire::MODULE_WANTED
     }
 
-    /// Answers it: the table is there, or there is none. Whoever waits no more keeps its word that this came too late.
+    /// Answers a process that waits for a table: it is there, or there is none. A process that waits no more keeps its
+    /// word that this came too late.
     pub fn module_answer(&self, index: u32, ready: bool) {
         let at = Self::module_offset(index) + module::STATUS;
         let answer = if ready { wire::MODULE_READY } else { wire::MODULE_WITHOUT };
@@ -318,14 +315,13 @@ impl ProcessFile {
         (0..self.modules()).filter(is_late).count() as u64
     }
 
-    /// The thread that has this block, in the numbers of its namespace; None: nobody.
+    /// Id of the thread that has block `index`, in the numbers of its namespace; None: no thread has it.
     pub fn owner_tid(&self, index: u32) -> Option<u32> {
         let at = self.thread_offset(index);
         let owned = self.shared.get32(at + thread::OWNER) == wire::THREAD_OWNED;
         owned.then(|| self.shared.get32(at + thread::TID)).filter(|tid| *tid != 0)
     }
 
-    /// Thread blocks used so far.
     pub fn threads(&self) -> u32 {
         self.shared.get32(process::THREADS).min(self.max_threads)
     }
@@ -334,12 +330,12 @@ impl ProcessFile {
         self.threads_offset + index as usize * thread::BYTES
     }
 
-    /// Words that the owner of ring `index` has written, since the ring began.
+    /// Words that the owner of ring `index` has written since the ring began: the head never goes back.
     pub fn head(&self, index: u32) -> u64 {
         self.shared.get64(self.thread_offset(index) + thread::HEAD)
     }
 
-    /// Words that were read.
+    /// Words of ring `index` that were read since the ring began.
     pub fn tail(&self, index: u32) -> u64 {
         self.shared.get64(self.thread_offset(index) + thread::TAIL)
     }
@@ -355,8 +351,8 @@ impl ProcessFile {
         }
     }
 
-    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for. It may have
-    /// grown: ask after [`head`](Self::head).
+    /// Size of ring `index` in words: a power of two, as the process says, or as many as the ring has room for. A ring
+    /// grows: ask after [`head`](Self::head).
     pub fn ring_words(&self, index: u32) -> u64 {
         let most = if index < wire::LARGE_RINGS { self.large_words } else { self.small_words };
         let words = u64::from(self.shared.get32(self.thread_offset(index) + thread::RING_WORDS));
@@ -381,7 +377,8 @@ impl ProcessFile {
         ])
     }
 
-    /// Copies the records between `from` and `to`, as above, without PAD.
+    /// Appends the records between `from` and `to` to `words`, without PAD; the bounds are as in
+    /// [`ring_segments`](Self::ring_segments).
     pub fn read_ring(&self, index: u32, from: u64, to: u64, words: &mut Vec<u64>) {
         let size = self.ring_words(index);
         let start = self.ring_offset(index);
@@ -392,7 +389,7 @@ impl ProcessFile {
         self.shared.copy_words(start, (to - from - first) as usize, words);
     }
 
-    /// Events lost over all threads, and those that found no thread block.
+    /// Events lost in all threads, or that found no thread block.
     pub fn lost(&self) -> u64 {
         (0..self.threads())
             .map(|i| self.shared.get64(self.thread_offset(i) + thread::LOST))
@@ -427,12 +424,11 @@ impl ProcessFile {
         if end < threads { end } else { 0 }
     }
 
-    /// Lets the process know that nobody reads its file any more.
     pub fn close(&self) {
         self.shared.set32(process::STATE, wire::PROCESS_CLOSED);
     }
 
-    /// Counting mode: the sums over all threads, and the events that were not counted.
+    /// Sums of the counters of all threads, in counting mode, and the events that were not counted.
     pub fn counters(&self) -> (FamilyCounts, u64) {
         let mut sum = FamilyCounts::default();
         for index in 0..self.threads() {
@@ -450,7 +446,7 @@ impl ProcessFile {
         (sum, self.shared.get64(process::UNRECORDED))
     }
 
-    /// The process that writes it; None where it was gone when this was asked first, or cannot be found.
+    /// The process that writes the file; None where it was gone when this was asked first, or cannot be found.
     pub fn writer(&self) -> Option<Owner> {
         match self.owner() {
             OwnerSearch::Found(writer) => Some(writer),
@@ -458,7 +454,7 @@ impl ProcessFile {
         }
     }
 
-    /// The number that its process has here, where it may have another one than in its own namespace.
+    /// Process id as mallow sees it; where the process is not found, the one in its own namespace.
     pub fn pid_here(&self) -> u32 {
         self.writer().map_or(self.pid, Owner::pid)
     }
@@ -467,7 +463,7 @@ impl ProcessFile {
         *self.owner.get_or_init(|| Owner::find(&self.claim()))
     }
 
-    /// Whether it is process `pid` that writes it.
+    /// Whether process `pid` writes the file.
     pub fn is_written_by(&self, pid: u32) -> bool {
         Owner::with_pid(pid, &self.claim()).is_some()
     }
@@ -477,10 +473,9 @@ impl ProcessFile {
         Claim { inode: self.inode, pid: self.pid, start_ns: self.start_ns(), name }
     }
 
-    /// True while the image that writes it lives: its process exists, is no zombie, and did not exec.
-    ///
-    /// A lock that is gone is the kernel's word for its end, in whatever namespace it was. One that is there may be
-    /// held by a child that was forked: then it is the process that counts, unless nobody may look at it.
+    /// Whether the image that writes the file lives: its process exists, is no zombie, and did not exec. A lock that is
+    /// gone is the kernel's word for its end, in whatever namespace. A lock that is there may be a forked child's: then
+    /// the process counts, unless nobody may look at it.
     pub fn alive(&self) -> bool {
         let locked = self.held.then(|| file_is_locked(&self.path, self.inode)).flatten();
         if locked == Some(false) {
@@ -493,7 +488,7 @@ impl ProcessFile {
         }
     }
 
-    /// Whether its process still has the image's memory: then all that was read of it so far is the image's. An exec
+    /// Whether the process still has the image's memory: then all that was read of it so far is the image's. An exec
     /// gives the process another memory, frees the old one, which takes 10 ms for 100 MB, and closes files only then:
     /// until then the image seems alive. False also where nobody may look: after an exec of another user's program the
     /// list of the old memory's pages is empty, too, and that is no answer.
@@ -502,7 +497,7 @@ impl ProcessFile {
     }
 }
 
-/// Process files of a run directory.
+/// The process files of a run directory that are complete, and of this version.
 pub fn process_files(directory: &Path) -> Vec<ProcessFile> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     entries
@@ -515,8 +510,8 @@ pub fn process_files(directory: &Path) -> Vec<ProcessFile> {
         .collect()
 }
 
-/// Process files of a run directory that are not among `seen`, by the start of their images; None: it is none of this
-/// version. Those that are not complete yet are left for another look.
+/// Names of the files of a run directory that are not in `seen`, by the start of their images, with the opened file;
+/// None: it is no process file of this version. Files that are not complete yet are left for another look.
 pub fn unseen(directory: &Path, seen: &FxHashSet<OsString>) -> Vec<(OsString, Option<ProcessFile>)> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut found: Vec<_> = entries

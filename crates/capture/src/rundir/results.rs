@@ -4,62 +4,56 @@ use crate::wire::result as wire;
 use mallow_profile::Region;
 use std::path::Path;
 
-/// One record of a target: a run of a region, or a proof that counting works.
+/// A record of a target: a run of a region, or a proof that counting works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionResult {
     pub kind: Kind,
-    /// Process and thread that wrote it.
+    /// Process that wrote the record, in its own namespace.
     pub pid: u32,
-    /// See `pid`.
+    /// Thread that wrote the record, in its own namespace.
     pub tid: u32,
-    /// The region's name, at most 127 bytes.
+    /// Name of the region, at most 127 bytes.
     pub name: String,
     /// Number of the run among those of its kind in one call of `mallow_measure`.
     pub run: u32,
     /// Number of the run among those of all processes, from 1: a beginning and its end have the same one.
     pub number: u32,
-    /// Operations performed; 0: unknown.
+    /// Operations performed; 0: not known.
     pub operations: u64,
-    /// Allocations of the run.
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Bytes of `allocations`, as requested.
     pub allocated_bytes: u64,
-    /// Frees of all kinds.
     pub frees: u64,
-    /// Reallocs that kept the address.
     pub reallocs_in_place: u64,
-    /// Reallocs that moved.
     pub reallocs_moved: u64,
     /// Calls that could not be counted.
     pub unrecorded: u64,
     /// File descriptors that were opened and stayed open, less those closed; None where that is not known.
     pub leaked_fds: Option<i64>,
-    /// The calling thread's alone.
+    /// The record counts the calling thread alone.
     pub this_thread: bool,
     /// Other threads still allocated when the wait for quiet was given up.
     pub restless: bool,
-    /// The name was longer.
+    /// The region's name was longer than `name`.
     pub name_cut: bool,
 }
 
-/// What a record reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A run began. Without a record of its end it never ended.
     #[default]
     Begun,
-    /// A run that came first.
+    /// A run before the measured ones.
     Warmup,
-    /// A measured run.
     Measured,
     /// The known calls of a process image's start: [`RegionResult::proves_counting`] says what must be in it.
     Check,
-    /// The same with one allocation, one byte and one free more.
+    /// The calls of `Check` with one allocation, one byte and one free more.
     Planted,
 }
 
 impl RegionResult {
-    /// True where a record of [`Kind::Check`] or [`Kind::Planted`] counted exactly what was called.
+    /// Whether a record of [`Kind::Check`] or [`Kind::Planted`] counted exactly what was called.
     pub fn proves_counting(&self) -> bool {
         let more = u64::from(self.kind == Kind::Planted);
         let calls = wire::CHECK_ALLOCATIONS + more;
