@@ -15,20 +15,19 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A process to attach to.
 pub struct AttachedProcess<'a> {
     pub pid: u32,
     /// How long to stay attached. None: until a signal comes or the process ends.
     pub duration: Option<Duration>,
     /// How long to wait for a thread that holds no lock.
     pub timeout: Duration,
-    /// Called while attaching lasts, with what is in the way.
+    /// Called while attaching waits, with what is in the way.
     pub waiting: &'a dyn Fn(&str),
-    /// Called with what is left in the process after detaching.
+    /// Called with a clause about what is left in the process after detaching.
     pub warning: &'a dyn Fn(&str),
 }
 
-/// The command line of a process; nothing where it is gone.
+/// The words of a process's command line; empty where it is gone.
 pub(super) fn command_line(pid: u32) -> Vec<OsString> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command_line::words(&bytes, true).into_iter().map(|word| OsString::from_vec(word.to_vec())).collect()
@@ -41,7 +40,7 @@ pub(super) fn command_word_of(pid: u32) -> Option<OsString> {
     Some(command_word(&first, [&*executable.to_string_lossy()]).into())
 }
 
-/// CPU time of a process so far. None: it is gone.
+/// CPU time of a process so far. None: the process is gone.
 pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut clock = 0;
     // SAFETY: both calls write to a place of their own.
@@ -58,8 +57,8 @@ pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// What a process is called: by its command, where that leads to its executable, which may have several names; else by
-/// the executable.
+/// Name of a process: its command's, where that leads to its executable, which may have several names; else the
+/// executable's. None: the process is gone.
 pub fn name(pid: u32) -> Option<OsString> {
     let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let executable = executable.to_string_lossy();
@@ -71,22 +70,21 @@ pub fn name(pid: u32) -> Option<OsString> {
     Path::new(path).file_name().map(OsString::from)
 }
 
-/// Whose patches a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchedBy {
-    /// A mallow that is attached: the process of this number.
+    /// Process id of the mallow that is attached.
     Mallow(u32),
-    /// One that was killed.
+    /// The mallow that was attached has been killed.
     Killed,
 }
 
-/// Whose patches process `pid` has. None: nobody's.
+/// Whose patches process `pid` has; None: it has none.
 pub fn patched_by(pid: u32) -> Option<PatchedBy> {
     let directory = attach::joined_directory(pid)?;
     Some(reader_of(&directory).map_or(PatchedBy::Killed, PatchedBy::Mallow))
 }
 
-/// The mallow that reads a run directory.
+/// Process id of the mallow that reads a run directory.
 fn reader_of(directory: &Path) -> Option<u32> {
     leftovers::reader(directory, &leftovers::control(directory).ok()?)
 }
@@ -96,7 +94,7 @@ pub(super) fn is_stopped() -> bool {
     signals::stop().is_some()
 }
 
-/// Attaches. It is given up once `is_stopped`.
+/// Attaches to the process, and gives up once `is_stopped`.
 pub(super) fn attach(
     process: &AttachedProcess,
     run: &RunDirectory,
@@ -110,7 +108,7 @@ pub(super) fn attach(
     attach::attach(process.pid, run, process.timeout, &mut given_up, &reader_of)
 }
 
-/// What is left in a process after a detaching, and why.
+/// A clause: what is left in a process after detaching, and why.
 pub fn left(rest: Rest) -> &'static str {
     match rest {
         Rest::InLibrary => {
@@ -122,7 +120,7 @@ pub fn left(rest: Rest) -> &'static str {
     }
 }
 
-/// Detaches. Returns when nothing was seen any more, which may be long before the process is quiet.
+/// Detaches from the process. Returns since when nothing was seen any more, which may be long before it is quiet.
 pub(super) fn detach(
     process: &AttachedProcess,
     run: &RunDirectory,
@@ -135,16 +133,14 @@ pub(super) fn detach(
     Ok(detached.restored)
 }
 
-/// What is said where allocators in libraries that came later cannot be patched.
+/// A clause: allocators in libraries that the process loads now cannot be patched.
 pub fn later_libraries_fail(error: &AttachError) -> String {
     format!("allocators in libraries that the process loads now are not included: {error}; mallow tries again")
 }
 
-/// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a
-/// second, and libraries that the process loads meanwhile are looked for as often. `executed` was made before the
-/// process was attached to.
-///
-/// Returns what the process did that is not seen.
+/// Waits until the time is over, a signal comes, the process ends, or `enough` says so, and looks for libraries that
+/// the process loads meanwhile: both a few times a second. `executed` was made before the process was attached to.
+/// Returns sentences about what the process did that is not seen.
 pub(super) fn wait(
     process: &AttachedProcess,
     attachment: &mut Attachment,

@@ -14,13 +14,13 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-/// A run directory for it. Signals are watched from before it is made: one that comes does not leave it behind.
+/// Makes a run directory for a command. Signals are watched from before it is made, so that none leaves it behind.
 pub(super) fn prepare(settings: &Settings, command: &[OsString]) -> Result<RunDirectory, RunError> {
     signals::watch();
     create(settings, command)
 }
 
-/// The same for who watches signals by itself.
+/// Makes a run directory, as [`prepare`] does, for a caller that watches signals by itself.
 pub(super) fn create(settings: &Settings, command: &[OsString]) -> Result<RunDirectory, RunError> {
     leftovers::sweep_unfinished();
     leftovers::sweep_useless();
@@ -28,7 +28,7 @@ pub(super) fn create(settings: &Settings, command: &[OsString]) -> Result<RunDir
     RunDirectory::create(settings, &words).map_err(RunError::Directory)
 }
 
-/// Starts it with the library in it; signals go to it from here on. Precondition: the run directory is of [`prepare`].
+/// Starts the command with the library in it; signals go to it from here on. The run directory must be of [`prepare`].
 pub(super) fn spawn(
     run: &RunDirectory,
     library: &Library,
@@ -43,9 +43,9 @@ pub(super) fn spawn(
     Ok(child)
 }
 
-/// The highest RSS of a process that has ended and was not reaped as yet, as the kernel counts it for whoever waits for
-/// it: of all its images, and of its children that it had waited for. None where it may be that of another one than the
-/// image of this `program`, and where the process is no child of this one.
+/// The highest RSS, in bytes, of a process that has ended and was not reaped as yet, as the kernel counts it for
+/// whoever waits for it: of all its images, and of its children that it had waited for. None where it may be that of
+/// another image than this `program`'s, and where the process is no child of this one.
 pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
     let stat = Stat::read(pid).ok()?;
     let name = Path::new(program).file_name()?.as_bytes();
@@ -64,19 +64,17 @@ pub(super) fn final_rss(pid: u32, program: &OsStr) -> Option<u64> {
     (!failed).then(|| usage.ru_maxrss.unsigned_abs().saturating_mul(1024)).filter(|&bytes| bytes > 0)
 }
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandEnd {
-    /// As a shell shows it.
+    /// Exit status as a shell shows it: 128 and the signal's number where one ended the command.
     pub status: i32,
-    /// The signal that ended it.
     pub signal: Option<i32>,
     /// CPU time of the command and of the processes that it waited for.
     pub cpu: Duration,
 }
 
-/// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
-/// before the command ended.
+/// Waits for the command; `enough` is asked, and the command's processes are looked at, a few times a second. None:
+/// `enough` said yes before the command ended.
 pub(super) fn wait(
     child: &mut Child,
     blind_spots: &mut BlindSpots,
@@ -86,7 +84,7 @@ pub(super) fn wait(
     wait_and(child, blind_spots, run, enough, |_| ())
 }
 
-/// The same; `ended` is called with the command's id once it has ended, before that may be another process's.
+/// [`wait`] that calls `ended` with the command's id once it has ended, before that may be another process's.
 pub(super) fn wait_and(
     child: &mut Child,
     blind_spots: &mut BlindSpots,

@@ -18,32 +18,28 @@ use mallow_profile::{AllocatorInside, CustomAllocator, FamilyCounts};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-/// What a counting run came to.
 #[derive(Clone, Debug, Default)]
 pub struct CountingOutcome {
-    /// The command's process id.
     pub command_pid: u32,
-    /// From start to end of the command.
+    /// Time from the start of the command to its end, or from attaching to detaching.
     pub wall: Duration,
-    /// As a shell shows it. None: it still ran when counting ended.
+    /// Exit status as a shell shows it. None: the command still ran when counting ended.
     pub exit_status: Option<i32>,
-    /// The signal that ended the command.
     pub ended_by: Option<i32>,
     /// Process images, in the order of their start: what they said, their counters, and calls that were not counted.
     pub processes: Vec<(ProcessStart, FamilyCounts, u64)>,
     /// Allocators above malloc; their processes are indices in `processes`.
     pub custom_allocators: Vec<CustomAllocator>,
-    /// Allocators inside of executables and libraries.
     pub allocators_inside: Vec<AllocatorInside>,
-    /// Images that could not take part.
     pub failed_processes: u32,
-    /// Why programs that the command started were out of sight, each a sentence.
+    /// Sentences: why programs that the command started were out of sight.
     pub unwatched: Vec<String>,
     /// What measured regions wrote, in the order of their ends.
     pub results: Vec<RegionResult>,
 }
 
-/// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
+/// Runs `command` and counts, or only runs its measured regions in [`Mode::Idle`]. The mode must not be
+/// [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<CountingOutcome, RunError> {
     let settings =
         Settings { mode, max_depth: 1, children: true, regions, scan: Scans::None, memory: false, arguments: true };
@@ -90,14 +86,14 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
 
 /// Calls that all processors together can have made in this time: each takes a nanosecond at the least.
 fn most_calls(wall: Duration) -> u64 {
-    /// What is counted before the clock starts, and after it ends.
+    /// Nanoseconds of calls that were counted before the clock starts, and after it ends.
     const MORE: u64 = 1_000_000_000;
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processors = processors.lines().filter(|line| line.starts_with("processor")).count().max(1) as u64;
     u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX).saturating_add(MORE).saturating_mul(processors)
 }
 
-/// The counts lie in memory of the process, which may write anything there.
+/// A clause: the counts, in memory of a process which may write anything there, cannot be true.
 fn impossible(pid: u32, executable: &str) -> String {
     let name = executable.rsplit('/').next().unwrap_or_default();
     format!(

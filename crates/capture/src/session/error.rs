@@ -9,30 +9,25 @@ use std::path::PathBuf;
 /// Why a run could not be. The messages name their causes: none is a `source` as well, which would be printed again.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No directory for the run.
     #[error("cannot make a private directory for the run: {0}; set TMPDIR to a directory that you can write to")]
     Directory(io::Error),
-    /// No library to load into the command.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The process could not be attached to.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// The command could not be executed.
+    /// Exec refused the command.
     #[error("{command}: {error}")]
     Command { command: String, error: io::Error },
-    /// No recording.
     #[error("cannot write {0}; name another output with -o")]
     Recording(io::Error),
-    /// No spool.
     #[error("cannot write {0}: {1}; name another output with -o")]
     Spool(PathBuf, io::Error),
-    /// What the command did was not read to its end. The run directory and the spool stay.
+    /// The events were not read to their end. The run directory and the spool stay.
     #[error("the recording could not be completed: {error}; mallow recover {0} makes it of what was recorded", directory.display())]
     Incomplete {
         error: io::Error,
         directory: PathBuf,
-        /// The command's, as a shell shows it. None: it still ran.
+        /// The command's exit status as a shell shows it. None: it still ran.
         exit_status: Option<i32>,
     },
     /// A signal came when the command had ended, and not all was replayed. The run directory and the spool stay.
@@ -41,7 +36,6 @@ pub enum RunError {
     /// A signal came before the command was started. Nothing is left of the run.
     #[error("stopped by signal {0} before the command was started")]
     NotStarted(i32),
-    /// The directory is none that a run left behind.
     #[error("{0} is no recording that mallow left behind: {1}; mallow recover alone lists what there is")]
     NoRun(PathBuf, io::Error),
 }

@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks, at least.
+/// Least time between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// So many programs are named.
+/// Most programs that a sentence names.
 const NAMED: usize = 4;
 
-/// What was seen so far.
+/// Programs that a process and its descendants have executed since it was attached to.
 pub(super) struct ExecutedPrograms {
     pid: u32,
     run: PathBuf,
-    /// Descendants from before, which have no part in the run.
+    /// Pids of descendants from before, which have no part in the run.
     before: BTreeSet<u32>,
-    /// What the process itself was then. A child that still is that was forked, and has executed nothing; where
+    /// The image of the process itself then. A child that still has it was forked, and has executed nothing; where
     /// addresses are not random (`setarch -R`), a child that executes the same program is taken for one.
     itself: Option<Image>,
-    /// What each process was at the last look.
+    /// The image of each process at the last look.
     images: FxHashMap<u32, Image>,
-    /// By their paths: their processes.
+    /// Paths of executed programs, with the pids that executed them.
     programs: BTreeMap<PathBuf, BTreeSet<u32>>,
     pace: Pace,
 }
@@ -48,15 +48,15 @@ impl Image {
 }
 
 impl ExecutedPrograms {
-    /// Those of process `pid` from now on, which takes part in the run of this directory, or will at once: what it
-    /// executes between the patches and the first look would else be taken for older.
+    /// Takes note of process `pid` before it is attached to in the run of directory `run`: what it executes between the
+    /// patches and the first look would else be taken for older.
     pub fn of(pid: u32, run: &Path) -> Self {
         let before = descendants(pid).into_iter().collect();
         let (images, programs) = (FxHashMap::default(), BTreeMap::new());
         Self { pid, run: run.to_owned(), before, itself: Image::of(pid), images, programs, pace: Pace::new(PAUSE) }
     }
 
-    /// Looks at its descendants, and at itself, unless the last look was just before.
+    /// Looks at the process and its descendants, where the pace allows a look.
     pub fn look(&mut self) {
         if let Some(look) = self.pace.begin() {
             self.look_now();
@@ -64,7 +64,7 @@ impl ExecutedPrograms {
         }
     }
 
-    /// The same at the end.
+    /// Looks whatever the pace says, as at the end.
     pub fn look_now(&mut self) {
         let before = std::mem::take(&mut self.images);
         for pid in std::iter::once(self.pid).chain(descendants(self.pid)).filter(|pid| !self.before.contains(pid)) {
@@ -82,7 +82,7 @@ impl ExecutedPrograms {
         }
     }
 
-    /// A sentence about them, if there are any.
+    /// A sentence about the executed programs; None: there are none.
     pub fn sentence(&self) -> Option<String> {
         let itself = self.programs.iter().find(|(_, pids)| pids.contains(&self.pid));
         if let Some((program, _)) = itself {

@@ -15,7 +15,8 @@ use crate::scan::{self, Exit, Failure, Found, Graph, LiveBlock, ProcessCopy};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// If the chunk says that a process waits at its exit: looks for lost blocks, and lets it end.
+/// Looks for lost blocks of the process that waits at its exit, and lets it end; does nothing for another kind of
+/// chunk.
 pub fn serve<S: EventSink>(replay: &mut Replay<S>, chunk: &Chunk<'_>, shown: &DrainState, directory: &Path) {
     let Chunk::Exit { process, kind } = *chunk else { return };
     if let Some(failure) = failure(kind) {
@@ -67,7 +68,8 @@ fn look<S: EventSink>(
     scan::read(&exit, blocks)
 }
 
-/// The process went on when it was copied: the scan may take its time, also after the command's end.
+/// Looks for lost blocks in the copy of a process that went on: the scan may take its time, also after the command's
+/// end.
 fn look_at_copy<S: EventSink>(
     replay: &Replay<S>,
     process: u32,

@@ -17,7 +17,7 @@ fn of_machine(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// None: RLIMIT_AS is unlimited.
+/// Bytes that RLIMIT_AS leaves. None: it is unlimited, or what is used is not known.
 fn of_limit() -> Option<u64> {
     let most = getrlimit(Resource::As).current?;
     let used = Status::read(std::process::id()).ok()?.virtual_bytes()?;

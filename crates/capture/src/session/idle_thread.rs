@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Its number; 0: it has not entered the class.
+/// Thread id of the thread; 0: it has not entered the class.
 #[derive(Default)]
 pub struct IdleThread(AtomicI32);
 
@@ -15,8 +15,8 @@ impl IdleThread {
         set_class(0, libc::SCHED_IDLE);
     }
 
-    /// Another thread takes it out of the class, which needs privileges. On a machine whose processors are all busy,
-    /// the thread may get none for minutes, not even to end.
+    /// Another thread takes the thread out of the class, which needs privileges: on a machine whose processors are all
+    /// busy, it may get none for minutes, not even to end.
     pub fn leave(&self) {
         let thread = self.0.load(Ordering::Acquire);
         if thread != 0 {

@@ -22,24 +22,23 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     pub path: PathBuf,
-    /// What it says about the run.
     pub about: About,
-    /// It holds events, not counters alone: there is something to recover.
+    /// The directory holds events, not counters alone: there is something to recover.
     pub traced: bool,
-    /// It holds samples, which `mallow recover` reports.
+    /// The directory holds samples, which `mallow recover` reports.
     pub sampled: bool,
-    /// Processes that still go on.
+    /// Processes of the run that still live.
     pub still_running: u32,
-    /// Of one that holds samples: all processes ended by themselves, or were never sampled.
+    /// Where `sampled`: all processes ended by themselves, or were never sampled.
     pub in_order: bool,
 }
 
-/// Links in a run directory: to its spool, and to the recording in the making.
+/// Names of links in a run directory: to its spool, and to the recording in the making.
 pub(crate) const SPOOL: &str = "spool";
 pub(crate) const PARTIAL: &str = "partial";
 
-/// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making,
-/// unless a later mallow has taken that over, which may have been killed, too.
+/// Files outside of a run directory that are of no use without it: its spool, and the recording in the making, unless a
+/// later mallow has taken that over, which may have been killed, too.
 pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
     // A process of another user, let in to be recorded, may have made it.
     let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|status| is_own(&status));
@@ -61,8 +60,8 @@ pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
     link(SPOOL).into_iter().chain(partial).collect()
 }
 
-/// Whether the run whose recording in the making this is left a run directory and a spool, which `recover` makes it
-/// again of.
+/// Whether the run that made this recording in part left a run directory and a spool, of which `recover` makes it
+/// again.
 pub fn is_recoverable(partial: &fs::File) -> bool {
     let Ok(begun) = partial.try_clone().map_err(ReadError::from).and_then(opening) else { return false };
     let is_of_run =
@@ -70,7 +69,7 @@ pub fn is_recoverable(partial: &fs::File) -> bool {
     leftovers().iter().any(is_of_run)
 }
 
-/// What the control file of a run directory says, as far as it matters here.
+/// Fields of the control file of a run directory.
 pub(crate) struct Control {
     pub mode: u32,
     pub reader_pid: u32,
@@ -85,13 +84,13 @@ pub(crate) fn control(directory: &Path) -> io::Result<Control> {
     }
 }
 
-/// The mallow that still reads a run directory. Its pid alone does not identify it, as pids are reused: it has the
-/// control file mapped.
+/// Process id of the mallow that still reads a run directory. Pids are reused: the process must have the control file
+/// mapped.
 pub(crate) fn reader(directory: &Path, control: &Control) -> Option<u32> {
     Readers::default().of(directory, control)
 }
 
-/// What processes that may read run directories have mapped. One mallow may read hundreds, and each has some lines
+/// Control files that possible readers have mapped, by pid: one mallow may read hundreds, and each has some lines
 /// there.
 #[derive(Default)]
 struct Readers {
@@ -106,7 +105,6 @@ impl Readers {
     }
 }
 
-/// Control files that a process has mapped.
 fn control_files(pid: u32) -> FxHashSet<PathBuf> {
     let text = read_maps(pid).unwrap_or_default();
     let paths = mappings(&text).map(|mapping| mapping.path);
@@ -114,7 +112,7 @@ fn control_files(pid: u32) -> FxHashSet<PathBuf> {
     files.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
-/// Fails where another user made a directory: what is in it may lead anywhere, and say anything.
+/// Fails where another user made the directory: what is in it may lead anywhere, and say anything.
 pub fn check_owner(directory: &Path) -> io::Result<()> {
     let status = fs::metadata(directory)?;
     match status.is_dir() && !is_own(&status) {
@@ -123,7 +121,8 @@ pub fn check_owner(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The spool of a run directory, which a link of mallow's own leads to. None: there is none, or it is gone.
+/// The spool of a run directory, which a link of mallow's own leads to. None: there is no link, or no file where it
+/// leads.
 pub(crate) fn open_spool(directory: &Path) -> io::Result<Option<fs::File>> {
     let link = directory.join(SPOOL);
     let missing = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(None) } else { Err(error) };
@@ -142,7 +141,7 @@ pub(crate) fn open_spool(directory: &Path) -> io::Result<Option<fs::File>> {
     }
 }
 
-/// Whether there is something to recover in a run directory: its mallow is gone, and it recorded.
+/// Fails unless there is something to recover in a run directory: its mallow is gone, and it recorded events.
 pub fn check(directory: &Path) -> io::Result<()> {
     let control = control(directory)?;
     if let Some(pid) = reader(directory, &control) {
@@ -158,7 +157,6 @@ pub fn check(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Places that look like run directories.
 fn candidates() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = bases().collect();
     places.dedup();
@@ -166,9 +164,9 @@ fn candidates() -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-")).map(|entry| entry.path()).collect()
 }
 
-/// Directories of sampling runs stay when mallow leaves, so that it can join again; the next one that starts a run
-/// removes those without live processes. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of
-/// it: somebody may want to look at it. What a killed `mallow stat` left is of no use, and goes as late.
+/// Removes directories of sampling runs, which stay when mallow leaves so that it can join again, once they have no
+/// live processes. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may want to
+/// look at it. What a killed `mallow stat` left is of no use, and goes as late.
 pub fn sweep() {
     let now_ms = unix_ms();
     let mut kept_bytes = 0;
@@ -186,8 +184,8 @@ pub fn sweep() {
     }
 }
 
-/// Removes what nothing can be made of, once its mallow and its processes are gone: directories of a killed `mallow
-/// stat`, and those of a killed recording whose spool is gone, too. They lie in memory.
+/// Removes directories that nothing can be made of and that lie in memory, once their mallow and their processes are
+/// gone: those of a killed `mallow stat`, and of a killed recording whose spool is gone, too.
 pub(crate) fn sweep_useless() {
     let now_ms = unix_ms();
     let is_useless = |left: &Leftover| {
@@ -204,7 +202,7 @@ pub(crate) fn sweep_useless() {
     all.iter().filter(|left| !in_use.contains(&left.path)).for_each(|left| remove(&left.path));
 }
 
-/// Whether a link leads nowhere. One that cannot be followed may lead somewhere.
+/// Whether a link leads nowhere; false of a link that cannot be followed.
 fn is_gone(link: &Path) -> bool {
     let is_link = fs::symlink_metadata(link).is_ok_and(|status| status.is_symlink());
     is_link && fs::metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -216,7 +214,7 @@ pub(crate) fn sweep_unfinished() {
     candidates().iter().filter(|path| is_unfinished(path)).for_each(|path| remove(path));
 }
 
-/// The control file gets its magic number last.
+/// Whether a directory was left while it was made: the control file gets its magic number last.
 fn is_unfinished(path: &Path) -> bool {
     let Some(pid) = maker(path) else { return false };
     let Ok(status) = fs::symlink_metadata(path) else { return false };
@@ -234,19 +232,18 @@ fn is_unfinished(path: &Path) -> bool {
     }
 }
 
-/// The process that made a run directory, from its name.
+/// Process id of the mallow that made a run directory, from the directory's name.
 fn maker(path: &Path) -> Option<u32> {
     let (pid, random) = path.file_name()?.to_str()?.strip_prefix("mallow-")?.split_once('-')?;
     let is_made = random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
     pid.parse().ok().filter(|_| is_made && pid.len() >= 7)
 }
 
-/// Whether it belongs to the user of this mallow.
+/// Whether a file belongs to the user of this mallow.
 fn is_own(status: &fs::Metadata) -> bool {
     status.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Whether there is a process of that number.
 fn process_exists(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
@@ -275,7 +272,8 @@ pub(crate) fn sweep_spools(path: &Path) {
     old.iter().filter(|path| !needed.contains(path)).for_each(|path| drop(fs::remove_file(path)));
 }
 
-/// A living mallow holds a lock on its spool, which other pid namespaces see, too.
+/// Whether a file is a spool of recording `name` that no living mallow writes: one holds a lock on its spool, which
+/// other pid namespaces see, too.
 fn is_old_spool(path: &Path, name: &[u8]) -> bool {
     let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok());
     let pid = path.file_name().and_then(|file| {
@@ -295,20 +293,20 @@ fn is_old_spool(path: &Path, name: &[u8]) -> bool {
 }
 
 const KEPT_MS: u64 = 24 * 3600 * 1000;
-/// Directories of a killed `mallow stat` are listed for so long.
+/// How long directories of a killed `mallow stat` are listed.
 const COUNTED_MS: u64 = 10 * 60 * 1000;
-/// They lie in memory.
+/// Bytes, in memory, that directories of crashed sampling runs may take.
 const KEPT_BYTES: u64 = 64 << 20;
-/// A command that was just started may not have made its file yet.
+/// How long a command that was just started may take to make its process file.
 const STARTING_MS: u64 = 10 * 1000;
 
-/// Run directories that the environment of some process names. It may not have made its file yet, or be static and only
-/// hand the directory on.
+/// Run directories that the environment of some process names. Such a process may not have made its file yet, or be
+/// static and only hand the directory on.
 fn in_use() -> Vec<PathBuf> {
     owner::processes().filter_map(|pid| owner::directory_in_environment(pid).ok().flatten()).collect()
 }
 
-/// What the files of a directory, which may be sparse, take.
+/// Bytes on disk of the files of a directory, which may be sparse.
 fn bytes(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum()
@@ -324,7 +322,7 @@ pub fn leftovers() -> Vec<Leftover> {
     all
 }
 
-/// Whether a mallow reads it that has no process here: one in another pid namespace.
+/// Whether a mallow in another pid namespace reads the directory, which has no process here.
 fn is_read_elsewhere(directory: &Path) -> bool {
     let mut writable = fs::OpenOptions::new();
     let file = writable

@@ -16,33 +16,32 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often it looks at the RSS of processes. A look costs some microseconds, and takes no lock of the process.
+/// Time between two looks at the RSS of processes. A look costs some microseconds, and takes no lock of the process.
 const LOOK: Duration = Duration::from_millis(20);
-/// Processes that are looked at each time; where there are more, they take turns.
+/// Processes that are looked at each time, at the most; where there are more, they take turns.
 const TOGETHER: usize = 64;
-/// A point of a process's RSS is noted if RSS or its maximum differs by this part from the last one, or after this
-/// time.
+/// A point of a process's RSS is noted if RSS or its maximum differs by more than one part in so many from the last
+/// point, or after [`POINT_MS`].
 const POINT_STEP: u64 = 100;
 const POINT_MS: u64 = 100;
-/// How often the memory of a process that runs is read at the most, until its sizes and its pages agree. Each costs as
-/// much as the first one.
+/// Attempts at most to read the memory of a process that runs, until its sizes and its pages agree. Each costs as much
+/// as the first one.
 const ATTEMPTS: usize = 2;
-/// All copies of processes that wait for their scan take no more than this, and than this part of what memory is
-/// available: they are there beside what was copied.
+/// Most bytes of all copies of processes that wait for their scan, which are there beside what was copied; and most of
+/// what memory is available: one in [`SHARE_OF_AVAILABLE`] bytes.
 const COPIED_MOST: u64 = 256 << 20;
 const SHARE_OF_AVAILABLE: u64 = 4;
-/// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// What is known of a process.
 struct Known {
     pid: u32,
     schedule: Schedule,
-    /// Bytes of pages that it got since it began, if it shares any with another process that is recorded.
+    /// Bytes of pages that the process got since it began, if it shares any with another process that is recorded; else
+    /// 0.
     copied: u64,
     readings: u64,
     highest: Option<MemorySizes>,
-    /// Time of the last point, RSS and its maximum.
+    /// Milliseconds, RSS and its maximum of the last point.
     point: Option<(u64, Resident)>,
 }
 
@@ -84,8 +83,8 @@ pub fn serve(run: &RunDirectory, queue: &MemoryQueue, is_scanning: bool) {
     }
 }
 
-/// Processes that may share pages with another one that is recorded, with their forked children: such children, and
-/// their parents. What a child copies is then the parent's alone, too.
+/// Processes that may share pages with another one that is recorded: forked children, and their parents, with the
+/// children of each. What a child copies is then the parent's alone, too.
 fn families(running: &[(u32, Arc<ProcessFile>)]) -> FxHashMap<u32, Vec<u32>> {
     let forked = || running.iter().filter(|(_, source)| source.is_forked());
     let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
@@ -94,7 +93,7 @@ fn families(running: &[(u32, Arc<ProcessFile>)]) -> FxHashMap<u32, Vec<u32>> {
     members.map(|(number, source)| (*number, children.get(&source.pid).cloned().unwrap_or_default())).collect()
 }
 
-/// How far each ring of a process is written.
+/// Words that each ring of a process has got since it began.
 fn heads(source: &ProcessFile) -> Vec<u64> {
     (0..source.threads()).map(|ring| source.head(ring)).collect()
 }
@@ -118,7 +117,7 @@ impl Reader<'_> {
         self.known.get_mut(&process)
     }
 
-    /// Looks at a process that runs.
+    /// Notes the RSS of a process that runs, and reads its memory where that is due.
     fn look(&mut self, process: u32, source: &ProcessFile) {
         let (now, ms) = (self.run.began().elapsed(), self.run.elapsed_ms());
         let children = self.families.get(&process);
@@ -141,7 +140,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a process that waits at its exit. It has nothing left to do, so this costs it no time of its own.
+    /// Reads a process that waits at its exit, which has nothing left to do: this costs it no time of its own.
     fn read_at_exit(&mut self, process: u32, source: &ProcessFile) {
         if self.known(process, source).is_some() {
             let _ = self.read(process, source, Look::default(), true);
@@ -153,8 +152,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A copy of a process that waits at its exit, and how far its rings were written before; None: it is too large for
-    /// that, or does not stand still, or the copy failed. Then it waits until it was searched.
+    /// A copy of a process that waits at its exit, and how far its rings were written before. None: it is too large for
+    /// that, or does not stand still, or the copy failed. Then the process waits until it was searched.
     fn copied(&self, source: &ProcessFile) -> Option<(ProcessCopy, Vec<u64>)> {
         let heads = heads(source);
         let most = (headroom::available() / SHARE_OF_AVAILABLE).min(COPIED_MOST);

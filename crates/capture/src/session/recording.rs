@@ -35,67 +35,59 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a tracing run came to.
 pub struct RecordingOutcome<S> {
     pub profile: Profile,
     /// The sink, to be closed; or why it failed.
     pub sink: io::Result<S>,
-    /// As a shell shows it. None: it still ran when the recording ended.
+    /// Exit status as a shell shows it. None: the command still ran when the recording ended.
     pub exit_status: Option<i32>,
-    /// The command's process id; None where that is not known.
+    /// Process id of the command, or of the process that was attached to; None where that is not known.
     pub command_pid: Option<u32>,
-    /// Processes that still ran.
+    /// Processes that still ran when the recording ended.
     pub still_running: u32,
-    /// Images that could not take part.
     pub failed_processes: u32,
-    /// Why programs that the command started were out of sight, each a sentence.
+    /// Sentences: why programs that the command started were out of sight.
     pub unwatched: Vec<String>,
 }
 
 /// How far a recording is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// The command runs.
     #[default]
     Running,
-    /// Mallow detaches from the process.
     Detaching,
     /// The command has ended, or mallow has detached; what is left in the spool is being read.
     Reading {
-        /// Bytes of it that were read.
+        /// Bytes of the spool that were read.
         read: u64,
-        /// All of its bytes.
+        /// Bytes of the whole spool.
         all: u64,
     },
 }
 
-/// What is known of a recording while it goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tick {
-    /// Since the start.
+    /// Time since the start of the recording.
     pub elapsed: Duration,
-    /// What was replayed so far.
     pub progress: Progress,
     /// Bytes that were recorded and not replayed as yet: what is in them is not in `progress`.
     pub unread: u64,
-    /// How far it is.
     pub stage: Stage,
     /// The pid of the process that has waited longest at its exit for its scan, and for how long.
     pub exiting: Option<(u32, Duration)>,
-    /// For how long the process has waited that waits longest for an unwind table.
+    /// How long the process has waited that waits longest for an unwind table.
     pub awaiting_table: Option<Duration>,
 }
 
 pub struct Recording<'a> {
-    /// What to set in the command's environment.
+    /// Variables to set in the command's environment.
     pub environment: &'a [(OsString, OsString)],
-    /// See [`Settings`].
     pub settings: Settings,
-    /// Go on until all processes have ended.
+    /// The recording goes on until all processes have ended.
     pub wait: bool,
-    /// Where the spool goes: beside the recording, on a disk. A suffix follows, so that the file is a new one.
+    /// Path of the spool, beside the recording, on a disk; a suffix is added, so that the file is a new one.
     pub spool: &'a Path,
-    /// Where the recording lies until it is complete: a killed mallow leaves it, the run directory and the spool.
+    /// Path of the recording until it is complete. A killed mallow leaves it, the run directory and the spool.
     pub partial: Option<&'a Path>,
 }
 
@@ -126,13 +118,10 @@ pub fn record_process<S: EventSink + Send>(
 }
 
 enum RecordedProgram<'a> {
-    /// A command that is started.
     Command(&'a [OsString]),
-    /// A process that runs.
     Process(&'a AttachedProcess<'a>),
 }
 
-/// The same, under way.
 enum Started<'a> {
     Command(Box<(Child, BlindSpots)>),
     Process(&'a AttachedProcess<'a>),
@@ -362,7 +351,8 @@ fn record_subject<S: EventSink + Send>(
 }
 
 impl Started<'_> {
-    /// Waits for a command to end, until Ctrl-C comes twice.
+    /// Waits for a command to end, until Ctrl-C comes twice. None: it has not ended, or is a process that was attached
+    /// to.
     fn wait(&mut self, run: &RunDirectory) -> Option<i32> {
         match self {
             Self::Command(started) => {
@@ -374,8 +364,7 @@ impl Started<'_> {
     }
 }
 
-/// Attaches, waits, and detaches. The rings are read meanwhile. `enough` gets how far that is. Returns when the
-/// recording ended.
+/// Attaches, waits, and detaches, while the rings are read. `enough` gets the stage. Returns when the recording ended.
 fn record_attached(
     process: &AttachedProcess,
     run: &RunDirectory,
@@ -406,8 +395,8 @@ impl Drop for Remove {
     }
 }
 
-/// A new file: pids come again, and containers that share a directory have the same ones, while a spool that a killed
-/// mallow left is what its recording can be made of.
+/// Makes a new spool file, which is removed when its [`Remove`] is dropped. Pids come again, and containers that share
+/// a directory have the same ones, while a spool that a killed mallow left is what its recording can be made of.
 fn make_spool(path: &Path) -> Result<(Remove, File), RunError> {
     const MOST: u32 = 1000;
     leftovers::sweep_spools(path);
@@ -436,22 +425,21 @@ fn running(run: &RunDirectory) -> u32 {
     pids.len().max(members(run.path()).count()) as u32
 }
 
-/// Processes with this run directory in their environment: those without a process file, too. A child of fork has none
-/// until it calls the allocator, as a daemon that outlives its parent.
+/// Pids of processes with this run directory in their environment. A child of fork has no process file until it calls
+/// the allocator, as a daemon that outlives its parent.
 fn members(run: &Path) -> impl Iterator<Item = u32> {
     owner::processes().filter(move |&pid| {
         owner::directory_in_environment(pid).is_ok_and(|directory| directory.as_deref() == Some(run))
     })
 }
 
-/// What replays the spool.
 struct Follower<'a, S> {
     replay: Replay<S>,
     spool: SpoolReader,
     directory: &'a Path,
 }
 
-/// One thread at a time has it; None: it was taken for the rest.
+/// The follower, for one thread at a time; None once it was taken to replay the rest.
 type SharedFollower<'a, S> = Mutex<Option<Follower<'a, S>>>;
 
 fn lock<'m, 'a, S>(follower: &'m SharedFollower<'a, S>) -> MutexGuard<'m, Option<Follower<'a, S>>> {
@@ -500,7 +488,7 @@ fn serve_exits<S: EventSink>(
     Ok(())
 }
 
-/// Replays what is left of a spool that grows no more. None: stopped before its end.
+/// Replays what is left of a spool that grows no more. None: `shown.stop` came before its end.
 fn follow_to_end<S: EventSink>(
     mut follower: Follower<'_, S>,
     shown: &DrainState,
@@ -516,8 +504,8 @@ fn follow_to_end<S: EventSink>(
 }
 
 impl<S: EventSink> Follower<'_, S> {
-    /// Replays a few chunks, fewer once it is enough: where all processors are busy, each may take a thread that stands
-    /// back a second. False: there were none.
+    /// Replays some chunks, fewer once `enough` says so: where all processors are busy, each may take a thread that
+    /// stands back a second. False: there was none to replay.
     fn some(&mut self, shown: &DrainState, progress: &Mutex<Progress>, enough: &dyn Fn() -> bool) -> io::Result<bool> {
         const SOME: usize = 64;
         let end = shown.spooled.load(Ordering::Acquire);

@@ -16,20 +16,19 @@ use rustc_hash::FxHashMap;
 use std::io;
 use std::path::Path;
 
-/// What the spool already holds of a process.
 #[derive(Default)]
 struct Known {
     number: u32,
     start_ms: u64,
-    /// As it began.
+    /// Arguments of the process when it began.
     arguments: Vec<String>,
     modules: u32,
-    /// Position up to which each ring was spooled.
+    /// Word of each ring, counted since the ring began, up to which it was spooled.
     rings: FxHashMap<u32, u64>,
     ended: bool,
 }
 
-/// Makes a recording of what is left in `directory`. It is not changed.
+/// Makes a recording of what is left in `directory`, which stays as it is.
 pub fn recover<S: EventSink>(
     directory: &Path,
     sink: impl FnOnce(&Options) -> io::Result<S>,

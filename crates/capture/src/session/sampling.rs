@@ -12,13 +12,13 @@ use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 use std::ffi::OsString;
 use std::process::Child;
 
-/// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
-/// [`RunDirectory::leave_to`] to let a watch read them.
+/// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]; `period` is in bytes. No process of it needs
+/// a reader: [`RunDirectory::leave_to`] lets a watch read them.
 pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
     start_sampled_with(command, mode, period, &mut |_| Ok(()))
 }
 
-/// The same; `prepare` is called with the run directory before the command starts.
+/// [`start_sampled`] that calls `prepare` with the run directory before the command starts.
 pub fn start_sampled_with(
     command: &[OsString],
     mode: Mode,
@@ -31,8 +31,7 @@ pub fn start_sampled_with(
     Ok((run, child))
 }
 
-/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not
-/// be.
+/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that fails.
 pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError {
     match sampled(command, mode, period) {
         Ok((mut run, library)) => {
@@ -44,13 +43,13 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     }
 }
 
-/// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches;
+/// Attaches to a process, to sample it every `period` bytes; its blocks of before are unknown. The caller detaches.
 /// [`RunDirectory::leave_to`] lets a watch read it.
 pub fn attach_sampled(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
     attach_in(process, period, prepare)
 }
 
-/// The same for who watches signals by itself, and others meanwhile: none ends the attaching.
+/// [`attach_sampled`] for a caller that watches signals by itself, and other processes meanwhile: no signal ends it.
 pub fn attach_sampled_too(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
     attach_in(process, period, create)
 }
@@ -96,5 +95,5 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     Ok((run, library))
 }
 
-/// Frames that a sample's stack keeps at the most: those nearest to the allocation.
+/// Most frames that a sample's stack keeps: those nearest to the allocation.
 const SAMPLED_DEPTH: u32 = 512;
