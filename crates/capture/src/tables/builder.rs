@@ -10,12 +10,12 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The table file for an ELF image: a file's bytes, or the vdso's in memory.
+/// The bytes of the table file for an ELF image: a file's bytes, or the vdso's in memory.
 pub fn build(elf: &[u8]) -> Result<Vec<u8>, TableError> {
     build_with_stats(elf).map(|(image, _)| image)
 }
 
-/// As [`build`], with what it found.
+/// [`build`], with counts of what was found.
 pub fn build_with_stats(elf: &[u8]) -> Result<(Vec<u8>, TableStats), TableError> {
     let elf = Elf::parse(elf)?;
     let code = Code { base: elf.base_svma(), executable: elf.executable(), entry: elf.entry() };
@@ -48,7 +48,7 @@ pub fn build_with_stats(elf: &[u8]) -> Result<(Vec<u8>, TableStats), TableError>
     Ok((image, stats))
 }
 
-/// Those of Go in a program that has C code as well: the C compiler writes `.eh_frame`, Go's `.debug_frame`.
+/// Go's functions in a program that has C code as well: the C compiler writes `.eh_frame`, Go's `.debug_frame`.
 fn go_functions(elf: &Elf<'_>, code: &Code) -> Result<Option<Functions>, TableError> {
     let Some(Frames { data, bases, .. }) = elf.go_frames() else { return Ok(None) };
     let mut section = DebugFrame::new(&data, LittleEndian);
@@ -56,14 +56,13 @@ fn go_functions(elf: &Elf<'_>, code: &Code) -> Result<Option<Functions>, TableEr
     Collector::new(&section, &bases, code, data.len()).functions().map(Some)
 }
 
-/// Whether there is call frame information for an ELF image, that can be read.
+/// Fails where an ELF image has no call frame information that can be read.
 pub fn has_frames(elf: &[u8]) -> Result<(), TableError> {
     let elf = Elf::parse(elf)?;
     elf.frames()?;
     Ok(())
 }
 
-/// The table file for the ELF file at `path`.
 pub fn build_file(path: &Path) -> Result<Vec<u8>, TableError> {
     build(&map(path)?)
 }
@@ -73,13 +72,13 @@ pub fn base_svma(elf: &[u8]) -> u64 {
     Elf::parse(elf).map_or(0, |elf| elf.base_svma())
 }
 
-/// The GNU build-id of an ELF image.
+/// The GNU build-id of an ELF image; None: it has none, or the image cannot be read.
 pub fn build_id(elf: &[u8]) -> Option<Vec<u8>> {
     Elf::parse(elf).ok()?.build_id()
 }
 
-/// A private mapping. A file that shrinks while it is read would end this process: mapped files are those that the
-/// target has mapped too, and it would end as well.
+/// Maps a regular file, privately. A file that shrinks while it is read would end this process: mapped files are those
+/// that the target has mapped too, and it would end as well.
 pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap, TableError> {
     // A path that a target names may be a pipe, and opening one would wait.
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;

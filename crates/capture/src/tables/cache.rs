@@ -13,22 +13,21 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Longer than any build-id in use (SHA-256 has 32 bytes), and as hexadecimal still a file name.
+/// More bytes than any build-id in use has (SHA-256: 32), and as hexadecimal still a file name.
 const BUILD_ID_BYTES: usize = 64;
 
-/// Why there is no cached table.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// Neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
     #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is set to an absolute path")]
     NoHome,
-    /// The directory is another user's, or others can write to it, or it is no directory.
+    /// Another user owns the directory, or others can write to it, or it is no directory.
     #[error("{0} is not a directory that only its owner, this user, can write to")]
     Unsafe(PathBuf),
     /// The directory or a file in it cannot be made.
     #[error("{0}: {1}")]
     Io(PathBuf, #[source] io::Error),
-    /// The build-id is empty or longer than any.
+    /// The build-id is empty or longer than any in use.
     #[error("a build-id of {0} bytes")]
     BuildId(usize),
     /// The file is not the one that the build-id was read from.
@@ -39,14 +38,14 @@ pub enum CacheError {
     Table(PathBuf, #[source] TableError),
 }
 
-/// A directory of tables, named by build-id.
+/// A directory of table files, each named by its build-id in hexadecimal.
 #[derive(Clone, Debug)]
 pub struct TableCache {
     dir: PathBuf,
 }
 
 impl TableCache {
-    /// `$XDG_CACHE_HOME/mallow/unwind-VERSION`, or the same below `~/.cache`.
+    /// Opens `$XDG_CACHE_HOME/mallow/unwind-VERSION`, or that below `~/.cache`; what is missing is made.
     pub fn for_user() -> Result<Self, CacheError> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let caches = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
@@ -57,7 +56,7 @@ impl TableCache {
         Self::open(&own.join(table_directory()))
     }
 
-    /// `dir`, which is made if its parent exists.
+    /// Opens `dir`, which is made if its parent exists.
     pub fn open(dir: &Path) -> Result<Self, CacheError> {
         make_private(dir)?;
         Ok(Self { dir: dir.to_owned() })
@@ -67,7 +66,7 @@ impl TableCache {
         &self.dir
     }
 
-    /// The table of the module `path` with this build-id, made now if it is not there or is damaged.
+    /// Path of the table of the module `path` with this build-id, made now if it is not there or is damaged.
     pub fn get_or_build(&self, build_id: &[u8], path: &Path) -> Result<PathBuf, CacheError> {
         self.get_or_make(build_id, || {
             let elf = map(path).map_err(|e| CacheError::Table(path.to_owned(), e))?;
@@ -79,7 +78,7 @@ impl TableCache {
         })
     }
 
-    /// As [`get_or_build`](Self::get_or_build) for an image that is in no file, like the vdso.
+    /// [`get_or_build`](Self::get_or_build) for an image that is in no file, like the vdso.
     pub fn get_or_build_image(&self, build_id: &[u8], elf: &[u8]) -> Result<PathBuf, CacheError> {
         self.get_or_make(build_id, || build(elf).map_err(|e| CacheError::Table("[vdso]".into(), e)))
     }
@@ -101,13 +100,13 @@ impl TableCache {
     }
 }
 
-/// Builds the table of a module that has no build-id, into the file `to`.
+/// Writes the table of a module that has no build-id into the file `to`.
 pub fn build_to(elf: &Path, to: &Path) -> Result<(), CacheError> {
     let image = build_file(elf).map_err(|e| CacheError::Table(elf.to_owned(), e))?;
     write_table(to, &image)
 }
 
-/// Whether a directory of tables is lent to processes of another mount namespace or user: those may read it.
+/// Whether a directory of tables is lent to processes of another mount namespace or user: others may read it.
 pub fn is_lent(tables: &Path) -> bool {
     fs::metadata(tables).is_ok_and(|status| status.mode() & 0o005 != 0)
 }
@@ -138,7 +137,6 @@ pub fn write_table(to: &Path, image: &[u8]) -> Result<(), CacheError> {
     })
 }
 
-/// True for an own, regular, complete table file.
 fn is_sound(path: &Path) -> bool {
     let own = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && is_private(&found));
     own && map(path).is_ok_and(|data| TableView::parse(&data).and_then(|table| table.check()).is_ok())

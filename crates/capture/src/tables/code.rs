@@ -13,11 +13,10 @@ use mallow_arch::state::{State, Uses};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Instructions of one function, and of all together: bounds for hostile files.
+/// Instructions that are read of one function, and of all together: bounds for hostile files.
 const FUNCTION_LIMIT: usize = 100_000;
 pub(super) const WORK_LIMIT: usize = 8_000_000;
 
-/// Bytes at a link-time address.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes<'data> {
     pub start: u64,
@@ -29,7 +28,7 @@ impl<'data> Bytes<'data> {
         self.start.saturating_add(self.data.len() as u64)
     }
 
-    /// What of it lies in `range`; None for nothing.
+    /// The bytes whose addresses lie in `range`; None: there are none.
     pub fn part(&self, range: Range<u64>) -> Option<Self> {
         let (start, end) = (range.start.max(self.start), range.end.min(self.end()));
         let data = self.data.get(start.checked_sub(self.start)? as usize..end.checked_sub(self.start)? as usize)?;
@@ -45,14 +44,14 @@ impl<'data> Bytes<'data> {
     }
 }
 
-/// Where functions begin, as far as symbols say.
+/// Addresses at which functions begin, as far as symbols say.
 #[derive(Default)]
 pub(super) struct Starts {
-    /// In order, each with its end.
+    /// Addresses of functions by their beginning, each of which is there once.
     pub functions: Vec<Range<u64>>,
-    /// True where that is all of them.
+    /// The file's own table of symbols has functions, so that `functions` are all.
     pub complete: bool,
-    /// Those of async functions of Swift that begin with their own context, in order.
+    /// Beginnings of Swift's async functions that begin with their own context, in order.
     pub asynchronous: Vec<u64>,
 }
 
@@ -62,19 +61,20 @@ impl Starts {
     }
 }
 
-/// What holds at an instruction.
+/// The rule that holds at the instruction in `range`.
 pub(super) struct Known {
     pub range: Range<u64>,
     pub rule: Rule,
 }
 
-/// Where the context of an async function is, instruction by instruction.
+/// Where the context of an async function is at the instruction in `range`.
 pub(super) struct KnownContext {
     pub range: Range<u64>,
     pub context: Context,
 }
 
-/// Finds where an async function that begins with its own context in r14 has it.
+/// Where an async function that begins with its own context in r14 has it, by address; empty where the code makes no
+/// sense.
 pub(super) fn contexts(code: &Bytes<'_>, work_left: &mut usize) -> Vec<KnownContext> {
     let starts = Starts::default();
     let mut reader = Reader::new(std::slice::from_ref(code), &starts);
@@ -96,7 +96,7 @@ pub(super) fn contexts(code: &Bytes<'_>, work_left: &mut usize) -> Vec<KnownCont
     known
 }
 
-/// Finds the rules of the code in `gaps`, which are in order and do not overlap. They come in order.
+/// The rules of the code in `gaps`, by address. `gaps` must be in order and not overlap.
 pub(super) fn rules(gaps: &[Bytes<'_>], starts: &Starts) -> Vec<Known> {
     let mut reader = Reader::new(gaps, starts);
     for function in &starts.functions {
@@ -116,9 +116,9 @@ pub(super) fn rules(gaps: &[Bytes<'_>], starts: &Starts) -> Vec<Known> {
 struct Reader<'a, 'data> {
     gaps: &'a [Bytes<'data>],
     starts: &'a Starts,
-    /// Instructions that have a rule, with their ends.
+    /// Rules of instructions by their address, each with the instruction's end.
     known: FxHashMap<u64, (u64, Rule)>,
-    /// Code that was followed, with or without a rule in the end: address and end of each instruction.
+    /// Ends of instructions that were followed and believed, with or without a rule, by their address.
     tried: FxHashMap<u64, u64>,
     work_left: usize,
     uses: Uses,
@@ -136,7 +136,7 @@ impl<'a, 'data> Reader<'a, 'data> {
         }
     }
 
-    /// How many bytes from `start` on the frame of a function that begins there holds a context.
+    /// Bytes behind its start from which on the frame of a function holds a context; None: it never does.
     fn framed_from(&self, start: u64) -> Option<u64> {
         context::framed_from(self.gap(start)?.from(start))
     }
@@ -160,7 +160,7 @@ impl<'a, 'data> Reader<'a, 'data> {
         self.take(&function, &outcome, !outcome.wrong);
     }
 
-    /// What no jump leads to is reached through tables.
+    /// Follows the code of a function that no jump leads to: it is reached through tables.
     fn follow_tables(&mut self, function: &mut Function) {
         let mut at = function.range.start;
         while let Some(gap) = self.gap(at).filter(|_| at < function.range.end && !function.too_large) {
@@ -228,7 +228,7 @@ impl<'a, 'data> Reader<'a, 'data> {
         end.max(at + 1)
     }
 
-    /// Follows all that waits.
+    /// Follows all of a function that waits, as far as the limits allow.
     fn follow(&mut self, function: &mut Function) {
         while let Some(address) = function.waiting.pop() {
             if function.states.len() > FUNCTION_LIMIT || self.work_left == 0 {
@@ -330,18 +330,17 @@ impl<'a, 'data> Reader<'a, 'data> {
     }
 }
 
-/// True where nothing but padding is.
 pub(super) fn is_padding(gap: &Bytes<'_>) -> bool {
     padding(gap, gap.start).is_some_and(|end| end >= gap.end())
 }
 
-/// True for a call that may not return: what follows is filled up to where the next function begins.
+/// Whether this is a call that may not return: what follows is filled up to where the next function begins.
 fn ends_by_call(instruction: &Instruction, gap: &Bytes<'_>) -> bool {
     let end = || padding(gap, instruction.next()).unwrap_or_else(|| instruction.next());
     instruction.is_call() && end() != instruction.next() && end().is_multiple_of(16)
 }
 
-/// The end of the bytes at `at` that fill up to where code begins again; None where there are none.
+/// The end of the bytes at `at` that fill up to where code begins again; None: there are none.
 fn padding(gap: &Bytes<'_>, at: u64) -> Option<u64> {
     let bytes = gap.from(at);
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();

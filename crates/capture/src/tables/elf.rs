@@ -12,10 +12,9 @@ use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A file is read in whole: no debug section of a real program is larger when unpacked.
+/// Bytes of the largest debug section that is unpacked: no real program has a larger one.
 const SECTION_LIMIT: u64 = 1 << 31;
 
-/// Which kind of section holds the call frame information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameSection {
     EhFrame,
@@ -27,7 +26,7 @@ pub(super) struct Elf<'data> {
     file: ElfFile64<'data, LittleEndian>,
 }
 
-/// Call frame information and what it is relative to.
+/// Call frame information, and the addresses that it is relative to.
 pub(super) struct Frames<'data> {
     pub kind: FrameSection,
     pub data: Cow<'data, [u8]>,
@@ -35,7 +34,7 @@ pub(super) struct Frames<'data> {
 }
 
 impl<'data> Elf<'data> {
-    /// Checks what kind of file it is and reads its headers.
+    /// Fails unless this is an ELF file of this processor; reads its headers.
     pub fn parse(data: &'data [u8]) -> Result<Self, TableError> {
         if !data.starts_with(&elf::ELFMAG) {
             return Err(TableError::NotElf);
@@ -59,17 +58,16 @@ impl<'data> Elf<'data> {
         lowest.unwrap_or(0) & !0xfff
     }
 
-    /// Addresses of executable segments.
+    /// Link-time addresses of executable segments.
     pub fn executable(&self) -> Vec<Range<u64>> {
         self.loads().filter(|(flags, _)| flags & elf::PF_X != 0).map(|(_, range)| range).collect()
     }
 
-    /// Where the kernel or the dynamic linker enters the file; 0 for most libraries.
+    /// Link-time address at which the kernel or the dynamic linker enters the file; 0 for most libraries.
     pub fn entry(&self) -> u64 {
         self.file.elf_header().e_entry.get(LittleEndian)
     }
 
-    /// The GNU build-id.
     pub fn build_id(&self) -> Option<Vec<u8>> {
         self.file.build_id().ok().flatten().map(<[u8]>::to_vec)
     }
@@ -99,7 +97,7 @@ impl<'data> Elf<'data> {
         self.debug_frames(bases)
     }
 
-    /// `.debug_frame` of a file that has code of Go's.
+    /// `.debug_frame` of a file that has code of Go's; None: it has none of either.
     pub fn go_frames(&self) -> Option<Frames<'data>> {
         let is_table = |name: &[u8]| name.ends_with(b".gopclntab");
         let is_go = self.file.sections().any(|section| section.name_bytes().is_ok_and(is_table));
@@ -119,7 +117,7 @@ impl<'data> Elf<'data> {
         Ok(Frames { kind: FrameSection::DebugFrame, data, bases })
     }
 
-    /// The way that the C library finds `.eh_frame`; works without section headers.
+    /// Finds `.eh_frame` and its address as the C library does, without section headers.
     fn eh_frame_by_program_header(&self) -> Option<(u64, &'data [u8])> {
         let segments = self.file.elf_program_headers();
         let hdr = segments.iter().find(|s| s.p_type(LittleEndian) == elf::PT_GNU_EH_FRAME)?;
@@ -139,8 +137,8 @@ impl<'data> Elf<'data> {
         })
     }
 
-    /// The code that the file holds. Headers and constants that share a segment with it, as older linkers had it, are
-    /// left out by the section table.
+    /// Code that the file holds, by address, without overlaps. Headers and constants that share a segment with it, as
+    /// older linkers had it, are left out by the section table.
     pub fn code(&self) -> Vec<Bytes<'data>> {
         let mut found = Vec::new();
         for segment in self.file.elf_program_headers() {
@@ -163,8 +161,7 @@ impl<'data> Elf<'data> {
         found
     }
 
-    /// Where the file's symbols say that functions begin and end. What compilers move out of a function has a symbol
-    /// too.
+    /// Functions of the file, by its symbols. What compilers move out of a function has a symbol too, and is left out.
     pub fn starts(&self) -> Starts {
         let symbols = self.file.symbols().chain(self.file.dynamic_symbols());
         let is_function = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
@@ -184,7 +181,7 @@ impl<'data> Elf<'data> {
         Starts { functions, complete, asynchronous }
     }
 
-    /// Where async functions of Swift begin and end that start with their own context, as far as symbols say. In order.
+    /// Addresses of the async functions of Swift that start with their own context, as far as symbols say, in order.
     pub fn async_functions(&self) -> Vec<Range<u64>> {
         let symbols = || self.file.symbols().chain(self.file.dynamic_symbols()).filter(|symbol| symbol.is_definition());
         let names: FxHashSet<&[u8]> =

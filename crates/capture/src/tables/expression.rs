@@ -6,10 +6,9 @@
 use gimli::{Encoding, EndianSlice, Expression, LittleEndian, Operation, Register};
 use mallow_arch::dwarf;
 
-/// What an expression comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// A number.
+    /// A number that no register is part of.
     Constant(i64),
     /// `base + offset`.
     Sum { base: Base, offset: i64 },
@@ -25,20 +24,20 @@ pub(super) enum Value {
     Plt { base: Base, offset: i64, from: i64 },
 }
 
-/// What an offset counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     Register(Register),
-    /// The canonical frame address: on the stack when a register's expression begins.
+    /// The canonical frame address, which is on the stack when a register's expression begins.
     Cfa,
 }
 
-/// Deeper than any expression that has a value here.
+/// Values on the stack at the most: no expression that has a value here needs as many.
 const STACK: usize = 8;
-/// Longer than any expression that has a value here: bounds the time that a hostile file can take.
+/// Operations at the most: no expression that has a value here needs as many. Bounds the time that a hostile file
+/// takes.
 const OPERATIONS: usize = 32;
 
-/// The value of `expression`, begun with `start` on the stack. None where it has no shape of [`Value`].
+/// The value of `expression`, begun with `start` on the stack. None where its value has no shape of [`Value`].
 pub(super) fn evaluate(
     expression: Expression<EndianSlice<'_, LittleEndian>>,
     encoding: Encoding,
@@ -112,7 +111,7 @@ fn add(left: Value, right: Value) -> Option<Value> {
     }
 }
 
-/// The steps by which linkers write `((pc & 15) >= n) << 3`.
+/// One of the steps by which linkers write `((pc & 15) >= n) << 3`.
 fn pc_step(operation: &Operation<EndianSlice<'_, LittleEndian>>, left: Value, right: Value) -> Option<Value> {
     let pc = Value::Sum { base: Base::Register(dwarf::PC), offset: 0 };
     match (operation, left, right) {

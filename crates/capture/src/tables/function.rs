@@ -4,42 +4,39 @@ use mallow_arch::state::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
-/// A function that is being followed.
 pub(super) struct Function {
-    /// Its addresses, as its symbol says; empty where none does.
+    /// Addresses as the function's symbol says; empty where it has none.
     pub range: Range<u64>,
-    /// It is an async function of Swift: it ends with another context in r14.
+    /// The function is an async one of Swift, which ends with another context in r14.
     pub is_async: bool,
     pub states: FxHashMap<u64, (u64, State)>,
     pub waiting: Vec<u64>,
-    /// What holds at each target of jumps through tables.
+    /// What holds at each target of jumps through tables; None: there is no such jump.
     pub inside: Option<State>,
-    /// Which instruction leads to which; true where that is behind a call, which may not return.
+    /// Pairs of instructions that lead from one to the next; true where that is behind a call, which may not return.
     pub edges: Vec<(u64, u64, bool)>,
-    /// Places that were taken for targets of tables.
+    /// Addresses that were taken for targets of tables.
     pub through_tables: Vec<u64>,
     pub exits: FxHashMap<u64, Exit>,
     pub too_large: bool,
 }
 
-/// How an instruction leaves a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// By a return, or by going on with another function in its place.
+    /// The instruction returns, or goes on with another function in its place.
     Leave,
-    /// Into code that is known, and has the same rule there.
+    /// The instruction leads into code that is known, and has the same rule there.
     Join,
-    /// Into code that is known, and has another rule.
+    /// The instruction leads into code that is known, and has another rule.
     Clash,
 }
 
-/// What a function came to.
 pub(super) struct Outcome {
-    /// Instructions that its entry leads to, for certain.
+    /// Addresses of instructions that the entry leads to, for certain.
     pub sure: FxHashSet<u64>,
-    /// It leaves with another stack pointer than it began with, or is more than one function.
+    /// The function leaves with another stack pointer than it began with, or is more than one function.
     pub wrong: bool,
-    /// It leaves, and each time its caller's registers are what they were.
+    /// Each time that the function leaves, its caller's registers are what they were.
     pub strict: bool,
     pub leaves: bool,
 }
@@ -62,7 +59,7 @@ impl Function {
         function
     }
 
-    /// Some path leads to `address` with this state.
+    /// Notes that some path leads to `address` with this state.
     pub fn reach(&mut self, address: u64, state: &State) {
         match self.states.get_mut(&address) {
             None => {
@@ -79,13 +76,13 @@ impl Function {
         self.waiting.push(address);
     }
 
-    /// True where it may return with this state, or go on with another function in its place.
+    /// Whether the function may return with this state, or go on with another function in its place.
     pub fn may_end(&self, state: &State) -> bool {
         if self.is_async { state.may_continue() } else { state.may_end() }
     }
 
-    /// Code behind a call is believed within the addresses of a symbol; elsewhere if it leads out of the function: a
-    /// call that does not return may be the last instruction, with other code behind it.
+    /// Decides what is certain. Code behind a call is believed within the addresses of a symbol; elsewhere if it leads
+    /// out of the function: a call that does not return may be the last instruction, with other code behind it.
     pub fn outcome(&self) -> Outcome {
         let mut before: FxHashMap<u64, Vec<u64>> = FxHashMap::default();
         let mut after: FxHashMap<u64, Vec<(u64, bool)>> = FxHashMap::default();

@@ -5,7 +5,7 @@ use super::layout::*;
 use super::rows::{Row, Rules};
 use super::stats::TableStats;
 
-/// The whole file. Rows whose rule got no number that the quick form can hold count as unrepresentable.
+/// The bytes of the file. Rows whose rule got no number that the quick form can hold count as unrepresentable.
 pub(super) fn lay_out(
     base_svma: u64,
     rows: &[Row],
@@ -52,7 +52,8 @@ struct Number {
     quick: Option<u16>,
 }
 
-/// Rules without a quick form come first, in their old order: NONE and END stay 0 and 1.
+/// Numbers of the rules in the file. Rules without a quick form come first, in their old order: NONE and END stay 0 and
+/// 1.
 fn number(rules: &Rules) -> Vec<Number> {
     let quicks: Vec<Option<u16>> = rules.all.iter().map(Rule::quick).collect();
     let mut next_slow = 0;

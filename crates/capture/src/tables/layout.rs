@@ -2,9 +2,7 @@
 
 pub(super) use mallow_arch::rule::*;
 
-/// `MALLOW_WIRE_VERSION`.
 pub const WIRE_VERSION: u32 = crate::wire::VERSION;
-/// `MALLOW_TABLE_MAGIC`.
 pub(super) const MAGIC: u32 = 0x544c_414d;
 pub(super) const HEADER_BYTES: usize = 64;
 

@@ -10,8 +10,8 @@ use mallow_arch::dwarf::{self, saved_index};
 
 pub(super) type Reader<'data> = EndianSlice<'data, LittleEndian>;
 
-/// Space for one evaluation of call frame instructions. gimli's own is five times larger, and clearing it for each of
-/// a compiler's 100 000 functions was most of the work.
+/// Space for one evaluation of call frame instructions. gimli's own is five times larger, and clearing it for each of a
+/// compiler's 100 000 functions was most of the work.
 pub(super) struct Storage;
 
 impl<T: gimli::ReaderOffset> UnwindContextStorage<T> for Storage {
@@ -28,7 +28,7 @@ pub(super) struct Converter<'a, S> {
 }
 
 impl<'data, S: UnwindSection<Reader<'data>>> Converter<'_, S> {
-    /// The rule of `row`; None where the layout has none for it.
+    /// The rule of `row`; None: the layout has no rule for it.
     pub fn rule(&self, row: &UnwindTableRow<usize, Storage>) -> Option<Rule> {
         let cfa = self.cfa(row.cfa())?;
         let mut rule = Rule { signal_frame: self.signal_frame.into(), ..Rule::NONE };
@@ -79,7 +79,7 @@ impl<'data, S: UnwindSection<Reader<'data>>> Converter<'_, S> {
         evaluate(expression.get(self.section).ok()?, self.encoding, start)
     }
 
-    /// True where this rule for the stack pointer says what is so without it: the caller's is the CFA.
+    /// Whether this rule for the stack pointer says what is so without it: the caller's is the CFA.
     fn is_cfa(&self, how: &RegisterRule<usize>, cfa: Value) -> bool {
         match how {
             RegisterRule::ValOffset(0) => true,
@@ -94,7 +94,7 @@ impl<'data, S: UnwindSection<Reader<'data>>> Converter<'_, S> {
         }
     }
 
-    /// Kind and offset for a saved register; None where the layout cannot say it.
+    /// Kind and offset of a saved register; None where the layout cannot say it.
     fn saved(&self, register: Register, how: &RegisterRule<usize>) -> Option<(u8, i32)> {
         let (kind, offset) = match how {
             RegisterRule::SameValue => (SAVED_SAME, 0),

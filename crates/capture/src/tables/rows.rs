@@ -12,32 +12,31 @@ use mallow_arch::goroutine;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Entry code without call frame information ends the walk this far: it is the dynamic linker's or musl's `_start`,
-/// which nobody calls.
+/// Bytes of entry code without call frame information that end the walk: the dynamic linker's or musl's `_start`, which
+/// nobody calls.
 const ENTRY_BYTES: u32 = 64;
 
-/// From `pc` on, up to the next row, rule number `rule` holds.
+/// Rule number `rule` holds from `pc` on, relative to the base, up to the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub pc: u32,
     pub rule: u32,
 }
 
-/// The rows of one function: `rows` of [`Rows::rows`], in `start..end`.
+/// A function at `start..end`, relative to the base; `rows` are indexes in the `rows` of its [`Collector`].
 struct Span {
     start: u32,
     end: u32,
     rows: Range<usize>,
 }
 
-/// What a section says of functions.
 pub(super) struct Functions {
     spans: Vec<Span>,
     rows: Vec<Row>,
     rules: Vec<Rule>,
 }
 
-/// Rules, each held once.
+/// Rules, each held once: a number is an index in `all`.
 pub(super) struct Rules {
     pub all: Vec<Rule>,
     index: FxHashMap<Rule, u32>,
@@ -47,7 +46,8 @@ pub(super) struct Rules {
 
 const RECENT_BITS: u32 = 12;
 
-/// Differs for most rules that a program has. One multiplication, because a chain of them was the slowest step of all.
+/// A hash that differs for most rules that a program has. One multiplication: a chain of them was the slowest step of
+/// all.
 fn slot(rule: &Rule) -> usize {
     let spread = |sum: u64, field: i32| sum.rotate_left(9).wrapping_add(u64::from(field as u32));
     let hash = rule.offset.into_iter().fold(u64::from(rule.cfa_reg), spread);
@@ -76,7 +76,7 @@ impl Rules {
     }
 }
 
-/// Where code may be: rows elsewhere belong to functions that the linker dropped.
+/// Where code may be: functions elsewhere are those that the linker dropped.
 pub(super) struct Code {
     pub base: u64,
     pub executable: Vec<Range<u64>>,
@@ -84,7 +84,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// `start..end` relative to the base.
+    /// `start..end` relative to the base; None unless one executable segment has all of it.
     fn relative(&self, start: u64, end: u64) -> Option<Range<u32>> {
         let inside = start < end && self.executable.iter().any(|code| code.start <= start && end <= code.end);
         if !inside {
@@ -94,7 +94,7 @@ impl Code {
     }
 }
 
-/// Reads functions one after the other.
+/// Reads the functions of a section, one after the other.
 pub(super) struct Collector<'a, S> {
     section: &'a S,
     bases: &'a BaseAddresses,
@@ -103,8 +103,8 @@ pub(super) struct Collector<'a, S> {
     rows: Vec<Row>,
     rules: Rules,
     stats: TableStats,
-    /// Bytes of instructions that may still be evaluated: functions share the common part, so that a small hostile
-    /// file could ask for much work.
+    /// Bytes of instructions that may still be evaluated: functions share the common part, so that a small hostile file
+    /// could ask for much work.
     work_left: u64,
 }
 
@@ -122,8 +122,8 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Those of the section, and of the code that it leaves out. Sorted rows without overlaps or repetitions, beginning
-    /// at 0, and their rules.
+    /// The rows of the section, and of the code that it leaves out: sorted, without overlaps or repetitions, beginning
+    /// at 0. And their rules.
     pub fn collect(mut self, elf: &Elf<'_>) -> Result<(Vec<Row>, Rules, TableStats), TableError> {
         self.read()?;
         self.entry();
@@ -139,13 +139,12 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         Ok((rows, self.rules, self.stats))
     }
 
-    /// The functions of the section alone.
     pub fn functions(mut self) -> Result<Functions, TableError> {
         self.read()?;
         Ok(Functions { spans: self.spans, rows: self.rows, rules: self.rules.all })
     }
 
-    /// Adds functions of Go. Their call frame information leaves out where the frame pointer is: it is lost.
+    /// Adds functions of Go. Their call frame information leaves out where the frame pointer is: no rule has it then.
     pub fn add_go(&mut self, functions: &Functions) {
         for span in &functions.spans {
             let first = self.rows.len();
@@ -231,7 +230,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         Ok(())
     }
 
-    /// See [`ENTRY_BYTES`].
+    /// Ends walks in entry code that no function of the section has, for [`ENTRY_BYTES`] at the most.
     fn entry(&mut self) {
         let Some(Range { start, .. }) = self.code.relative(self.code.entry, self.code.entry.saturating_add(1)) else {
             return;
@@ -251,7 +250,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Adds to the rows of Swift's async functions where their context is. Precondition: `spans` are in order.
+    /// Adds to the rows of Swift's async functions where their context is. `spans` must be in order.
     fn async_functions(&mut self, elf: &Elf<'_>) {
         let base = self.code.base;
         let by_symbol = elf.async_functions();
@@ -276,7 +275,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Splits the rows of a span where contexts begin and end. `contexts` are in order, do not overlap and lie in the
+    /// Splits the rows of a span where contexts begin and end. `contexts` must be in order, not overlap, and lie in the
     /// span.
     fn add_contexts(&mut self, number: usize, contexts: &[(Range<u32>, Context)]) {
         let Span { end, ref rows, .. } = self.spans[number];
@@ -302,7 +301,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         self.spans[number].rows = first..self.rows.len();
     }
 
-    /// Code between the functions of the section.
+    /// Adds rows of the code between the functions of the section. `spans` must be in order.
     fn analyze(&mut self, elf: &Elf<'_>) {
         let base = self.code.base;
         let mut gaps = Vec::new();
@@ -341,7 +340,7 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Where Go's runtime calls C code. Precondition: `spans` are in order.
+    /// Adds rows where Go's runtime calls C code. `spans` must be in order.
     fn goroutines(&mut self, elf: &Elf<'_>) {
         for call in elf.code().iter().flat_map(|code| goroutine::calls(code.data, code.start)) {
             let Some(range) = self.code.relative(call.return_address - 1, call.return_address) else { continue };

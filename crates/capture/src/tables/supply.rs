@@ -11,15 +11,15 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a table is made of.
+/// The ELF file that a table is made of.
 pub enum TableInput<'a> {
-    /// A file.
     File(&'a Path),
-    /// A file's bytes, in memory.
+    /// The bytes of a file.
     Image(&'a [u8]),
 }
 
-/// Puts the table of an ELF file into `tables`, by way of the cache where there is one.
+/// Puts the table of an ELF file with this build-id into `tables`, by way of the cache where there is one. None: no
+/// table can be made, or the file has another build-id.
 pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
     let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let target = tables.join(name);
@@ -51,7 +51,7 @@ pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&Table
 
 /// Puts the tables of these files, of the library and of the vdso into `tables`, for processes that then need not wait
 /// for them. What cannot be read, or has no build-id, is left out: such a table is made when a process asks for it.
-/// `is_over` is asked before each.
+/// Ends before the next file once `is_over`.
 pub fn put_all(files: impl IntoIterator<Item = PathBuf>, tables: &Path, is_over: &mut dyn FnMut() -> bool) {
     let cache = TableCache::for_user().ok();
     for file in files {
@@ -67,14 +67,15 @@ pub fn put_all(files: impl IntoIterator<Item = PathBuf>, tables: &Path, is_over:
     }
 }
 
-/// What processes map that may be in no file which this process can open: the vdso and the library. By build-id.
+/// Build-ids and bytes of ELF files that processes map and that this process may be unable to open: the vdso and the
+/// library.
 pub fn known_images() -> impl Iterator<Item = (Vec<u8>, &'static [u8])> {
     vdso().ok().flatten().into_iter().chain([LIBRARY]).filter_map(|image| Some((build_id(image)?, image)))
 }
 
-/// The file of a module: as its process names it, or below that one's own root directory, where another file may have
-/// the same path: the build-id distinguishes them. One that was removed or replaced is still there while the process
-/// lives. `pid` is the process's number here.
+/// The file of a module: as its process names it, or below that process's own root directory, where another file may
+/// have the same path: the build-id distinguishes them. A file that was removed or replaced is still there while the
+/// process lives. `pid` gives the process's number here; it is called only where the name does not do.
 pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<PathBuf> {
     let is_it = |path: &Path| {
         module.build_id.is_empty()
@@ -109,7 +110,7 @@ fn mapped_file(pid: u32, module: &ModuleStart) -> Option<PathBuf> {
 pub struct Bases(FxHashMap<(String, Vec<u8>), u64>);
 
 impl Bases {
-    /// `base_svma` of a module of the process that has the number `pid` here; 0 where its file cannot be read.
+    /// `base_svma` of a module whose process has the number `pid` here; 0 where its file cannot be read.
     pub fn of(&mut self, module: &ModuleStart, pid: impl FnOnce() -> u32) -> u64 {
         *self.0.entry((module.path.clone(), module.build_id.clone())).or_insert_with(|| {
             let map = module_file(module, pid)

@@ -7,7 +7,8 @@ pub(super) fn pointed_to(symbol: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a symbol names a part of an async function that begins with the function's own context: behind a change of
-/// the executor (`TY`). Behind an `await` (`TQ`) it begins with that of the function that ended, and has a frame.
+/// the executor (`TY`). A part behind an `await` (`TQ`) begins with the context of the function that ended, and has a
+/// frame.
 pub(super) fn continues(symbol: &[u8]) -> bool {
     let name = symbol.split(|&byte| byte == b'.').next().unwrap_or_default();
     let Some(name) = name.strip_suffix(b"_") else { return false };

@@ -13,7 +13,7 @@ pub struct TableView<'data> {
 }
 
 impl<'data> TableView<'data> {
-    /// Checks the header: what it says must fit the file exactly.
+    /// Reads the header, which must fit the file exactly. Rows and rules are not checked: see [`check`](Self::check).
     pub fn parse(data: &'data [u8]) -> Result<Self, TableError> {
         Self::parts(data).ok_or(TableError::NotTable)
     }
@@ -60,12 +60,10 @@ impl<'data> TableView<'data> {
         self.base_svma
     }
 
-    /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.pcs.len()
     }
 
-    /// How many rules there are.
     pub fn rules(&self) -> usize {
         self.rules.len()
     }
