@@ -3,8 +3,8 @@
 use mallow_profile::{SampleEvent, SampleKey};
 use rustc_hash::FxHashSet;
 
-/// Events that wait for the next look, in the order in which they were read. They are few: what a target does while it
-/// is read.
+/// Events that wait for the next look, in the order in which they were read: few, as a target does them while it is
+/// read.
 #[derive(Default)]
 pub struct Backlog {
     events: Vec<SampleEvent>,
@@ -13,7 +13,6 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -26,7 +25,8 @@ impl Backlog {
         }
     }
 
-    /// Reports an event that happened before `until_ns`, and keeps one that did not. Losses have no time.
+    /// Reports an event that happened before `until_ns`, and keeps one that did not. Losses, and processes that begin
+    /// or end, are reported at once.
     pub fn pass(&mut self, event: SampleEvent, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
         let waits = match event {
             SampleEvent::Allocated { key, sample } => {

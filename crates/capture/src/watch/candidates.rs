@@ -28,7 +28,7 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// Those of this user; root's are those of all.
+    /// Run directories of this user; for root, of all users.
     pub fn new() -> Self {
         let mut places: Vec<PathBuf> = bases().collect();
         if rustix::process::geteuid().is_root() {
@@ -43,13 +43,12 @@ impl Candidates {
         }
     }
 
-    /// Where run directories are looked for.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
         self.places.iter().map(|(place, _)| place.as_path())
     }
 
-    /// Run directories that are new, or whose entries changed since the last call. Those that `known` names are passed
-    /// over.
+    /// Run directories that are new, or whose entries changed since the last call, sorted, without those that are
+    /// `known`.
     pub fn changed(&mut self, known: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
         for (place, changes) in &mut self.places {
             if !changes.since_last(place) {
@@ -79,14 +78,14 @@ impl Candidates {
     }
 }
 
-/// A directory of this user. Anybody may make one of such a name in a directory that all users share.
+/// Whether a run directory is this user's: anybody may make one of such a name in a directory that all users share.
 fn is_accessible(run: &Path) -> bool {
     let user = rustix::process::geteuid();
     let status = std::fs::symlink_metadata(run);
     status.is_ok_and(|status| status.is_dir() && (status.uid() == user.as_raw() || user.is_root()))
 }
 
-/// The processes that run in a directory whose run is sampled, or dormant. None of a directory of another kind of run.
+/// The processes that run in a directory. Fails where its run is not a sampled one.
 pub fn running(run: &Path) -> Result<Vec<Process>, WatchError> {
     Control::open(run)?;
     let about = about(run).map_err(|error| WatchError::Directory { path: run.to_owned(), error })?;
@@ -106,16 +105,16 @@ pub fn running(run: &Path) -> Result<Vec<Process>, WatchError> {
     Ok(processes)
 }
 
-/// Processes of this user, of root those of all, that do not run under Mallow. Each is named once.
+/// Processes of this user, or for root of all users, that do not run under Mallow. Each is named once.
 #[derive(Default)]
 pub struct Others {
-    /// The executable, by pid and the time of its start, which distinguishes those that have a pid one after the other.
+    /// Executables by pid and the time of the start, which distinguishes processes that have a pid one after the other.
     seen: FxHashMap<(u32, u64), String>,
 }
 
 impl Others {
-    /// Those that were not there at the last call, that were another program then (a container's first one is often a
-    /// shell that executes it), or that another mallow was attached to.
+    /// Processes that were not there at the last call, that were another program then (a container's first one is often
+    /// a shell that executes it), or that another mallow was attached to.
     pub fn new_ones(&mut self) -> Vec<Process> {
         let user = rustix::process::geteuid();
         let own = std::fs::read_link("/proc/self/exe").ok();
@@ -161,22 +160,22 @@ impl Others {
     }
 }
 
-/// The mallow that reads a run directory.
+/// Process id of the mallow that reads a run directory.
 pub fn reader(run: &Path) -> Option<u32> {
     leftovers::reader(run, &leftovers::control(run).ok()?)
 }
 
-/// The mallow that is attached to a process.
+/// Process id of the mallow that is attached to a process.
 fn reader_of(pid: u32) -> Option<u32> {
     if is_loaded(pid) { reader(&directory_of(pid).ok()?) } else { None }
 }
 
-/// Whether mallow attached to a process, or to one that forked it: a later one has to attach anew.
+/// Whether mallow attached to a process, or to one that forked it: a later mallow has to attach anew.
 pub fn is_attached(process: &Process) -> bool {
     is_loaded(process.pid)
 }
 
-/// Run directories that some process has in its environment: a process may come to them that has not made its file yet.
+/// Run directories that some process has in its environment: it may not have made its file in them yet.
 pub fn in_use() -> FxHashSet<PathBuf> {
     owner::processes().filter_map(|pid| owner::directory_in_environment(pid).ok().flatten()).collect()
 }

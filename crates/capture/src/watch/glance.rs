@@ -8,9 +8,9 @@ use mallow_profile::SampleEvent;
 /// A moment that many looks share: its clocks are read once.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// CLOCK_MONOTONIC.
+    /// The moment on CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// The moment up to which a ledger has all events.
+    /// The moment up to which a ledger has all events, at the kernel's last tick.
     pub looked: Looked,
 }
 
@@ -21,22 +21,20 @@ impl Turn {
 }
 
 impl Watch {
-    /// Whether a process rang since this was asked last: it began, waits for a table, or has ended many samples. One
-    /// load.
+    /// Whether a process rang since this was asked last: it began, waits for a table, or has ended many samples. Costs
+    /// one load.
     pub fn rang(&mut self) -> bool {
         let rung = self.control.shared.get32(control::DOORBELL);
         std::mem::replace(&mut self.rung, rung) != rung
     }
 
-    /// As [`Watch::poll`]; processes that seem to do nothing are passed over.
+    /// [`Watch::poll`] that passes over processes which seem to do nothing.
     pub fn poll_news(&mut self, each: &mut dyn FnMut(SampleEvent)) {
         self.look(Some(each), true);
     }
 
-    /// Reports what was sampled since the last look, and lets targets know that somebody looks. Processes that began or
-    /// ended are for [`Watch::poll_news`], which asks the kernel.
-    ///
-    /// Precondition: the turn is later than the last look.
+    /// Reports what was sampled since the last look, which must be before the turn, and lets targets know that somebody
+    /// looks. Processes that began or ended are for [`Watch::poll_news`], which asks the kernel.
     pub fn glance(&mut self, turn: &Turn, each: &mut dyn FnMut(SampleEvent)) {
         self.give_sign(turn.now_ns);
         if !self.images.iter_mut().any(|image| image.has_news()) {

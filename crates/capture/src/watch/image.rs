@@ -22,19 +22,16 @@ const GLANCES: u32 = 64;
 /// Frames in different stacks that are kept, over all processes. Real programs have some ten thousands.
 const NODES: usize = 16 << 20;
 
-/// What all images share.
 pub struct Common {
-    /// Modules, frames and stacks.
     pub catalog: Catalog,
     pub interner: Interner,
     pub bases: Bases,
-    /// Who makes tables that targets wait for.
+    /// Asks for tables that targets wait for.
     pub tables: Sender<Request>,
     pcs: Vec<u64>,
 }
 
 impl Common {
-    /// Nothing is known yet.
     pub fn new(tables: Sender<Request>) -> Self {
         Self {
             catalog: Catalog::default(),
@@ -49,13 +46,13 @@ impl Common {
 /// What was reported of a slot.
 #[derive(Clone, Copy, Default)]
 struct SlotState {
-    /// Of the live sample that was seen in it last; 0: none.
+    /// Sequence word of the live sample that was seen in the slot last; 0: none.
     sequence: u64,
-    /// As an event; else it is an inherited one, and its parent's.
+    /// The sample was reported as an event; else it is an inherited one, and its parent's.
     reported: bool,
 }
 
-/// A sample that left its slot before its end was seen.
+/// Looks since a sample left its slot without a known end, and when the last look before that was.
 struct PendingEnd {
     looks: u32,
     after_ns: u64,
@@ -71,23 +68,22 @@ pub struct Image {
     stacks: FxHashMap<u32, StackId>,
     slots: Vec<SlotState>,
     leaving: FxHashMap<(u32, u64), PendingEnd>,
-    /// Ends that were read.
+    /// Number of the last end that was read.
     ends: u64,
     counters: Counters,
-    /// What it had counted at the latest two looks.
+    /// Counts at the latest two looks.
     stirred: [Option<Stirred>; 2],
     glances: u32,
     looked_ns: u64,
     backlog: Backlog,
     begun: bool,
-    /// Inherited samples are its own: whoever allocated them is gone.
+    /// Inherited samples are this image's: whoever allocated them is gone.
     pub heir: bool,
     /// The process goes on as another image.
     pub replaced: bool,
 }
 
 impl Image {
-    /// An image whose samples lie as `layout` says.
     pub fn new(source: ProcessFile, layout: Layout, id: ProcessId, name: OsString) -> Self {
         Self {
             source: Arc::new(source),
@@ -111,17 +107,15 @@ impl Image {
         }
     }
 
-    /// Inherited samples are its own from here on.
+    /// Takes inherited samples as this image's own from here on.
     pub fn become_heir(&mut self) {
         self.heir = true;
         self.stirred = [None; 2];
     }
 
-    /// Whether a look may find something: a few words say so.
-    ///
-    /// A sample is counted before it is written, and may have been under way at the last look; so what was counted must
-    /// have been the same at two looks. Now and then it is looked at all the same: a thread may have been stopped
-    /// between the two.
+    /// Whether a look may find something, by a few words of the file. A sample is counted before it is written, and may
+    /// have been under way at the last look; so what was counted must have been the same at two looks. Now and then the
+    /// answer is yes all the same: a thread may have been stopped between the two.
     pub fn has_news(&mut self) -> bool {
         self.glances += 1;
         let now = Some(self.layout.stirred(self.source.shared()));
@@ -130,7 +124,8 @@ impl Image {
         !quiet
     }
 
-    /// Reports what happened before `at_ns` since the last look. `last`: nobody writes any more; report all of it.
+    /// Reports what happened before `at_ns` since the last look. `last`: nobody writes any more, and all of it is
+    /// reported.
     pub fn look(&mut self, common: &mut Common, at_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
         let mut backlog = std::mem::take(&mut self.backlog);
         let until_ns = if last { u64::MAX } else { at_ns };
@@ -207,7 +202,7 @@ impl Image {
         self.looked_ns = now_ns;
     }
 
-    /// From when on everything is known: the image's start, or the oldest end that was not overwritten.
+    /// Reports from when on everything is known: the image's start, or the oldest end that was not overwritten.
     fn begin(&mut self, each: &mut dyn FnMut(SampleEvent)) {
         self.begun = true;
         let shared = self.source.shared();
@@ -224,8 +219,8 @@ impl Image {
         each(SampleEvent::ProcessBegan { process: self.id, at_ns });
     }
 
-    /// The coarse clock, by which samples have their times, lags some milliseconds behind the one that has the image's
-    /// start.
+    /// A sample's time, not before the image's start: the coarse clock, by which samples have their times, lags some
+    /// milliseconds behind the one that has the image's start.
     fn not_before_start(&self, at_ns: u64) -> u64 {
         at_ns.max(self.source.start_ns())
     }
@@ -294,7 +289,7 @@ impl Image {
         });
     }
 
-    /// Samples that left, and whose end is nowhere.
+    /// Reports samples as gone that left their slots, and whose end is nowhere.
     fn settle(&mut self, now_ns: u64, at_once: bool, each: &mut dyn FnMut(SampleEvent)) {
         let process = self.id;
         self.leaving.retain(|&(slot, sequence), leaving| {
@@ -325,7 +320,7 @@ impl Image {
         id
     }
 
-    /// A stack by its addresses, the outermost first.
+    /// The stack with these addresses, the outermost first; the root where there are too many stacks.
     pub fn interned(&mut self, common: &mut Common, generation: u32, pcs: &[u64], cut: bool) -> StackId {
         // Its modules were announced before it.
         self.modules(common);

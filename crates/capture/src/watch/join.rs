@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The run directory that a process takes part in.
+/// The run directory that a process takes part in, by its mapped process file, or else by its environment.
 pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
     let refused = |error: std::io::Error| match error.kind() {
         ErrorKind::PermissionDenied => WatchError::NotYours(pid),
@@ -25,7 +25,7 @@ pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
     named.filter(|path| path.join("control").is_file()).ok_or(WatchError::NotOurs(pid))
 }
 
-/// The directory of a process file, `DIR/p-PID-SERIAL`.
+/// The run directory of a process file, `DIR/p-PID-SERIAL`; None: it lies in no run directory.
 fn run_directory(path: &Path) -> Option<PathBuf> {
     let directory = path.parent()?;
     let ours = directory.file_name()?.as_bytes().starts_with(b"mallow-");

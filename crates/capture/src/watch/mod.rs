@@ -41,36 +41,34 @@ pub use glance::Turn;
 pub use join::directory_of;
 pub use table_maker::TableMaker;
 
-/// Why a program cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(u32),
-    /// It is another user's.
+    /// Another user owns the process.
     #[error("process {0} is another user's: watch it as that user, or as root")]
     NotYours(u32),
-    /// It takes part in no run.
+    /// The process takes part in no run.
     #[error("process {0} is not sampled: mallow watch -p {0} begins that")]
     NotOurs(u32),
     /// The directory is that of another kind of run.
     #[error("{0} is not sampled: it was made by mallow record or mallow stat")]
     NotSampled(PathBuf),
-    /// Another mallow watches.
+    /// Process id of another mallow that watches.
     #[error("process {0} watches it already; --period with --set, and --stop work all the same")]
     Busy(u32),
-    /// It is no run directory, or not of this version.
+    /// The directory is none of a run, or not of this version.
     #[error("{path} is no run directory of this mallow: {error}")]
     Directory { path: PathBuf, error: io::Error },
 }
 
-/// What every process of a run reads: how much is sampled.
+/// The control file of a sampled run: every process of it reads there how much is sampled.
 pub struct Control {
     shared: Shared,
 }
 
 impl Control {
-    /// That of a run directory.
+    /// Fails where the directory is none of a sampled run of this version.
     pub fn open(directory: &Path) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
         let mut options = OpenOptions::new();
@@ -92,17 +90,17 @@ impl Control {
         &self.shared
     }
 
-    /// Mean distance in bytes between two picked ones.
+    /// Mean distance in allocated bytes between two picked allocations.
     pub fn period(&self) -> u64 {
         self.shared.get64(control::PERIOD)
     }
 
-    /// Sets it. Targets follow at their next pick, or within a megabyte.
+    /// Sets the period, in bytes. Targets follow at their next pick, or within a megabyte.
     pub fn set_period(&self, period: u64) {
         self.shared.set64(control::PERIOD, period.clamp(1, wire::PERIOD_MOST));
     }
 
-    /// Says to processes that their keeper is gone: none waits for it any more.
+    /// Says to processes that the keeper of their guarded slots is gone: none waits for it any more.
     pub fn without_keeper(&self) {
         self.shared.set32(control::GUARD_KEEPER, 0);
     }
@@ -112,18 +110,16 @@ impl Control {
         self.shared.get32(control::MODE) == wire::MODE_SAMPLE
     }
 
-    /// Begins, or stops.
     pub fn set_sampling(&self, on: bool) {
         self.shared.set32(control::MODE, if on { wire::MODE_SAMPLE } else { wire::MODE_DORMANT });
     }
 }
 
-/// The moment of a look.
 #[derive(Clone, Copy, Debug)]
 pub struct Looked {
-    /// CLOCK_MONOTONIC, at a tick of the kernel's clock.
+    /// CLOCK_MONOTONIC at the kernel's last tick.
     pub at_ns: u64,
-    /// The same moment, in milliseconds since 1970.
+    /// Milliseconds since 1970 UTC at the same tick.
     pub unix_ms: u64,
     /// CLOCK_MONOTONIC itself, up to a tick later: how long something took, where that may be less than a tick.
     pub clock_ns: u64,
@@ -151,32 +147,33 @@ pub struct Watch {
     images: Vec<Image>,
     seen: FxHashSet<OsString>,
     changes: DirectoryChanges,
-    /// The doorbell when the directory was listed last, and when [`Watch::rang`] was asked.
+    /// Value of the doorbell when the directory was listed last, and in `rung` when [`Watch::rang`] was asked.
     rung_when_listed: Option<u32>,
     rung: u32,
     common: Common,
     profile: Profile,
     began_ns: u64,
     looked: Looked,
-    /// Processes that ended without their exit handlers.
+    /// Pids of processes that ended without their exit handlers.
     abrupt: FxHashSet<u32>,
-    /// Processes that could not take part, as reported so far.
+    /// Number of processes that could not take part, as reported so far.
     failed: u32,
-    /// See [`Watch::find_runtimes`]; and the images that it has not looked at, with what their environment says of
-    /// allocators.
+    /// Runtimes for [`Watch::find_runtimes`]; and the images that it has not looked at, with what their environment
+    /// says of allocators.
     runtimes: Runtimes,
     new_images: Vec<(ProcessId, u32)>,
-    /// Images that are over, whose stacks are still asked for. None: nobody does.
+    /// Images that are over, whose stacks are still asked for; None: nobody asks.
     ended: Option<Vec<Image>>,
 }
 
 impl Watch {
-    /// The program that runs in this directory.
+    /// Watches the program that runs in this directory, and says to it that mallow reads. Fails where another mallow
+    /// does.
     pub fn open(directory: &Path) -> Result<Self, WatchError> {
         Self::open_with(directory, &TableMaker::start())
     }
 
-    /// The same; many watches have their tables made by one thread.
+    /// [`Watch::open`] for many watches, whose tables one thread makes.
     pub fn open_with(directory: &Path, tables: &TableMaker) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
         let mut watch = Self::new(directory, true, tables)?;
@@ -188,7 +185,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// What a program left behind in this directory, that nobody writes or reads any more.
+    /// Reads what a program left behind in this directory, that nobody writes or reads any more.
     pub fn left(directory: &Path) -> Result<Self, WatchError> {
         Self::new(directory, false, &TableMaker::start())
     }
@@ -229,7 +226,6 @@ impl Watch {
         })
     }
 
-    /// How much is sampled.
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -243,12 +239,12 @@ impl Watch {
         &self.profile
     }
 
-    /// The same, for names to be put in.
+    /// [`Watch::profile`], for names to be put in.
     pub fn profile_mut(&mut self) -> &mut Profile {
         &mut self.profile
     }
 
-    /// Looks for runtimes that allocate past malloc in the programs of processes that are new. Reads each program's
+    /// Adds runtimes that allocate past malloc, in the programs of new processes, to the profile. Reads each program's
     /// file once, which takes some milliseconds.
     pub fn find_runtimes(&mut self) {
         let Profile { processes, custom_allocators, .. } = &mut self.profile;
@@ -269,17 +265,16 @@ impl Watch {
         self.looked
     }
 
-    /// Processes that run.
+    /// How many process images run.
     pub fn running(&self) -> usize {
         self.images.len()
     }
 
-    /// Whether this process runs.
     pub fn runs(&self, process: ProcessId) -> bool {
         self.images.iter().any(|image| image.id == process)
     }
 
-    /// The number that a process that runs has here: in its own namespace it may have another one.
+    /// Process id as mallow sees it; None: the process does not run, or cannot be found.
     pub fn pid_here(&self, process: ProcessId) -> Option<u32> {
         let image = self.images.iter().find(|image| image.id == process)?;
         image.source.writer().map(|writer| writer.pid())
@@ -306,7 +301,7 @@ impl Watch {
         self.images.iter().filter_map(of).collect()
     }
 
-    /// Whether this process ended without its exit handlers: by a signal, or with `_exit`.
+    /// Whether process `pid`, in its own namespace, ended without its exit handlers: by a signal, or with `_exit`.
     pub fn ended_abruptly(&self, pid: u32) -> bool {
         self.abrupt.contains(&pid)
     }
@@ -316,7 +311,8 @@ impl Watch {
         self.ended = Some(Vec::new());
     }
 
-    /// A stack of a process image, by its addresses, the outermost first. None: nothing is known of that image.
+    /// The stack of a process image, by pid and serial, that has these addresses, the outermost first. None: nothing is
+    /// known of the image.
     pub fn stack(&mut self, image: (u32, u32), generation: u32, pcs: &[u64], cut: bool) -> Option<StackId> {
         let is_it = |one: &Image| (one.source.pid, one.source.serial) == image;
         if !self.images.iter().chain(self.ended.iter().flatten()).any(is_it) {
@@ -331,13 +327,13 @@ impl Watch {
         stack
     }
 
-    /// Sleeps, until a process waits for something at the latest.
+    /// Sleeps for `longest`, or until a process waits for something.
     pub fn sleep(&self, longest: std::time::Duration) {
         let rung = self.control.shared.get32(control::DOORBELL);
         self.control.shared.futex_wait(control::DOORBELL, rung, longest);
     }
 
-    /// As [`Watch::poll`], for who wants no events: what was sampled is not read.
+    /// [`Watch::poll`] for a caller that wants no events: what was sampled is not read.
     pub fn attend(&mut self) {
         self.look(None, false);
     }
@@ -347,7 +343,7 @@ impl Watch {
         self.look(Some(each), false);
     }
 
-    /// `glances`: images that seem to do nothing are passed over.
+    /// `glances`: images that seem to do nothing are passed over. Without `each`, what was sampled is not read.
     fn look(&mut self, each: Option<&mut dyn FnMut(SampleEvent)>, glances: bool) {
         let reads = each.is_some();
         let mut nobody = |_: SampleEvent| {};
@@ -400,7 +396,7 @@ impl Watch {
         self.exchange();
     }
 
-    /// Lets targets know that somebody looks. How long the program has run, in milliseconds.
+    /// Lets targets know that somebody looks. Returns how long the program has run, in milliseconds.
     fn give_sign(&mut self, now_ns: u64) -> u64 {
         let ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
         if self.live {
@@ -410,7 +406,7 @@ impl Watch {
         ms
     }
 
-    /// Modules, frames and stacks are the profile's between looks, and the catalog's within.
+    /// Hands modules, frames and stacks over: they are the profile's between looks, and the catalog's within.
     fn exchange(&mut self) {
         let (profile, catalog) = (&mut self.profile, &mut self.common.catalog);
         swap(&mut profile.modules, &mut catalog.modules);
@@ -418,7 +414,6 @@ impl Watch {
         swap(&mut profile.stacks, &mut catalog.stacks);
     }
 
-    /// Looks for new process files.
     fn discover(&mut self) {
         // A file that was not complete when it was listed rings when it is.
         let rung = Some(self.control.shared.get32(control::DOORBELL));
@@ -451,7 +446,7 @@ impl Watch {
         }
     }
 
-    /// The images whose process is gone or has become another one; all, where nobody writes any more. The others
+    /// The images whose process is gone or has become another one; all, where nobody writes any more. The other images
     /// inherit what their parents have left them, where those are gone.
     fn over(&mut self) -> Vec<ProcessId> {
         let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
@@ -476,12 +471,12 @@ impl Watch {
         over
     }
 
-    /// Why programs that were executed cannot be sampled: they are out of reach. Each a clause.
+    /// Clauses: why programs that were executed cannot be sampled, as they are out of reach.
     pub fn unreached(&self) -> Vec<String> {
         Outsiders::of(&self.control.shared).sentences()
     }
 
-    /// Removes the directory of a program that has ended, and was read to its end.
+    /// Removes the directory; the program must have ended, and been read to its end.
     pub fn remove(self) {
         directory::remove(&self.directory);
     }

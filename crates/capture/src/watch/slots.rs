@@ -5,78 +5,72 @@ use crate::wire::{self, Shared, end, process, sampling, slot, stack};
 use mallow_profile::Family;
 use std::sync::atomic::{Ordering, fence};
 
-/// Where the parts of a process file's samples are, checked once.
+/// Places of the parts of a process file's samples, checked once.
 pub struct Layout {
     at: usize,
     slots: usize,
     ends: usize,
     stacks: usize,
     stacks_bytes: u64,
-    /// Slots that there may be.
     pub max_slots: u32,
-    /// Ends that are kept.
+    /// Ends that the file keeps: a power of two.
     pub max_ends: u64,
 }
 
-/// A slot that holds a live sample, or did when its sample ended.
+/// The sample that a slot holds, or held last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Of this use of the slot.
+    /// Word of the slot that changes with each use: a generation, and two bits of state.
     pub sequence: u64,
-    /// Of the sample: from 1 on, in the order in which they began.
+    /// Number of the sample, from 1 on, in the order in which they began.
     pub id: u64,
     pub address: u64,
-    /// Requested bytes.
+    /// Bytes as requested.
     pub size: u64,
-    /// When it was allocated.
+    /// When the sample was allocated, on the coarse CLOCK_MONOTONIC.
     pub began_ns: u64,
     pub period: u64,
-    /// Who allocated it.
+    /// Thread that allocated the sample, in the numbers of its namespace.
     pub tid: u32,
-    /// Number of the stack; 0: none.
+    /// Number of the stack that allocated the sample; 0: none.
     pub stack: u32,
-    /// How it was allocated.
     pub family: Family,
     /// The parent of a forked process allocated it.
     pub inherited: bool,
 }
 
-/// A sample that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub held: Held,
     pub slot: u32,
-    /// When.
+    /// When the sample ended, on the coarse CLOCK_MONOTONIC.
     pub ended_ns: u64,
     pub tid: u32,
-    /// Number of the stack of who ended it; 0: none.
+    /// Number of the stack that ended the sample; 0: none.
     pub stack: u32,
-    /// By realloc.
+    /// The sample was reallocated; else, freed.
     pub reallocated: bool,
 }
 
-/// What could be read of a slot.
 pub enum Slot {
-    /// Nothing is in it, or it is being written: look again.
+    /// The slot is free, or is being written: look again.
     Empty,
-    /// A sample.
     Live(Held),
-    /// It makes no sense.
+    /// The slot is live, and makes no sense.
     Damaged,
 }
 
-/// Counters of a process file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Picked, and without a slot or passed over.
+    /// Allocations that were picked, and got no slot or were passed over.
     pub picks: u64,
-    /// Without a stack.
+    /// Samples without a stack.
     pub stacks: u64,
-    /// Why nothing more is sampled: one of `wire::OVER_…`.
+    /// Why nothing more is sampled: one of `wire::OVER_…`; 0: sampling goes on.
     pub over: u32,
 }
 
-/// What changes whenever a sample begins or ends, or is lost.
+/// Counts of which one changes whenever a sample begins or ends, or is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stirred {
     begun: u64,
@@ -121,18 +115,16 @@ impl Layout {
         shared.get32(self.at + sampling::SLOTS).min(self.max_slots)
     }
 
-    /// Ends ever written.
     pub fn ended(&self, shared: &Shared) -> u64 {
         shared.get64(self.at + sampling::ENDED)
     }
 
-    /// What it has counted so far: two cache lines.
+    /// What the file has counted so far: two cache lines.
     pub fn stirred(&self, shared: &Shared) -> Stirred {
         let begun = shared.get64(self.at + sampling::BEGUN);
         Stirred { begun, ended: self.ended(shared), counters: self.counters(shared) }
     }
 
-    /// What could not be recorded.
     pub fn counters(&self, shared: &Shared) -> Counters {
         let word = |field: usize| shared.get64(self.at + field);
         Counters {
@@ -142,7 +134,7 @@ impl Layout {
         }
     }
 
-    /// The sequence of slot `index`, below `max_slots`.
+    /// Sequence word of slot `index`, below `max_slots`.
     pub fn sequence(&self, shared: &Shared, index: u32) -> u64 {
         shared.get64(self.slots + index as usize * slot::BYTES + slot::SEQUENCE)
     }
@@ -183,7 +175,7 @@ impl Layout {
         held.map(|held| Ended { held, slot, ended_ns, tid, stack, reallocated })
     }
 
-    /// What slot `index` holds, or held last, and whether it is live; None: nothing yet, or it is being written.
+    /// What slot `index` holds, or held last, and whether it is live; None: it held nothing yet, or is being written.
     pub fn latest(&self, shared: &Shared, index: u32) -> Option<(Held, bool)> {
         if index >= self.used(shared) {
             return None;
@@ -197,7 +189,8 @@ impl Layout {
         (sound && settled).then_some((held, sequence & 3 == slot::STATE_LIVE))
     }
 
-    /// The return addresses of stack `number`, the outermost first, appended to `pcs`. None where it makes no sense.
+    /// Appends the return addresses of stack `number` to `pcs`, the outermost first. None where the number makes no
+    /// sense.
     pub fn stack(&self, shared: &Shared, number: u32, pcs: &mut Vec<u64>) -> Option<Found> {
         let offset = u64::from(number).checked_mul(8)?;
         let used = shared.get64(self.at + sampling::STACKS_USED).min(self.stacks_bytes);
@@ -218,16 +211,16 @@ impl Layout {
     }
 }
 
-/// What is known of a stack apart from its addresses.
+/// Facts of a stack beside its addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// To which modules they belong.
+    /// Generation of the modules that the addresses belong to.
     pub generation: u32,
     /// Outer frames are missing.
     pub cut: bool,
 }
 
-/// None where no sampler would have written it.
+/// None where no sampler would have written such a sample.
 fn held(shared: &Shared, at: usize, sequence: u64) -> Option<Held> {
     let held = unchecked(shared, at, sequence);
     let sound = held.size > 0 && held.size < 1 << 47 && held.period > 0 && (held.family.0 as usize) < wire::FAMILIES;

@@ -3,7 +3,7 @@
 use crate::drain::requests::{self, Request, TableWaits};
 use std::sync::mpsc::{Sender, channel};
 
-/// A thread that makes the unwind tables that targets wait for. It ends when nobody can ask it any more.
+/// A thread that makes the unwind tables that targets wait for, until no copy of this is left to ask it.
 #[derive(Clone)]
 pub struct TableMaker(Sender<Request>);
 
