@@ -6,7 +6,6 @@
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId};
 
-/// A block of allocators.
 pub fn write(allocators: &[CustomAllocator]) -> Vec<Vec<u8>> {
     let (mut column, mut kinds) = (Vec::new(), Vec::new());
     for allocator in allocators {
@@ -18,7 +17,7 @@ pub fn write(allocators: &[CustomAllocator]) -> Vec<Vec<u8>> {
     vec![column, kinds]
 }
 
-/// Reads it. `processes`: how many there are.
+/// `processes` is their number: an allocator of another one is nonsense.
 pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAllocator>, Nonsense> {
     let (column, mut kinds) = match columns {
         [column] => (column, None),
@@ -45,9 +44,10 @@ pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAlloca
     Ok(allocators)
 }
 
-/// A block of allocators inside of executables and libraries, each with the program, the file, its name, what it was
-/// found by, how many functions are patched, why none is, and a remedy; in a second column the variable that it reads,
-/// and whether it is a library; in a third one options that are compiled into it. None where there are none.
+/// The columns of a block of allocators inside of executables and libraries: in the first one program, file, name, what
+/// it was found by, why no function is patched, a remedy, and how many are patched; in the second one the variable that
+/// it reads, and whether it is a library; in the third one options that are compiled into it. None where there are
+/// none.
 pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
     let (mut column, mut settings, mut options) = (Vec::new(), Vec::new(), Vec::new());
     for one in allocators {

@@ -10,15 +10,15 @@ use super::budget::{Budget, STRING};
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::{Process, Profile, command_word};
 
-/// A block is full from so many bytes on.
+/// A block is full from so many bytes of its column on.
 const FULL: usize = 1 << 20;
 
-/// What tables have of a process's arguments.
+/// The one word of a process's arguments that tables have.
 pub fn tables_word(process: &Process) -> Option<&str> {
     process.arguments.first().map(|first| command_word(first, [&*process.executable]))
 }
 
-/// Blocks of all that the opening and the tables do not have; none where that is nothing.
+/// The columns of blocks with all words that the opening and the tables do not have; empty where these have all.
 pub fn write(profile: &Profile) -> Vec<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
     let (mut command, mut column) = (Vec::new(), Vec::new());

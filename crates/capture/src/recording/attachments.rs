@@ -16,16 +16,16 @@ use crate::accounts::Ledger;
 use mallow_profile::{Frame, Line, ModuleId, ModuleSummary, NameSource, Note, Profile, StringId, Strings, Summary};
 use std::path::{Path, PathBuf};
 
-/// Frames of one block of lines.
+/// Most frames of one block of lines.
 const FRAMES: u64 = 1 << 14;
-/// Memory for each byte of lines: a frame of one line has 6 bytes, and a list with room for four.
+/// Bytes of memory for each byte of lines: a frame of one line has 6 bytes, and a list with room for four.
 const LINE: u64 = 12;
-/// Memory for each byte of heads of sources: one with the shortest names has 6.
+/// Bytes of memory for each byte of heads of sources: one with the shortest names has 6.
 const SOURCE: u64 = 32;
-/// A column that has grown to this is written.
+/// A block is written once a column has more bytes than this.
 const FULL: usize = COLUMN / 2;
 
-/// Writes one block; see [`super::block::Kind`].
+/// Writes the columns of one block.
 pub type Put<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> std::io::Result<()>;
 
 /// Writes blocks of the lines of those frames that have any, or whose function's beginning is known. Strings are
@@ -83,7 +83,7 @@ fn write_frames(columns: &mut [Vec<u8>], frames: &mut u64, write: Put) -> std::i
     Ok(())
 }
 
-/// Lines as they are read: ids of strings by their number in the file, and the frame that was last.
+/// Lines as they are read: ids of strings by their number in the file, and the number of the last frame.
 #[derive(Debug, Default)]
 pub struct Lines {
     strings: Strings,
@@ -92,7 +92,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Sets the lines of frames.
+    /// Sets the lines of frames from one block.
     pub fn read(&mut self, columns: &mut [Cursor], ledger: &mut Ledger, budget: &mut Budget) -> Result<(), Nonsense> {
         let [count, strings, frames] = columns else {
             return Err(Nonsense("a block of lines has another number of columns"));
@@ -137,7 +137,7 @@ impl Lines {
     }
 }
 
-/// Writes blocks of what was found: one at least, which says that it was looked for.
+/// Writes blocks of what was found: one at least, which says that names were looked up.
 pub fn write_names(names: &Summary, write: Put) -> std::io::Result<()> {
     let begin = || {
         let mut column = Vec::new();
@@ -190,13 +190,13 @@ fn write_module(out: &mut Vec<u8>, module: &ModuleSummary) {
     text(out, module.remedy.as_deref().unwrap_or(""));
 }
 
-/// No path or message is longer, unless somebody made it so.
+/// The first 4 kB of a text: no path or message is longer, unless somebody made it so.
 fn clip(text: &str) -> &str {
     let end = (0..=text.len().min(4096)).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]
 }
 
-/// Adds what a block says was found.
+/// Adds the summaries of one block.
 pub fn read_names(columns: &mut [Cursor], ledger: &Ledger, names: &mut Option<Summary>) -> Result<(), Nonsense> {
     let [column] = columns else { return Err(Nonsense("a block of names has another number of columns")) };
     let names = names.get_or_insert_default();
@@ -245,19 +245,17 @@ fn read_module(column: &mut Cursor, modules: usize) -> Result<ModuleSummary, Non
     Ok(ModuleSummary { module, found, debug_file, notes, frames, named, located, remedy: some(column.string()?) })
 }
 
-/// A source file that a recording carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its name in the lines of frames.
+    /// The file's name in the lines of frames.
     pub name: String,
-    /// The file that it was read from.
+    /// Path of the file that the text was read from.
     pub path: String,
-    /// When that was written last, milliseconds since 1970 UTC.
+    /// When the file was written last, in milliseconds since 1970 UTC.
     pub written_unix_ms: u64,
     pub text: Vec<u8>,
 }
 
-/// Writes blocks of sources.
 pub fn write_sources(sources: &mut dyn Iterator<Item = SourceFile>, write: Put) -> std::io::Result<()> {
     let mut columns = vec![Vec::new(); 3];
     let mut pieces = 0;
@@ -283,7 +281,7 @@ pub fn write_sources(sources: &mut dyn Iterator<Item = SourceFile>, write: Put) 
     if pieces == 0 { Ok(()) } else { write_frames(&mut columns, &mut pieces, write) }
 }
 
-/// Adds the sources of a block.
+/// Adds the sources of a block; its first piece may go on with the last of `sources`.
 pub fn read_sources(
     columns: &mut [Cursor],
     sources: &mut Vec<SourceFile>,

@@ -15,43 +15,36 @@ use super::bytes::Cursor;
 use super::error::ReadError;
 use std::io::{self, Read};
 
-/// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// The command and when it started.
     Opening = 1,
     /// New processes, threads, modules, frames, stacks, sites.
     Tables = 2,
-    /// Events.
     Events = 3,
-    /// Counts of sites, at the end.
+    /// Counts of sites, after all events.
     Counts = 4,
     /// What became of the processes.
     Processes = 5,
     /// Functions, files and lines of frames.
     Lines = 6,
-    /// How the recording ended.
     Ending = 7,
-    /// Where the event blocks are.
+    /// Offsets and times of the blocks of events.
     Index = 8,
-    /// What was found when names were looked up.
+    /// What was found when names of frames were looked up.
     Names = 9,
-    /// Source files.
     Sources = 10,
-    /// Names of measured regions.
     Regions = 12,
-    /// What sites do with their blocks, at the end.
+    /// What sites do with their blocks, after all events.
     Patterns = 13,
-    /// Allocators above malloc.
+    /// Allocators above malloc that processes use.
     Allocators = 14,
     /// What scans of processes at their exit found, as versions 1 and 2 have it.
     ScanSums = 15,
     /// Names by which processes were executed.
     ExecutedNames = 16,
-    /// Programs that were not recorded.
+    /// Sentences about programs that were not recorded.
     Unrecorded = 17,
-    /// Names of threads.
     ThreadNames = 18,
     /// Arguments of the command and of processes.
     Arguments = 46,
@@ -66,13 +59,11 @@ pub enum Kind {
     Kept = 33,
     /// Live blocks of the footprint before.
     PlacedBlocks = 39,
-    /// Lost blocks of a process, one by one.
     LostBlocks = 40,
     /// What scans of processes at their exit found.
     Scans = 43,
-    /// RSS over time.
+    /// RSS of processes over time.
     Rss = 24,
-    /// Usable sizes of allocators.
     SizeClasses = 25,
 }
 
@@ -111,7 +102,7 @@ impl Kind {
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 
-    /// True if a recording has one block of this kind at most.
+    /// Whether a recording has one block of this kind at most.
     pub fn is_once(self) -> bool {
         use Kind::*;
         match self {
@@ -123,25 +114,24 @@ impl Kind {
     }
 }
 
-/// Length of a block's head.
+/// Bytes of a block's head.
 pub const HEAD: usize = 12;
-/// A column of a block unpacks to this at most.
+/// Most bytes that a column of a block unpacks to.
 pub const COLUMN: usize = 8 << 20;
-/// The payload of a block has this at most, and its columns unpack to this together.
+/// Most bytes of a block's payload, and of all of its columns, unpacked.
 pub const PAYLOAD: usize = 64 << 20;
 const COLUMNS: usize = 32;
 
 /// zstd's level. Levels from 1 to 6 differ by 20 % in size at the most on event columns, and by a factor of 3 in time.
 const LEVEL: i32 = 1;
 
-/// Packs columns into blocks; kept for its memory.
+/// Packs columns into blocks, one after the other in the same memory.
 pub struct Packer {
     zstd: zstd::bulk::Compressor<'static>,
     payload: Vec<u8>,
 }
 
 impl Packer {
-    /// With nothing packed.
     pub fn new() -> io::Result<Self> {
         Ok(Self { zstd: zstd::bulk::Compressor::new(LEVEL)?, payload: Vec::new() })
     }
@@ -178,9 +168,8 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 /// A block's head that makes sense.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// As it is in the file.
+    /// The head's bytes in the file.
     pub bytes: [u8; HEAD],
-    /// What the block holds.
     pub kind: Kind,
     columns: usize,
     /// Bytes that follow the head.
@@ -188,7 +177,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Understands a head; `at`, the offset in the file, is for errors.
+    /// Fails where a head makes no sense; `at`, its offset in the file, is for errors.
     pub fn parse(bytes: [u8; HEAD], at: u64) -> Result<Self, ReadError> {
         let damaged = |what| ReadError::Damaged { at, what };
         let kind = Kind::of(bytes[0]).ok_or(damaged("a block of no known kind"))?;
@@ -200,7 +189,7 @@ impl Head {
         Ok(Self { bytes, kind, columns, payload })
     }
 
-    /// Reads the payload and unpacks it.
+    /// Reads the payload of the head at `at`, checks it, and unpacks its columns.
     pub fn unpack(&self, from: &mut impl Read, at: u64) -> Result<Vec<Cursor>, ReadError> {
         let damaged = |what| ReadError::Damaged { at, what };
         // Not made in one go: the length may be a lie, and the file shorter.

@@ -6,33 +6,31 @@ use super::error::ReadError;
 use super::{FIRST_VERSION, MAGIC, TRAILER_MAGIC, VERSION};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-/// Length of the file's head.
+/// Bytes of the file's head.
 const BEGIN: u64 = 16;
-/// Length of its trailer.
+/// Bytes of the file's trailer.
 const TRAILER: u64 = 16;
 
 /// How far a recording has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
     pub done: u64,
-    /// Bytes there are.
+    /// Bytes of the file.
     pub all: u64,
 }
 
 impl Progress {
-    /// The same progress, as one of several passes that each read as much.
+    /// This progress as a part of several passes, each of which reads as much.
     pub(super) fn part(self, pass: u64, passes: u64) -> Self {
         let all = self.all.saturating_mul(passes);
         Self { done: self.all.saturating_mul(pass).saturating_add(self.done).min(all), all }
     }
 }
 
-/// A block that was wanted.
 #[derive(Debug)]
 pub struct Block {
     pub kind: Kind,
-    /// Its offset in the file.
+    /// Offset of the block in the file.
     pub at: u64,
     pub columns: Vec<Cursor>,
 }
@@ -43,12 +41,12 @@ pub struct Blocks<R> {
     file: BufReader<R>,
     length: u64,
     at: u64,
-    /// What the trailer says where the index is. None: the file has no trailer, it was cut short.
+    /// Offset of the index, as the trailer says. None: the file has no trailer, it was cut short.
     index_at: Option<u64>,
 }
 
 impl<R: Read + Seek> Blocks<R> {
-    /// At the first block. What the file's head says is checked here.
+    /// Checks the file's head, and stands at the first block.
     pub fn open(mut file: R) -> Result<Self, ReadError> {
         let length = file.seek(SeekFrom::End(0))?;
         let mut head = [0; BEGIN as usize];
@@ -88,38 +86,38 @@ impl<R: Read + Seek> Blocks<R> {
         Ok(())
     }
 
-    /// True if the file has its trailer; else it was cut short.
+    /// Whether the file has its trailer; else it was cut short.
     pub fn whole(&self) -> bool {
         self.index_at.is_some()
     }
 
-    /// Where the trailer says that the index is.
+    /// Offset of the index, as the trailer says; None of a file that was cut short.
     pub fn index_at(&self) -> Option<u64> {
         self.index_at
     }
 
-    /// Bytes of the file, its trailer excluded.
+    /// Bytes of the file, without its trailer.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where the next block begins.
+    /// Offset of the next block.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// How far it is.
     pub fn progress(&self) -> Progress {
         Progress { done: self.at, all: self.length }
     }
 
-    /// The next block that `wanted` names; None at the end of the file, or of its last whole block.
+    /// The next block of a `wanted` kind; None at the end of the file, or of its last whole block.
     pub fn next(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<Block>, ReadError> {
         let Some((head, at)) = self.next_head(wanted, u64::MAX)? else { return Ok(None) };
         Ok(Some(Block { kind: head.kind, at, columns: head.unpack(&mut self.file, at)? }))
     }
 
-    /// As [`Blocks::next`]: the block's head, its offset, and all of its bytes as they are.
+    /// The head, the offset and the packed bytes, head and all, of the next block that [`Blocks::next`] would find
+    /// before `until`.
     pub fn next_packed(
         &mut self,
         wanted: impl Fn(Kind) -> bool,
@@ -134,8 +132,7 @@ impl<R: Read + Seek> Blocks<R> {
         }
     }
 
-    /// The head of the next block that is wanted, and its offset. The payload comes next in the file.
-    /// None from offset `until` on.
+    /// The head and the offset of the next block of a wanted kind before `until`. The file stands at the payload then.
     fn next_head(&mut self, wanted: impl Fn(Kind) -> bool, until: u64) -> Result<Option<(Head, u64)>, ReadError> {
         loop {
             let at = self.at;

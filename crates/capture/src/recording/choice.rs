@@ -2,7 +2,7 @@
 
 use mallow_profile::{Block, Call, Event, Moment, ProcessId, Profile};
 
-/// A bit for each allocation, by its number.
+/// A bit for each allocation, by its sequence number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -22,7 +22,7 @@ impl Bits {
         self.length += 1;
     }
 
-    /// False for a number beyond the last.
+    /// False also for a number beyond the last.
     #[inline]
     pub fn get(&self, number: u64) -> bool {
         self.words.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
@@ -44,10 +44,9 @@ impl Bits {
     }
 }
 
-/// No number.
 const NONE: u32 = u32::MAX;
 
-/// New numbers for those that are there, in their order; [`NONE`] for the others.
+/// New numbers for the entries that are there, in their order; [`NONE`] for the others.
 fn renumber(there: impl Iterator<Item = bool>) -> Vec<u32> {
     let mut next = 0;
     there
@@ -58,7 +57,7 @@ fn renumber(there: impl Iterator<Item = bool>) -> Vec<u32> {
         .collect()
 }
 
-/// Keeps those of `all` that have a new number.
+/// Keeps the entries of `all` that have a new number.
 fn keep<T>(all: &mut Vec<T>, numbers: &[u32]) {
     let mut numbers = numbers.iter();
     all.retain(|_| numbers.next().is_some_and(|&number| number != NONE));
@@ -77,7 +76,7 @@ fn keep_of<T>(all: &mut Vec<T>, numbers: &[u32], process: impl Fn(&mut T) -> &mu
 /// The blocks of a selection: which events belong to it, and how they name its sites, processes and threads.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// None: all.
+    /// Chosen allocations; None: all.
     blocks: Option<Bits>,
     /// The new number of each site of the recording, or [`NONE`].
     sites: Vec<u32>,
@@ -85,12 +84,11 @@ pub struct Choice {
     threads: Vec<u32>,
     /// Frees of blocks that were not seen allocated are among the events.
     foreign: bool,
-    /// Allocations visited so far.
     sequence: u64,
 }
 
 impl Choice {
-    /// All of a profile.
+    /// All blocks of a profile, under the numbers that it has.
     pub fn all(profile: &Profile) -> Self {
         let all = |length: usize| (0..length as u32).collect();
         Self {
@@ -103,7 +101,7 @@ impl Choice {
         }
     }
 
-    /// These blocks. Takes from the profile the sites at which none of them was allocated, and processes without sites.
+    /// Takes sites at which none of these blocks was allocated, and processes without sites, from the profile.
     pub(super) fn of(blocks: Bits, foreign: bool, profile: &mut Profile) -> Self {
         let sites = renumber(profile.sites.iter().map(|site| site.counts.allocations > 0));
         keep(&mut profile.sites, &sites);
@@ -125,8 +123,8 @@ impl Choice {
         Self { blocks: Some(blocks), sites, processes, threads, foreign, sequence: 0 }
     }
 
-    /// Chooses among the chosen: `sites` has the new number of each site, None for those that are not wanted.
-    /// What belongs to no site is not wanted either unless `foreign`.
+    /// Chooses among the chosen blocks. `sites` has a new number for each present one, None for a site that is not
+    /// wanted. Frees that belong to no site are not wanted either unless `foreign`.
     pub fn narrow(&mut self, sites: &[Option<u32>], foreign: bool) {
         for site in &mut self.sites {
             *site = sites.get(*site as usize).copied().flatten().unwrap_or(NONE);
@@ -134,12 +132,12 @@ impl Choice {
         self.foreign &= foreign;
     }
 
-    /// Allocations visited so far.
+    /// How many allocations were visited so far.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Before the first event.
+    /// Goes back before the first event.
     pub(super) fn rewind(&mut self) {
         self.sequence = 0;
     }

@@ -27,9 +27,9 @@ const SIZES: usize = 3;
 const BLOCKS: usize = 4;
 const CONTEXT: usize = 5;
 
-/// Allocations: + family.
+/// First op of an allocation: its family is added.
 pub const ALLOCATE: u8 = 0;
-/// Reallocs: + 1 if moved, + 2 for reallocarray, + 4 if the old block is not known.
+/// First op of a realloc: plus 1 if the block moved, 2 for reallocarray, 4 if the old block is not known.
 pub const REALLOCATE: u8 = FAMILIES.len() as u8;
 pub const FREE: u8 = REALLOCATE + 8;
 pub const FOREIGN_FREE: u8 = FREE + 1;
@@ -46,22 +46,22 @@ pub const GUESS_SHORT: u8 = 1;
 pub const GUESSES: u8 = 2;
 
 pub const REALLOC_FAMILY: u8 = 2;
-/// Guessed symbols keep the op in this many low bits.
+/// Low bits of a guessed symbol that have the op.
 pub const OP_BITS: u32 = 5;
 const SITES_GUESSED: u32 = 1 << (32 - OP_BITS);
 pub fn has_site(op: u8) -> bool {
     op < FREE
 }
 
-/// What both sides know, beside the last size of each site.
+/// State that writer and reader share, beside the last size of each site.
 #[derive(Debug)]
 pub struct Model {
     pub process: u32,
     pub thread: u32,
     pub ms: u64,
-    /// Number of the block named last, plus 1.
+    /// Sequence number of the block that was named last, plus 1.
     pub named: u64,
-    /// 20 bits for each of the last three events; the last one lowest.
+    /// Marks of the last three events, 20 bits each; the last one lowest.
     history: u64,
     pub long: Vec<u32>,
     pub short: Vec<u32>,
@@ -69,7 +69,7 @@ pub struct Model {
 
 const LONG_BITS: u32 = 18;
 const SHORT_BITS: u32 = 16;
-/// Places of one line of a processor's cache.
+/// Bits of a place within one line of a processor's cache.
 const LINE_BITS: u32 = 4;
 const MARK_BITS: u32 = 20;
 const MARK: u64 = (1 << MARK_BITS) - 1;
@@ -96,7 +96,7 @@ impl Model {
         (line(self.history >> MARK_BITS) | in_line as usize, (last >> (64 - SHORT_BITS)) as usize)
     }
 
-    /// The event is in the past now. `site`: its own, or that of the block which it names.
+    /// Takes the event into the history. `site` is its own, or that of the block which it names.
     #[inline]
     pub fn remember(&mut self, slots: (usize, usize), symbol: u32, op: u8, site: u32) {
         self.long[slots.0] = symbol;
@@ -111,14 +111,14 @@ fn hash(value: u64) -> u64 {
     value.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Where the line of two marks begins in the long table. Two events of three determine which line is read, so that it
-/// can be fetched an event ahead: the table is larger than the cache that is near.
+/// Index in the long table of the line of two marks. Two events of three determine which line is read, so that it can
+/// be fetched an event ahead: the table is larger than the cache that is near.
 #[inline]
 fn line(marks: u64) -> usize {
     (hash(marks) >> (64 - LONG_BITS + LINE_BITS) << LINE_BITS) as usize
 }
 
-/// No symbol. Zero, so that large tables of it cost nothing until they are used; symbols are kept inverted.
+/// No symbol. Zero, so that large tables cost nothing until they are used; symbols are kept inverted.
 pub const UNKNOWN: u32 = 0;
 
 #[inline]
@@ -126,11 +126,10 @@ pub fn symbol(op: u8, site: u32) -> u32 {
     if site < SITES_GUESSED { !(site << OP_BITS | u32::from(op)) } else { UNKNOWN }
 }
 
-/// Makes columns of events.
 #[derive(Default)]
 pub struct Encoder {
     model: Model,
-    /// Size plus 1 by site; its length is the number of sites used.
+    /// Last size plus 1 of each site that was used.
     sizes: Vec<u64>,
     columns: [Vec<u8>; COLUMNS],
     events: u64,
@@ -138,20 +137,18 @@ pub struct Encoder {
     last_ms: u64,
 }
 
-/// Columns of one block, and what the index says about it.
 #[derive(Debug, Default)]
 pub struct Encoded {
-    /// See the module's text.
+    /// Columns as in the module's table.
     pub columns: [Vec<u8>; COLUMNS],
     pub events: u64,
-    /// The earliest.
+    /// Time of the earliest event.
     pub first_ms: u64,
-    /// The latest.
+    /// Time of the latest event.
     pub last_ms: u64,
 }
 
 impl Encoder {
-    /// Events since the last block.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -195,7 +192,7 @@ impl Encoder {
         }
     }
 
-    /// The block so far; the next one begins.
+    /// Ends the block: its columns, and what the index says of it.
     pub fn take(&mut self) -> Encoded {
         let mut columns = std::mem::take(&mut self.columns);
         put(&mut columns[HEAD], self.events);
@@ -222,7 +219,7 @@ impl Encoder {
         self.symbol(op, site, site);
     }
 
-    /// `of`: the site that goes into the history.
+    /// `of` is the site that goes into the history.
     #[inline]
     fn symbol(&mut self, op: u8, site: u32, of: u32) {
         let slots = self.model.slots();

@@ -5,29 +5,27 @@ use super::codec::*;
 use super::live_blocks::LiveBlocks;
 use mallow_profile::{Block, Call, Event, Moment};
 
-/// Events of one block: a writer makes no more.
+/// Most events of one block that is no nonsense: a writer makes no more.
 const MOST: u64 = 1 << 16;
 
-/// What a reader must know of the tables to make sense of events: as little as fits into a cache.
+/// Numbers in the tables that events refer to: as little as fits into a cache.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// The process of each thread.
+    /// Number of the process of each thread.
     pub threads: Vec<u32>,
-    /// The process of each site.
+    /// Number of the process of each site.
     pub sites: Vec<u32>,
     /// How many processes there are.
     pub processes: u32,
 }
 
-/// A site that was used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
-    /// Its last size plus 1; 0 before the first one is read.
+    /// The size that was read last, plus 1; 0 before the first one.
     size: u64,
     process: u32,
 }
 
-/// Reads columns of events.
 #[derive(Debug, Default)]
 pub struct Decoder {
     model: Model,
@@ -35,7 +33,6 @@ pub struct Decoder {
     living: LiveBlocks,
 }
 
-/// The columns of a block.
 struct Columns {
     ops: Cursor,
     sites: Cursor,
@@ -45,8 +42,8 @@ struct Columns {
 }
 
 impl Decoder {
-    /// Calls `each` with the events of a block. At the end of a process, `each` may take its live blocks; they are gone
-    /// after that.
+    /// Calls `each` with the events of a block. At the end of a process, `each` may take its live blocks; the others
+    /// are gone once it returns.
     pub fn block(
         &mut self,
         columns: Vec<Cursor>,
@@ -75,7 +72,6 @@ impl Decoder {
         }
     }
 
-    /// What is live.
     pub fn living(&mut self) -> &mut LiveBlocks {
         &mut self.living
     }

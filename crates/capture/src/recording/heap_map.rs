@@ -10,7 +10,7 @@ use mallow_profile::{HeapMap, Profile};
 use std::cell::Cell;
 use std::io::{Read, Seek};
 
-/// Rows that a map may have: a file of a few bytes can claim many.
+/// Most rows of a map: a file of a few bytes can claim many.
 const ROWS: usize = 1 << 26;
 
 impl<R: Read + Seek> Reader<R> {

@@ -5,15 +5,14 @@
 
 use super::bytes::{Cursor, Nonsense, put};
 
-/// What the index says of a block of events.
+/// A block of events, as the index describes it; `at` is its offset in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockSummary {
     pub at: u64,
-    /// How many it has.
     pub events: u64,
-    /// The earliest.
+    /// Time of the earliest event.
     pub first_ms: u64,
-    /// The latest.
+    /// Time of the latest event.
     pub last_ms: u64,
 }
 
@@ -46,7 +45,7 @@ pub fn read(columns: &mut [Cursor]) -> Result<Vec<BlockSummary>, Nonsense> {
     Ok(index)
 }
 
-/// The offset of each block of events, and the earliest moment of it and of all blocks after it.
+/// The offset of each block of events, and the earliest time of it and of all blocks after it.
 pub fn earliest(index: &[BlockSummary]) -> Vec<(u64, u64)> {
     let mut earliest: Vec<_> = index.iter().map(|block| (block.at, block.first_ms)).collect();
     let mut ms = u64::MAX;

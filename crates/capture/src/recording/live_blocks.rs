@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 
 /// Places of the ring: 24 bytes each, so that it and the tables of guesses share a processor's cache.
 const YOUNG: usize = 1 << 14;
-/// Live blocks that a reader keeps.
+/// Most live blocks that a reader keeps.
 const MOST: usize = 1 << 26;
-/// Blocks of one part of a list.
+/// Most blocks of one part of a list.
 const PART: usize = 1 << 12;
 /// Site of a place where there is no block.
 const NONE: u32 = u32::MAX;
@@ -23,20 +23,20 @@ struct Young {
     size: u64,
     site: u32,
     process: u32,
-    /// 49 days at the most.
+    /// Milliseconds since the recording began, 49 days at the most.
     ms: u32,
     thread: u8,
 }
 
 const EMPTY: Young = Young { size: 0, site: NONE, process: 0, ms: 0, thread: 0 };
 
-/// See the module's text.
+/// Live blocks of all processes, as the module's text says.
 #[derive(Debug)]
 pub struct LiveBlocks {
     young: Box<[Young]>,
-    /// Number of the next block.
+    /// Sequence number of the next block.
     next: u64,
-    /// By process.
+    /// Blocks that are no longer young, by the number of their process.
     old: Vec<Old>,
     count: usize,
 }
@@ -48,13 +48,13 @@ impl Default for LiveBlocks {
 }
 
 impl LiveBlocks {
-    /// The number that the next block is going to have.
+    /// Sequence number that the next block is going to have.
     #[inline]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Adds a block, which must have the next number.
+    /// Adds a block, whose sequence number must be [`next`](Self::next).
     #[inline]
     pub fn born(&mut self, process: u32, block: Block) -> Result<(), Nonsense> {
         let place = &mut self.young[self.next as usize % YOUNG];
@@ -81,7 +81,7 @@ impl LiveBlocks {
         self.old[process].push(self.next - YOUNG as u64, young);
     }
 
-    /// Takes the block of this number from a process; None where it has none.
+    /// Takes the block of this sequence number from a process; None where the process has no such block.
     #[inline]
     pub fn take(&mut self, process: u32, number: u64) -> Option<Block> {
         // Also where the number is too large.
@@ -124,32 +124,31 @@ fn whole(number: u64, young: &Young) -> Block {
     Block { sequence: number, site, size, ms: ms.into(), thread }
 }
 
-/// Blocks of one process that are no longer young.
 #[derive(Debug, Default)]
 struct Old {
     parts: Vec<Part>,
-    /// Sizes from 2^32 - 1 on, by number.
+    /// Sizes from 2^32 - 1 on, by the block's sequence number.
     large: FxHashMap<u64, u64>,
     count: usize,
-    /// The part that was looked into last.
+    /// Index of the part that was looked into last.
     last: usize,
 }
 
-/// Some of them, next to each other.
+/// Neighbours in the order of their sequence numbers.
 #[derive(Debug)]
 struct Part {
-    /// Number of the first one that was here.
+    /// Sequence number of the first block that was put here.
     first: u64,
-    /// Of each, its number minus `first`, ascending.
+    /// Sequence number of each block minus `first`, ascending.
     numbers: Vec<u32>,
     blocks: Vec<Packed>,
-    /// Of these, those that are live.
+    /// How many of `blocks` are live.
     count: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Packed {
-    /// [`NONE`]: no longer live.
+    /// Index of the site; [`NONE`]: the block is no longer live.
     site: u32,
     size: u32,
     ms: u32,
@@ -198,7 +197,7 @@ impl Old {
         Some(packed.whole(number, &mut self.large))
     }
 
-    /// The part that this number would be in. Often that of the number before, or one next to it.
+    /// Index of the part that this number would be in, which often is that of the number before, or next to it.
     #[inline]
     fn part_of(&self, number: u64) -> Option<usize> {
         let begins = |at: usize| self.parts.get(at).map_or(u64::MAX, |part| part.first);
@@ -221,7 +220,7 @@ impl Old {
 }
 
 impl Part {
-    /// Where this number is. Numbers are spread evenly, more or less, so the search begins near the place.
+    /// Index in the part of this number. Numbers are spread evenly, more or less: the search begins near the place.
     #[inline]
     fn find(&self, number: u32) -> Option<usize> {
         let numbers = &self.numbers[..];
@@ -250,7 +249,7 @@ impl Part {
         Some(low + found)
     }
 
-    /// Forgets what is no longer live. The part stays where it is, perhaps with nothing in it.
+    /// Forgets blocks that are no longer live. The part stays where it is, perhaps with nothing in it.
     fn clear_away(&mut self) {
         let mut blocks = self.blocks.iter();
         self.numbers.retain(|_| blocks.next().is_some_and(|packed| packed.site != NONE));

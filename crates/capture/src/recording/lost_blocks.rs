@@ -12,12 +12,12 @@ use crate::scan::LostBlock;
 use mallow_profile::{LostBlocks, LostKind, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 use std::collections::BTreeMap;
 
-/// Blocks of one file block: a column has room for them.
+/// Most blocks of one file block: a column has room for them.
 const ROWS: usize = 1 << 16;
-/// Lost blocks that a reader keeps: a file of a few bytes can claim many.
+/// Most lost blocks that a reader keeps: a file of a few bytes can claim many.
 const MOST: usize = 1 << 26;
 
-/// The columns of file blocks with the lost blocks of a process, which are by number.
+/// The columns of each file block of a process's lost blocks, which must be sorted by sequence number.
 pub fn write(process: u32, lost: &[LostBlock]) -> impl Iterator<Item = [Vec<u8>; 6]> {
     lost.chunks(ROWS).map(move |lost| {
         let mut columns: [Vec<u8>; 6] = Default::default();
@@ -35,7 +35,6 @@ pub fn write(process: u32, lost: &[LostBlock]) -> impl Iterator<Item = [Vec<u8>;
     })
 }
 
-/// A lost block, as a file has it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     sequence: u64,
@@ -45,7 +44,7 @@ struct Row {
     kind: LostKind,
 }
 
-/// Lost blocks by process, each process's by number.
+/// Lost blocks by process, sorted by sequence number.
 #[derive(Debug, Default)]
 pub struct LostList {
     processes: BTreeMap<u32, Vec<Row>>,
@@ -53,7 +52,7 @@ pub struct LostList {
 }
 
 impl LostList {
-    /// Reads a file block. `sites`: how many there are.
+    /// Adds a file block. `sites` is their number: a block of another one is nonsense.
     pub fn read(&mut self, columns: &mut [Cursor], sites: usize) -> Result<(), Nonsense> {
         let [process, numbers, places, sizes, heads, kinds @ ..] = columns else {
             return Err(Nonsense("a block of lost blocks has another number of columns"));
@@ -79,8 +78,8 @@ impl LostList {
         Ok(())
     }
 
-    /// The scan of the chosen blocks alone. `sites`: process and stack of each site of the recording. What holds a
-    /// block counts only if it is chosen, too.
+    /// The part of a scan that the chosen blocks have. `sites` are process and stack of each site of the recording. A
+    /// block that holds another counts only if it is chosen, too.
     pub fn choose(&self, scan: Scan, chosen: &Bits, sites: &[(ProcessId, StackId)]) -> Scan {
         if scan.lost.is_empty() {
             return Scan { cycles: Vec::new(), ..scan };

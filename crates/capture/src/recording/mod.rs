@@ -44,14 +44,14 @@ pub use recount::Extent;
 pub use selection::{Selection, Span, When};
 pub use writer::Writer;
 
-/// First bytes of each recording. The first one is no text, the last one is spoilt by a transfer as text.
+/// First bytes of each recording: the first one is no text, and a transfer as text spoils the last one.
 const MAGIC: [u8; 8] = *b"\x89mallow\n";
-/// Last bytes of a whole one.
+/// Last bytes of a whole recording.
 const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
-/// Version of the format.
+/// Version of the format that is written.
 pub const VERSION: u32 = 4;
-/// The first one that this reader knows. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's
-/// own maxima of RSS single lost blocks and CPU time.
+/// The oldest version that is read. It lacks footprints, and is the same otherwise; version 2 lacks the kernel's own
+/// maxima of RSS, single lost blocks, and CPU time.
 const FIRST_VERSION: u32 = 1;
 
 #[cfg(test)]

@@ -15,19 +15,16 @@ use crate::accounts::Options;
 use mallow_profile::Profile;
 use std::io::{self, Read, Seek, Write};
 
-/// Why a recording could not be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// It could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The new file could not be written.
     #[error(transparent)]
     Write(io::Error),
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// The sources that the recording carries. One that was cut short has lost them.
+    /// The sources that the recording carries; empty of one that was cut short, which has lost them.
     pub fn sources(&mut self) -> Result<Vec<SourceFile>, ReadError> {
         self.blocks.rewind()?;
         let (mut sources, mut budget) = (Vec::new(), Budget::of_file(self.blocks.length()));
@@ -41,8 +38,8 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// Copies the recording to `to`: its tables but for arguments, its events, footprints and lost blocks as they are,
-    /// everything else as `profile` has it, which is the one that came with this reader, with names filled in. A
-    /// recording that was cut short becomes a whole file, which says that it was cut short.
+    /// and everything else as `profile` has it, which came with this reader, with names filled in. A recording that was
+    /// cut short becomes a whole file, which says that it was cut short.
     pub fn pack<W: Write>(
         &mut self,
         profile: &Profile,
@@ -82,7 +79,7 @@ impl<R: Read + Seek> Reader<R> {
         out.end(profile, sources).map_err(PackError::Write)
     }
 
-    /// What the index would have to say of this block of events.
+    /// Describes a block of events as the index of a recording that was cut short would.
     fn measure(&self, decoder: &mut Decoder, head: Head, at: u64, bytes: &[u8]) -> Result<BlockSummary, ReadError> {
         let mut block = Block { kind: head.kind, at, columns: head.unpack(&mut &bytes[super::block::HEAD..], at)? };
         let mut measured = BlockSummary { first_ms: u64::MAX, ..BlockSummary::default() };

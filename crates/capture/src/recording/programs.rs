@@ -10,7 +10,7 @@
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::Process;
 
-/// A block of names; None where no process has one.
+/// The column of names by which processes were executed; None where no process has one.
 pub fn write_names(processes: &[Process]) -> Option<Vec<Vec<u8>>> {
     let mut column = Vec::new();
     for (number, process) in processes.iter().enumerate().filter(|(_, process)| !process.executed_as.is_empty()) {
@@ -20,7 +20,7 @@ pub fn write_names(processes: &[Process]) -> Option<Vec<Vec<u8>>> {
     (!column.is_empty()).then(|| vec![column])
 }
 
-/// Gives processes their names.
+/// Sets `executed_as` of the processes that have a name.
 pub fn read_names(columns: &mut [Cursor], processes: &mut [Process]) -> Result<(), Nonsense> {
     let [column] = columns else { return Err(Nonsense("a block of names of programs has another number of columns")) };
     while !column.is_empty() {
@@ -31,7 +31,6 @@ pub fn read_names(columns: &mut [Cursor], processes: &mut [Process]) -> Result<(
     Ok(())
 }
 
-/// A block of sentences; None where there are none.
 pub fn write_unrecorded(sentences: &[String]) -> Option<Vec<Vec<u8>>> {
     let mut column = Vec::new();
     sentences.iter().for_each(|sentence| put_bytes(&mut column, sentence.as_bytes()));
@@ -49,7 +48,7 @@ pub fn read_unrecorded(columns: &mut [Cursor]) -> Result<Vec<String>, Nonsense> 
     Ok(sentences)
 }
 
-/// A block of names of threads; None where no thread has one.
+/// The column of names of threads; None where no thread has one.
 pub fn write_thread_names(names: &[String]) -> Option<Vec<Vec<u8>>> {
     let mut column = Vec::new();
     for (number, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
@@ -59,7 +58,7 @@ pub fn write_thread_names(names: &[String]) -> Option<Vec<Vec<u8>>> {
     (!column.is_empty()).then(|| vec![column])
 }
 
-/// Reads it. `threads`: how many there are.
+/// Sets `names` to a name for each of so many threads, empty where a thread has none.
 pub fn read_thread_names(columns: &mut [Cursor], threads: usize, names: &mut Vec<String>) -> Result<(), Nonsense> {
     let [column] = columns else { return Err(Nonsense("a block of names of threads has another number of columns")) };
     names.resize(threads, String::new());

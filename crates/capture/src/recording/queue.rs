@@ -12,16 +12,15 @@ use super::selection::{Criterion, Selection, When};
 use mallow_profile::{Block, Event, Moment};
 use std::collections::VecDeque;
 
-/// Events that may wait at most: some 90 bytes each.
+/// Most events that may wait, some 90 bytes each.
 const MOST: u64 = 1 << 20;
 
-/// The events of a block of the file.
 #[derive(Default)]
 struct Chunk {
     events: Vec<(Moment, Event)>,
-    /// For each end of a process, what was live there.
+    /// Live blocks at each end of a process in `events`.
     live: VecDeque<Vec<Block>>,
-    /// When its last allocation was.
+    /// Time of the last allocation in `events`.
     latest: u64,
 }
 
@@ -29,24 +28,24 @@ struct Chunk {
 pub(super) struct EventQueue<'a> {
     selected: SelectedLedger<'a>,
     criterion: &'a Criterion<'a>,
-    /// When each process ended.
+    /// Time of the end of each process.
     ends: &'a [u64],
     bound: u64,
-    /// Of each block of events: how many it has, and the earliest moment after it.
+    /// For each block of events how many it has, and the earliest time after it.
     blocks: std::vec::IntoIter<(u64, u64)>,
-    /// Of the block that is being read.
+    /// How many events of the block that is being read are still to come; `earliest_after` is the time after it.
     events_left: u64,
     earliest_after: u64,
-    /// Allocations that are not gone.
+    /// Allocations whose blocks are live so far, by number.
     alive: Bits,
-    /// The last one is being filled.
+    /// Events that wait, block by block; the last chunk is being filled.
     chunks: VecDeque<Chunk>,
-    /// Emptied, to be filled again.
+    /// Emptied chunks, to be filled again.
     spare: Vec<Chunk>,
 }
 
-/// After how many milliseconds the fate of every block is known. None where waiting for it does not do: a pass before
-/// has to decide.
+/// After how many milliseconds the fate of every block is known. None: events would wait too long for it, so that a
+/// pass before has to decide.
 pub(super) fn bound(selection: &Selection, index: &[BlockSummary]) -> Option<u64> {
     let span = selection.lifetimes?;
     let other_future = selection.regions.is_some() || selection.time.is_some_and(|(when, _)| when != When::Allocated);
@@ -70,7 +69,7 @@ fn most_waiting(index: &[BlockSummary], bound: u64) -> u64 {
 }
 
 impl<'a> EventQueue<'a> {
-    /// An empty queue. `selected` has chosen no block yet.
+    /// An empty queue. `selected` must not have chosen any block.
     pub fn new(
         selected: SelectedLedger<'a>,
         criterion: &'a Criterion<'a>,
@@ -102,13 +101,13 @@ impl<'a> EventQueue<'a> {
         self.chunks.push_back(self.spare.pop().unwrap_or_default());
     }
 
-    /// True if no selected block is live or queued.
+    /// Whether no selected block is live or queued.
     pub fn is_idle(&self) -> bool {
         let posted = self.selected.ledger.allocations();
         self.selected.live == 0 && (posted..self.alive.length()).all(|number| !self.selected.chosen.get(number))
     }
 
-    /// The next event of the recording.
+    /// Takes the next event of the recording.
     pub fn event(&mut self, living: &mut LiveBlocks, at: Moment, event: Event) {
         let Some(chunk) = self.chunks.back_mut() else { return };
         let (chosen, alive) = (&mut self.selected.chosen, &mut self.alive);
@@ -147,7 +146,7 @@ impl<'a> EventQueue<'a> {
         }
     }
 
-    /// Posts what waits no longer, at a moment before which nothing comes any more.
+    /// Posts the events whose blocks' fates are known at `now`, before which nothing comes any more.
     fn post(&mut self, now: u64) {
         while self.chunks.front().is_some_and(|chunk| chunk.latest.saturating_add(self.bound) <= now) {
             let Some(mut chunk) = self.chunks.pop_front() else { return };
@@ -162,7 +161,7 @@ impl<'a> EventQueue<'a> {
         }
     }
 
-    /// The next allocation that is posted is selected, or not, if it lives on.
+    /// Decides on the next allocation that is posted, if its block lives on.
     #[inline]
     fn decide(&mut self, at: Moment, now: u64) {
         let number = self.selected.ledger.allocations();
@@ -175,7 +174,7 @@ impl<'a> EventQueue<'a> {
         }
     }
 
-    /// Finishes after the last event. `live`: what is left of each process.
+    /// Posts all that waits, after the last event; `live` are the blocks that are left of each process.
     pub fn finish(mut self, live: &[Vec<Block>]) -> SelectedLedger<'a> {
         for (blocks, &end) in live.iter().zip(self.ends) {
             for block in blocks {

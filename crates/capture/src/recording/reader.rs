@@ -20,7 +20,6 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-/// What a recording says, as [`Reader::open`] returns it.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
     Ok(Reader::open(path, &mut |_| {})?.1)
 }
@@ -30,21 +29,21 @@ pub fn read(path: &Path) -> Result<Profile, ReadError> {
 pub struct Reader<R = File> {
     pub(super) blocks: Blocks<R>,
     pub(super) known: Known,
-    /// Up to where its blocks make sense.
+    /// Offset in the file up to which its blocks make sense.
     pub(super) end: u64,
-    /// What the index says of the blocks of events. Empty where the recording has none.
+    /// The recording's index of the blocks of events; empty where it has none.
     pub(super) index: Vec<BlockSummary>,
 }
 
 impl Reader {
-    /// Opens and reads a recording. Of a whole one, events are passed over; of one cut short, they are counted up to
-    /// the cut, and the profile's ending says so.
+    /// Opens a recording, and reads all but the events of a whole one. The events of one that was cut short are counted
+    /// up to the cut, and the profile's ending says so.
     pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(Self, Profile), ReadError> {
         Self::new(File::open(path)?, progress)
     }
 
-    /// A second reader of the same recording, whose file is at this path: to read events while the first one is in use.
-    /// It does not read again what the first one knows.
+    /// A second reader of the same recording, whose file is at this path, to read events while the first one is in use.
+    /// What the first one knows is not read again.
     pub fn reopen(&self, path: &Path) -> Result<Self, ReadError> {
         let blocks = Blocks::open(File::open(path)?)?;
         if blocks.length() != self.blocks.length() || blocks.index_at() != self.blocks.index_at() {
@@ -55,7 +54,7 @@ impl Reader {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// As [`Reader::open`], from anything.
+    /// [`Reader::open`] from anything.
     pub fn new(file: R, progress: &mut dyn FnMut(Progress)) -> Result<(Self, Profile), ReadError> {
         let blocks = Blocks::open(file)?;
         let mut reader = Self { end: blocks.length(), blocks, known: Known::default(), index: Vec::new() };
@@ -66,8 +65,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok((reader, profile))
     }
 
-    /// Calls `each` with the chosen events, the first one first, and `progress` now and then. Of a recording that was
-    /// cut short, these are the events that its profile counts.
+    /// Calls `each` with the chosen events in the order of the file, and `progress` now and then. Of a recording that
+    /// was cut short, these are the events that its profile counts.
     pub fn visit(
         &mut self,
         chosen: &mut Choice,
@@ -77,8 +76,8 @@ impl<R: Read + Seek> Reader<R> {
         self.visit_by_clock(chosen, progress, |_, at, event| each(at, event))
     }
 
-    /// The same with the clock of the recording, in milliseconds: the latest time so far, of events that are not
-    /// chosen, too. Peaks are dated by it.
+    /// [`Reader::visit`] with the clock of the recording, in milliseconds: the latest time so far, of events that are
+    /// not chosen, too. Peaks are dated by it.
     pub fn visit_by_clock(
         &mut self,
         chosen: &mut Choice,
@@ -88,7 +87,7 @@ impl<R: Read + Seek> Reader<R> {
         self.visit_numbered(chosen, progress, |clock, _, at, event| each(clock, at, event))
     }
 
-    /// The same with the number of allocations before the event, of those that are not chosen, too: the number of the
+    /// [`Reader::visit_by_clock`] with the number of allocations before the event, chosen or not: the number of the
     /// block that an allocation makes, as [`mallow_profile::Block::sequence`] has it.
     pub fn visit_numbered(
         &mut self,
@@ -99,8 +98,8 @@ impl<R: Read + Seek> Reader<R> {
         self.visit_until(chosen, progress, || false, each)
     }
 
-    /// The same, up to where `enough` says yes: it is asked before each block of events, which has 65,536 of them at
-    /// most.
+    /// [`Reader::visit_numbered`] up to where `enough` says yes: it is asked before each block of events, which has
+    /// 65,536 of them at most.
     pub fn visit_until(
         &mut self,
         chosen: &mut Choice,
@@ -127,8 +126,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
 
-    /// Calls `each` with all events. Before each of their blocks, `enough` is asked with the earliest moment from there
-    /// on, where that is known; where it says yes, that moment is returned.
+    /// Calls `each` with all events. Before each block of these, `enough` is asked with the earliest time from there
+    /// on, None where it is not known; where it says yes, that time is returned.
     pub(super) fn pass<T>(
         &mut self,
         decoder: &mut Decoder,
@@ -154,7 +153,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(None)
     }
 
-    /// The next block of events.
+    /// The next block of events; None at the end, or at the damage of a recording that was cut short.
     fn events(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<Block>, ReadError> {
         progress(self.blocks.progress());
         let next = self.blocks.next(|kind| kind == Kind::Events);
@@ -164,8 +163,8 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    /// False at the damage in a recording that was cut short: what comes before it is as good as what comes before a
-    /// cut.
+    /// Whether to read on; false at the damage in a recording that was cut short: what comes before it is as good as
+    /// what comes before a cut.
     fn readable(&self, decoded: Result<(), ReadError>) -> Result<bool, ReadError> {
         match decoded {
             Err(ReadError::Damaged { .. }) if !self.blocks.whole() => Ok(false),
@@ -299,7 +298,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// Calls `each` with the events of a block. At the end of a process, its live blocks are drained after that.
+/// Calls `each` with the events of a block; at the end of a process, its live blocks are drained once `each` returns.
 pub(super) fn decode(
     decoder: &mut Decoder,
     known: &Known,
@@ -310,14 +309,13 @@ pub(super) fn decode(
     decoded.map_err(|Nonsense(what)| ReadError::Damaged { at: block.at, what })
 }
 
-/// What a recording refers to, as it is read.
 struct Contents {
     ledger: Ledger,
     sites: SiteSet,
     command: Vec<String>,
     started_unix_ms: u64,
     budget: Budget,
-    /// Kinds of blocks that come once, and that came.
+    /// Kinds that come once, of the blocks read so far.
     seen: Vec<Kind>,
     footprints: Vec<Footprint>,
 }
@@ -335,7 +333,7 @@ impl Contents {
         }
     }
 
-    /// Before a block is read: an error if its kind comes once and came, or if it is too large.
+    /// Fails where a block comes a second time that comes once, or is too large for its file.
     fn admit(&mut self, kind: Kind, columns: &[Cursor]) -> Result<(), Nonsense> {
         if kind.is_once() {
             if self.seen.contains(&kind) {
@@ -405,8 +403,8 @@ impl Contents {
     }
 }
 
-/// The first word of a recording's command, and its start, which its first block holds: whole or not, the file has them
-/// from its beginning on.
+/// The first word of a recording's command, and its start, from its first block: a recording that was cut short has
+/// them, too.
 pub fn opening<R: Read + Seek>(file: R) -> Result<Options, ReadError> {
     let first = Blocks::open(file)?.next(|kind| kind == Kind::Opening)?;
     let Block { at, mut columns, .. } = first.ok_or(ReadError::NotARecording)?;

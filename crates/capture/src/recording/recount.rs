@@ -19,17 +19,17 @@ use crate::accounts::Ledger;
 use mallow_profile::{Block, Event, Profile};
 use std::io::{Read, Seek};
 
-/// What there is to select from.
+/// Ranges of what there is to select from; in each pair, the last number is one that there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     pub allocations: u64,
-    /// Their requested bytes; here and below, the last number is in the span.
+    /// Least and most bytes as requested.
     pub sizes: (u64, u64),
-    /// When they were allocated, in ms since the recording began.
+    /// Milliseconds since the recording began at which the first and the last block was allocated.
     pub allocated_ms: (u64, u64),
-    /// When they were freed; None if none was.
+    /// Milliseconds since the recording began of the first and the last free; None if there was none.
     pub freed_ms: Option<(u64, u64)>,
-    /// How long they lived, in ms.
+    /// Shortest and longest life of a block, in milliseconds.
     pub lifetimes: (u64, u64),
 }
 
@@ -146,7 +146,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(lost)
     }
 
-    /// Decides for each allocation, with what is known of it later.
+    /// Decides for each allocation, by its number, with what is known of it later.
     fn decide(
         &mut self,
         selection: &Selection,
@@ -201,7 +201,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(bits)
     }
 
-    /// What there is to select from, of some processes and threads.
+    /// The extent of the processes and threads of a selection, whose other conditions do not count.
     pub fn extent(
         &mut self,
         profile: &Profile,

@@ -5,7 +5,6 @@
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::Region;
 
-/// A block of runs.
 pub fn write(regions: &[Region]) -> Vec<Vec<u8>> {
     let mut column = Vec::new();
     for region in regions {

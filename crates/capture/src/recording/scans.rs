@@ -9,14 +9,14 @@
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use mallow_profile::{LostBlocks, LostCycle, LostKind, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 
-/// Rows of one block: a column has room for them.
+/// Most rows of one block: a column has room for them.
 const ROWS: usize = 1 << 16;
 
 const SCANNED: u64 = 0;
 const FAILED: u64 = 1;
 const EXEC: u64 = 2;
 
-/// What a lost block is, as a number.
+/// The number that stands for the kind of a lost block.
 pub fn number_of(kind: LostKind) -> u64 {
     match kind {
         LostKind::Other => 0,
@@ -24,7 +24,7 @@ pub fn number_of(kind: LostKind) -> u64 {
     }
 }
 
-/// The next one of a column. That of an earlier recording is empty.
+/// The next kind in a column, or `Other` of an earlier recording's empty one.
 pub fn read_kind(column: &mut Cursor) -> Result<LostKind, Nonsense> {
     match if column.is_empty() { 0 } else { column.number()? } {
         0 => Ok(LostKind::Other),
@@ -33,7 +33,7 @@ pub fn read_kind(column: &mut Cursor) -> Result<LostKind, Nonsense> {
     }
 }
 
-/// Blocks of scans, each with two columns. A process with many rows goes on in the next one.
+/// The two columns of each block of scans. A process with many rows goes on in the next block.
 pub fn write(scans: &[Scan]) -> Vec<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
     let (mut columns, mut room): ([Vec<u8>; 2], usize) = (Default::default(), ROWS);
@@ -85,7 +85,7 @@ fn write_scan([column, kinds]: &mut [Vec<u8>; 2], scan: &Scan, lost: &[LostBlock
     }
 }
 
-/// Reads a block. `processes` and `stacks`: how many there are.
+/// Adds a block's scans. `processes` and `stacks` are their numbers: others are nonsense.
 pub fn read(columns: &mut [Cursor], processes: usize, stacks: usize, scans: &mut Vec<Scan>) -> Result<(), Nonsense> {
     let (columns, kinds) = columns.split_at_mut(columns.len().min(1));
     let mut none = Cursor::new(Vec::new());
@@ -101,8 +101,8 @@ pub fn read(columns: &mut [Cursor], processes: usize, stacks: usize, scans: &mut
     })
 }
 
-/// Reads a block of versions 1 and 2. It has sums by site, and of blocks that others hold it does not say which hold
-/// them: here each counts at its own site.
+/// Adds the scans of a block of versions 1 and 2. It has sums by site, and does not say which blocks hold others: each
+/// held block counts as held by its own site.
 pub fn read_sums(
     columns: &mut [Cursor],
     processes: usize,
@@ -171,7 +171,7 @@ fn read_with(
     Ok(())
 }
 
-/// Scans in the order of their processes, each process and each pair of stacks once, whatever a file says.
+/// Sorts scans by process, and keeps each process and each pair of stacks once, whatever a file says.
 pub fn in_order(mut scans: Vec<Scan>) -> Vec<Scan> {
     scans.sort_by_key(|scan| scan.process);
     scans.dedup_by_key(|scan| scan.process);

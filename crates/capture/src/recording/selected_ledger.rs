@@ -5,16 +5,14 @@ use super::selection::Criterion;
 use crate::accounts::Ledger;
 use mallow_profile::{Block, Event, Moment};
 
-/// A ledger that takes the events of chosen blocks alone.
 pub(super) struct SelectedLedger<'a> {
     pub criterion: &'a Criterion<'a>,
     pub ledger: &'a mut Ledger,
     pub chosen: Bits,
     /// Whether [`SelectedLedger::post`] fills `chosen` from each allocation; otherwise the caller has filled it before.
     pub decide: bool,
-    /// Chosen blocks that are still to be allocated, where that is known.
+    /// Chosen blocks that are still to be allocated; `u64::MAX` where that is not known.
     pub left: u64,
-    /// Chosen blocks that are live.
     pub live: u64,
     /// Whether frees of blocks without a recorded allocation are posted, too.
     pub foreign: bool,
@@ -32,7 +30,7 @@ impl SelectedLedger<'_> {
         chosen
     }
 
-    /// Takes a freed block off the live ones; None unless it is chosen.
+    /// Counts a freed block off the live ones; None unless it is chosen.
     #[inline]
     fn gone(&mut self, block: Option<Block>) -> Option<Block> {
         let block = block.filter(|block| self.chosen.get(block.sequence));
@@ -40,7 +38,7 @@ impl SelectedLedger<'_> {
         block
     }
 
-    /// Posts an event in the order of the recording. `live` are the blocks of a process at its end.
+    /// Posts an event in the order of the recording. `live` gives the live blocks of its process, at the end of that.
     #[inline]
     pub fn post(&mut self, at: Moment, event: Event, live: impl FnOnce() -> Vec<Block>) {
         // Events that are left out have a part in the time, which is the latest one so far.

@@ -2,17 +2,15 @@
 
 use mallow_profile::Moment;
 
-/// From the first number up to the second, which is not in it; None: without an end.
+/// Numbers from `from` up to `to`, which is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The first number.
     pub from: u64,
-    /// The first number after it.
+    /// None: without an end.
     pub to: Option<u64>,
 }
 
 impl Span {
-    /// True if the number is in it.
     #[inline]
     pub fn contains(&self, number: u64) -> bool {
         number >= self.from && self.to.is_none_or(|to| number < to)
@@ -22,61 +20,64 @@ impl Span {
 /// What must happen to a block within a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum When {
-    /// Blocks allocated within the time.
+    /// The block is allocated within the time.
     #[default]
     Allocated,
-    /// Blocks live at some moment of the time.
+    /// The block is live at some moment of the time.
     Live,
-    /// Blocks freed within the time.
+    /// The block is freed within the time.
     Freed,
 }
 
 /// Conditions on blocks. A block is selected if it meets all of them; the default is no condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Allocated by one of these processes, by number.
+    /// Numbers of processes: one of them allocated the block.
     pub processes: Option<Vec<u32>>,
-    /// Allocated by one of these threads, by index.
+    /// Indexes of threads: one of them allocated the block.
     pub threads: Option<Vec<u32>>,
-    /// Allocated within one of these runs of measured regions, by number.
+    /// Numbers of runs of measured regions: the block was allocated within one of them.
     pub regions: Option<Vec<u32>>,
-    /// What happened within a time, in milliseconds since the recording began.
+    /// What happens to the block within a time, in milliseconds since the recording began.
     pub time: Option<(When, Span)>,
-    /// Requested bytes.
+    /// Bytes of the block as requested.
     pub sizes: Option<Span>,
-    /// Milliseconds from its allocation to its free; of a block that leaked, to the end of its process.
+    /// Milliseconds from the block's allocation to its free; if it leaked, to the end of its process.
     pub lifetimes: Option<Span>,
 }
 
 impl Selection {
-    /// True if it selects all blocks.
+    /// Whether all blocks are selected.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True if a block's allocation does not determine whether it is selected.
+    /// Whether a block's allocation does not determine if it is selected.
     pub(super) fn asks_the_future(&self) -> bool {
         self.regions.is_some() || self.lifetimes.is_some() || self.time.is_some_and(|(when, _)| when != When::Allocated)
     }
 
-    /// True if it asks only whose a block is. Frees of blocks that were not seen allocated can be reported then.
+    /// Whether the only condition is whose a block is. Frees of blocks that were not seen allocated can be reported
+    /// then.
     pub(super) fn asks_for_processes_alone(&self) -> bool {
         Self { processes: None, ..self.clone() }.is_all()
     }
 
-    /// The moment from which on no allocation is selected any more; None where there is none.
+    /// Milliseconds from which on no allocation is selected any more; None: there is no such time.
     pub(super) fn allocations_end(&self) -> Option<u64> {
         self.time?.1.to
     }
 
-    /// The moment from which on the fate of all blocks is known that were selected so far; None where there is none.
+    /// Milliseconds from which on the fates of all blocks are known that were selected so far; None: there is no such
+    /// time.
     pub(super) fn fates_known(&self) -> Option<u64> {
         let longest = self.lifetimes.map_or(0, |span| span.to.unwrap_or(span.from));
         self.allocations_end()?.checked_add(longest)
     }
 }
 
-/// Whether a block meets a [`Selection`], decided from its allocation and its free; sets of numbers as tables.
+/// Decides from a block's allocation and its free whether it meets a [`Selection`], whose sets of numbers are tables
+/// here.
 pub(super) struct Criterion<'a> {
     selection: &'a Selection,
     processes: Option<Vec<bool>>,
@@ -84,8 +85,7 @@ pub(super) struct Criterion<'a> {
     regions: Option<Vec<bool>>,
 }
 
-/// The runs of measured regions that are under way and that are wanted: number, process, and thread where it is that
-/// one's alone.
+/// Wanted runs of measured regions that are under way: number, process, and thread where it is that one's alone.
 #[derive(Debug, Default)]
 pub(super) struct Running(Vec<(u32, u32, Option<u32>)>);
 
@@ -113,7 +113,7 @@ impl<'a> Criterion<'a> {
         }
     }
 
-    /// True within a run that is wanted, or where none is.
+    /// Whether a moment is within a wanted run; true where no runs are wanted.
     #[inline]
     pub fn within(&self, running: &Running, at: Moment) -> bool {
         self.regions.is_none()
@@ -146,8 +146,8 @@ impl<'a> Criterion<'a> {
             }
     }
 
-    /// Whether a block whose allocation was selected stays so, now that it is known how long it lived. `freed`:
-    /// it was freed, and did not live on to the end of its process.
+    /// Whether a block whose allocation was selected stays so, now that it is known how long it lived. `freed`: it was
+    /// freed, and did not live on to the end of its process.
     #[inline]
     pub fn gone(&self, born: u64, ms: u64, freed: bool) -> bool {
         self.selection.lifetimes.is_none_or(|span| span.contains(ms.saturating_sub(born)))

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
 //! | patterns | 0: number of sites; 1…13: for each site, in their order, the fields of [`PATTERNS`] |
-//! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost, wait at its exit |
+//! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost, wait at its exit, wait for unwind tables, how many came too late |
 //! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites, CPU time + 1 or 0, when the command began and ended |
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
@@ -50,25 +50,23 @@ const PATTERNS: [fn(&mut Site) -> &mut u64; 13] = [
     |s| &mut s.patterns.overhead_bytes,
 ];
 
-/// Sites of one block of counts or patterns.
+/// Most sites of one block of counts or patterns.
 pub const SITES: usize = 1 << 16;
 
-/// A block of counts of these sites.
 pub fn write_counts(sites: &[Site]) -> Vec<Vec<u8>> {
     write_fields(sites, &FIELDS)
 }
 
-/// Sets the counts of the next sites; `done` counts the sites that have theirs.
+/// Sets the counts of the next sites; `done` is how many sites have theirs.
 pub fn read_counts(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
     read_fields(columns, &mut ledger.sites, &FIELDS, done)
 }
 
-/// A block of what these sites do with their blocks.
 pub fn write_patterns(sites: &[Site]) -> Vec<Vec<u8>> {
     write_fields(sites, &PATTERNS)
 }
 
-/// Sets what the next sites do with their blocks; `done` counts the sites that are set.
+/// Sets what the next sites do with their blocks; `done` is how many sites are set.
 pub fn read_patterns(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
     read_fields(columns, &mut ledger.sites, &PATTERNS, done)
 }
@@ -104,7 +102,6 @@ fn read_fields(columns: &mut [Cursor], sites: &mut [Site], fields: &[Field], don
     Ok(())
 }
 
-/// What became of all processes.
 pub fn write_processes(processes: &[Process]) -> Vec<Vec<u8>> {
     let mut column = Vec::new();
     for process in processes {
@@ -155,7 +152,7 @@ fn process_fields(p: &mut Process, mut each: impl FnMut(&mut u64) -> Result<(), 
     Ok(())
 }
 
-/// The last block with contents.
+/// The column of the last block with contents.
 pub fn write_ending(profile: &Profile) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     put(&mut out, profile.duration_ms);
@@ -176,17 +173,15 @@ pub fn write_ending(profile: &Profile) -> Vec<Vec<u8>> {
 /// What [`write_ending`] wrote.
 #[derive(Clone, Debug, Default)]
 pub struct End {
-    /// Milliseconds.
     pub duration_ms: u64,
-    /// As in the profile.
     pub ending: Ending,
-    /// When the peak was.
+    /// Milliseconds since the recording began at which the peak was.
     pub peak_ms: u64,
-    /// How many sites have counts.
+    /// How many sites have counts: the tables must have as many.
     pub sites: u64,
-    /// As in the profile.
+    /// CPU time in microseconds; None: it is not known.
     pub cpu_us: Option<u64>,
-    /// As in the profile.
+    /// Milliseconds since the recording began, from the start to the end of the command; None: it is not known.
     pub run_ms: Option<Range<u64>>,
 }
 

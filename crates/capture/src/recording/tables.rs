@@ -35,14 +35,14 @@ const STACK_FRAMES: usize = 7;
 const SITE_PROCESSES: usize = 8;
 const SITE_STACKS: usize = 9;
 
-/// What the ledger and the reader keep beside a process, a thread or a site.
+/// Bytes that the ledger and the reader keep beside a process, a thread or a site.
 const BESIDE: u64 = 64;
-/// Memory of a stack, with its place in the table that finds it.
+/// Bytes of a stack, with its place in the table that finds it.
 const STACK: u64 = 32;
-/// Entries of one kind that one block has at most, so that its columns stay small.
+/// Most entries of one kind in one block, so that its columns stay small.
 const SLICE: usize = 1 << 18;
 
-/// How much of the tables is written, or read.
+/// How many entries of each table are written so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     processes: usize,
@@ -71,8 +71,8 @@ impl Mark {
         }
     }
 
-    /// Columns of what is new since the mark, which moves on; None when nothing is. More may be new after that: sites
-    /// come last, and only when all that they refer to is written.
+    /// The columns of what is new since the mark, which moves on; None: nothing is. Call again until then: sites come
+    /// last, and only when all that they refer to is written.
     pub fn write(&mut self, ledger: &Ledger) -> Option<Vec<Vec<u8>>> {
         let all = Self::of(ledger);
         if *self == all {
@@ -156,7 +156,7 @@ fn write_process(out: &mut Vec<u8>, process: &Process) {
     word.iter().for_each(|word| put_bytes(out, word.as_bytes()));
 }
 
-/// The same columns, of which processes have the first words of their command lines alone, as [`Mark::write`] has it.
+/// Columns of tables as [`Mark::write`] makes them: processes have the first words of their command lines alone.
 pub fn without_arguments(columns: Vec<Cursor>) -> Result<Vec<Vec<u8>>, Nonsense> {
     let mut columns: Vec<Vec<u8>> = columns.into_iter().map(Cursor::into_bytes).collect();
     let column = columns.get_mut(PROCESSES).ok_or(Nonsense("a block of tables has another number of columns"))?;
@@ -193,16 +193,16 @@ fn read_process(column: &mut Cursor, budget: &mut Budget) -> Result<Process, Non
     Ok(process)
 }
 
-/// The sites so far: a stack is a site of a process once. Most stacks are a site of one process alone and need no hash.
+/// Sites so far: a stack is a site of a process once. Most stacks are a site of one process alone and need no hash.
 #[derive(Debug, Default)]
 pub struct SiteSet {
-    /// For each stack the process of its first site, plus 1; 0 if it is no site.
+    /// For each stack the process of its first site, plus 1; 0 where it has none.
     first: Vec<u32>,
     others: FxHashSet<(StackId, u32)>,
 }
 
 impl SiteSet {
-    /// False if the site is there already. Precondition: the process's number is below `u32::MAX`.
+    /// False if the site is there already. The process's number must be below `u32::MAX`.
     fn insert(&mut self, process: u32, stack: StackId) -> bool {
         let at = stack.0 as usize;
         if at >= self.first.len() {
@@ -218,7 +218,7 @@ impl SiteSet {
     }
 }
 
-/// Adds what a block of tables holds. `known`: the sites of all blocks before it.
+/// Adds the entries of a block of tables; `known` are the sites of all blocks before it.
 pub fn read(
     columns: &mut [Cursor],
     ledger: &mut Ledger,

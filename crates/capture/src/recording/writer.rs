@@ -20,16 +20,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Events of a block.
+/// Most events of a block.
 const EVENTS: u64 = 1 << 16;
-/// Events wait no longer than this for their block to fill.
+/// The longest time that events wait for their block to fill.
 const WAIT: Duration = Duration::from_secs(2);
-/// Processes whose RSS over time one block has.
+/// Most processes whose RSS over time one block has.
 const SERIES: usize = 256;
 /// Bytes of pages and live blocks, before they are compressed, that any recording has room for.
 const MAPS_LEAST: u64 = 128 << 20;
 
-/// Writes a recording: a sink of the replay. Blocks are written whole; when one cannot be, what was written before
+/// A sink of the replay that writes a recording. Blocks are written whole; when one cannot be, what was written before
 /// stays readable and nothing more is written.
 pub struct Writer<W: Write = File> {
     out: Blocks<W>,
@@ -39,15 +39,14 @@ pub struct Writer<W: Write = File> {
     since: Instant,
     failed: bool,
     events: u64,
-    /// Footprints that are to be written.
+    /// Footprints that wait to be written.
     footprints: Vec<Packed>,
-    /// Lost blocks that are to be written, by process.
+    /// Lost blocks that wait to be written, by process.
     lost: Vec<(u32, Vec<LostBlock>)>,
-    /// Bytes of pages and live blocks written.
+    /// Bytes of pages and live blocks that were written, before they were compressed.
     map_bytes: u64,
 }
 
-/// The blocks of a file that is being written.
 pub(super) struct Blocks<W> {
     file: W,
     written: u64,
@@ -56,7 +55,7 @@ pub(super) struct Blocks<W> {
 }
 
 impl Writer<File> {
-    /// Makes the file, or empties it.
+    /// Makes the file, or empties it; its owner alone can read it.
     pub fn create(path: &Path, options: &Options) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mut file = OpenOptions::new();
@@ -90,18 +89,17 @@ impl<W: Write> Writer<W> {
         Self { events, ..self }
     }
 
-    /// Writes what is known at the end: the profile is that of the replay, perhaps with lines of frames and what was
+    /// Writes what is known at the end. The profile is that of the replay, perhaps with lines of frames and what was
     /// found for them filled in.
     pub fn finish(self, profile: &Profile) -> io::Result<W> {
         self.finish_with(profile, &mut std::iter::empty())
     }
 
-    /// As [`Writer::finish`], with sources.
+    /// [`Writer::finish`] with sources.
     pub fn finish_with(self, profile: &Profile, sources: &mut dyn Iterator<Item = SourceFile>) -> io::Result<W> {
         self.out.end(profile, sources)
     }
 
-    /// Bytes written so far.
     pub fn written(&self) -> u64 {
         self.out.written
     }
@@ -126,7 +124,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Pages and blocks are left out where a recording would consist of them: of thousands of processes, each has two.
+    /// Leaves pages and blocks out where a recording would consist of them: of thousands of processes, each has two
+    /// footprints.
     fn write_footprint(&mut self, packed: Packed) -> io::Result<()> {
         let bytes = packed.map_bytes() as u64;
         let Packed { mut footprint, pages, kept, blocks } = packed;
@@ -157,7 +156,6 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Write> Blocks<W> {
-    /// Writes the file's head.
     pub fn begin(mut file: W) -> io::Result<Self> {
         let mut head = MAGIC.to_vec();
         head.extend(VERSION.to_le_bytes());
@@ -175,7 +173,7 @@ impl<W: Write> Blocks<W> {
         self.write(Kind::Opening, &[column])
     }
 
-    /// Writes a block that was packed before; one of events is described by `events`, but for its offset.
+    /// Writes a block that was packed before. One of events is described by `events`, but for its offset.
     pub fn copy(&mut self, block: &[u8], events: Option<BlockSummary>) -> io::Result<()> {
         self.index.extend(events.map(|events| BlockSummary { at: self.written, ..events }));
         self.file.write_all(block)?;
@@ -239,7 +237,6 @@ impl<W: Write> Blocks<W> {
         Ok(self.file)
     }
 
-    /// Packs a block and writes it.
     pub fn write(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<()> {
         let block = self.packer.pack(kind, columns)?;
         self.file.write_all(block)?;
