@@ -3,7 +3,6 @@
 use super::ring::Ring;
 use crate::wire::record::{Record, decode};
 
-/// What a record means for the order of rings.
 pub enum Effect {
     /// Mallow's clock moved since the record before.
     Pause,
@@ -11,13 +10,14 @@ pub enum Effect {
     Nothing,
     /// A region of all threads begins or ends.
     Region,
-    /// A moment of the process, and how many words before it none of another ring had come.
+    /// Number of a moment of the process, and how many words before the record no other ring had a later one; 0: not
+    /// known.
     Order(u64, u32),
-    /// Whether it gives, and the address.
+    /// Whether the address gets a block or gives one up, and the address.
     Address(bool, u64),
 }
 
-/// Calls `f` with (begin, what) for each waiting record of an address or a time.
+/// Calls `f` with each waiting record that has an effect, and the number of waiting words before it.
 #[inline]
 pub fn for_each_effect(ring: &Ring, mut f: impl FnMut(u32, Effect)) {
     let words = ring.waiting();

@@ -15,19 +15,19 @@ pub struct Seen {
     /// Milliseconds since the recording began.
     pub ms: u64,
     pub rss: u64,
-    /// The highest so far.
+    /// Highest RSS so far.
     pub peak: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// How far each ring was written.
+    /// How far each ring was written, by its number: words since the ring began.
     heads: Vec<u64>,
-    /// The reading that begins here; None: a look without one.
+    /// Number of the reading that begins here; None: the look is without one.
     reading: Option<u64>,
-    /// What was seen; None: the reading goes on.
+    /// None: the reading goes on.
     seen: Option<Seen>,
-    /// Live bytes; None: the replay is not there yet.
+    /// None: the replay is not there yet.
     live_bytes: Option<u64>,
     rounds: u32,
 }
@@ -39,22 +39,21 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Somebody looked when rings were written so far.
+    /// Adds a look that was made while rings were written so far.
     pub fn add(&mut self, heads: &[u64], seen: Seen) {
         self.push(heads, None, Some(seen));
     }
 
-    /// A reading begins when rings are written so far: the first or the next attempt.
+    /// Adds the begin of a reading, or of its next attempt, while rings are written so far.
     pub fn reading_begins(&mut self, number: u64, heads: &[u64]) {
         self.push(heads, Some(number), None);
     }
 
-    /// What that reading saw. False: its begin is not known.
+    /// Takes what the reading of this number saw. False: its begin is not known.
     pub fn reading_saw(&mut self, number: u64, seen: Seen) -> bool {
         let own = self.waiting.iter_mut().rev().find(|look| look.reading == Some(number));
         own.map(|look| look.seen = Some(seen)).is_some()
@@ -66,7 +65,6 @@ impl Looks {
         self.waiting.push_back(Waiting { heads: heads.to_vec(), reading, seen, live_bytes: None, rounds: 0 });
     }
 
-    /// A round is over.
     pub fn age(&mut self) {
         self.waiting.iter_mut().for_each(|look| look.rounds += 1);
     }
@@ -79,8 +77,8 @@ impl Looks {
         Some(ring.whole_records(next))
     }
 
-    /// So many bytes are live now: what was seen, with the live bytes of that moment, of looks that the replay has come
-    /// to. `is_last`: more does not come.
+    /// Takes out what was seen in looks that the replay has come to, with the bytes that were live then; `live_bytes`
+    /// are live now. `is_last`: more does not come.
     pub fn settle(&mut self, rings: &[Ring], live_bytes: u64, is_last: bool) -> Vec<(Seen, u64)> {
         for look in self.waiting.iter_mut().filter(|look| look.live_bytes.is_none()) {
             if is_last || look.rounds > PATIENCE || is_past(&look.heads, rings) {

@@ -4,11 +4,11 @@ use crate::accounts::Ledger;
 use crate::footprint::{Packed, PeakTracker, Reading, Series, is_higher, live_resident};
 use mallow_profile::{Footprint, HeapMap, PeakRss, PlacedBlock, RecentLive, RssPoint};
 
-/// Words of one reading.
+/// Most words of one reading.
 const WORDS: usize = 16 << 20;
-/// A footprint from before a program's end stands for the highest RSS only if its RSS is this part of it at the least.
+/// A footprint from before a program's end stands for the highest RSS only if its RSS is at least that over this.
 const STANDS_IN: u64 = 2;
-/// RSS is as high as the highest up to this part of it below; live bytes are markedly more by this part of RSS.
+/// RSS is as high as the highest if it lacks at most that over this; live bytes are markedly more by RSS over `MARKED`.
 const AS_HIGH: u64 = 50;
 const MARKED: u64 = 10;
 
@@ -20,15 +20,15 @@ struct Kept {
 }
 
 /// Whether a footprint becomes the one that stands for the highest RSS. What a program frees at its exit is no cause of
-/// its RSS: there, the highest one before says why.
+/// its RSS: there, the highest footprint before says why.
 fn takes_its_place(footprint: &Footprint, highest: &Footprint) -> bool {
     let is_after_the_end = footprint.is_at_exit && footprint.fell_from().is_some();
     let stands_in = highest.totals.rss >= footprint.totals.rss / STANDS_IN;
     is_higher(&footprint.totals, &highest.totals) && !(is_after_the_end && stands_in)
 }
 
-/// A moment of the same RSS in which markedly more is live says why RSS is that high: what is free in the other one had
-/// been in use, or was used again. `most_rss`: the highest that was read.
+/// Whether a footprint of the same RSS says better why RSS is that high, as markedly more is live in it: what is free
+/// in the other had been in use, or was used again. `most_rss` is the highest that was read.
 fn explains_more(footprint: &Footprint, highest: &Footprint, most_rss: u64) -> bool {
     let is_as_high = footprint.totals.rss >= most_rss - most_rss / AS_HIGH;
     is_as_high && footprint.live_bytes.saturating_sub(highest.live_bytes) > footprint.totals.rss / MARKED
@@ -38,16 +38,16 @@ fn explains_more(footprint: &Footprint, highest: &Footprint, most_rss: u64) -> b
 pub struct Memory {
     words: Vec<u64>,
     highest: Option<Kept>,
-    /// The highest RSS of those that were `highest`.
+    /// The highest RSS of the footprints that were `highest`.
     most_rss: u64,
-    /// None: the highest one is also the last.
+    /// The last footprint; None: the highest one is also the last.
     last: Option<Kept>,
     series: Series,
     peak: PeakTracker,
 }
 
 impl Memory {
-    /// Takes a part of a reading. The whole, after the last part; false: it makes no sense.
+    /// Takes a part of a reading. Returns the whole after the last part; an error where it makes no sense.
     pub fn part(&mut self, process: u32, is_last: bool, words: &[u64]) -> Result<Option<Reading>, ()> {
         let room = WORDS - self.words.len().min(WORDS);
         self.words.extend_from_slice(&words[..words.len().min(room)]);
@@ -58,7 +58,7 @@ impl Memory {
         Reading::of_words(process, &words).map(Some).ok_or(())
     }
 
-    /// A reading of the process, the blocks that lay there, and the most live bytes of the second before.
+    /// Takes a reading of the process, the blocks that lay there, and the most live bytes of the second before.
     pub fn read(&mut self, reading: Reading, blocks: Vec<PlacedBlock>, recent: RecentLive) {
         let Reading { mut footprint, pages, caches, tables, heaps, huge_zeros, .. } = reading;
         let map = HeapMap { pages, caches, tables, heaps: Some(heaps), huge_zeros, blocks };
@@ -82,23 +82,23 @@ impl Memory {
         }
     }
 
-    /// RSS at a time, the highest so far, and what was live then.
+    /// Takes RSS at a time, the highest so far, and the bytes that were live then.
     pub fn rss(&mut self, ms: u64, rss: u64, peak: u64, live_bytes: u64) {
         self.series.push(RssPoint { ms, rss, live_bytes });
         self.peak.look(ms, rss, peak);
     }
 
-    /// The highest RSS, found at the end.
+    /// Takes the highest RSS in bytes, found at the end.
     pub fn end_rss(&mut self, ms: u64, peak: u64) {
         self.peak.end(ms, peak);
     }
 
-    /// The kernel's maximum so far, of a process that began then.
+    /// The kernel's maximum so far, of a process that began at `start_ms`.
     pub fn peak(&self, start_ms: u64, attached: bool) -> Option<PeakRss> {
         self.peak.peak(start_ms, attached)
     }
 
-    /// What is kept of it, by time, and its RSS over time.
+    /// The footprints that are kept, by time, and RSS over time.
     pub fn end(self, ledger: &Ledger) -> (Vec<Packed>, Vec<RssPoint>) {
         let is_one = self.last.is_none();
         let highest = self.highest.map(|mut kept| {

@@ -11,26 +11,25 @@ use rustc_hash::FxHashSet;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touch {
     pub lane: u32,
-    /// Which of the lane's.
+    /// Index of the record among the lane's.
     pub op: u32,
-    /// When, about.
+    /// Time of the record, about.
     pub time: u64,
-    /// The moment of the process that it came in or after.
+    /// The moment of the process in or after which the record came.
     pub from: u64,
-    /// The moment that it came before.
+    /// The moment of the process before which the record came.
     pub to: u64,
-    /// It gives: the address must be free. Otherwise it takes: there must be a block.
+    /// The record gives: the address must be free. Otherwise it takes: there must be a block.
     pub gives: bool,
-    /// Whatever it depends on is there.
+    /// All that the record depends on is there.
     pub aged: bool,
 }
 
-/// What does not fit in an order.
+/// How many records do not fit in an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Misfits {
-    /// Aged records.
     pub aged: usize,
-    /// Others: they wait for words to come.
+    /// Records that are not aged: they wait for words to come.
     pub fresh: usize,
 }
 
@@ -38,11 +37,11 @@ pub struct Misfits {
 /// there for targets that write nonsense.
 const PATIENCE: usize = 1000;
 
-/// Merges; kept for its memory.
+/// Merges lanes, one address after the other in the same memory.
 #[derive(Debug, Default)]
 pub struct Merger {
     lists: Vec<List>,
-    /// The order so far: indexes of lists.
+    /// Indexes of `lists`, in the order so far.
     order: Vec<u32>,
     best: Vec<u32>,
     failed: FxHashSet<u64>,
@@ -50,7 +49,7 @@ pub struct Merger {
     sorted: Vec<Touch>,
 }
 
-/// A lane's records, as a range of the slice, and how far they are merged.
+/// Indexes of a lane's records that are not merged yet.
 #[derive(Debug)]
 struct List {
     next: usize,
@@ -60,7 +59,7 @@ struct List {
 }
 
 impl Merger {
-    /// Puts the records in order. Precondition: they are sorted by lane and op.
+    /// Puts the records of an address in order; they must be sorted by lane and op. `live`: there is a block at first.
     pub fn merge(&mut self, live: bool, touches: &mut [Touch]) -> Misfits {
         self.lists.clear();
         let mut begin = 0;
@@ -81,7 +80,8 @@ impl Merger {
         std::mem::take(&mut self.steps_back)
     }
 
-    /// Looks for an order of all aged records and as many others as possible. Leaves it in `order`.
+    /// Looks for an order of all aged records and as many others as possible, and leaves it in `order`. False: there is
+    /// none.
     fn search(&mut self, live: bool, touches: &[Touch]) -> bool {
         self.rewind();
         self.failed.clear();
@@ -135,7 +135,7 @@ impl Merger {
         }
     }
 
-    /// The order by time of what fits, and of the aged records where nothing fits.
+    /// Orders by time what fits, and the aged records where nothing fits.
     fn by_time(&mut self, mut live: bool, touches: &[Touch]) {
         self.rewind();
         loop {
@@ -152,7 +152,7 @@ impl Merger {
         }
     }
 
-    /// Where what comes next must have begun: before the end of whatever is still to come.
+    /// The moment before which the next record must have begun: the least end of whatever is still to come.
     fn bound(&self, touches: &[Touch]) -> u64 {
         let heads = self.lists.iter().filter(|list| list.next < list.end);
         heads.map(|list| touches[list.next].to).min().unwrap_or(u64::MAX)
@@ -167,7 +167,7 @@ impl Merger {
         }
     }
 
-    /// What is not in the order comes last, by time.
+    /// Puts the records in `order` first, and the others behind them, by time.
     fn lay_out(&mut self, touches: &mut [Touch]) {
         let order = std::mem::take(&mut self.order);
         self.rewind();
@@ -196,7 +196,7 @@ fn longest(live: bool, touches: &[Touch]) -> usize {
     if first > second { 2 * second + 1 } else { 2 * first }
 }
 
-/// What does not fit in this order.
+/// How many records do not fit in this order.
 pub fn misfits(mut live: bool, touches: &[Touch]) -> Misfits {
     let mut misfits = Misfits::default();
     for touch in touches {

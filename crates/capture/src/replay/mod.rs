@@ -34,12 +34,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known after the last chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// Milliseconds since the recording began. Processes that have not ended end now.
+    /// Milliseconds since the recording began, at which processes end that have not ended.
     pub duration_ms: u64,
-    /// The command's process, and when it was started, in milliseconds since the recording began. None: mallow
+    /// Process id of the command, and when it was started, in milliseconds since the recording began. None: mallow
     /// attached.
     pub started: Option<(u32, u64)>,
     /// CPU time of the command and of what it waited for, or of an attached process meanwhile. None: it is not known.
@@ -48,20 +47,17 @@ pub struct End {
     pub exit_status: Option<i32>,
     /// Why the run went on without the recording, if it did.
     pub cut_short: Option<String>,
-    /// Allocators inside of images.
     pub allocators_inside: Vec<AllocatorInside>,
 }
 
-/// Where the replay is. It lags up to two rounds behind the rings.
+/// Counts of the replay so far, which lags up to two rounds behind the rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Allocations so far.
     pub allocations: u64,
-    /// Frees so far.
     pub frees: u64,
-    /// Requested bytes that are live.
+    /// Bytes that are live, as requested.
     pub live_bytes: u64,
-    /// The most that were.
+    /// The highest `live_bytes` so far.
     pub peak_bytes: u64,
     pub lost: u64,
     /// Records that made no sense.
@@ -70,32 +66,29 @@ pub struct Progress {
     pub forced: u64,
 }
 
-/// See the module's text.
+/// The replay of a run, as the module's text says.
 #[derive(Debug, Default)]
 pub struct Replay<S = ()> {
     options: Options,
     shared: Shared<S>,
     processes: Vec<Process>,
-    /// Those that have not ended.
+    /// Numbers of processes that have not ended.
     running: Vec<u32>,
-    /// Images that each pid had so far.
+    /// How many images each pid had so far.
     images: FxHashMap<u32, u32>,
-    /// What each process's environment says of allocators above malloc.
+    /// What each process's environment says of allocators above malloc (`wire::SETTING_…`).
     settings: Vec<u32>,
-    /// What processes were started with that show other arguments by now.
+    /// Arguments that processes were started with, of those that show others by now.
     first_arguments: FxHashMap<u32, Vec<String>>,
-    /// Names of threads, by process and thread.
+    /// Names of threads, by number of the process and thread id.
     names: FxHashMap<(u32, u32), String>,
-    /// Why the sink takes no more.
     sink_failed: Option<(io::ErrorKind, String)>,
-    /// Which readings of processes' memory are still the highest or the last; None: all may be.
+    /// Knows which readings of processes' memory are still the highest or the last; None: all may be.
     queue: Option<Arc<MemoryQueue>>,
-    /// Usable sizes of processes' allocators.
     size_classes: Vec<SizeClasses>,
 }
 
 impl<S: EventSink> Replay<S> {
-    /// A replay of nothing so far.
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
         let (processes, running, images, settings, names) = Default::default();
@@ -115,20 +108,20 @@ impl<S: EventSink> Replay<S> {
         }
     }
 
-    /// The reader of processes' memory may be ahead: what it knows to be of no use any more is passed over.
+    /// Passes readings over that `queue` knows to be of no use any more: the reader of processes' memory may be ahead.
     pub fn with_memory(mut self, queue: Arc<MemoryQueue>) -> Self {
         self.queue = Some(queue);
         self
     }
 
-    /// Processes are to be scanned at their exit: one that is not says why.
+    /// Says which processes are to be scanned at their exit: one that is not says why.
     pub fn with_scans(mut self, scans: Scans) -> Self {
         self.shared.unscanned = if scans == Scans::None { Failure::Off } else { Failure::NoExit };
         self.shared.scanning_forked = scans == Scans::All;
         self
     }
 
-    /// Takes the next chunk. An error is the sink's; it comes once: from then on the replay goes on without the sink.
+    /// Takes the next chunk. An error is the sink's, and comes once: from then on the replay goes on without the sink.
     pub fn feed(&mut self, chunk: &Chunk<'_>) -> io::Result<()> {
         match chunk {
             Chunk::Process(start) => self.start(start),
@@ -229,14 +222,13 @@ impl<S: EventSink> Replay<S> {
         Some((live, known.forked))
     }
 
-    /// What a scan of that process found.
+    /// Takes what a scan of a process found.
     pub fn scanned(&mut self, process: u32, scan: Result<Found, Failure>) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.scanned(scan);
         }
     }
 
-    /// Where the replay is.
     pub fn progress(&self) -> Progress {
         let ledger = &self.shared.ledger;
         Progress {
@@ -251,7 +243,7 @@ impl<S: EventSink> Replay<S> {
     }
 
     /// Ends the processes that have not ended, and adds everything up. The sink comes back to be closed with the
-    /// profile, after whatever is still to be filled in there; it is None if it has failed.
+    /// profile, after whatever is still to be filled in there; an error is the one by which it failed.
     pub fn finish(mut self, end: End) -> (Profile, io::Result<S>) {
         let all_ended = self.running.is_empty();
         for number in std::mem::take(&mut self.running) {
@@ -352,8 +344,8 @@ impl<S: EventSink> Replay<S> {
     }
 }
 
-/// From when to when the command ran. It is known to have ended with its last process, if its own was seen, and all
-/// ended.
+/// When the command ran, in milliseconds since the recording began. It is known to have ended with its last process, if
+/// its own was seen, and all ended.
 fn run_of(profile: &Profile, command: u32, start: u64, all_ended: bool) -> Option<Range<u64>> {
     let processes = &profile.processes;
     let end = processes.iter().map(|process| process.end_ms).max()?.min(profile.duration_ms);

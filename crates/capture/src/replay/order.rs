@@ -28,60 +28,58 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// So many words of a ring come next.
+/// A step of a plan: so many words of a ring come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingWords {
-    /// Index of the ring.
+    /// Index of the ring among those of its process.
     pub ring: u32,
     pub words: u32,
 }
 
-/// Sorts out most uncontested addresses: which ring touched those of a hash value.
+/// Bits of a hash of addresses: the filter has the ring that touched those of each value, which sorts out most
+/// uncontested addresses.
 const FILTER_BITS: u32 = 16;
 const CONTESTED: u16 = u16::MAX;
-/// Rings of one process must stay below.
+/// A process must have fewer rings than this.
 pub const RINGS: usize = CONTESTED as usize - 1;
-/// A moment of the process in units of [`Op::time`].
+/// Bits of [`Op::time`] below a moment of the process.
 const FRACTION_BITS: u32 = 10;
-/// How far apart lanes are shifted in another attempt: 16 moments.
+/// Lanes are shifted by less than 16 moments in another attempt.
 const SHIFT_BITS: u32 = FRACTION_BITS + 4;
-/// Moments that one span may take, so that sums cannot overflow.
+/// Most moments that one span may take, so that sums cannot overflow.
 const SPAN_MOST: u64 = 1 << 30;
-/// Records that may be ordered anew in one round, in addition to [`BUDGET_SHARE`] for each contested record.
+/// Records that may be ordered anew in one round, in addition to [`BUDGET_SHARE`] for each op.
 const BUDGET: u64 = 200_000;
-/// See [`BUDGET`].
 const BUDGET_SHARE: u64 = 20;
-/// Words between a thread's last look for other threads' numbers and its last record at the most: MALLOW_ORDER_WORDS,
+/// Most words between a thread's last look for other threads' numbers and its last record: MALLOW_ORDER_WORDS,
 /// ORDER_PATIENCE, and an event that is as long as it may be where it is not a new stack's.
 const LOOK_MOST: u32 = 96 + 16 + 16;
-/// Plans made for one round at the most.
+/// Most plans that are made for one round.
 const ATTEMPTS: u64 = 12;
-/// [`Op::address`] of what can always go on: a stamp, or the begin of words of another age.
+/// [`Op::address`] of an op that can always go on: a stamp, or the first words of another age.
 const MARK: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Op {
-    /// The last stamp of its ring: from there on it can come.
+    /// The ring's last stamp: the op can come from there on.
     key: u64,
-    /// It came before this stamp of the process; 0: not known yet.
+    /// The op came before this stamp of the process; 0: not known yet.
     before: u64,
-    /// When, as far as the ring shows.
+    /// Time of the op as far as the ring shows.
     stamp: u64,
-    /// When, as this attempt takes it.
+    /// Time of the op as this attempt takes it.
     time: u64,
-    /// Waiting words before its record. It goes on to the next op.
+    /// Waiting words before the op's record; the op ends where the next one begins.
     begin: u32,
     /// Index of a contested address, or [`MARK`].
     address: u32,
     gives: bool,
 }
 
-/// What is planned of one ring.
 #[derive(Debug, Default)]
 struct Lane {
     ring: u32,
     ops: Vec<Op>,
-    /// How many waiting words there are.
     words: u32,
     /// How many ops must be done in this round.
     due: u32,
@@ -90,7 +88,7 @@ struct Lane {
     /// How many ops have all that they depend on.
     aged: u32,
     next: u32,
-    /// When the ops were done that the last attempt did, on its own clock.
+    /// For each op that the last attempt did, how many ops it had done before.
     done: Vec<u64>,
 }
 
@@ -106,42 +104,42 @@ impl Lane {
 
 #[derive(Clone, Copy, Debug)]
 struct Address {
-    /// There is a block when the round begins.
+    /// An address has a block when the round begins.
     live_before: bool,
     live: bool,
-    /// Its records in `order`, from the next one on.
+    /// Index in `order` of the next record of the address, and in `end` past its last one.
     next: usize,
     end: usize,
 }
 
-/// Makes plans; kept for its memory.
+/// Makes plans, one after the other in the same memory.
 #[derive(Debug, Default)]
 pub struct Planner {
     filter: Vec<u16>,
     lanes: Vec<Lane>,
     ids: FxHashMap<u64, u32>,
     addresses: Vec<Address>,
-    /// The records of each address, in the order in which they should come.
+    /// Records by address, each address's in the order in which they should come.
     order: Vec<Touch>,
     merger: Merger,
     scratch: Vec<Touch>,
-    /// Lanes that may be able to go on, by key.
+    /// Lanes that may be able to go on, by their next op's `key`.
     ready: BinaryHeap<Reverse<(u64, u32)>>,
     /// Lanes that wait for their turn at an address.
     waiting: Vec<(u32, u32)>,
     steps: Vec<RingWords>,
     forced: u64,
-    /// Ops done.
+    /// How many ops the attempt has done.
     clock: u64,
     /// What is left of the round's [`BUDGET`].
     budget: u64,
-    /// Rings that have words waiting.
+    /// How many rings have words waiting.
     busy: u64,
 }
 
 impl Planner {
-    /// Plans all words of the rings that are due, and what must come before them. `live`: whether an address has a live
-    /// block now.
+    /// Plans all words of the rings that are due, and what must come before them. `live` says whether an address has a
+    /// live block now.
     pub fn plan(&mut self, rings: &[Ring], live: impl Fn(u64) -> bool) {
         self.scan(rings, live);
         let ops = self.lanes.iter().map(|lane| lane.ops.len() as u64).sum::<u64>();
@@ -163,7 +161,7 @@ impl Planner {
         }
     }
 
-    /// The plan, all steps in order.
+    /// Steps of the plan, in order.
     pub fn steps(&self) -> &[RingWords] {
         &self.steps
     }
@@ -383,7 +381,7 @@ impl Planner {
         }
     }
 
-    /// The address at which it is not this lane's turn.
+    /// Index of the address at which it is not this lane's turn; None: the lane can go on.
     fn waits_for(&self, number: u32) -> Option<u32> {
         let lane = &self.lanes[number as usize];
         let op = lane.head().filter(|op| op.address != MARK)?;
@@ -456,7 +454,8 @@ impl Planner {
         Some(lane)
     }
 
-    /// The same, but the lane that is furthest back gets its turn, and the order after it stays as it is.
+    /// [`Self::give_way`] where the budget is used up: the lane that is furthest back gets its turn, and the order
+    /// behind it stays as it is.
     fn give_way_by_time(&mut self) -> Option<u32> {
         let turn = |&(number, address): &(u32, u32)| {
             let lane = &self.lanes[number as usize];
@@ -473,8 +472,8 @@ impl Planner {
         Some(number)
     }
 
-    /// Orders the other records of the address of a lane's next one, as if that came next; leaves them in `scratch`.
-    /// Returns how many more misfit than now. None for a fresh record that misfits itself.
+    /// Orders the other records of the address of a lane's next record as if that came next, and leaves them in
+    /// `scratch`. Returns how many more misfit than now; None for a fresh record that misfits itself.
     fn after_turn(&mut self, number: u32) -> Option<Change> {
         let lane = &self.lanes[number as usize];
         let op = lane.head()?;
@@ -500,7 +499,7 @@ impl Planner {
         })
     }
 
-    /// Takes the order that [`Self::after_turn`] made.
+    /// Takes over the order that [`Self::after_turn`] left.
     fn take_turn(&mut self, number: u32) {
         if let Some(op) = self.lanes[number as usize].head() {
             let Address { next, end, .. } = self.addresses[op.address as usize];
@@ -509,7 +508,6 @@ impl Planner {
     }
 }
 
-/// How many more records misfit.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     aged: i64,

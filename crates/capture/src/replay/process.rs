@@ -21,41 +21,35 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
-/// Stack numbers of a ring.
+/// Most stack numbers of a ring.
 const STACKS: usize = 1 << 24;
 /// Records whose memory is asked for together: enough to wait for all of it at once, few enough to be there still.
 const TOGETHER: usize = 16;
 
-/// What all processes share.
+/// State that all processes share.
 #[derive(Debug, Default)]
 pub struct Shared<S> {
     pub ledger: Ledger,
-    /// Where events go as well.
+    /// Takes each event that the ledger takes.
     pub sink: S,
-    /// Modules and frames.
     pub interner: Interner,
-    /// Working memory of the ordering.
     pub planner: Planner,
-    /// What is done while others may want the processor.
     pub courtesy: Courtesy,
     /// Records that made no sense.
     pub damaged: u64,
     /// Events that fitted nowhere, and were taken as they came.
     pub forced: u64,
-    /// What scans of processes that ended found.
     pub scans: Vec<Scan>,
-    /// Why processes are not scanned that are not.
+    /// Why processes without a scan have none.
     pub unscanned: Failure,
-    /// Of processes that began with fork, too.
+    /// Processes that began with fork are scanned, too.
     pub scanning_forked: bool,
-    /// Footprints of processes that ended.
     pub footprints: Vec<Footprint>,
-    /// Their RSS over time.
+    /// RSS over time of processes that ended.
     pub rss: Vec<RssSeries>,
 }
 
 impl<S> Shared<S> {
-    /// Nothing so far.
     pub fn new(sink: S) -> Self {
         Self {
             ledger: Ledger::default(),
@@ -74,36 +68,32 @@ impl<S> Shared<S> {
     }
 }
 
-/// See the module's text.
+/// A process image, as the module's text says.
 #[derive(Debug, Default)]
 pub struct Process {
-    /// Its number in the ledger.
+    /// Number of the process in the ledger.
     pub number: u32,
-    /// What lies at its addresses.
     pub addresses: AddressMap,
     live: Live,
     sites: FxHashMap<StackId, u32>,
     rings: Vec<Ring>,
     ring_index: FxHashMap<u32, usize>,
-    /// The latest thread of each id.
+    /// The latest thread of each thread id, by its index in the ledger.
     threads: FxHashMap<u32, u32>,
     /// Blocks whose address was handed out again before their free came, by address. In a process with several rings
-    /// the free may come out of order: it is theirs.
+    /// the free may come out of order: it is these blocks'.
     displaced: FxHashMap<u64, VecDeque<Block>>,
-    /// Frees that fitted no block, by address. In a process with several rings the block may come out of order.
+    /// How many frees fitted no block, by address. In a process with several rings the block may come out of order.
     early_frees: FxHashMap<u64, u32>,
     ended: bool,
-    /// It may free blocks that are older than its recording: it began with fork, or was attached to.
+    /// The process may free blocks that are older than its recording: it began with fork, or was attached to.
     pub older_blocks: bool,
-    /// What the scan at its exit found.
     scan: Option<Result<Found, Failure>>,
-    /// What the kernel accounts for of it.
     pub memory: Memory,
-    /// The reading of its memory that is being placed.
+    /// The reading of the process's memory that is being placed.
     window: Option<Window>,
-    /// Looks at its RSS that the replay has not come to.
+    /// Looks at RSS that the replay has not come to.
     looks: Looks,
-    /// Its live bytes in the last second.
     recent: RecentHigh,
 }
 
@@ -112,7 +102,7 @@ impl Process {
         Self { number, ..Self::default() }
     }
 
-    /// Takes words of a ring.
+    /// Takes words of a ring, which end at position `end` of it.
     pub fn push<S>(&mut self, shared: &mut Shared<S>, ring: u32, words: &[u64], end: u64) {
         let known = self.rings.len();
         if self.ended || (known >= order::RINGS && !self.ring_index.contains_key(&ring)) {
@@ -128,8 +118,8 @@ impl Process {
         self.rings[index].push(&words[..sound], end);
     }
 
-    /// A round is over: the records that are two rounds old are replayed now, because all that they depend on is here,
-    /// and all that came before them. Where one ring alone has any, those of the round before suffice.
+    /// Ends a round: records that are two rounds old are replayed now, because all that they depend on is here, and all
+    /// that came before them. Where one ring alone has any, those of the round before suffice.
     pub fn round<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         self.replay_due(shared);
         self.rings.iter_mut().for_each(Ring::age);
@@ -139,13 +129,13 @@ impl Process {
         self.settle_looks(shared, false);
     }
 
-    /// Its live blocks, for a scan at its exit.
+    /// Live blocks of the process, for a scan at its exit.
     pub fn live_blocks(&self) -> Vec<LiveBlock> {
         let block = |(address, Block { size, sequence, site, .. })| LiveBlock { address, size, sequence, site };
         self.live.iter().map(block).collect()
     }
 
-    /// The highest RSS of its whole life. It may have ended before.
+    /// Takes the highest RSS of the process's whole life, in bytes, also after its end.
     pub fn end_rss<S>(&mut self, shared: &mut Shared<S>, ms: u64, peak: u64) {
         if !self.ended {
             self.memory.end_rss(ms, peak);
@@ -157,12 +147,12 @@ impl Process {
         }
     }
 
-    /// What that scan found.
+    /// Takes what the scan at the exit found.
     pub fn scanned(&mut self, scan: Result<Found, Failure>) {
         self.scan = Some(scan);
     }
 
-    /// Nothing more comes: everything is replayed, and no more blocks are freed.
+    /// Ends the process: everything is replayed, and no more blocks are freed.
     pub fn end<S: EventSink>(&mut self, shared: &mut Shared<S>, ms: u64) {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -223,9 +213,9 @@ impl Process {
         }
     }
 
-    /// Replays so many waiting words of a ring: a few records at a time; each first asks for the memory that it
-    /// needs. That of live blocks and of sites is larger than what a processor has near, and waiting for it was most of
-    /// the time that a replay took.
+    /// Replays so many waiting words of a ring, a few records at a time; each first asks for the memory that it needs.
+    /// Live blocks and sites take more memory than a processor has near, and waiting for it was most of the time that a
+    /// replay took.
     fn replay<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
         let mut left = words;
         while left > 0 && (self.window.is_some() || !self.looks.is_empty()) {
@@ -373,7 +363,7 @@ impl Process {
         }
     }
 
-    /// For a reading that is being placed.
+    /// Notes a block that came or went, for a reading that is being placed.
     #[inline]
     fn note(&mut self, address: u64, block: Option<&Block>) {
         if let (Some(window), Some(block)) = (&mut self.window, block) {
@@ -381,7 +371,7 @@ impl Process {
         }
     }
 
-    /// The block that an address gives up.
+    /// Takes the block that a free or a realloc at this address ends; None: none is known.
     #[inline]
     fn take(&mut self, address: u64) -> Option<Block> {
         if !self.displaced.is_empty()
@@ -400,9 +390,9 @@ impl Process {
         block
     }
 
-    /// What is displaced at the end went unseen. A process that began with exec can only free what it allocated: a
-    /// block that is live now, and whose address was freed when nothing was there, is gone. Its free came before it. So
-    /// is one that the allocator had for free at the exit.
+    /// Frees blocks that must be gone at the end. What is displaced went unseen. A process that began with exec can
+    /// only free what it allocated: a block that is live now, and whose address was freed when nothing was there, is
+    /// gone, as that free came before it. So is a block that the allocator had for free at the exit.
     fn settle_disorder<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         let (displaced, mut frees) = (std::mem::take(&mut self.displaced), std::mem::take(&mut self.early_frees));
         let mut gone: Vec<_> = Vec::new();
@@ -440,7 +430,7 @@ impl Process {
         }
     }
 
-    /// The address has this block from here on. The one that was there must have been freed: unseen, where one ring
+    /// Gives the address this block from here on. The one that was there must have been freed: unseen, where one ring
     /// holds all, or by a record that is still to come.
     #[inline]
     fn own<S: EventSink>(&mut self, shared: &mut Shared<S>, at: Moment, address: u64, block: Block) {
@@ -466,7 +456,8 @@ impl Process {
         Moment { process: self.number, thread, ms }
     }
 
-    /// What an allocation's record says. None: it means a record that there is not.
+    /// The call that an allocation's record stands for. None: it means an earlier record that there is not, or has no
+    /// sound size.
     #[inline]
     fn call<S>(&mut self, shared: &mut Shared<S>, index: usize, family: u8, what: What) -> Option<Call> {
         let ring = &mut self.rings[index];
@@ -489,7 +480,7 @@ impl Process {
         Some(Call { family, site: self.site(shared, index, stack), size })
     }
 
-    /// The site of a stack number; that of the empty stack where the number was never defined.
+    /// Index of the site of a stack number; that of the empty stack where the number was never defined.
     #[inline]
     fn site<S>(&mut self, shared: &mut Shared<S>, index: usize, number: u32) -> u32 {
         let ring = &mut self.rings[index];

@@ -3,22 +3,22 @@
 use mallow_profile::RecentLive;
 use std::collections::VecDeque;
 
-/// How far back they are known, in milliseconds.
+/// How many milliseconds back live bytes are known.
 const RECENT_MS: u64 = 1000;
 
 /// The most live bytes of the last second, event by event: a look every 20 ms misses what a program frees between two
 /// of them, as in the last millisecond before its exit.
 #[derive(Clone, Debug, Default)]
 pub struct RecentHigh {
-    /// The millisecond of the last event, and the most that was live in it.
+    /// Millisecond of the last event; `high` is the most that was live in it.
     ms: u64,
     high: u64,
-    /// Earlier ones with their highs, each higher than those after it.
+    /// Earlier milliseconds with their highs, each higher than those after it.
     before: VecDeque<RecentLive>,
 }
 
 impl RecentHigh {
-    /// An event comes at this time. Until then, so many bytes were live.
+    /// An event comes at `ms`; until then, so many bytes were live.
     #[inline]
     pub fn event(&mut self, ms: u64, live_bytes: impl FnOnce() -> u64) {
         if ms > self.ms {
@@ -26,7 +26,7 @@ impl RecentHigh {
         }
     }
 
-    /// More is live since that event.
+    /// So many bytes are live since the last event.
     #[inline]
     pub fn rise(&mut self, live_bytes: u64) {
         self.high = self.high.max(live_bytes);
@@ -43,8 +43,8 @@ impl RecentHigh {
         (self.ms, self.high) = (ms, live_bytes);
     }
 
-    /// The most that was live in the second before this time, and when it was that much last. Nothing has happened
-    /// since the last event.
+    /// The most that was live in the second before `ms`, and when it was that much last. `live_bytes` are live now:
+    /// nothing has happened since the last event.
     pub fn at(&self, ms: u64, live_bytes: u64) -> RecentLive {
         let is_recent = |of: u64| of.saturating_add(RECENT_MS) >= ms;
         let now = RecentLive { ms, bytes: live_bytes };

@@ -7,49 +7,47 @@ use mallow_profile::{StackId, Stacks};
 /// The site of a stack that no event of the ring has used yet.
 pub const NO_SITE: u32 = u32::MAX;
 
-/// A stack that the ring defined.
 #[derive(Clone, Copy, Debug)]
 pub struct StackDefinition {
     pub stack: StackId,
-    /// Its site in the ring's process, or [`NO_SITE`].
+    /// Index of the stack's site in the ring's process, or [`NO_SITE`].
     pub site: u32,
 }
 
-/// A block between REALLOC_BEGIN and what concludes it: it is in nobody's hands.
 #[derive(Clone, Copy, Debug)]
 pub struct Transit {
-    /// Its old address.
+    /// Address of the block before the realloc.
     pub address: u64,
-    /// None: it was not seen allocated.
+    /// None: no allocation of the block was seen.
     pub block: Option<Block>,
 }
 
-/// See the module's text.
+/// A ring, with the words that wait.
 #[derive(Debug)]
 pub struct Ring {
-    /// Its number in the process.
+    /// Number of the ring in its process.
     pub number: u32,
-    /// Position in the ring after the last of the waiting words.
+    /// Position, in words since the ring began, after the last of the waiting words.
     end: u64,
     words: Vec<u64>,
     start: usize,
     due: usize,
     aged: usize,
-    /// By stack number.
+    /// Stacks of this generation, by number.
     pub stacks: Vec<StackDefinition>,
     /// The stack defined or used last.
     pub last: StackId,
     /// Size and stack number that came last in one word.
     pub packed: Option<(u64, u32)>,
-    /// The modules that count.
+    /// Generation of modules that addresses belong to.
     pub generation: u32,
     /// Index of the owner; None before the first event or THREAD record.
     pub thread: Option<u32>,
-    /// When: the last TIME record.
+    /// Milliseconds of the last TIME record.
     pub ms: u64,
-    /// The last ORDER record.
+    /// Number of the last ORDER record.
     pub order: u64,
-    /// See [`Transit`].
+    /// The block whose realloc is under way.
     pub transit: Option<Transit>,
 }
 
@@ -74,16 +72,15 @@ impl Default for Ring {
     }
 }
 
-/// Words read below this are moved out of the way only when that is for free.
+/// Fewer replayed words than this are moved out of the way only when that is for free.
 const COMPACT: usize = 1 << 12;
 
 impl Ring {
-    /// Number `number` of its process, without words.
     pub fn new(number: u32) -> Self {
         Self { number, ..Self::default() }
     }
 
-    /// Adds words of this round: whole records that make sense, which end at this position.
+    /// Adds words of this round: whole records that make sense, which end at position `end`.
     pub fn push(&mut self, words: &[u64], end: u64) {
         self.end = end;
         if self.start == self.words.len() || (self.start >= COMPACT && self.start * 2 >= self.words.len()) {
@@ -106,7 +103,7 @@ impl Ring {
         Some(self.waiting().len().saturating_sub(usize::try_from(after).unwrap_or(usize::MAX)))
     }
 
-    /// The least number of whole records that has so many words: in words.
+    /// The length in words of the least number of whole records that has so many words.
     pub fn whole_records(&self, words: usize) -> usize {
         let mut count = 0;
         while count < words
@@ -117,42 +114,42 @@ impl Ring {
         count.max(words)
     }
 
-    /// How many of the waiting words are two rounds old: what they depend on is aged, and so is all that other rings
-    /// wrote before a number of the process that they hold was taken.
+    /// How many waiting words are two rounds old: what they depend on is aged, and so is all that other rings wrote
+    /// before a number of the process that they hold was taken.
     pub fn due(&self) -> usize {
         self.due - self.start
     }
 
-    /// How many of the waiting words are from earlier rounds: whatever they depend on is here by now.
+    /// How many waiting words are from earlier rounds: whatever they depend on is here by now.
     pub fn aged(&self) -> usize {
         self.aged - self.start
     }
 
-    /// A round is over: what waits now is aged, and what was aged is due.
+    /// Ends a round: the waiting words are aged, and the aged ones are due.
     pub fn age(&mut self) {
         self.due = self.aged;
         self.aged = self.words.len();
     }
 
-    /// The waiting words were replayed up to here.
+    /// Drops so many waiting words, which were replayed.
     pub fn consume(&mut self, words: usize) {
         self.start += words;
         self.aged = self.aged.max(self.start);
         self.due = self.due.max(self.start);
     }
 
-    /// Takes the words out, so that they can be read while the ring changes; [`Ring::put_back`] returns them.
+    /// Takes the words out, so that they can be read while the ring changes, and the index of the first waiting one;
+    /// [`Ring::put_back`] returns them.
     pub fn take(&mut self) -> (Vec<u64>, usize) {
         (std::mem::take(&mut self.words), self.start)
     }
 
-    /// See [`Ring::take`].
     pub fn put_back(&mut self, words: Vec<u64>) {
         self.words = words;
     }
 }
 
-/// Whether rings have been replayed so far.
+/// Whether the replay has come to `heads`: for each ring, by its number, words since the ring began.
 pub fn is_past(heads: &[u64], rings: &[Ring]) -> bool {
     let head = |ring: &Ring| heads.get(ring.number as usize).copied().unwrap_or_default();
     let known = rings.iter().filter(|ring| head(ring) > 0).count();

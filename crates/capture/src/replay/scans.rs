@@ -4,10 +4,10 @@ use crate::accounts::{Ledger, Live};
 use crate::scan::{Cycles, Failure, Found, LostBlock};
 use mallow_profile::{LostBlocks, LostCycle, ProcessId, Scan, ScanOutcome, StackId, sum_lost};
 
-/// Kinds of cycles that are kept, those with the most bytes.
+/// Most kinds of cycles that are kept: those with the most bytes.
 const CYCLES: usize = 64;
 
-/// What a scan of a process comes to when the process has ended, with the lost blocks by number. None: nothing is live.
+/// The scan of a process that has ended, and its lost blocks by sequence number. None: nothing is live.
 pub fn close(
     process: u32,
     scan: Result<Found, Failure>,
@@ -35,7 +35,7 @@ fn stack(ledger: &Ledger, site: u32) -> Option<StackId> {
     ledger.sites.get(site as usize).map(|site| site.stack)
 }
 
-/// Lost blocks by number. Those that were freed after the scan are not lost, and hold nothing.
+/// Lost blocks by sequence number, without those that were freed after the scan, which hold nothing.
 fn still_live(mut lost: Vec<LostBlock>, live: &Live) -> Vec<LostBlock> {
     lost.retain(|lost| live.get(lost.address).is_some_and(|block| block.sequence == lost.sequence));
     lost.sort_unstable_by_key(|lost| lost.sequence);

@@ -11,26 +11,25 @@ use crate::footprint::Reading;
 use mallow_profile::{Block, HeapKind, Mapping, MappingFlags, MappingKind, PlacedBlock, RecentLive};
 use rustc_hash::FxHashSet;
 
-/// The least size that may have a mapping of its own.
+/// Bytes of the smallest block that may have a mapping of its own.
 const LARGE: u64 = 64 << 10;
-/// Changes that are noted of one reading.
+/// Most changes that are noted of one reading.
 const CHANGES: usize = 1 << 16;
 /// Rounds that a reading waits for rings whose words never come.
 const PATIENCE: u32 = 4;
 
-/// From the begin of a reading to its end.
+/// A reading, from its begin to its end.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// Number of the reading.
     pub number: u64,
-    /// What was read, once it is there.
+    /// None: the reading has not come yet.
     pub reading: Option<Reading>,
-    /// How far each ring was written when it began, and when it ended.
+    /// How far each ring was written when the reading began, and in `end` when it ended.
     begin: Vec<u64>,
     end: Option<Vec<u64>>,
-    /// What was live at the begin; None: the replay is not there yet.
+    /// Blocks that were live at the begin; None: the replay is not there yet.
     blocks: Option<Vec<PlacedBlock>>,
-    /// Live bytes at the begin and in the second before it.
+    /// Live bytes in the second before the begin, and at it.
     live: (RecentHigh, u64),
     /// Large blocks that were allocated or freed meanwhile.
     changes: Vec<PlacedBlock>,
@@ -39,18 +38,18 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of a reading that begins when rings are written so far.
+    /// A reading that begins while rings are written so far.
     pub fn new(number: u64, begin: &[u64]) -> Self {
         Self { number, begin: begin.to_vec(), ..Self::default() }
     }
 
-    /// The reading is over.
+    /// Ends the reading, while rings are written so far.
     pub fn ends(&mut self, end: &[u64]) {
         self.end = Some(end.to_vec());
     }
 
-    /// The next `words` waiting words of a ring are replayed: how many of them at once, so that the replay stops at the
-    /// begin and at the end, and whether it does.
+    /// How many of the next `words` waiting words of a ring to replay at once, so that the replay stops at the begin
+    /// and at the end of the reading, and whether it stops behind them.
     pub fn part(&mut self, ring: &Ring, words: usize) -> (usize, bool) {
         let of = |heads: &[u64]| ring.words_to(heads.get(ring.number as usize).copied().unwrap_or_default());
         let begin = of(&self.begin);
@@ -62,7 +61,7 @@ impl Window {
         next.filter(|&next| next <= words).map_or((words, false), |next| (next, true))
     }
 
-    /// A block came or went.
+    /// Notes a block that came or went.
     #[inline]
     pub fn note(&mut self, address: u64, block: &Block) {
         if self.is_noting && block.size >= LARGE && self.changes.len() < CHANGES {
@@ -70,18 +69,18 @@ impl Window {
         }
     }
 
-    /// Whether the blocks of its begin are to be placed now: all rings have come there.
+    /// Whether the blocks of the begin are to be placed now: all rings have come there.
     pub fn begins(&self, rings: &[Ring]) -> bool {
         self.blocks.is_none() && is_past(&self.begin, rings)
     }
 
-    /// Whether they are not placed yet.
+    /// Whether the blocks of the begin are not placed yet.
     pub fn lacks_blocks(&self) -> bool {
         self.blocks.is_none()
     }
 
-    /// These blocks were live at its begin; of those `in_transit`, the realloc was under way. `live`: live bytes before
-    /// the begin, and at it.
+    /// Takes the blocks that were live at the begin, and those of them whose realloc was under way. `live`: live bytes
+    /// before the begin, and at it.
     pub fn place(
         &mut self,
         blocks: Vec<PlacedBlock>,
@@ -92,19 +91,19 @@ impl Window {
         self.changes.extend(in_transit.filter(|block| block.size >= LARGE));
     }
 
-    /// The most live bytes of the second before it began, at this time.
+    /// The most live bytes of the second before `ms`, which is when the reading began.
     pub fn recent_live(&self, ms: u64) -> RecentLive {
         let (recent, live_bytes) = &self.live;
         recent.at(ms, *live_bytes)
     }
 
-    /// Whether all that belongs to it has been replayed.
+    /// Whether all that belongs to the reading has been replayed.
     pub fn is_over(&self, rings: &[Ring]) -> bool {
         let is_settled = || rings.iter().all(|ring| ring.transit.is_none());
         self.blocks.is_some() && self.end.as_ref().is_some_and(|end| is_past(end, rings)) && is_settled()
     }
 
-    /// A round is over. True: it waits no more.
+    /// Ends a round. True: the reading waits no more.
     pub fn age(&mut self) -> bool {
         self.rounds += u32::from(self.reading.is_some());
         self.rounds > PATIENCE
@@ -159,8 +158,8 @@ fn end_of(block: &PlacedBlock) -> u64 {
     block.address.saturating_add(block.size.max(1))
 }
 
-/// Whether pages of a block were found, or not looked for. One that has none and went meanwhile may have been on its
-/// way out: it has no part in what was read.
+/// Whether pages of a block were found, or not looked for. A block that has none and went meanwhile may have been on
+/// its way out: it has no part in what was read.
 fn may_have_pages(reading: &Reading, block: &PlacedBlock) -> bool {
     let after = reading.pages.partition_point(|run| run.start < end_of(block));
     let page = u64::from(reading.footprint.page_bytes);

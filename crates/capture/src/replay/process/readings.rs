@@ -7,20 +7,22 @@ use crate::footprint::Reading;
 use mallow_profile::{Block, PlacedBlock};
 
 impl Process {
-    /// A reading of its memory begins when its rings are written so far. What was read before is placed now.
+    /// Begins a reading, while the rings are written so far. What was read before is placed now.
     pub fn reading_begins<S>(&mut self, shared: &Shared<S>, number: u64, heads: &[u64]) {
         self.settle_window(shared, true);
         self.window = Some(Window::new(number, heads));
         self.settle_window(shared, false);
     }
 
-    /// A reading begins, whether it is kept or not: its RSS is a look.
+    /// Takes the RSS of a reading for a look, whether the reading is kept or not: it begins while the rings are written
+    /// so far.
     pub fn look_begins<S>(&mut self, shared: &Shared<S>, number: u64, heads: &[u64]) {
         self.looks.reading_begins(number, heads);
         self.settle_looks(shared, false);
     }
 
-    /// What a reading saw. One at the exit has no begin: the process waits, and what is live now was live then.
+    /// Takes the RSS that a reading saw. A reading at the exit has no begin: the process waits, and what is live now
+    /// was live then.
     pub fn reading_saw<S>(&mut self, shared: &Shared<S>, number: u64, seen: Seen) {
         if !self.looks.reading_saw(number, seen) {
             self.looks.add(&[], seen);
@@ -28,7 +30,7 @@ impl Process {
         self.settle_looks(shared, false);
     }
 
-    /// Somebody looked at its RSS when its rings were written so far.
+    /// Takes a look at RSS, made while the rings were written so far.
     pub fn look<S>(&mut self, shared: &Shared<S>, heads: &[u64], seen: Seen) {
         self.looks.add(heads, seen);
         self.settle_looks(shared, false);
@@ -44,14 +46,14 @@ impl Process {
         }
     }
 
-    /// That reading has ended.
+    /// Ends the reading of this number, while the rings are written so far.
     pub fn reading_ends(&mut self, number: u64, heads: &[u64]) {
         if let Some(window) = self.window.as_mut().filter(|window| window.number == number) {
             window.ends(heads);
         }
     }
 
-    /// Its memory was read. Of a process that waits at its exit, the blocks that are live now lay there.
+    /// Takes a reading. Of a process that waits at its exit, the blocks that are live now lay there.
     pub fn place<S>(&mut self, shared: &Shared<S>, reading: Reading) {
         match &mut self.window {
             Some(window) if window.number == reading.number => {
@@ -67,7 +69,7 @@ impl Process {
         }
     }
 
-    /// Where its blocks lie.
+    /// Live blocks, and those whose realloc is under way.
     fn placed(&self) -> Vec<PlacedBlock> {
         self.live.iter().chain(self.in_transit()).map(placed).collect()
     }
@@ -79,7 +81,7 @@ impl Process {
             .filter_map(|ring| ring.transit.as_ref().and_then(|transit| Some((transit.address, transit.block?))))
     }
 
-    /// Places the blocks of a reading, where the replay has come so far. `is_last`: more does not come.
+    /// Places the blocks of a reading, if the replay has come there. `is_last`: more does not come.
     pub(super) fn settle_window<S>(&mut self, shared: &Shared<S>, is_last: bool) {
         let Some(mut window) = self.window.take() else { return };
         if window.begins(&self.rings) || is_last && window.reading.is_some() && window.lacks_blocks() {
