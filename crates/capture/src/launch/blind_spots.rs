@@ -28,7 +28,7 @@ pub(crate) struct BlindSpots {
 }
 
 enum Why {
-    /// A whole sentence.
+    /// A sentence about the program.
     Program(String),
     /// Path of a program that cannot reach the run directory.
     Unreached(String),

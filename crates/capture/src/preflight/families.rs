@@ -3,7 +3,6 @@
 /// Bytes of static thread-local storage that libmallow.so needs of a process that it is loaded into.
 pub const LIBRARY_TLS: u64 = 120;
 
-/// Whose allocation functions are named so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// The C library's names, which any allocator may define: see [`maker_of`].

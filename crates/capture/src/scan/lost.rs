@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 const NAMED: usize = 8;
 /// Where one in so many has a pointer at the most, these pointers are stray words.
 const STRAY: usize = 10;
-/// No index.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
