@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Allocator {
     /// The allocator's maker, or which of the maker's functions these are: `operator new of jemalloc`.
     pub name: String,
-    /// The table of symbols that the least sure one of `functions` was found in.
+    /// The last one, in the order of [`SymbolSource`], of the tables that `functions` were found in.
     pub source: SymbolSource,
     /// Functions with known arguments, by link-time address, each address once.
     pub functions: Vec<(FunctionSymbol, Signature)>,
@@ -32,7 +32,7 @@ pub struct Allocator {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub allocators: Vec<Allocator>,
-    /// Maker of an allocator that seems to be inside an executable without symbols.
+    /// Maker of an allocator whose texts are in a file without symbols; looked for where `first` alone.
     pub stripped: Option<&'static str>,
     pub starts: Vec<u64>,
 }

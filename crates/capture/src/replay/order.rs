@@ -297,7 +297,7 @@ impl Planner {
     }
 
     /// New times for another attempt: in turn the order in which the last attempt could do the ops, and the stamps with
-    /// the lanes shifted against each other by parts of a millisecond.
+    /// the lanes shifted against each other by less than 16 moments.
     fn guess_times(&mut self, attempt: u64) {
         for (number, lane) in (0..).zip(&mut self.lanes) {
             let shift = (attempt * 0x1_0000 + number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SHIFT_BITS);

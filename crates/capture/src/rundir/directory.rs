@@ -20,7 +20,7 @@ pub struct Settings {
     pub regions: Regions,
     /// Which traced images wait at their exit until mallow has looked for lost blocks in their memory.
     pub scan: Scans,
-    /// A traced image that exits waits for mallow to read its memory figures for the last time.
+    /// The memory of processes is read: a traced image that exits waits for the last reading.
     pub memory: bool,
     /// Command lines are noted with their arguments; else, their first words alone.
     pub arguments: bool,

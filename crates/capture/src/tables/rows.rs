@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub rule: u32,
 }
 
-/// A function at `start..end`, relative to the base; `rows` are indexes in the `rows` of its [`Collector`].
+/// A function at `start..end`, relative to the base; `rows` are indexes in the list of rows beside its list of spans.
 struct Span {
     start: u32,
     end: u32,
