@@ -29,12 +29,12 @@ fn file_name(path: &str) -> &str {
 }
 
 impl Process {
-    /// See [`program_name`].
+    /// The program's name as [`program_name`] has it, of the first argument and the executable.
     pub fn program(&self) -> &str {
         program_name(self.arguments.first().map_or("", |name| name), &self.executable)
     }
 
-    /// What its command line calls the program. None: it has no command line.
+    /// What the command line calls the program ([`command_word`]); None without a command line.
     pub fn command_word(&self) -> Option<&str> {
         let first = self.arguments.first()?;
         Some(command_word(first, [&*self.executable, &*self.executed_as]))

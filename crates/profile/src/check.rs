@@ -13,54 +13,54 @@ use crate::stacks::StackId;
 /// A promise of the model that a profile breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Something refers to what is not there.
+    /// An index names an element that does not exist.
     Reference {
-        /// What refers: `site`, `frame`, …
+        /// Kind of the element that holds the index: `site`, `frame`, …
         from: &'static str,
-        /// Its index.
+        /// Position of the element that holds the index, among its kind.
         index: usize,
-        /// What it refers to.
+        /// Kind of the element that the index names.
         to: &'static str,
-        /// The index that it names.
+        /// The index that has no element.
         number: u32,
-        /// How many there are.
+        /// Elements of the kind that is named.
         length: usize,
     },
     /// A stack whose caller does not come before it, or whose depth is not its caller's and one more.
     Stack(StackId),
     /// Two sites have one process and one stack.
     SameSite {
-        /// Index of the second one.
+        /// Index of the second site with the pair.
         site: usize,
     },
     /// A sum is not that of its parts.
     Sum {
-        /// Of a process, by its index; None: of the profile.
+        /// Index of the process whose sum is wrong; None for the profile's totals.
         process: Option<usize>,
-        /// The count.
+        /// Name of the count, as [`crate::Count::key`].
         key: &'static str,
-        /// As the profile has it.
+        /// The sum as the profile has it.
         sum: u64,
-        /// What its parts add up to, saturated.
+        /// What the parts add up to, saturated.
         parts: u64,
     },
     /// A count is not 0 whose quantity the profile does not have.
     Unavailable {
-        /// Index of the site.
+        /// Index of the site that has the count.
         site: usize,
-        /// The count.
+        /// Name of the count, as [`crate::Count::key`].
         key: &'static str,
     },
     /// The memory of a process makes no sense.
     Footprint {
-        /// Index of the footprint.
+        /// Index of the footprint in the profile.
         index: usize,
         /// A clause: what of the footprint is not so.
         what: &'static str,
     },
     /// A list is not in the order that the model promises.
     Order {
-        /// The list.
+        /// Name of the list, in the plural.
         what: &'static str,
     },
 }
@@ -154,7 +154,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Whether what is read of processes' memory is in the orders that searches rely on.
+    /// Whether footprints, RSS series, their points and usable sizes are in the orders that searches rely on.
     pub fn check_orders(&self) -> Result<(), Defect> {
         let order = |what, is_ordered: bool| if is_ordered { Ok(()) } else { Err(Defect::Order { what }) };
         order("footprints", self.footprints.is_sorted_by_key(|footprint| (footprint.process, footprint.ms)))?;

@@ -7,11 +7,11 @@ use crate::quantities::{Quantities, Quantity};
 /// One of the [`Counts`].
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
-    /// Its name in JSON, in tables and in the code.
+    /// The count's name in JSON, in tables and in the code.
     pub key: &'static str,
     /// The quantity that a profile needs to have for it.
     pub quantity: Quantity,
-    /// Takes it from the counts of a site.
+    /// Reads the count from the counts of a site.
     pub of: fn(&Counts) -> u64,
 }
 
@@ -25,7 +25,7 @@ macro_rules! define_counts {
         }
 
         impl Count {
-            /// All of them, in the order of the fields.
+            /// All counts, in the order of the fields of [`Counts`].
             pub const ALL: [Self; [$($(stringify!($field)),+),+].len()] =
                 [$($(Self { key: stringify!($field), quantity: Quantity::$quantity, of: |counts| counts.$field }),+),+];
         }

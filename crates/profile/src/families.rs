@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Family(pub u8);
 
-/// Names of the families.
+/// Names of the allocating functions, by [`Family`].
 pub const FAMILIES: [&str; 9] =
     ["malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign", "valloc", "pvalloc"];
 
@@ -56,7 +56,7 @@ impl FamilyCounts {
         is_clamped
     }
 
-    /// All frees.
+    /// Frees by `free` and by reallocs.
     pub fn all_frees(&self) -> u64 {
         self.frees.saturating_add(self.realloc_frees)
     }

@@ -10,9 +10,9 @@ use crate::process::ProcessId;
 /// Sizes that the kernel accounts for, in bytes; `/proc/PID/smaps` has them under these names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemorySizes {
-    /// Addresses, resident or not.
+    /// Address space, resident or not.
     pub size: u64,
-    /// In memory. It is also the sum of the four below.
+    /// Memory that is resident, which is also the sum of the four sizes by sharing and writing.
     pub rss: u64,
     /// `rss`, with each shared page divided by the number of processes that have it.
     pub pss: u64,
@@ -24,17 +24,17 @@ pub struct MemorySizes {
     pub private_clean: u64,
     /// Pages of this process alone, written.
     pub private_dirty: u64,
-    /// What of `rss` is of no file.
+    /// The part of `rss` that belongs to no file.
     pub anonymous: u64,
-    /// What of `rss` the process has given back (`MADV_FREE`), and the kernel may take at any time.
+    /// The part of `rss` that the process has given back (`MADV_FREE`), and the kernel may take at any time.
     pub lazy_free: u64,
-    /// What of `rss` is in huge pages.
+    /// The part of `rss` in huge pages.
     pub huge: u64,
-    /// In swap.
+    /// The part of the mapping in swap.
     pub swap: u64,
     /// `swap`, divided as `pss`.
     pub swap_pss: u64,
-    /// What of `pss` is locked in memory.
+    /// The part of `pss` that is locked in memory.
     pub locked: u64,
     /// Pages of hugetlbfs, which no other size includes.
     pub hugetlb: u64,
@@ -50,7 +50,7 @@ pub enum MappingKind {
     Anonymous,
     /// The first thread's stack.
     Stack,
-    /// Another thread's stack.
+    /// The stack of another thread.
     ThreadStack,
     /// Code of a file.
     FileText,
@@ -67,7 +67,7 @@ pub enum MappingKind {
 }
 
 impl MappingKind {
-    /// All of them; the position of each is its number in a recording.
+    /// All kinds; the position of each is its number in a recording.
     pub const ALL: [Self; 10] = [
         Self::Heap,
         Self::Anonymous,
@@ -87,28 +87,28 @@ impl MappingKind {
 pub struct MappingFlags(pub u32);
 
 impl MappingFlags {
-    /// It can be read.
+    /// The mapping can be read.
     pub const READ: u32 = 1;
-    /// It can be written.
+    /// The mapping can be written.
     pub const WRITE: u32 = 1 << 1;
-    /// It can be executed.
+    /// The mapping can be executed.
     pub const EXECUTE: u32 = 1 << 2;
-    /// It is shared, not private.
+    /// The mapping is shared, not private.
     pub const SHARED: u32 = 1 << 3;
-    /// `MAP_NORESERVE`.
+    /// The mapping was made with `MAP_NORESERVE`.
     pub const NO_RESERVE: u32 = 1 << 4;
-    /// `mlock`.
+    /// The mapping is locked in memory (`mlock`).
     pub const LOCKED: u32 = 1 << 5;
-    /// hugetlbfs.
+    /// The mapping is of hugetlbfs.
     pub const HUGETLB: u32 = 1 << 6;
-    /// `MADV_HUGEPAGE`.
+    /// Huge pages were asked for (`MADV_HUGEPAGE`).
     pub const HUGE: u32 = 1 << 7;
-    /// `MADV_NOHUGEPAGE`.
+    /// Huge pages were ruled out (`MADV_NOHUGEPAGE`).
     pub const NO_HUGE: u32 = 1 << 8;
-    /// All that have a meaning.
+    /// All flags that have a meaning.
     pub const KNOWN: u32 = (1 << 9) - 1;
 
-    /// Whether it has all of these.
+    /// Whether all of `flags` are set.
     pub fn has(self, flags: u32) -> bool {
         self.0 & flags == flags
     }
@@ -117,17 +117,17 @@ impl MappingFlags {
 /// A mapping of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// First address.
+    /// First address of the mapping.
     pub start: u64,
-    /// Past its last.
+    /// First address behind the mapping.
     pub end: u64,
-    /// What it is for.
+    /// Use of the memory, as far as its name and flags show it.
     pub kind: MappingKind,
-    /// Its flags.
+    /// Permissions and advice that the kernel reports.
     pub flags: MappingFlags,
     /// A file's path, a name in brackets, or nothing.
     pub name: String,
-    /// Its share of the totals.
+    /// The part of the footprint's totals in this mapping.
     pub sizes: MemorySizes,
     /// The heap map has its pages. They are those of this mapping; a page that it does not list is neither in memory
     /// nor in swap.
@@ -137,15 +137,15 @@ pub struct Mapping {
 /// The memory of one process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Whose memory is divided.
+    /// The process image whose memory was read.
     pub process: ProcessId,
-    /// When, in milliseconds since the recording began.
+    /// Moment of the reading, in milliseconds since the recording began.
     pub ms: u64,
-    /// It stands for the highest RSS of the process: the highest that was read, or of those up to a fiftieth below it
-    /// the first one, or one with markedly more live bytes. Where the process freed most of its blocks just before its
-    /// exit, it is the highest one before that.
+    /// Whether this footprint stands for the highest RSS of the process: the highest that was read, or of those up to a
+    /// fiftieth below it the first one, or one with markedly more live bytes. Where the process freed most of its
+    /// blocks just before its exit, it is the highest one before that.
     pub is_highest: bool,
-    /// It is the last one that was read of the process.
+    /// Whether no later footprint of the process was read.
     pub is_last: bool,
     /// The process waited at its exit meanwhile, so the blocks are those of this very moment.
     pub is_at_exit: bool,
@@ -154,23 +154,23 @@ pub struct Footprint {
     pub peak_rss: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Sums of the mappings.
+    /// Sums over the mappings.
     pub totals: MemorySizes,
     /// All mappings, by address.
     pub mappings: Vec<Mapping>,
     /// Threads of the process; 0: the recording does not say.
     pub threads: u64,
-    /// Live blocks at that moment.
+    /// Blocks that were live at `ms`.
     pub live_blocks: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the live blocks.
     pub live_bytes: u64,
-    /// What of these is in memory; None: pages were not read, or the recording does not say.
+    /// Bytes of the live blocks that are in memory; None: pages were not read, or the recording does not say.
     pub live_resident: Option<u64>,
     /// The most live bytes that a look at the process found in the second before; None: nobody looked, or the recording
     /// does not say.
     pub recent_live: Option<RecentLive>,
-    /// What live blocks have in memory in mappings of Mallow's: samples of a watched program lie in slots of its
-    /// library. 0 in recordings, whose blocks are all the allocator's.
+    /// Bytes in memory of live blocks in Mallow's mappings: samples of a watched program lie in slots of its library. 0
+    /// in recordings, whose blocks are all the allocator's.
     pub sampled_bytes: u64,
     /// The process's environment fixes glibc's thresholds: they do not rise with what it frees.
     pub fixes_thresholds: bool,
@@ -186,29 +186,29 @@ pub struct Footprint {
 /// The live bytes of a process shortly before a [`Footprint`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecentLive {
-    /// When they were that many, in milliseconds since the recording began.
+    /// Moment at which so many bytes were live, in milliseconds since the recording began.
     pub ms: u64,
-    /// Requested bytes.
+    /// Requested bytes that were live.
     pub bytes: u64,
 }
 
-/// What a page of a [`PageRun`] is; all bits of one run are those of each of its pages.
+/// Bits of a page, which all pages of a [`PageRun`] have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageState(pub u8);
 
 impl PageState {
-    /// In memory: it counts as RSS.
+    /// The page is in memory: it counts as RSS.
     pub const RESIDENT: u8 = 1;
-    /// In swap.
+    /// The page is in swap.
     pub const SWAPPED: u8 = 1 << 1;
     /// Another process has it, too: after fork, and neither wrote it.
     pub const SHARED: u8 = 1 << 2;
     /// Part of a huge page.
     pub const HUGE: u8 = 1 << 3;
-    /// All that have a meaning.
+    /// All bits that have a meaning.
     pub const KNOWN: u8 = (1 << 4) - 1;
 
-    /// Whether it has all of these.
+    /// Whether all of `bits` are set.
     pub fn has(self, bits: u8) -> bool {
         self.0 & bits == bits
     }
@@ -217,20 +217,20 @@ impl PageState {
 /// Pages next to each other with the same state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRun {
-    /// Address of the first one.
+    /// Address of the first page.
     pub start: u64,
     /// Pages of 4 KiB, one after the other.
     pub pages: u64,
-    /// Their state.
+    /// What all of these pages have in common.
     pub state: PageState,
 }
 
 /// A live block where it lay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacedBlock {
-    /// Where it begins, as the program has it.
+    /// Address of the block, as the program has it.
     pub address: u64,
-    /// Requested bytes.
+    /// Size that was asked for, in bytes.
     pub size: u64,
     /// Index of its site in [`crate::Profile::sites`].
     pub site: u32,
@@ -239,29 +239,29 @@ pub struct PlacedBlock {
 /// A freed block that glibc keeps for the next request of one thread; its arena counts it as in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachedBlock {
-    /// Where it begins, as the program had it.
+    /// Address of the block, as the program had it.
     pub address: u64,
-    /// Usable bytes.
+    /// Usable size in bytes.
     pub size: u64,
 }
 
 /// What glibc's caches of threads (tcache) hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCaches {
-    /// Caches that were read.
+    /// Number of caches that were read.
     pub caches: u64,
-    /// No thread has another one.
+    /// Whether the cache of every thread was read in full.
     pub is_complete: bool,
-    /// What they hold, and all of these caches but the first thread's, by address, each address once.
+    /// Blocks in the caches, and the caches themselves but for that of the first thread, by address, each address once.
     pub blocks: Vec<CachedBlock>,
 }
 
-/// Addresses.
+/// A range of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressRange {
-    /// The first one.
+    /// First address of the range.
     pub start: u64,
-    /// Past the last.
+    /// First address behind the range.
     pub end: u64,
 }
 
@@ -270,7 +270,7 @@ pub struct AddressRange {
 pub struct HeapMap {
     /// Pages in memory or in swap of the mappings with `has_pages`, by address, without overlaps.
     pub pages: Vec<PageRun>,
-    /// Freed blocks that threads keep.
+    /// Freed blocks that glibc keeps for single threads.
     pub caches: ThreadCaches,
     /// Where an allocator keeps its tables, as it says itself, by address, without overlaps.
     pub tables: Vec<AddressRange>,
@@ -286,9 +286,9 @@ pub struct HeapMap {
 /// RSS of a process over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RssSeries {
-    /// Whose memory was read.
+    /// The process image whose RSS was read.
     pub process: ProcessId,
-    /// By time. Longer recordings keep fewer of them, spread evenly, and always the highest and the last one.
+    /// Readings by time. Longer recordings keep fewer of them, spread evenly, and always the highest and the last one.
     pub points: Vec<RssPoint>,
     /// The kernel's own maximum; None in recordings of earlier versions.
     pub peak: Option<PeakRss>,
@@ -298,27 +298,26 @@ pub struct RssSeries {
 /// mallow looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeakRss {
-    /// In bytes.
+    /// The highest RSS, in bytes.
     pub bytes: u64,
-    /// It was reached after this time and by that, in milliseconds since the recording began: two looks, of which the
-    /// second one found it.
+    /// The last look before the highest RSS was reached, in milliseconds since the recording began.
     pub after_ms: u64,
-    /// See `after_ms`.
+    /// The look that found the highest RSS, in milliseconds since the recording began.
     pub by_ms: u64,
     /// When the kernel's figure was read last: a higher RSS after that is not known, unless `is_final`.
     pub read_ms: u64,
-    /// It is the maximum of the image's whole life.
+    /// Whether this is the maximum of the image's whole life.
     pub is_final: bool,
-    /// It was reached before the process was recorded: mallow attached to it later.
+    /// Whether the highest RSS was reached before the process was recorded: mallow attached to it later.
     pub is_older: bool,
 }
 
-/// One point of it.
+/// One reading of an [`RssSeries`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssPoint {
     /// Milliseconds since the recording began.
     pub ms: u64,
-    /// RSS in bytes.
+    /// RSS at that moment, in bytes.
     pub rss: u64,
     /// Requested bytes of the process's live blocks.
     pub live_bytes: u64,
@@ -327,7 +326,7 @@ pub struct RssPoint {
 /// What an allocator really gives for requests, as `malloc_usable_size` reported it in the process at its exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeClasses {
-    /// Whose allocator has them.
+    /// The process whose allocator has these sizes.
     pub process: ProcessId,
     /// Usable sizes, ascending: a request gets the first one that is not smaller. Nothing is known of requests above
     /// the last one.
@@ -343,7 +342,7 @@ impl SizeClasses {
 }
 
 impl MemorySizes {
-    /// All of them, in the order of a recording.
+    /// All sizes, in the order of a recording.
     pub fn all(&self) -> [u64; 14] {
         let Self { size, rss, pss, shared_clean, shared_dirty, private_clean, private_dirty, .. } = *self;
         let Self { anonymous, lazy_free, huge, swap, swap_pss, locked, hugetlb, .. } = *self;
@@ -413,8 +412,8 @@ impl PeakRss {
         self.read_ms = self.read_ms.max(ms);
     }
 
-    /// At the end of the process the highest is this: nothing comes after it. The last pages that an exit touches are
-    /// no moment of their own: up to a hundredth more leaves the time as it was.
+    /// Notes the highest RSS at the end of the process, which is final. The last pages that an exit touches are no
+    /// moment of their own: up to a hundredth more leaves the time as it was.
     pub fn end(&mut self, ms: u64, bytes: u64) {
         if bytes > self.bytes.saturating_add(self.bytes / 100) {
             self.look(ms, bytes);

@@ -85,7 +85,7 @@ impl fmt::Display for Note {
 pub struct ModuleSummary {
     /// An index of the profile's modules.
     pub module: ModuleId,
-    /// The best source.
+    /// The best source of names that the module has.
     pub found: NameSource,
     /// The separate file that the debug information or the symbol table came from.
     pub debug_file: Option<PathBuf>,
@@ -93,9 +93,9 @@ pub struct ModuleSummary {
     pub notes: Vec<Note>,
     /// Frames of the module that were asked for, those that had lines already included.
     pub frames: u32,
-    /// Those that have a function name.
+    /// Frames that have a function name, of those in `frames`.
     pub named: u32,
-    /// Those whose source file is known.
+    /// Frames whose source file is known, of those in `frames`.
     pub located: u32,
     /// What would bring what is missing, in words; None where it was not asked for.
     pub remedy: Option<String>,
@@ -108,7 +108,7 @@ pub struct Summary {
     pub modules: Vec<ModuleSummary>,
     /// Frames in no module: those of JITs.
     pub without_module: u32,
-    /// Those of them that have a name.
+    /// Frames of `without_module` that have a name.
     pub without_module_named: u32,
 }
 

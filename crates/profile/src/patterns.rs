@@ -7,7 +7,7 @@ use std::ops::{AddAssign, Deref, DerefMut};
 pub struct Patterns {
     /// The smallest size that was asked for; `u64::MAX` where nothing was.
     pub smallest: u64,
-    /// The largest one.
+    /// The largest size that was asked for; 0 where nothing was.
     pub largest: u64,
     /// Blocks that the thread that allocated them freed before their site, or that thread anywhere, allocated again.
     pub alternating: u64,
@@ -22,14 +22,14 @@ pub struct Patterns {
     pub freed_by_others: u64,
     /// Blocks freed in runs: after 16 other frees, at least, since the freeing thread allocated.
     pub freed_in_runs: u64,
-    /// How many runs these were.
+    /// Number of runs that `freed_in_runs` were freed in.
     pub runs: u64,
     /// Large blocks that had grown by a quarter or more in their last step, and were then kept for at least half of the
     /// process's time.
     pub kept: u64,
-    /// Their requested bytes.
+    /// Requested bytes of the blocks in `kept`.
     pub kept_bytes: u64,
-    /// What they had grown by in that last step: as much may be unused.
+    /// Bytes by which the blocks in `kept` had grown in that last step: as much may be unused.
     pub kept_slack: u64,
     /// What headers and padding take beside the requested bytes of all blocks, if glibc allocates them: see
     /// [`overhead`].

@@ -6,35 +6,35 @@ use std::ops::AddAssign;
 use crate::counts::Counts;
 use crate::quantities::Quantity;
 
-/// What the samples of one sum say about its distribution. Two of these add up.
+/// What the samples of one sum say about its distribution. Precisions of two sums add up to that of their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Precision {
     /// The sum itself, as [`Counts`] have it. A number with another value is not the one that this is known of.
     pub value: f64,
-    /// How many samples there are.
+    /// Number of samples in the sum.
     pub samples: f64,
-    /// Their values, as they were seen: the truth is not below.
+    /// Unweighted values of the samples: the truth is not below.
     pub seen: f64,
-    /// How many allocations were missed, estimated.
+    /// Number of allocations that no sample picked, estimated.
     pub missed: f64,
-    /// Of `w² (1 - p)`, where `w` is a sample's weighted value and `p` how likely it was to be picked.
+    /// Sum of `w² (1 - p)` over samples, where `w` is a sample's weighted value and `p` how likely it was to be picked.
     pub variance: f64,
-    /// Of `w³ (1 - p)`.
+    /// Sum of `w³ (1 - p)` over samples, with `w` and `p` of `variance`.
     pub third: f64,
-    /// Of `w³ (1 - p)²`.
+    /// Sum of `w³ (1 - p)²` over samples, with `w` and `p` of `variance`.
     pub common: f64,
     /// The largest weighted value that an allocation may have that was not picked.
     pub heaviest: f64,
 }
 
 impl Precision {
-    /// Of a number that was counted.
+    /// The precision of a number that was counted, not estimated.
     pub fn exact(number: u64) -> Self {
         Self { value: number as f64, seen: number as f64, ..Self::default() }
     }
 
-    /// Whether this is known of that number. One that was read from a file of another tool's, scaled by one, or added
-    /// up with numbers of which nothing is known, is another.
+    /// Whether this precision is known of `number`: the two values are equal. A number that was read from another
+    /// tool's file, scaled by one, or added up with numbers of which nothing is known, has another value.
     pub fn is_of(&self, number: u64) -> bool {
         (self.value - number as f64).abs() < 0.5 + 1e-12 * self.value
     }
@@ -53,16 +53,16 @@ impl AddAssign for Precision {
     }
 }
 
-/// How precise the counts are that samples have.
+/// The precision of each count that samples estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Precisions {
-    /// Of `Counts::allocations`.
+    /// Precision of the number of allocations.
     pub allocations: Precision,
-    /// Of `Counts::allocated_bytes`.
+    /// Precision of the bytes that were allocated.
     pub allocated_bytes: Precision,
-    /// Of `Counts::live`.
+    /// Precision of the number of live blocks.
     pub live: Precision,
-    /// Of `Counts::live_bytes`.
+    /// Precision of the bytes that are live.
     pub live_bytes: Precision,
 }
 
@@ -71,7 +71,7 @@ impl Precisions {
     pub const QUANTITIES: [Quantity; 4] =
         [Quantity::Allocations, Quantity::AllocatedBytes, Quantity::Live, Quantity::LiveBytes];
 
-    /// Of counts that were counted.
+    /// Precisions of counts that were counted, not estimated.
     pub fn exact(counts: &Counts) -> Self {
         Self {
             allocations: Precision::exact(counts.allocations),
@@ -81,7 +81,7 @@ impl Precisions {
         }
     }
 
-    /// Each of them.
+    /// The four precisions, in the order of [`Precisions::QUANTITIES`].
     pub fn each_mut(&mut self) -> [&mut Precision; 4] {
         [&mut self.allocations, &mut self.allocated_bytes, &mut self.live, &mut self.live_bytes]
     }

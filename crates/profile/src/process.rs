@@ -12,9 +12,9 @@ pub struct ProcessId(pub u32);
 /// One process image: it began with exec or fork and ended with exec, exit or the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Process id.
+    /// Process id in the system.
     pub pid: u32,
-    /// Its parent's.
+    /// Process id of the parent.
     pub parent_pid: u32,
     /// 0 for the first image of this pid, 1 for the one after its first exec, and so on.
     pub serial: u32,
@@ -26,21 +26,21 @@ pub struct Process {
     pub executable: String,
     /// Path by which it was executed, where that is a link of another name to the executable; else empty.
     pub executed_as: String,
-    /// Its arguments, the name first; cut where very long.
+    /// Command line, the program first; cut where very long.
     pub arguments: Vec<String>,
     /// The file that it was read from, where several were merged; else empty.
     pub source: String,
-    /// First and last moment, in milliseconds since the recording began.
+    /// When the image was first seen, in milliseconds since the recording began.
     pub start_ms: u64,
-    /// See `start_ms`.
+    /// When the image was last seen, in milliseconds since the recording began.
     pub end_ms: u64,
     /// Threads that it had, in all.
     pub threads: u32,
     /// Sums over its sites. `peak` is live at the recording's peak.
     pub totals: Counts,
-    /// The process's own highest live bytes, and when.
+    /// The highest live bytes of this process alone.
     pub own_peak_bytes: u64,
-    /// See `own_peak_bytes`.
+    /// When `own_peak_bytes` was reached, in milliseconds since the recording began.
     pub own_peak_ms: u64,
     /// Calls by the function that was called.
     pub families: FamilyCounts,
@@ -48,22 +48,24 @@ pub struct Process {
     pub foreign_frees: u64,
     /// Events that could not be recorded.
     pub lost: u64,
-    /// How long it waited for mallow at its exit, in milliseconds before `end_ms`.
+    /// How long the process waited for mallow at its exit, in milliseconds before `end_ms`.
     pub exit_wait_ms: u64,
-    /// How long it waited for unwind tables, in milliseconds.
+    /// How long the process waited for unwind tables, in milliseconds.
     pub table_wait_ms: u64,
-    /// For how many modules it waited in vain: stacks that pass through them lack their outer frames.
+    /// Modules whose unwind tables the process waited for in vain: stacks that pass through them lack their outer
+    /// frames.
     pub late_tables: u64,
 }
 
 impl Process {
-    /// When it had done what it does by itself: from here on it waited for mallow.
+    /// When the process had done its own work, in milliseconds since the recording began: from there on it waited for
+    /// mallow.
     pub fn done_ms(&self) -> u64 {
         self.end_ms.saturating_sub(self.exit_wait_ms)
     }
 
-    /// Whether it may hold, and free, blocks that were allocated before it was recorded, or by the process that it was
-    /// forked from.
+    /// Whether the process may hold, and free, blocks that were allocated before it was recorded, or by the process
+    /// that it was forked from.
     pub fn has_older_blocks(&self) -> bool {
         self.forked || self.attached || self.foreign_frees > 0
     }
@@ -88,29 +90,29 @@ pub struct AllocatorInside {
     pub program: String,
     /// The path of the file that has the allocator inside.
     pub module: String,
-    /// Who has made it.
+    /// The name of the allocator.
     pub name: String,
-    /// What its functions were found by: `.symtab`, for instance.
+    /// The table or search by which its functions were found: `.symtab`, for instance.
     pub found_by: String,
-    /// How many functions are patched, so that its calls are seen; 0: none.
+    /// Number of functions that are patched, so that calls of them are seen; 0: none.
     pub functions: u32,
     /// Why none is patched; empty where they are.
     pub problem: String,
-    /// What to do about that; may be empty.
+    /// What to do about `problem`; may be empty.
     pub remedy: String,
     /// The variable of the environment that this copy reads for how it gives free pages back; empty: none that is
     /// known.
     pub environment: String,
     /// Options that are compiled into this copy, as that variable would have them; empty: none that is known.
     pub options: String,
-    /// It is a library, whose calls are seen in any case: there is nothing to say of it.
+    /// Whether a library holds the allocator, whose calls are seen in any case: there is nothing to say of it.
     pub is_library: bool,
 }
 
 /// An allocator above malloc, where a view depends on which one it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AllocatorKind {
-    /// Any.
+    /// An allocator that no view treats apart.
     #[default]
     Other,
     /// CPython's arenas of small objects.
@@ -122,11 +124,11 @@ pub enum AllocatorKind {
 pub struct CustomAllocator {
     /// The process that allocates with it.
     pub process: ProcessId,
-    /// Which one, where views have to know.
+    /// The allocator, as far as views tell them apart.
     pub kind: AllocatorKind,
-    /// What it serves, as a sentence without a full stop.
+    /// What the allocator serves, as a sentence without a full stop.
     pub found: String,
-    /// What makes its blocks visible, as an imperative; may be empty.
+    /// What makes the allocator's blocks visible, as an imperative; may be empty.
     pub remedy: String,
 }
 
@@ -135,7 +137,7 @@ pub struct CustomAllocator {
 pub struct Thread {
     /// The image that it ran in.
     pub process: ProcessId,
-    /// Its id in the system; 0 where the target did not report it.
+    /// Thread id in the system; 0 where the target did not report it.
     pub tid: u32,
 }
 

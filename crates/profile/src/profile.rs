@@ -22,7 +22,7 @@ pub struct Region {
     pub name: String,
     /// Number of the run among those of one measurement, warm-ups and others each from 0.
     pub run: u32,
-    /// It came first and is not to be counted.
+    /// Whether the run came first and is not to be counted.
     pub warmup: bool,
     /// Operations that it performed; 0: unknown.
     pub operations: u64,
@@ -41,10 +41,11 @@ pub struct Ending {
     pub damaged: u64,
 }
 
-/// What a recording says. Ids index the vectors.
+/// Content of a recording, or of another tool's file. Ids index the vectors.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Whose file it was read from; None for a recording of Mallow's, which has every quantity.
+    /// The tool and file format that the profile was read from; None for a recording of Mallow's, which has every
+    /// quantity.
     pub origin: Option<Origin>,
     /// The command line that was recorded.
     pub command: Vec<String>,
@@ -58,20 +59,20 @@ pub struct Profile {
     /// CPU time of the command and of the processes that it waited for, in microseconds; of an attached process, while
     /// mallow was attached. Of the whole run, also in a selection. None: it is not known.
     pub cpu_us: Option<u64>,
-    /// How it ended.
+    /// What the recording lacks, and how the command ended.
     pub ending: Ending,
     /// Sums over all processes; `peak_bytes` is the highest live sum.
     pub totals: Counts,
-    /// When the peak was, milliseconds since the recording began.
+    /// When the live bytes were highest, in milliseconds since the recording began.
     pub peak_ms: u64,
     /// The time within which all of it was allocated, in milliseconds since the recording began, where a filter says
     /// so.
     pub window_ms: Option<Range<u64>>,
     /// Function and file names.
     pub strings: Strings,
-    /// Loaded files.
+    /// Loaded files, by [`crate::ModuleId`].
     pub modules: Vec<Module>,
-    /// Places, by [`crate::FrameId`].
+    /// Places in code, by [`crate::FrameId`].
     pub frames: Vec<Frame>,
     /// Stacks as paths in a trie.
     pub stacks: Stacks,
@@ -79,7 +80,7 @@ pub struct Profile {
     pub processes: Vec<Process>,
     /// Threads of all processes, in the order in which they were first seen.
     pub threads: Vec<Thread>,
-    /// Their names, as far as they are known: empty where none is, and fewer than threads in recordings of earlier
+    /// Names of `threads`, by their indices: empty where unknown, and fewer than threads in recordings of earlier
     /// versions.
     pub thread_names: Vec<String>,
     /// Sites, one for each (process, stack).
@@ -103,13 +104,13 @@ pub struct Profile {
     /// What the command executed that was not recorded, each a sentence without a full stop; recordings of earlier
     /// versions have none.
     pub unrecorded: Vec<String>,
-    /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
+    /// What was found when the names of the frames were looked up, where the recording carries them. Then they are all
     /// there is: files of this machine may be other ones. None: names are to be looked up.
     pub names: Option<Summary>,
 }
 
 impl Profile {
-    /// Whether it has this quantity. Where it does not, the counts of the quantity are 0 and mean nothing.
+    /// Whether the profile has this quantity. Where it does not, the counts of the quantity are 0 and mean nothing.
     pub fn has(&self, quantity: Quantity) -> bool {
         self.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
     }
@@ -119,7 +120,7 @@ impl Profile {
         replaced_by_exec(self.processes.iter().map(|p| ((p.pid, &*p.source), p.serial, p.forked || p.attached)))
     }
 
-    /// How many processes its images are of.
+    /// Number of processes, of which each may have several images.
     pub fn processes_in_all(&self) -> u64 {
         self.replaced_by_exec().iter().filter(|replaced| replaced.is_none()).count() as u64
     }

@@ -10,9 +10,9 @@ macro_rules! define_quantities {
         #[allow(missing_docs)]
         pub enum Quantity {
             $($quantity,)+
-            /// Which of the allocating functions was called.
+            /// Calls by the allocating function.
             Families,
-            /// How long it took, and when the peak was.
+            /// Times of the recording and of its peak.
             Times,
             /// When the blocks live at the end were allocated.
             Ages,
@@ -22,7 +22,7 @@ macro_rules! define_quantities {
             Processes,
             /// How many threads there were.
             Threads,
-            /// How the command ended.
+            /// The exit status of the command.
             ExitStatus,
             /// What sites do with their blocks.
             Patterns,
@@ -31,10 +31,10 @@ macro_rules! define_quantities {
         }
 
         impl Quantity {
-            /// Those that [`crate::Counts`] has numbers of.
+            /// Quantities that have a field of [`crate::Counts`].
             pub const COUNTS: [Self; [$($name),+].len()] = [$(Self::$quantity),+];
 
-            /// Each quantity once.
+            /// All quantities, each once.
             pub const ALL: [Self; Self::COUNTS.len() + 9] = [
                 $(Self::$quantity,)+
                 Self::Families,
@@ -79,7 +79,7 @@ impl fmt::Display for Quantity {
 pub struct Quantities(u32);
 
 impl Quantities {
-    /// A set of these.
+    /// The set of the listed quantities.
     pub fn of(quantities: &[Quantity]) -> Self {
         quantities.iter().fold(Self::default(), |set, &quantity| set.with(quantity))
     }
@@ -90,22 +90,22 @@ impl Quantities {
         Self(self.0 | 1 << quantity as u32)
     }
 
-    /// Is it in the set?
+    /// Whether the quantity is in the set.
     pub fn has(self, quantity: Quantity) -> bool {
         self.0 & 1 << quantity as u32 != 0
     }
 
-    /// Those of both sets.
+    /// Quantities that are in both sets.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 }
 
-/// Where a profile comes from that is no recording of Mallow's.
+/// The source of a profile that is no recording of Mallow's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Whose file it is, as people call it: `heaptrack`, `pprof`, …
+    /// The tool or format that wrote the file, as people call it: `heaptrack`, `pprof`, …
     pub format: &'static str,
     /// The quantities that it has. Counts of others are 0 and mean nothing.
     pub quantities: Quantities,

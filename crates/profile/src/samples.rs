@@ -8,21 +8,21 @@ use crate::families::Family;
 use crate::process::ProcessId;
 use crate::stacks::StackId;
 
-/// Which sampled block. A slot is used again and again; its generation tells the uses apart.
+/// A sampled block. A slot is used again and again; its generation tells the uses apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SampleKey {
     /// The process image that allocated it.
     pub process: ProcessId,
     /// Number of the slot in its process.
     pub slot: u32,
-    /// Which use of the slot.
+    /// Number of the slot's use, which tells the blocks of one slot apart.
     pub generation: u32,
 }
 
 /// An allocation that was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Whose: an index of `Profile::processes`.
+    /// The process image that allocated the block: an index of `Profile::processes`.
     pub process: ProcessId,
     /// Id, in the system, of the thread that allocated it. Ids are given to new threads again.
     pub thread: u32,
@@ -32,45 +32,45 @@ pub struct Sample {
     pub size: u64,
     /// Mean distance in bytes between two picked ones, when this one was. Never 0.
     pub period: u64,
-    /// Where the block is, in its process.
+    /// Address of the block in its process.
     pub address: u64,
-    /// When it was allocated: CLOCK_MONOTONIC, nanoseconds.
+    /// Time of the allocation: CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
-    /// Where it was allocated. [`crate::Stacks::ROOT`] where the target had no place left to keep the stack.
+    /// Stack of the allocation. [`crate::Stacks::ROOT`] where the target had no place left to keep the stack.
     pub stack: StackId,
 }
 
-/// Who let a sampled block go, when, and where.
+/// The thread, time and stack of a sampled block's release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// Id of the thread in the system.
     pub thread: u32,
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// Time of the release: CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
-    /// Where; [`crate::Stacks::ROOT`] where the target did not report it.
+    /// Stack of the release; [`crate::Stacks::ROOT`] where the target did not report it.
     pub stack: StackId,
 }
 
-/// What happened in a watched program, process by process in the order in which it happened there.
+/// A change of a watched program's samples, process by process in the order in which it happened there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleEvent {
     /// A process image appeared; it comes before everything else of its process. `Profile::processes` has the rest.
     ProcessBegan {
-        /// Its index.
+        /// Index of the image in `Profile::processes`.
         process: ProcessId,
-        /// CLOCK_MONOTONIC when it began.
+        /// When the image began: CLOCK_MONOTONIC, nanoseconds.
         at_ns: u64,
     },
     /// A block was picked, or, where the reader joined a program that ran already, was found live.
     Allocated {
-        /// New: no live sample has it.
+        /// A key that no live sample has.
         key: SampleKey,
-        /// What is known of it.
+        /// The allocation as the target reported it.
         sample: Sample,
     },
     /// A sampled block was freed.
     Freed {
-        /// That of a live sample.
+        /// The key of a live sample, which ends.
         key: SampleKey,
         /// The thread, the moment and the stack.
         release: Release,
@@ -78,7 +78,7 @@ pub enum SampleEvent {
     /// A sampled block was reallocated, in place or not: it is gone. The new block is drawn for as any other is, and
     /// comes as an `Allocated` of its own if it was picked again.
     Reallocated {
-        /// That of a live sample, which ends.
+        /// The key of a live sample, which ends.
         key: SampleKey,
         /// The thread, the moment and the stack.
         release: Release,
@@ -87,30 +87,30 @@ pub enum SampleEvent {
     },
     /// A sampled block is gone, and the event that names who did it was lost.
     Gone {
-        /// That of a sample of which nothing more is known.
+        /// The key of a sample of which nothing more is known.
         key: SampleKey,
-        /// It was live at this time, CLOCK_MONOTONIC.
+        /// A moment at which the sample was still live: CLOCK_MONOTONIC, nanoseconds.
         after_ns: u64,
-        /// And gone at this one.
+        /// A moment at which the sample was gone: CLOCK_MONOTONIC, nanoseconds.
         before_ns: u64,
     },
     /// Losses: what could not be reported.
     Lost {
-        /// Whose; None: of one that has no file.
+        /// The process that lost events; None for one that has no file.
         process: Option<ProcessId>,
-        /// How much of what.
+        /// Losses since the last event of this kind.
         lost: Lost,
     },
     /// Nothing more comes from this process; no more of its blocks are freed.
     ProcessEnded {
-        /// One that has begun.
+        /// The process image, which began earlier.
         process: ProcessId,
-        /// CLOCK_MONOTONIC when that was noticed.
+        /// When the end was noticed: CLOCK_MONOTONIC, nanoseconds.
         at_ns: u64,
     },
 }
 
-/// What could not be reported of a process. In an event: since the last one.
+/// Number of things that could not be reported of a process. In an event: since the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Events that were overwritten before they were read. Which samples are live is known all the same.

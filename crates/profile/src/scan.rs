@@ -4,12 +4,12 @@
 use crate::process::ProcessId;
 use crate::stacks::StackId;
 
-/// Of one process image.
+/// Findings of the scan of one process image at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// The process image that was scanned.
     pub process: ProcessId,
-    /// Whether there was a scan.
+    /// Whether the memory was scanned, and if not, why.
     pub outcome: ScanOutcome,
     /// Lost blocks, each pair of stacks once. What else is live of a scanned process is reachable.
     pub lost: Vec<LostBlocks>,
@@ -17,7 +17,7 @@ pub struct Scan {
     pub cycles: Vec<LostCycle>,
 }
 
-/// What is known of the blocks that were live when a process image ended.
+/// Whether the memory of a process image was scanned at its end, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ScanOutcome {
     /// The memory was scanned.
@@ -32,23 +32,23 @@ pub enum ScanOutcome {
 /// Lost blocks that were allocated with one stack: neither the program's roots nor a reachable block pointed to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostBlocks {
-    /// The stack of the site.
+    /// The stack that allocated the blocks.
     pub stack: StackId,
     /// The stack of the lost block that holds them, directly or through others, and that no other lost block holds.
     /// None: no other lost block holds them, so that each is a leak.
     pub head: Option<StackId>,
-    /// What the block is that no other lost block holds.
+    /// What the head of the lost blocks is: the block that no other lost block holds.
     pub kind: LostKind,
     /// Blocks of the stack that are lost.
     pub blocks: u64,
-    /// Their bytes.
+    /// Requested bytes of the lost blocks.
     pub bytes: u64,
 }
 
 /// What a lost block is, where its contents show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LostKind {
-    /// Anything.
+    /// A block whose contents do not tell what it is.
     #[default]
     Other,
     /// A string of CPython, 3.12 or later, that is immortal: the interpreter interned it, or made it of a name in code,
@@ -59,11 +59,11 @@ pub enum LostKind {
 /// Lost blocks that point to each other in a circle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostCycle {
-    /// How many circles there are of blocks of these sites.
+    /// Number of circles whose blocks are of these sites.
     pub count: u64,
     /// Blocks in them, and held by them.
     pub blocks: u64,
-    /// Their bytes.
+    /// Requested bytes of the blocks in `blocks`.
     pub bytes: u64,
     /// Stacks of their blocks, in the order of allocation. A circle of many sites names the first ones.
     pub stacks: Vec<StackId>,

@@ -11,25 +11,25 @@ use crate::stacks::StackId;
 pub struct Site {
     /// Sites of different processes are never one.
     pub process: ProcessId,
-    /// Where. [`crate::Stacks::ROOT`] where no frame is known.
+    /// The stack that allocated. [`crate::Stacks::ROOT`] where no frame is known.
     pub stack: StackId,
-    /// What its allocations add up to.
+    /// Sums over the allocations.
     pub counts: Counts,
-    /// What it does with its blocks.
+    /// What the site does with its blocks.
     pub patterns: Habits,
-    /// When the oldest and the youngest of the blocks live at the end were allocated, ms since the recording began; 0
-    /// without them.
+    /// When the oldest of the blocks live at the end was allocated, in milliseconds since the recording began; 0
+    /// without any.
     pub live_oldest_ms: u64,
-    /// See `live_oldest_ms`.
+    /// When the youngest of the blocks live at the end was allocated, in milliseconds since the recording began; 0
+    /// without any.
     pub live_youngest_ms: u64,
-    /// How precise its counts are, where they are estimates and that is known. Boxed: recordings have millions of sites
-    /// and none of this.
+    /// Precision of the counts, where they are estimates and it is known. Boxed: recordings have millions of sites and
+    /// none of this.
     pub precisions: Option<Box<Precisions>>,
 }
 
 impl Site {
-    /// One of which nothing else is known: no patterns, no ages of leaks, and counts that are exact or of unknown
-    /// precision.
+    /// A site with counts alone: no patterns, no ages of leaks, and counts that are exact or of unknown precision.
     pub fn of(process: ProcessId, stack: StackId, counts: Counts) -> Self {
         let (patterns, live_oldest_ms, live_youngest_ms, precisions) = Default::default();
         Self { process, stack, counts, patterns, live_oldest_ms, live_youngest_ms, precisions }
