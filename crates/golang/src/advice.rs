@@ -6,77 +6,41 @@ use crate::names::formats;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
-    /// Of strings that are added up.
     AppendText,
-    /// Of conversions.
     OneOfBoth,
-    /// Of a slice that grows.
     KeptSlice,
-    /// Of a slice that the function returns.
     CallersSlice,
-    /// Of a map that is made, or grows.
     KeptMap,
-    /// Of a map that grows, and is kept.
     SizedMap,
-    /// Of a map that is returned.
     CallersMap,
-    /// Of what is given to package fmt.
     Format,
-    /// Of the slice of a variadic call.
     KeptArguments,
-    /// Of a closure that is passed on.
     OneClosure,
-    /// Of a closure that is returned.
     Method,
-    /// Of a method's value.
     DirectCall,
-    /// Of a buffer that is passed on, or of a size that is not constant.
     CallersBuffer,
-    /// Of a slice that does not escape.
     ConstantSize,
-    /// Of a value in an interface.
     Concrete,
-    /// Of what is passed to a method of an interface.
     KnownCallee,
-    /// Of what is too large.
     Kept,
-    /// Of what is returned.
     ByValue,
-    /// Of a variable that a closure changes.
     CapturedCopy,
-    /// Of a loop over a function that is not inlined.
     InlinedIterator,
-    /// Of what is sent.
     SentValue,
-    /// Of what is put into a map.
     MapOfValues,
-    /// Of what is appended.
     SliceOfValues,
-    /// Of slices in maps and slices.
     OneArray,
-    /// Of what becomes an interface in a call.
     OwnMethods,
-    /// Of what is passed on.
     PassedValue,
-    /// Of what is stored.
     StoredValue,
-    /// Of what is a part of something else.
     PartByValue,
-    /// Of what a variable outside of a loop refers to.
     InsideLoop,
-    /// Of what refers to itself.
     LateReference,
-    /// Of a goroutine.
     Worker,
-    /// Of a deferred call in a loop.
     LoopBody,
-    /// Of a buffer that grows.
     Grow,
-    /// Of a channel.
     KeptChannel,
-    /// Of package reflect.
     NoReflection,
-    /// Of a timer.
     KeptTimer,
 }
 
@@ -120,7 +84,7 @@ impl Advice {
         Self::KeptTimer,
     ];
 
-    /// In words, without a full stop.
+    /// The suggestion as a clause without a full stop.
     pub fn text(self) -> &'static str {
         match self {
             Self::AppendText => {

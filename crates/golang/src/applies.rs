@@ -5,25 +5,23 @@ use crate::join::Type;
 use crate::model::{Kind, Reason, Surroundings};
 use crate::source::{GoSource, Target};
 
-/// In the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. What it is, nobody
-/// says.
+/// Ending of the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. The type
+/// itself is in no message.
 const SHAPED: &str = " DYNAMICTYPE>";
 /// Bytes of the largest key or value that a map holds itself; it has a pointer to a larger one, in a block of its own.
 const IN_MAP: u64 = 128;
 
-/// What a suggestion is about.
 pub struct Occasion<'a> {
     pub kind: Kind,
     pub what: &'a str,
-    /// Why it is in the heap.
+    /// Reason of the allocation.
     pub reason: &'a Reason,
-    /// Its type, where the program describes it.
+    /// The type of what is allocated, where the program describes it.
     pub of: Option<&'a Type>,
-    /// The function of the runtime that allocates it, where that is known.
+    /// The function of the runtime that allocates, where that is known.
     pub allocator: Option<&'a str>,
-    /// The function of its source: `(*T).m`, or `example.com/p.(*T).m`.
+    /// The function of the source: `(*T).m`, or `example.com/p.(*T).m`.
     pub function: Option<&'a str>,
-    /// What stands around it.
     pub surroundings: Surroundings,
 }
 
@@ -45,7 +43,7 @@ impl Occasion<'_> {
         }
     }
 
-    /// The suggestion can be followed here.
+    /// Whether the suggestion can be followed here.
     fn takes(&self, advice: Advice) -> bool {
         let callee = match self.reason {
             Reason::Passed { callee, .. } => Some(callee.as_str()),
@@ -92,7 +90,7 @@ impl Occasion<'_> {
         }
     }
 
-    /// It is held by something in the heap.
+    /// Whether something in the heap holds the allocation.
     fn lives_on(&self) -> bool {
         matches!(
             self.reason,
@@ -133,7 +131,7 @@ impl Occasion<'_> {
         self.of.map(|of| of.name.as_str()).or_else(new).or_else(literal)
     }
 
-    /// What `go vet` refuses to copy, and what panics as a copy; and structs and arrays of such.
+    /// Whether the type, or a part of it, is one that `go vet` refuses to copy, or that panics as a copy.
     fn must_not_be_copied(&self) -> bool {
         let parts = self.of.iter().flat_map(|of| &of.parts).map(String::as_str);
         self.type_name()

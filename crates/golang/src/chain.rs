@@ -17,7 +17,7 @@ impl Diagnostic {
         words
     }
 
-    /// The same as one line.
+    /// The escape flow of [`Self::chain`] as one line.
     pub fn chain_line(&self) -> String {
         self.chain().join(" → ")
     }
@@ -154,7 +154,7 @@ fn assignment(step: &FlowStep, to: &str, place: &str) -> Option<String> {
     })
 }
 
-/// What an assignment assigns to.
+/// The left side, if the step is an assignment.
 pub fn assigned(step: &FlowStep) -> Option<&str> {
     let assigned = step.how.starts_with("assign");
     let (left, _) = step.expression.split_once(" = ").or_else(|| step.expression.split_once(" := "))?;
@@ -166,7 +166,7 @@ pub fn storage(text: &str) -> Option<&str> {
     text.strip_prefix("{storage for ")?.strip_suffix('}')
 }
 
-/// What is called by an expression that is a call: `(*T).M` of `(*T).M(t, f(x))`.
+/// The function of an expression that is a call: `(*T).M` of `(*T).M(t, f(x))`.
 pub fn callee(call: &str) -> &str {
     let mut depth = 0_u32;
     let mut arguments = call.len();
@@ -214,7 +214,7 @@ pub fn is_state(name: &str) -> bool {
     name.starts_with('#')
 }
 
-/// What is called is a variable of the compiler's own: a function value.
+/// Whether the callee is a variable of the compiler's own: a function value.
 pub fn is_value(callee: &str) -> bool {
     is_temporary(callee) || is_state(callee)
 }
@@ -238,7 +238,7 @@ pub fn plain(name: &str) -> String {
     name.replace("go.shape.*uint8", "*…").replace("go.shape.", "")
 }
 
-/// A file's own name.
+/// Last part of a file's path.
 pub fn base(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }

@@ -124,14 +124,14 @@ pub struct Diagnostic {
     pub surroundings: Surroundings,
 }
 
-/// What the source shows of what is around an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Surroundings {
-    /// Others decide the parameters and results of its function: it is used as a value, or called through an interface.
+    /// Whether others decide the parameters and results of the function: it is used as a value, or called through an
+    /// interface.
     pub fixed_signature: bool,
-    /// Its line adds to a text in a loop.
+    /// Whether the line adds to a text in a loop.
     pub adds_in_loop: bool,
-    /// What it is passed to has a parameter of type any, which has no methods to call.
+    /// Whether the value is passed to a parameter of type any, which has no methods to call.
     pub passed_as_any: bool,
 }
 

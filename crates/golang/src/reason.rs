@@ -6,7 +6,7 @@ use crate::chain;
 use crate::model::{Diagnostic, FlowStep, Kind, Reason, Scope, Verdict};
 
 impl Reason {
-    /// Of the escape flow.
+    /// The reason that an escape flow shows; [`Reason::Unknown`] where it shows none.
     pub fn of(kind: Kind, flow: &[FlowStep]) -> Self {
         if let Some(reason) = flow.iter().find_map(|step| Self::of_its_own(&step.how)) {
             return reason;
@@ -56,7 +56,7 @@ impl Reason {
         }
     }
 
-    /// What makes it be in the heap wherever it goes to.
+    /// The reason of a step that puts the value into the heap wherever it goes to.
     pub fn of_its_own(how: &str) -> Option<Self> {
         match how {
             "too large for stack" => Some(Self::TooLarge),
@@ -66,7 +66,7 @@ impl Reason {
         }
     }
 
-    /// Its word in JSON.
+    /// Name of the reason in JSON.
     pub fn key(&self) -> &'static str {
         match self {
             Self::TooLarge => "too_large",
@@ -92,7 +92,7 @@ impl Reason {
         }
     }
 
-    /// In a few words.
+    /// The reason in a few words.
     pub fn words(&self) -> String {
         match self {
             Self::TooLarge => "too large for the stack".to_owned(),
@@ -155,7 +155,7 @@ impl Diagnostic {
         self.verdict != Verdict::DoesNotEscape && !(self.kind == Kind::Boxed && (of_cgo || constant(&self.what)))
     }
 
-    /// What may be done about it.
+    /// The suggestion against this allocation, where one applies.
     pub fn remedy(&self) -> Option<Advice> {
         match self.kind {
             // An array in the place of what is a constant in read-only data has nothing to advise on.

@@ -27,7 +27,7 @@ pub struct Run {
 }
 
 impl Benchmark {
-    /// The median of the runs.
+    /// Median of a figure over the runs; 0 without runs.
     pub fn median(&self, of: fn(&Run) -> f64) -> f64 {
         let mut values: Vec<f64> = self.runs.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -79,7 +79,7 @@ fn line(line: &str) -> Option<(&str, Run)> {
     timed.then_some((name, run))
 }
 
-/// What went wrong, in a line, where it says so.
+/// The first failure or panic in a benchmark's output, in a line.
 pub fn failures(said: &str, errors: &str) -> Option<String> {
     let lines: Vec<&str> = said.lines().chain(errors.lines()).collect();
     let at = lines.iter().position(|line| ["--- FAIL", "panic:", "fatal error:"].iter().any(|w| line.contains(w)))?;

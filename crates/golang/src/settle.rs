@@ -73,7 +73,7 @@ fn is_loop(position: &Position, source: &mut dyn FnMut(&str) -> Option<Rc<GoSour
     source(&position.file).is_some_and(|source| source.is_loop((position.line, position.column)))
 }
 
-/// What captures the variable is the body of a loop: the compiler's own variables are those of loops, and of others the
+/// Whether the body of a loop captures the variable: the compiler's own variables are those of loops, and of others the
 /// place that refers to them is in no function literal of its own.
 fn captured_by_loop(one: &Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) -> bool {
     if chain::is_state(&one.what) {
@@ -99,7 +99,7 @@ fn start(one: &mut Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<GoSourc
     one.reason = reason;
 }
 
-/// What the last step calls is a variable of its function, which has any code.
+/// Whether the callee of the last step is a variable of its function, which has any code.
 fn calls_variable(one: &Diagnostic, callee: &str, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) -> bool {
     let Some(last) = one.flow.last().filter(|last| last.inlined_at.is_empty() && !callee.contains(['.', '['])) else {
         return false;
@@ -109,7 +109,8 @@ fn calls_variable(one: &Diagnostic, callee: &str, source: &mut dyn FnMut(&str) -
     functions.iter().any(|function| source.has(function, callee))
 }
 
-/// Where the variable is declared that outlives it; or that it is a result.
+/// The reason for a `variable` that outlives the allocation: [`Reason::Outlived`] with the scope that declares it, or
+/// [`Reason::Returned`] for a result. None where the source does not decide.
 fn declared(
     one: &Diagnostic,
     last: &FlowStep,

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-/// How sure intervals are, and below which p-value a difference counts.
+/// Confidence level of all intervals.
 const CONFIDENCE: f64 = 0.95;
-/// See [`CONFIDENCE`].
+/// The p-value below which a difference counts.
 pub const ALPHA: f64 = 0.05;
 /// Samples of more values have normal approximations.
 const EXACT_ORDER: usize = 30;
@@ -191,7 +191,7 @@ fn normal(z: f64) -> f64 {
     if z < 0.0 { tail / 2.0 } else { 1.0 - tail / 2.0 }
 }
 
-/// Its inverse, by bisection: a few digits of it are needed, once.
+/// The inverse of [`normal`], by bisection: a few digits of it are needed, once.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-40.0, 40.0);
     for _ in 0..200 {

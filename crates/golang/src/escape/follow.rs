@@ -7,10 +7,10 @@ use crate::chain;
 use crate::model::Reason;
 use crate::read::{Diagnostics, Leak};
 
-/// So many functions deep; a flow through more ends with the last of them.
+/// Depth in functions to which flows are followed; a flow through more ends with the last of them.
 const DEEPEST: usize = 3;
 
-/// What functions do with their parameters, as far as the compiler was asked.
+/// Flows of parameters, as far as the compiler was asked for their functions.
 struct Leaks<'a> {
     by_function: HashMap<(&'a str, &'a str), Vec<&'a Leak>>,
     by_name: HashMap<&'a str, BTreeSet<&'a str>>,

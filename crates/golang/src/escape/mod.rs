@@ -17,7 +17,6 @@ pub use compare::{Comparison, compare};
 pub use follow::name_of;
 pub use rank::{Ranked, rank};
 
-/// The version of [`Escapes`] as JSON.
 pub const VERSION: u32 = 1;
 
 /// The allocations of some packages. As JSON it can be compared with later.
@@ -100,7 +99,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Escapes {
-    /// Of these packages, as compiled by `go`. Files below `directory` are named by their path from there.
+    /// Escapes of these packages, as compiled by `go`. Files below `directory` are named by their path from there.
     pub fn of(go: &str, found: &[Diagnostics], packages: &[String], directory: &str) -> Self {
         let mut escapes = Self { version: VERSION, go: go.to_owned(), packages: packages.to_vec(), ..Self::default() };
         let mut seen = HashSet::new();
@@ -120,7 +119,7 @@ impl Escapes {
     }
 }
 
-/// What distinguishes an allocation from others. A generic function's own body counts once, whatever its types are.
+/// Key of an allocation. A generic function's own body counts once, whatever its types are.
 fn identity(one: &Diagnostic, site: &Site) -> (Position, String, Option<(Position, String)>, Kind) {
     let function = site.function.as_deref().unwrap_or_default();
     let apart = || (outermost(&one.position, &one.inlined_at).clone(), site.what.clone());
@@ -156,22 +155,21 @@ fn below(file: &str, directory: &str) -> String {
 }
 
 impl Site {
-    /// The escape flow in one line.
     pub fn flow_line(&self) -> Option<String> {
         (!self.chain.is_empty()).then(|| self.chain.join(" → "))
     }
 
-    /// What may be done, as a sentence.
+    /// The suggestion as a sentence.
     pub fn suggested(&self) -> Option<String> {
         self.suggestion.as_ref().map(|suggestion| format!("Suggestion: {suggestion}."))
     }
 
-    /// `stream.go:83`.
+    /// File and line: `stream.go:83`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 
-    /// Where it was inlined from: `buffer.go:490`.
+    /// File and line of the call that inlined it: `buffer.go:490`.
     pub fn inlined_place(&self) -> Option<String> {
         self.inlined_from.as_ref().map(|place| format!("{}:{}", chain::base(&place.file), place.line))
     }

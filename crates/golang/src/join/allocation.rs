@@ -73,19 +73,19 @@ pub struct Type {
     pub map: Option<Map>,
 }
 
-/// What an append does, as its source shows it.
+/// What becomes of the slice of an append, as its source shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Appended {
     /// The slice has no more room: it grows.
     #[default]
     Grows,
-    /// It makes a new slice by its expression, a copy: there is one block of the right size anyway.
+    /// The append makes a new slice by its expression, a copy: there is one block of the right size anyway.
     Copies,
     /// The front of the slice is cut off elsewhere: no capacity lasts.
     Queue,
-    /// Several of these on one line.
+    /// Several appends on one line differ.
     Unclear,
-    /// A buffer of the standard library's.
+    /// A buffer of the standard library grows.
     Buffer,
 }
 
@@ -106,7 +106,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// It is the operations'.
     pub fn is_operation(&self) -> bool {
         *self == Self::Operation
     }

@@ -3,7 +3,7 @@
 
 use super::explanation::{Explanation, ReasonSource};
 
-/// Expressions that are named.
+/// Limit of expressions that are named.
 const NAMED: usize = 3;
 
 /// One explanation that is true whichever it is: it names the expressions, and a reason and a suggestion for all or
@@ -22,7 +22,7 @@ pub fn together(names: Vec<String>, each: Vec<Explanation>) -> Explanation {
     joined(what, names, each, "; ")
 }
 
-/// What is true of each, and of each what is its own.
+/// One explanation of several: common statements once, the others for each.
 fn joined(what: String, names: Vec<String>, each: Vec<Explanation>, between: &str) -> Explanation {
     let same = |text: &dyn Fn(&Explanation) -> String| {
         let mut texts = each.iter().map(text);

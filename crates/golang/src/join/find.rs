@@ -12,16 +12,15 @@ use crate::model::{Diagnostic, Verdict};
 #[derive(Debug, Default)]
 pub struct Compiled {
     list: Vec<Diagnostic>,
-    /// By the last parts of the file's name, and the line.
+    /// Indices of `list` by the last parts of the file's name, and the line.
     at: FxHashMap<(String, u32), Vec<usize>>,
 }
 
-/// A diagnostic that was found.
 #[derive(Clone, Debug)]
 pub struct Found<'a> {
-    /// Which it may be; never empty. Several: code and diagnostics do not show which.
+    /// Candidates, at least one. Several: code and diagnostics do not show which.
     pub diagnostics: Vec<&'a Diagnostic>,
-    /// It is all of these: several small variables in one block.
+    /// Whether all of `diagnostics` are meant: several small variables in one block.
     pub together: bool,
 }
 
@@ -39,7 +38,7 @@ impl Compiled {
         &self.list
     }
 
-    /// For each allocation, what the compiler said of it.
+    /// The diagnostics of each allocation, by its index; None where the compiler said nothing of it.
     pub(super) fn find(&self, allocations: &[Allocation]) -> Vec<Option<Found<'_>>> {
         // What allocated nothing takes its expression all the same.
         let silent = silent_calls(allocations);
@@ -92,8 +91,8 @@ impl Compiled {
         may_be.into_iter().zip(together).take(counted).map(found).collect()
     }
 
-    /// What is put into interfaces is put there in the order of the source: by as many calls, or by fewer where some
-    /// values need none. Of rows whose line's calls are all known.
+    /// Assigns values that are put into interfaces by the order of the source: there are as many calls, or fewer where
+    /// some values need none. Only for rows whose line's calls are all known.
     fn order(&self, rows: &[usize], may_be: &mut [Vec<usize>], ordered: &mut [bool], allocations: &[&Allocation]) {
         let boxes = |&row: &usize| {
             let call = allocations[row].call.as_ref();
@@ -134,8 +133,7 @@ impl Compiled {
         inner_first(list, |index| (self.list[index].what.as_str(), self.list[index].position.column));
     }
 
-    /// Where a line allocates in more places than it has expressions that are likeliest, the less likely ones come into
-    /// question, too.
+    /// Adds less likely expressions where a line allocates in more places than it has likeliest ones.
     fn widen(&self, rows: &[usize], may_be: &mut [Vec<usize>], allocations: &[&Allocation]) {
         let mut alike: FxHashMap<Vec<usize>, Vec<usize>> = FxHashMap::default();
         for &row in rows {
@@ -154,7 +152,8 @@ impl Compiled {
         }
     }
 
-    /// Where a line has as many expressions as allocations, each is another's: what is certain of one is no other's.
+    /// Divides the expressions of a line that has as many of them as allocations: each is another's, and what is
+    /// certain of one is no other's.
     fn divide(&self, rows: &[usize], may_be: &mut [Vec<usize>], allocations: &[&Allocation]) {
         let mut addresses: Vec<u64> = rows.iter().map(|&row| allocations[row].address).collect();
         addresses.sort_unstable();

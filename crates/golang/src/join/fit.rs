@@ -7,8 +7,8 @@ use super::{Allocation, AllocationLine, Call};
 use crate::model::{Diagnostic, Kind, Position, Verdict};
 use crate::read::before_cgo;
 
-/// Is the conversion that the compiler names the one that this function of the runtime does? None where the name is
-/// that of a type of the program's own.
+/// Whether this function of the runtime does the conversion that the compiler names. None where the name is that of a
+/// type of the program's own.
 fn converts(callee: &str, what: &str) -> Option<bool> {
     const RESULTS: [&str; 3] = ["([]byte)(", "([]rune)(", "string("];
     let is = RESULTS.into_iter().find(|result| what.starts_with(result))?;
@@ -86,7 +86,7 @@ fn is_number(what: &str) -> bool {
 /// has room for that many, which the code shows; where it does not, its blocks are of the size class that it needs,
 /// which is never twice as large.
 fn has_size(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> bool {
-    /// What a block of small objects has, at the most: no class tells these apart.
+    /// Bytes of the largest block of small objects: no class tells these apart.
     const SMALLEST: f64 = 16.0;
     let made = || diagnostic.what.strip_prefix("make([]")?.strip_suffix(')');
     let Some(call) = call.filter(|call| Family::of(&call.callee) == Some(Family::Slice)) else { return true };
@@ -130,12 +130,11 @@ fn has_form(diagnostic: &Diagnostic, call: Option<&Call>) -> bool {
     }
 }
 
-/// How well a diagnostic fits.
 #[derive(Clone, Copy)]
 pub(super) struct Fit {
     /// Points for the place, which decides.
     pub place: u32,
-    /// Points for what is likelier.
+    /// Points that decide between diagnostics of one place.
     likelier: u32,
 }
 
@@ -145,7 +144,7 @@ impl Fit {
     }
 }
 
-/// How well a diagnostic fits; None where it is another place's.
+/// Points of a diagnostic for an allocation; None where it is another place's.
 pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> Option<Fit> {
     let chain = allocation.chain.as_slice();
     let mut place = same_instance(diagnostic, allocation.symbol.as_deref());

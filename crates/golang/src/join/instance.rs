@@ -1,8 +1,8 @@
 //! Instances of generic functions. A profile has one name for all of them, the program's symbols and the compiler have
 //! the types; the compiler names packages without their directories.
 
-/// What a diagnostic is compared by: the types that a function is compiled for, without directories of packages. None
-/// of a function that is not generic.
+/// Types that a function is compiled for, without directories of packages, as diagnostics are compared by. None of a
+/// function that is not generic.
 pub fn types(function: &str) -> Option<String> {
     let types = &function[function.find('[')?..];
     let mut out = String::with_capacity(types.len());

@@ -45,7 +45,6 @@ pub struct Explained {
     pub explanation: Explanation,
 }
 
-/// Gives each allocation its reason.
 pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explained> {
     let found = compiled.find(&allocations);
     let explained = |(allocation, found): (Allocation, Option<Found>)| {

@@ -1,9 +1,9 @@
 //! Calls and expressions of a line, both in their order: which call is which expression's, where some expressions have
 //! none.
 
-/// For each call, in the order of code, the expressions that it may be: those that leave one for each call before and
-/// behind it. `fits` has for each call the expressions that fit it, by their numbers in the order of the source. None
-/// where no order has one for each.
+/// Expressions that each call, in the order of code, may be: those that leave one for each call before and behind it.
+/// `fits` has for each call the expressions that fit it, by their numbers in the order of the source. None where no
+/// order has one for each.
 pub fn in_order(fits: &[Vec<usize>]) -> Option<Vec<Vec<usize>>> {
     let mut earliest = Vec::with_capacity(fits.len());
     let mut after = None;

@@ -4,26 +4,26 @@
 /// A map, by the blocks that it makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Map {
-    /// Bytes of 8 slots.
+    /// Bytes of a block with 8 slots.
     pub slots: u64,
     /// Bytes of a key that is larger than the 128 that slots hold.
     pub key: Option<u64>,
-    /// Bytes of a value that is larger than that.
+    /// Bytes of a value that is larger than the 128 that slots hold.
     pub value: Option<u64>,
     /// One more bucket is made where many keys are in one: before Go 1.24.
     pub overflows: bool,
 }
 
-/// What blocks of one size may be for. None of these: it is not known.
+/// Possible uses of blocks of one size. None is set: it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Room {
-    /// 8 slots.
+    /// A block of 8 slots.
     pub slots: bool,
-    /// These may be some that overflow.
+    /// Whether blocks of slots may be overflow buckets.
     pub overflows: bool,
     pub key: bool,
     pub value: bool,
-    /// More slots than before.
+    /// Slots for more keys than before.
     pub growth: bool,
 }
 
@@ -68,7 +68,7 @@ fn near(block: u64, allocations: u64, bytes: u64) -> bool {
 }
 
 impl Map {
-    /// What these blocks are for. `mixed`: blocks of several sizes may be among them.
+    /// Uses of blocks with these sums. `mixed`: blocks of several sizes may be among them.
     pub fn room(&self, allocations: u64, bytes: u64, mixed: bool) -> Room {
         let is = |size: u64| holds(size, true, allocations, bytes);
         let (slots, key, value) = (is(self.slots), self.key.is_some_and(is), self.value.is_some_and(is));
@@ -82,7 +82,7 @@ impl Map {
 }
 
 impl Room {
-    /// What it is, of a map that is called so, and why.
+    /// Name and reason of the blocks, for a map whose type is `of`.
     pub fn words(&self, of: &str) -> (String, String) {
         if self.growth {
             return (format!("growth of a {of}"), "the map grows as keys are added".to_owned());

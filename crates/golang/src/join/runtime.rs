@@ -8,14 +8,13 @@ use crate::model::{Diagnostic, Kind, Verdict};
 /// An allocation as the runtime explains it.
 pub(super) struct RuntimeCause {
     pub what: String,
-    /// Empty where the runtime has none.
+    /// Reason of the runtime; empty where it has none.
     pub reason: String,
     pub remedy: Option<Advice>,
-    /// This is why, whatever the compiler says of the value.
+    /// Whether this is the reason, whatever the compiler says of the value.
     pub decides: bool,
 }
 
-/// A family of the runtime's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Family {
     Object,
@@ -97,7 +96,7 @@ impl Family {
         })
     }
 
-    /// What it is there for; objects are of all kinds.
+    /// The kind that these functions allocate; None where it is not one alone.
     pub fn meant(self) -> Option<Kind> {
         Some(match self {
             Self::Slice => Kind::Make,
@@ -109,7 +108,7 @@ impl Family {
         })
     }
 
-    /// What the compiler may call it.
+    /// Kinds that the compiler may give to an expression that makes this call.
     pub fn kinds(self, call: &Call) -> &'static [Kind] {
         use Kind::*;
         match self {
@@ -153,8 +152,8 @@ impl Family {
     }
 }
 
-/// It puts a value into an interface, or a variable or a literal into a block: such calls stand in the order of the
-/// source.
+/// Whether the call puts a value into an interface, or a variable or a literal into a block: such calls stand in the
+/// order of the source.
 pub(super) fn puts_values(call: &Call) -> bool {
     matches!(Family::of(&call.callee), Some(Family::Box | Family::Object))
 }
@@ -164,12 +163,13 @@ pub(super) fn is_method_value(call: &Call) -> bool {
     call.of.as_ref().is_some_and(|of| of.name.starts_with("struct { F uintptr; R "))
 }
 
-/// Of bytes, runes and strings that the stack has no room for. Each has a buffer of 32 elements there.
+/// Reasons of conversions to bytes, runes and strings that the stack has no room for. Each has a buffer of 32 elements
+/// there.
 const LARGE_BYTES: &str = "the bytes do not escape, but there are more than the 32 that the stack has room for";
 const LARGE_RUNES: &str = "the runes do not escape, but there are more than the 32 that the stack has room for";
 const LARGE_STRING: &str = "the string does not escape, but is longer than the 32 bytes that the stack has for it";
 
-/// What a call of the runtime allocates, and why, where that does not depend on the compiler alone.
+/// The cause of a call of the runtime, where it does not depend on the compiler alone.
 pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Option<RuntimeCause> {
     let family = Family::of(&call.callee)?;
     let of = call.of.as_ref().map_or("T", |of| of.name.as_str());
@@ -300,7 +300,7 @@ pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&
     }
 }
 
-/// What is allocated, as the source says it: the compiler's expression, and its type where that says more.
+/// The allocation as the source names it: the compiler's expression, and its type where that says more.
 pub(super) fn named(diagnostic: &Diagnostic, kind: Kind, call: Option<&Call>) -> String {
     let of = call.and_then(|call| call.of.as_ref()).map(|of| of.name.as_str());
     let what = diagnostic.what.as_str();

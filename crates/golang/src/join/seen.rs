@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{AllocationLine, Appended, Call, Part};
 
-/// What a program can be asked.
+/// Questions to a program and its sources.
 pub trait Seen {
     /// Link-time address and call of a frame.
     fn call(&self, frame: u64) -> (u64, Option<Call>);
@@ -15,9 +15,8 @@ pub trait Seen {
     fn symbol(&self, address: u64) -> Option<String>;
     /// The place is a part of the runtime, and no allocating line of anybody's.
     fn is_runtime(&self, place: &AllocationLine) -> bool;
-    /// What of a benchmark a line of its function is.
+    /// Part of the benchmark that a line of its function belongs to.
     fn part(&self, benchmark: &AllocationLine) -> Part;
-    /// What an append of the place's line does.
     fn appended(&self, place: &AllocationLine) -> Appended;
     /// The map that the place's line assigns to is its function's own, and gone when that returns.
     fn in_own_map(&self, place: &AllocationLine) -> bool;

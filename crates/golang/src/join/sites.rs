@@ -11,11 +11,11 @@ use super::seen::Seen;
 use super::stacks::{Counts, FrameKey, leaf, stack_of, stacks};
 use super::{Allocation, AllocationLine, Call, Caller, Part};
 
-/// What was allocated by operation, in all.
+/// Sums of allocations, by operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationSums {
     pub allocations: f64,
-    /// Bytes of blocks.
+    /// Bytes of blocks, with the rounding of Go's size classes.
     pub bytes: f64,
 }
 
@@ -27,14 +27,14 @@ impl OperationSums {
 
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// By instruction, the most first.
+    /// Allocations by instruction, those with the most first.
     pub allocations: Vec<Allocation>,
     /// The sum of what no line of a function leads to.
     pub nowhere: OperationSums,
 }
 
 impl Listed {
-    /// All that a benchmark's figures have.
+    /// Sum of the allocations in the benchmark's figures.
     pub fn sum(&self) -> OperationSums {
         let of =
             |allocation: &Allocation| OperationSums { allocations: allocation.allocations, bytes: allocation.bytes };
@@ -56,7 +56,7 @@ impl Listed {
         untimed.for_each(|allocation| allocation.part = Part::Operation);
     }
 
-    /// The same by so many operations.
+    /// Divides all figures by so many operations.
     pub fn by(&mut self, operations: f64) {
         let by = |n: &mut f64| *n /= operations.max(1.0);
         by(&mut self.nowhere.allocations);
@@ -71,12 +71,12 @@ impl Listed {
     }
 }
 
-/// What one profile has.
+/// Allocations of one profile, not by operation.
 pub fn allocations(profile: &Profile, seen: &dyn Seen) -> Listed {
     by_instruction(stacks(profile, Some((seen, true))).into_iter(), 1, seen)
 }
 
-/// What of a benchmark `many` has more than `few`, by operation.
+/// Allocations of a benchmark that `many` has more than `few`, by operation.
 pub fn each(few: &Profile, many: &Profile, operations: u64, seen: &dyn Seen) -> Listed {
     let stacks = |profile| stacks(profile, Some((seen, false)));
     let before = stacks(few);
@@ -96,13 +96,12 @@ pub struct Runs<'a> {
     pub many: (&'a Profile, u64),
 }
 
-/// What benchmarks allocate, apart.
 pub struct Apart {
-    /// By operation.
+    /// Allocations that grow with the operations, by operation.
     pub each: Listed,
-    /// Once in the run with few operations; all of it is set-up.
+    /// Allocations of the run with few operations that do not grow with them; all of it is set-up.
     pub once_in_few: Listed,
-    /// Once in the run with many.
+    /// Allocations of the run with many operations that do not grow with them.
     pub once_in_many: Listed,
 }
 

@@ -10,7 +10,6 @@ use super::{AllocationLine, Call, Room};
 /// Bytes of the blocks that Go's runtime lets small objects share.
 const SMALL: u64 = 16;
 
-/// What a stack allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub allocations: u64,
@@ -20,7 +19,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Of a site whose blocks all have one size; of others no small blocks are known.
+    /// The counts of a site. Small blocks are known only where all of its blocks have one size.
     fn of(counts: &mallow_profile::Counts) -> Self {
         let (allocations, bytes) = (counts.allocations, counts.allocated_bytes);
         let small = allocations.checked_mul(SMALL).is_some_and(|all| all == bytes);
@@ -53,7 +52,7 @@ impl Counts {
 pub(super) struct FrameKey {
     pub address: u64,
     pub places: Vec<AllocationLine>,
-    /// Of the line that allocates, what its map makes the block for.
+    /// Use of the block by the map of the line that allocates.
     pub room: Room,
     /// The block is the runtime's own: the line makes no objects of its size.
     of_runtime: bool,
@@ -65,8 +64,8 @@ pub(super) fn leaf(stack: &[FrameKey], seen: &dyn Seen) -> Option<usize> {
     (!stack[at].of_runtime).then_some(at)
 }
 
-/// What each stack allocates; blocks of a map apart by what they are for, and blocks of the runtime's own apart, where
-/// the program can be asked. The second of `asked`: a site may have blocks of several sizes.
+/// Counts by stack; blocks of a map apart by their use, and blocks of the runtime's own apart, where the program can be
+/// asked. The second of `asked`: a site may have blocks of several sizes.
 pub(super) fn stacks(profile: &Profile, asked: Option<(&dyn Seen, bool)>) -> FxHashMap<Vec<FrameKey>, Counts> {
     let mut keys: FxHashMap<FrameId, FrameKey> = FxHashMap::default();
     let mut sites: Vec<(Vec<FrameKey>, &Site)> =

@@ -6,11 +6,10 @@ use crate::model::{FlowStep, Position};
 pub enum MessageSubject {
     /// Why an expression, or a variable, is in the heap.
     Allocation(String),
-    /// Where a parameter goes to.
+    /// Flow of a parameter out of its function.
     Leak { parameter: String, to: String, derefs: u32 },
 }
 
-/// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The outermost position first: where the function that was compiled has it, then into the inlined bodies.
@@ -29,12 +28,13 @@ impl Block {
         Self { at: vec![position], subject, function, placed: false, flows: Vec::new(), steps: Vec::new() }
     }
 
-    /// What text and JSON say alike. A position in text has the outermost one alone, as JSON has it first.
+    /// Key by which an explanation in text and one in JSON are the same. A position in text has the outermost one
+    /// alone, as JSON has it first.
     pub fn key(&self) -> (&Position, &MessageSubject, &[String]) {
         (&self.at[0], &self.subject, &self.flows)
     }
 
-    /// Where the code stands, and the calls that inlined it, the innermost first.
+    /// Position of the code, and the calls that inlined it, the innermost first.
     pub fn innermost(&self) -> (Position, Vec<Position>) {
         innermost(&self.at)
     }

@@ -4,30 +4,26 @@ use serde::Serialize;
 
 use crate::model::{Diagnostic, FlowStep, Position};
 
-/// What is kept of lines that are not known, to be shown.
 const EXAMPLES: usize = 5;
 
-/// What the compiler says of a package.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     /// Each allocation once, and what is not in the heap.
     pub list: Vec<Diagnostic>,
-    /// Where parameters go to.
+    /// Flows of parameters out of their functions.
     pub leaks: Vec<Leak>,
     /// Calls whose bodies are inside of their callers.
     pub inlined: Vec<InlinedCall>,
-    /// Lines that are not known.
+    /// Number of lines that are not known.
     pub passed_over: u64,
-    /// A few of them.
+    /// The first few lines that are not known.
     pub examples: Vec<String>,
 }
 
-/// A parameter that outlives its call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leak {
-    /// Import path of the package.
     pub package: String,
-    /// The function that has it, as the compiler names it.
+    /// The function of the parameter, as the compiler names it.
     pub function: Option<String>,
     pub parameter: String,
     /// `{heap}`, a result's name, or `{storage for …}`.
@@ -35,7 +31,7 @@ pub struct Leak {
     /// 0: itself; 1: what it refers to; and so on.
     pub derefs: u32,
     pub position: Position,
-    /// How it gets there.
+    /// Escape flow of the parameter.
     pub flow: Vec<FlowStep>,
 }
 
@@ -48,7 +44,6 @@ pub struct InlinedCall {
     pub callee: String,
 }
 
-/// JSON that cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the compiler's JSON makes no sense at line {line}: {what}")]
 pub struct ReadError {
@@ -62,7 +57,6 @@ impl ReadError {
     }
 }
 
-/// Lines that are not known.
 #[derive(Default)]
 pub(super) struct UnknownLines {
     pub passed_over: u64,

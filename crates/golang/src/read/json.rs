@@ -8,7 +8,7 @@ use super::line::{self, Line};
 use super::paths;
 use crate::model::{FlowStep, Position};
 
-/// The version that is known.
+/// Version of the JSON that is known here.
 const VERSION: u64 = 0;
 /// Lines before those of the source in what cgo makes of it.
 const CGO_HEADER: u32 = 3;
@@ -54,15 +54,13 @@ struct Location {
     range: Range,
 }
 
-/// What one file says.
 #[derive(Default)]
 pub struct Json {
     pub blocks: Vec<Block>,
-    /// Where an expression is allocated in the heap; variables are not among these.
+    /// Positions of expressions that are allocated in the heap; variables are not among these.
     pub decided: Vec<Vec<Position>>,
 }
 
-/// Reads one file into `found`.
 pub fn read(text: &str, found: &mut Json, counted: &mut UnknownLines) -> Result<(), ReadError> {
     let mut lines = text.lines().enumerate();
     let (_, first) = lines.next().ok_or_else(|| ReadError::new(0, "it is empty"))?;

@@ -3,8 +3,8 @@
 use crate::chain;
 use crate::model::{FlowStep, Kind, Verdict};
 
-/// Of the expression `what`, with the escape flow where it is known. The compiler prints a value that is put into an
-/// interface as the value alone: what does not allocate by itself is that.
+/// The kind of the expression `what`, with the escape flow where it is known. The compiler prints a value that is put
+/// into an interface as the value alone: an expression that does not allocate by itself is boxed.
 pub fn of(what: &str, verdict: Verdict, flow: &[FlowStep]) -> Kind {
     if verdict == Verdict::Moved {
         return Kind::Variable;
@@ -32,7 +32,7 @@ pub fn is_name(what: &str) -> bool {
     !what.is_empty() && what.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// What a parameter goes into without an expression that says how: the closure of a method's value.
+/// The method's value into whose closure a parameter goes, without an expression that says so.
 pub fn method_value(flows: &[String]) -> Option<String> {
     let (to, from) = flows.last()?.split_once(" ← ")?;
     (from == "{temp}").then(|| chain::storage(to).map(str::to_owned))?

@@ -1,6 +1,6 @@
 //! The messages of the compiler, which its text and its JSON have in common.
 
-/// What the compiler makes itself, such as the state of a loop over a function.
+/// Position of what the compiler makes itself, such as the state of a loop over a function.
 pub const NOWHERE: &str = "<unknown line number>";
 
 /// Splits `file.go:12:3: message`. Files may have colons; a message may have numbers between colons, so the first place
@@ -48,7 +48,6 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// What a line says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// An allocation, followed by its flows; with the function, from Go 1.25 on.
@@ -59,7 +58,7 @@ pub enum Line<'a> {
     Flow { to: &'a str, from: &'a str },
     /// One step: an expression, and what it does.
     From { expression: &'a str, how: &'a str, at: Option<&'a str> },
-    /// Steps are missing.
+    /// Steps of the flow are missing.
     Truncated,
     /// The last word on an allocation.
     Escapes(&'a str),
@@ -69,9 +68,9 @@ pub enum Line<'a> {
     Stays(&'a str),
     /// A call whose body is inside of its caller now.
     Inlined(&'a str),
-    /// A function begins here.
+    /// First line of a function.
     Function(&'a str),
-    /// Known, and not about allocations.
+    /// A known line that is not about allocations.
     Unrelated,
 }
 
@@ -90,7 +89,7 @@ const UNRELATED: [&str; 12] = [
     "index bounds check elided",
     "loop variable ",
 ];
-/// And their ends, or middles.
+/// Endings, or middles, of messages that do not begin as [`UNRELATED`] has it.
 const MIDDLES: [&str; 5] = [
     " capturing by ",
     " ignoring self-assignment in ",
@@ -99,7 +98,7 @@ const MIDDLES: [&str; 5] = [
     " considered 'big'; ",
 ];
 
-/// What a message says; none where it is not known.
+/// The message of a line; None where it is not known.
 pub fn message(text: &str) -> Option<Line<'_>> {
     // Text and JSON differ in how far these are indented.
     if let Some(inner) = text.strip_prefix("  ").map(str::trim_start) {

@@ -213,8 +213,8 @@ impl Diagnostics {
 }
 
 impl Diagnostics {
-    /// What an interface's method gets goes where nobody knows. The interface itself, which goes the same way, shows
-    /// that it is one: a package, which looks alike, does not.
+    /// Marks values that are passed to methods of interfaces: the callee is not known. The interface itself, which
+    /// flows the same way, shows that it is one; a package, which looks alike, does not.
     fn see_through_interfaces(&mut self) {
         let flows = self.list.iter().map(|one| &one.flow).chain(self.leaks.iter().map(|leak| &leak.flow));
         let through = flows.flatten().filter(|step| {
@@ -238,7 +238,7 @@ impl Diagnostics {
     }
 }
 
-/// Its size alone, or its alignment, makes it be in the heap.
+/// Whether size or alignment alone puts the allocation into the heap.
 fn intrinsic(block: &Block) -> bool {
     block.steps.iter().any(|step| Reason::of_its_own(&step.how).is_some())
 }
@@ -279,8 +279,8 @@ fn shared(blocks: Vec<Block>, allocations: usize) -> Vec<(Vec<Block>, bool)> {
     out
 }
 
-/// Where it stands. What the compiler makes itself, such as the state of a loop over a function, is where it is used
-/// first.
+/// The position of an explanation, and the calls that inlined it. What the compiler makes itself, such as the state of
+/// a loop over a function, is where it is used first.
 fn somewhere(block: &Block) -> (Position, Vec<Position>) {
     let used = block.steps.iter().find(|step| step.position.line > 0).filter(|_| block.at[0].line == 0);
     used.map_or_else(|| block.innermost(), |step| (step.position.clone(), step.inlined_at.clone()))
@@ -293,7 +293,7 @@ fn into_its_box(block: &Block) -> bool {
     intrinsic(block) || block.flows.contains(&own)
 }
 
-/// Of each position the first call: the outermost one.
+/// The first call of each position, which is the outermost one.
 fn first_calls(inlined: &[InlinedCall]) -> HashMap<&Position, &str> {
     let mut calls = HashMap::new();
     for call in inlined {

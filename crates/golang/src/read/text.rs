@@ -7,7 +7,7 @@ use super::paths;
 use crate::model::{FlowStep, Position, Verdict};
 use crate::names::without_types;
 
-/// What is known of an allocation, or a variable, in the end.
+/// Final verdict on an expression or a variable.
 pub struct Last {
     pub position: Position,
     pub what: String,
@@ -21,12 +21,11 @@ pub struct Batch {
     pub last: Vec<Last>,
 }
 
-/// The whole text of a package.
 #[derive(Default)]
 pub struct Text {
     pub batches: Vec<Batch>,
     pub inlined: Vec<InlinedCall>,
-    /// Where functions of the package begin, closures left out.
+    /// First positions of the package's functions, closures left out.
     pub functions: Vec<(Position, String)>,
 }
 

@@ -12,14 +12,14 @@ pub enum Target {
 }
 
 impl Target {
-    /// It is a variable's name, which other functions may give to other variables.
+    /// Whether this is the name of a variable alone, which other functions may give to other variables.
     fn is_variable(name: &str) -> bool {
         name.chars().all(|c| c.is_alphanumeric() || c == '_')
     }
 }
 
 impl GoSource {
-    /// What each append of the line appends to, in the order of the columns.
+    /// Target of each append of the line, in the order of the columns.
     pub fn appends(&self, line: u32) -> Vec<Target> {
         self.append_calls(line).map(|call| self.target(call + 2)).collect()
     }
@@ -43,7 +43,7 @@ impl GoSource {
         self.cuts(range, slice)
     }
 
-    /// The same in another source of the package, which shares fields and variables of the package.
+    /// Whether this source cuts the front of a slice that its package shares: a field, or a variable of the package.
     pub fn cuts_front_of_package(&self, slice: &str) -> bool {
         self.cuts(0..self.places.len(), slice)
     }
@@ -90,7 +90,7 @@ impl GoSource {
         })
     }
 
-    /// What is assigned to: one operand after another.
+    /// Operands on the left of an assignment, as words.
     fn left_of(&self, assignment: usize) -> Vec<Vec<&str>> {
         const KEYWORDS: [&str; 6] = ["if", "for", "switch", "case", "var", "else"];
         let line = self.places.get(assignment).map_or(0, |place| place.0);
@@ -108,7 +108,7 @@ impl GoSource {
         self.operands(from, assignment)
     }
 
-    /// What is assigned: it ends with its line, if no bracket is open there.
+    /// Operands on the right of an assignment, as words: they end with their line, if no bracket is open there.
     pub(super) fn right_of(&self, assignment: usize) -> Vec<Vec<&str>> {
         let from = assignment + 1;
         let (mut to, mut depth) = (from, 0_usize);
@@ -157,7 +157,7 @@ fn is_cut(words: &[&str]) -> bool {
     !matches!(inside, [":", ..] | ["0", ":", ..])
 }
 
-/// What the brackets hold that an operand ends with.
+/// Content of the brackets that an operand ends with.
 fn last_brackets<'a, 'b>(words: &'b [&'a str]) -> Option<&'b [&'a str]> {
     let last = words.len().checked_sub(1).filter(|&last| words[last] == "]")?;
     Some(&words[opening(words, last)? + 1..last])

@@ -7,8 +7,8 @@ use crate::join::Part;
 const BENCHMARK: &str = "*testing.B";
 
 impl GoSource {
-    /// What the line is a part of, by the function around it that is a benchmark. What the source does not show is an
-    /// operation.
+    /// Part of a benchmark that the line belongs to, by the benchmark's function around it; [`Part::Operation`] where
+    /// the source does not show it.
     pub fn part(&self, line: u32) -> Part {
         let functions = self.functions_at((line, u32::MAX));
         let benchmark = |function: &&Function| {

@@ -14,7 +14,7 @@ impl GoSource {
         !self.appends_later(slice, call) && !self.is_referred_to(slice, declared, call)
     }
 
-    /// The operand is this token alone.
+    /// Whether the operand is this token alone.
     fn ends_there(&self, token: usize) -> bool {
         matches!(self.word(token + 1), "," | ")")
     }
@@ -90,7 +90,7 @@ impl GoSource {
         })
     }
 
-    /// Its address is taken before it is appended to.
+    /// Whether the address of the slice is taken between the tokens `from` and `to`.
     fn is_referred_to(&self, slice: &str, from: usize, to: usize) -> bool {
         (from..to).any(|token| self.word(token) == "&" && self.word(token + 1) == slice)
     }

@@ -10,12 +10,9 @@ mod token;
 pub use append::Target;
 use token::{Token, tokens};
 
-/// What a statement does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// `go f()`.
     Go,
-    /// `defer f()`.
     Defer,
 }
 
@@ -25,13 +22,12 @@ pub type At = (u32, u32);
 /// A function, or a function literal, with a body.
 #[derive(Debug, Default)]
 pub struct Function {
-    /// Its name; none of a literal.
+    /// None for a literal.
     pub name: Option<String>,
     /// Parameters that have names, with their types.
     pub parameters: Vec<(String, String)>,
-    /// Results that have names.
     pub results: Vec<String>,
-    /// Its `func`.
+    /// Index of the token `func`.
     start: usize,
     body: (usize, usize),
 }
@@ -42,7 +38,7 @@ pub struct GoSource {
     places: Vec<At>,
     offsets: Vec<(usize, usize)>,
     functions: Vec<Function>,
-    /// Of each loop the tokens of its `for` and of its braces.
+    /// Tokens of each loop's `for` and of its braces.
     loops: Vec<(usize, usize, usize)>,
 }
 
@@ -184,7 +180,7 @@ impl GoSource {
     }
 }
 
-/// For each opening token the one that closes it; the last one where nothing does.
+/// Index of the closing token for each opening one, and the last token where nothing closes it.
 fn ends(tokens: &[Token]) -> Vec<usize> {
     let mut ends = vec![tokens.len().saturating_sub(1); tokens.len()];
     let mut open = Vec::new();

@@ -94,8 +94,8 @@ impl GoSource {
         methods
     }
 
-    /// Whether the parameters and results of the innermost function of a line are others' to decide: it is a literal,
-    /// what Go or its tests call, a method of an interface, or one of these values.
+    /// Whether others decide the parameters and results of the innermost function of a line: it is a literal, what Go
+    /// or its tests call, a method of an interface, or one of these values.
     pub fn has_fixed_signature(&self, at: super::At, values: &BTreeSet<String>) -> bool {
         let functions = self.functions_at(at);
         let Some(function) = functions.first() else { return false };

@@ -2,15 +2,15 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// As it is written.
+    /// Text of the token in the source.
     pub text: &'a str,
     /// Bytes from the beginning of the source.
     pub offset: usize,
-    /// From 1.
+    /// Line number, counted from 1.
     pub line: u32,
-    /// In bytes, from 1.
+    /// Column in bytes, counted from 1.
     pub column: u32,
-    /// A name or a keyword.
+    /// Whether this is a name or a keyword.
     pub word: bool,
 }
 
@@ -57,7 +57,7 @@ fn length(rest: &str, c: char) -> usize {
     }
 }
 
-/// It ends with its line, whatever is in it.
+/// Length of a literal between quotes, which ends with its line at the latest.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {

@@ -10,10 +10,9 @@ use super::build::TestBinary;
 use super::{Go, GoError};
 use crate::results::{Benchmark, Run, failures, processors, results};
 
-/// What the undisturbed run is asked for.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// Which benchmarks, as `go test -bench` understands it.
+    /// Pattern of the benchmarks, as `go test -bench` understands it.
     pub pattern: String,
     pub count: u32,
     /// `100x` or `2s`; Go's own 1 s where it is not said.
@@ -24,11 +23,9 @@ pub struct Timing {
 /// that it has more: set-up is in both.
 #[derive(Debug)]
 pub struct ExactRun {
-    /// The run with few operations.
     pub few: Profiled,
-    /// The run with many.
     pub many: Profiled,
-    /// The profiles vanish with it.
+    /// Directory of the profiles, which are removed with it.
     directory: TempDir,
 }
 
@@ -36,9 +33,9 @@ pub struct ExactRun {
 #[derive(Debug)]
 pub struct Profiled {
     pub path: PathBuf,
-    /// Its operations, beside the one that Go tries each benchmark with.
+    /// Operations of the run, beside the one that Go tries each benchmark with.
     pub operations: u64,
-    /// What the benchmark says of itself in this run.
+    /// The benchmark's own output for this run.
     pub said: Option<Run>,
 }
 
@@ -50,9 +47,9 @@ const MANY: (u64, u64) = (9, 20_000);
 const SHARE: f64 = 0.1;
 /// The time of an undisturbed run is taken to be at least this, in nanoseconds.
 const LEAST_TIME: f64 = 2e8;
-/// What a run without collections may use before there is one all the same.
+/// Memory at which a run without collections has one all the same.
 const MEMORY: &str = "1GiB";
-/// What counting costs, for each allocation in nanoseconds.
+/// Cost of counting each allocation, in nanoseconds.
 const COST: f64 = 2500.0;
 
 impl Go {
@@ -126,7 +123,7 @@ impl Go {
         }
     }
 
-    /// What the benchmarks that match say.
+    /// Runs the benchmarks that match, and returns their output.
     fn run_benchmarks(
         &self,
         binary: &TestBinary,
@@ -163,8 +160,7 @@ impl Go {
     }
 }
 
-/// How many operations the two runs have: enough to see what happens seldom, in a small part of the time that was
-/// measured.
+/// Operations of the two runs: enough to see what happens seldom, in a small part of the time that was measured.
 fn operations(benchmark: &Benchmark) -> (u64, u64) {
     let run = benchmark.runs.first();
     let (measured, each, allocations) =

@@ -8,15 +8,13 @@ use std::path::{Path, PathBuf};
 use super::cache::Shelf;
 use super::{Go, GoError, Input, Package};
 
-/// A built test binary.
 #[derive(Clone, Debug)]
 pub struct TestBinary {
-    /// Import path of the tested package.
     pub package: String,
     /// The package's directory, in which its tests run.
     pub directory: PathBuf,
     pub path: PathBuf,
-    /// What it was made of.
+    /// Packages that the binary was built from.
     pub inputs: Vec<Input>,
 }
 
@@ -24,7 +22,8 @@ const PROGRAM: &str = "program.test";
 const KEY: &str = "key";
 
 impl TestBinary {
-    /// Another program beside this one, made when it is asked for first. None where it cannot be made.
+    /// Path of another program beside this one, which `make` makes when it is asked for first. None where it cannot be
+    /// made.
     pub fn variant(&self, name: &str, make: impl FnOnce() -> Option<Vec<u8>>) -> io::Result<Option<PathBuf>> {
         let path = self.path.with_file_name(name);
         if path.exists() {
@@ -81,7 +80,7 @@ impl Go {
         }
     }
 
-    /// Everything that the binary depends on.
+    /// Text of all that the binary depends on.
     fn key(&self, inputs: &[Input]) -> String {
         let mut key = format!("{}\n{}\n", self.version_text, self.flags.join(" "));
         for variable in ["GOFLAGS", "GOEXPERIMENT", "GOAMD64", "CGO_ENABLED", "CGO_LDFLAGS"] {

@@ -15,13 +15,11 @@ const BINARIES: usize = 24;
 /// Packages whose diagnostics are kept; each has some 100 kB.
 const DIAGNOSTICS: usize = 2000;
 
-/// Mallow's own directory for Go.
 #[derive(Debug)]
 pub(super) struct Cache {
     root: PathBuf,
 }
 
-/// A kind of entry.
 #[derive(Clone, Copy)]
 pub(super) enum Shelf {
     Binaries,
@@ -45,7 +43,7 @@ impl Shelf {
 }
 
 impl Cache {
-    /// `$XDG_CACHE_HOME/mallow/go`, or the same below `~/.cache`.
+    /// The cache in `$XDG_CACHE_HOME/mallow/go`, or below `~/.cache`.
     pub fn for_user() -> Result<Self, GoError> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let caches = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));

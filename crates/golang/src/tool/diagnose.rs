@@ -18,17 +18,15 @@ use crate::read::{Diagnostics, ReadError, read};
 use crate::settle::settle;
 use crate::source::GoSource;
 
-/// What the compiler says of one package.
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub package: String,
-    /// It was compiled for the test of this package.
+    /// The package whose test this one was compiled for.
     pub for_test: Option<String>,
     /// Relative file names in `text` begin here.
     pub directory: String,
-    /// The files of `-json=0,DIR`.
+    /// Contents of the files of `-json=0,DIR`.
     pub json: Vec<String>,
-    /// What `-m=2` prints.
     pub text: String,
 }
 
@@ -47,7 +45,8 @@ impl Unit {
     }
 }
 
-/// None of what is no file here: a name of `-trimpath`, or what the compiler makes itself.
+/// The text of a Go source. None where this is no file here, as for a name of `-trimpath` or what the compiler makes
+/// itself, or a file that is too large.
 pub fn source(file: &Path) -> Option<GoSource> {
     let length = fs::metadata(file).ok().filter(|_| file.is_absolute())?.len();
     let text = (length <= LARGEST_SOURCE).then(|| fs::read(file).ok())??;
@@ -59,12 +58,12 @@ const DIRECTORY: &str = "directory";
 const JSON: &str = "json";
 
 impl Go {
-    /// What the compiler says of some of the packages that a test binary is made of.
+    /// Compiler output for those of the packages `wanted` that a test binary is made of.
     pub fn diagnose_test(&self, binary: &TestBinary, wanted: &[Input]) -> Result<Vec<Unit>, GoError> {
         self.diagnose_by(wanted, |flags| self.compile(flags, &["-test"], std::slice::from_ref(&binary.package)))
     }
 
-    /// What the compiler says of packages, without their tests.
+    /// Compiler output for packages without their tests.
     pub fn diagnose(&self, packages: &[String]) -> Result<Vec<Unit>, GoError> {
         let inputs = self.inputs(packages, false, false)?;
         self.diagnose_by(&inputs, |flags| self.compile(flags, &[], packages))
@@ -164,7 +163,7 @@ fn plain(input: &Input) -> String {
     }
 }
 
-/// How Go begins what it says of the package.
+/// Header that Go prints before the compiler output for a package.
 fn header(input: &Input) -> String {
     match &input.for_test {
         Some(test) => format!("{} [{test}.test]", input.package),
@@ -172,14 +171,13 @@ fn header(input: &Input) -> String {
     }
 }
 
-/// As the compiler names a package's directory.
+/// The package's directory as the compiler escapes it.
 fn escaped(package: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+:=@".contains(&byte);
     let byte = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     package.bytes().map(byte).collect()
 }
 
-/// The compiler's output, by package.
 fn by_package(said: &str) -> FxHashMap<&str, &str> {
     let mut parts = FxHashMap::default();
     let mut rest = said;

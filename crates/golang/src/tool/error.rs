@@ -6,57 +6,48 @@ use std::path::PathBuf;
 /// Why the Go tool gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GoError {
-    /// It is not in PATH.
     #[error("go is not found in PATH; install Go, or put its bin directory into PATH")]
     Missing,
-    /// It could not be started.
     #[error("cannot run go: {0}")]
     Start(#[source] io::Error),
-    /// Its version makes no sense.
+    /// The version of Go makes no sense.
     #[error("cannot make out the version of Go: {0:?}")]
     Version(String),
-    /// It is too old.
     #[error("{0} is too old: Go 1.22 or later is needed")]
     Old(String),
-    /// It builds for another machine.
     #[error("this go builds for {0}; Mallow reads code of linux/amd64 alone (GOOS, GOARCH)")]
     Platform(String),
-    /// Its answer is not what was asked for.
+    /// An answer of Go is not what was asked for.
     #[error("cannot read the answer of {0}: {1}")]
     Answer(&'static str, String),
-    /// It refused.
+    /// Go exits with an error.
     #[error("{verb}: {first}{}", and(*.more))]
     Says {
-        /// `go list`.
+        /// The command: `go list`, for instance.
         verb: String,
-        /// The first line of what it said.
+        /// First line of the error output.
         first: String,
-        /// How many more there are.
+        /// Number of lines behind the first.
         more: usize,
     },
-    /// A package does not compile.
     #[error("{package} does not compile: {first}{}", and(*.more))]
     DoesNotCompile {
         package: String,
-        /// The first error.
+        /// First line of the compiler's errors.
         first: String,
-        /// How many more lines there are.
+        /// Number of lines behind the first.
         more: usize,
     },
-    /// Nothing matches.
     #[error("no package matches {0}")]
     NoPackage(String),
-    /// A benchmark failed, or its program.
     #[error("{package}: {what}")]
     Failed {
-        /// The package's import path.
+        /// Import path of the package.
         package: String,
         what: String,
     },
-    /// The cache cannot be used.
     #[error("cannot use the cache {0}: {1}")]
     Cache(PathBuf, #[source] io::Error),
-    /// There is no place for a cache.
     #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is set to an absolute path")]
     NoHome,
 }

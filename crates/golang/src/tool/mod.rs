@@ -32,13 +32,12 @@ pub struct Go {
     directory: PathBuf,
     /// `(1, 26)` of `go1.26.8`.
     pub version: (u32, u32),
-    /// `go1.26.8`.
+    /// Name of the version: `go1.26.8`.
     pub version_text: String,
-    /// Where its standard library is.
     pub root: PathBuf,
-    /// What is said to it beside its environment: build tags.
+    /// Flags of each `go` command, such as build tags.
     flags: Vec<String>,
-    /// What is in the environment of all that is run beside this one's.
+    /// Variables that are added to the environment of every command.
     environment: BTreeMap<String, String>,
     /// A run of benchmarks that takes longer is ended.
     limit: Option<Duration>,
@@ -60,7 +59,7 @@ impl Go {
         Self::find_with(directory, tags, BTreeMap::new(), None)
     }
 
-    /// The same, with more in the environment of all that is run, and with a limit of each run of benchmarks.
+    /// Finds `go` with additional variables for all that is run, and a limit for each run of benchmarks.
     pub fn find_with(
         directory: &Path,
         tags: Option<&str>,
@@ -94,7 +93,7 @@ impl Go {
         Ok(Self { directory, version, version_text: env.goversion, root: env.goroot, flags, environment, limit, cache })
     }
 
-    /// Where `go` is run: relative names in what it says begin there.
+    /// Directory in which `go` is run: relative names in its output begin there.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -116,7 +115,7 @@ fn start(command: &mut Command) -> Result<Output, GoError> {
     output.ok_or_else(|| GoError::Start(std::io::ErrorKind::TimedOut.into()))
 }
 
-/// `go1.26.8`, `go1.25rc1`, `devel go1.27-abcdef …`.
+/// Major and minor version of `go1.26.8`, `go1.25rc1` or `devel go1.27-abcdef …`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let at = text.find("go1.")?;
     let mut parts = text[at + 2..].split('.');

@@ -6,28 +6,25 @@ use serde::Deserialize;
 
 use super::{Go, GoError};
 
-/// A package that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Package {
     pub import_path: String,
-    /// Where its sources are.
     pub directory: PathBuf,
-    /// Its test files, those of its external test package too.
+    /// Test files of the package and of its external test package.
     pub test_files: Vec<PathBuf>,
-    /// Why `go list` cannot load it.
+    /// Error of `go list`; None for a package that it can load.
     pub broken: Option<String>,
 }
 
-/// One compiled package of a build.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Its import path, without the test that it is a variant for.
+    /// Import path, without the test that the package is a variant for.
     pub package: String,
-    /// It was compiled anew for the test of this package.
+    /// The package whose test this one was compiled anew for.
     pub for_test: Option<String>,
     /// The compiler's inputs and output, as the Go tool identifies them; empty for packages that are not compiled.
     pub build_id: String,
-    /// It is part of the standard library.
+    /// Whether the package is part of the standard library.
     pub standard: bool,
 }
 
