@@ -32,7 +32,7 @@ use signals::Running;
 
 /// A signal to mallow is noticed after this time at the latest.
 const LOOK: Duration = Duration::from_millis(50);
-/// So long a group has after each request to end.
+/// Time for which a group may end after each request to.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a command to its end, with the standard streams that it was given. None: it took longer than `limit`, and was
@@ -41,7 +41,7 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<
     run_observed(command, limit, &mut || true, || {})
 }
 
-/// The same, of a command whose work is looked at meanwhile: several times a second `observe` answers whether it may go
+/// [`run`] for a command whose work is looked at meanwhile: several times a second `observe` answers whether it may go
 /// on, else it is ended as one that took too long. `clean_up` removes what it leaves behind, before a signal ends
 /// mallow.
 pub fn run_observed(
@@ -75,7 +75,7 @@ pub fn run_observed(
     }
 }
 
-/// The same, with nothing to read and with what it prints.
+/// [`run`] with nothing to read; returns what the command prints.
 pub fn output(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<Output>> {
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);

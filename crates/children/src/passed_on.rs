@@ -15,7 +15,7 @@ const PASSED: [libc::c_int; 9] = [
     libc::SIGWINCH,
 ];
 
-/// These, those of real time included.
+/// Signals that are passed on, those of real time included.
 pub fn passed_on() -> impl Iterator<Item = libc::c_int> {
     PASSED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }

@@ -11,7 +11,6 @@ use crate::passed_on;
 
 const ENDS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Commands that are waited for.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// The signal that ends mallow as soon as its commands have ended; 0: none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -26,7 +25,7 @@ const IN_USE: u64 = 1;
 pub struct Running(Option<&'static AtomicU64>);
 
 impl Running {
-    /// Before the command is started, so that no signal comes between.
+    /// Begins to keep signals for a command, before it is started, so that no signal comes between.
     pub fn begin() -> io::Result<Self> {
         static WATCHED: OnceLock<Result<(), io::ErrorKind>> = OnceLock::new();
         let watched = WATCHED.get_or_init(|| watch().map_err(|error| error.kind()));
@@ -103,7 +102,7 @@ fn bit(signal: libc::c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// As of a command that a shell without job control starts with `&`, or `nohup`.
+/// Whether the signal is ignored, as in a command that a shell without job control starts with `&`, or with `nohup`.
 fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: all zeros are a value of this struct, and no new action is given.
     unsafe {
@@ -112,7 +111,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// What the signal does by itself.
+/// Lets the signal take its default effect when the handler is left.
 fn by(signal: libc::c_int) {
     // SAFETY: both may be called in a handler; the signal ends the process when the handler is left.
     unsafe {

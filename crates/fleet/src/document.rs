@@ -5,7 +5,6 @@ use std::fmt;
 /// A longer difference is two requests.
 pub const LONGEST_DELTA_S: u32 = 300;
 
-/// What a scraper may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
     /// The names of the others, for people.
@@ -14,14 +13,12 @@ pub enum Document {
     Heap {
         /// The sample type that readers show first.
         shown_first: &'static str,
-        /// What changes within so many seconds; 0: everything so far.
+        /// The profile is of what changes within so many seconds; 0: of everything so far.
         seconds: u32,
     },
-    /// A profile as text.
     HeapText,
-    /// Numbers for Prometheus.
+    /// Numbers in Prometheus' text format.
     Metrics,
-    /// Whether mallow looks at the program.
     Health,
 }
 
@@ -64,7 +61,6 @@ impl Document {
         })
     }
 
-    /// What the index says.
     pub fn index() -> &'static str {
         "Mallow watches a program. All numbers are estimates from samples.\n\n\
          /debug/pprof/heap      live blocks, as pprof (go tool pprof reads the address)\n\

@@ -16,9 +16,8 @@ pub const MOST_PROCESSES: usize = 50;
 /// Places that grow in a process.
 const MOST_PLACES: usize = 50;
 
-/// What is known of a fleet.
 pub struct FleetMeasurement<'a> {
-    /// Its latest report, of all that is live.
+    /// The latest report, of all that is live.
     pub report: &'a FleetReport,
     pub version: &'a str,
 }
@@ -135,7 +134,7 @@ impl Page {
     }
 }
 
-/// `program="web",pid="4711",namespace="shop",`
+/// Labels in the form `program="web",pid="4711",namespace="shop",`.
 fn process_labels(process: &FleetProcess) -> String {
     let mut text = format!("program=\"{}\",pid=\"{}\",", label::value(&process.program), process.pid);
     for (name, value) in process.labels.iter().filter(|(_, value)| !value.is_empty()) {

@@ -11,19 +11,16 @@ use crate::label;
 /// Places that grow have series of their own, so many at the most.
 pub const MOST_PLACES: usize = 20;
 
-/// The type of the document.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is known of a program.
 pub struct Measurement<'a> {
-    /// Its latest report, of all that is live.
+    /// The latest report, of all that is live.
     pub report: &'a Watched,
     /// Estimated allocations so far: they never become fewer.
     pub allocations: u64,
-    /// And their bytes.
+    /// Estimated bytes of `allocations`.
     pub allocated_bytes: u64,
     pub program: &'a str,
-    /// Mallow's.
     pub version: &'a str,
 }
 
@@ -79,7 +76,6 @@ pub fn metrics(of: &Measurement<'_>) -> String {
     page.text
 }
 
-/// A document that is written.
 #[derive(Default)]
 pub(crate) struct Page {
     pub(crate) text: String,
@@ -166,12 +162,12 @@ impl Page {
     }
 }
 
-/// `{function="keep",location="server.c:12",module="server",verdict="growing"}`
+/// Labels in the form `{function="keep",location="server.c:12",module="server",verdict="growing"}`.
 fn labels(place: &WatchedPlace) -> String {
     place_labels("", place.frame.as_ref(), place.growth.verdict)
 }
 
-/// The same behind other labels, each with a comma.
+/// Labels of a place behind `others`, each of which ends in a comma. Empty without a frame, `others` left out.
 pub(crate) fn place_labels(others: &str, frame: Option<&Frame>, verdict: Verdict) -> String {
     let Some(frame) = frame else { return String::new() };
     let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();

@@ -13,7 +13,7 @@ pub fn heap(profile: &Profile, shown_first: &str, names: bool, since: Option<&Pr
     Ok(bytes)
 }
 
-/// The same as text, with names.
+/// A profile as text with names, which is not compressed.
 pub fn heap_text(profile: &Profile) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     write_heap_text(profile, &mut bytes)?;

@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use crate::label;
 
-/// What became of the profiles of one store.
+/// Fates of the profiles for one store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PushCounts<'a> {
-    /// `otlp`, for instance.
+    /// Name of the store's kind: `otlp`, for instance.
     pub store: &'a str,
     pub url: &'a str,
-    /// `sent`, for instance, and how many.
+    /// Fates, `sent` for instance, with the number of profiles of each.
     pub results: &'a [(&'static str, u64)],
-    /// Those that wait.
+    /// Profiles in the queue.
     pub waiting: u64,
 }
 

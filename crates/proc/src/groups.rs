@@ -16,7 +16,7 @@ pub struct GroupMemory {
 }
 
 impl GroupMemory {
-    /// Of the groups that process `pid` is in, up to the root, those that have a limit.
+    /// Limited groups among those that process `pid` is in, up to the root.
     pub fn read(pid: u32) -> Vec<Self> {
         let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -25,14 +25,13 @@ impl GroupMemory {
     }
 }
 
-/// Which version of control groups a hierarchy is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// Where a hierarchy with the memory controller is mounted, and a process's group in it.
+/// Mount points of hierarchies with the memory controller, each with the directory of a process's group in it.
 fn hierarchies(membership: &str, mounts: &str) -> Vec<(PathBuf, PathBuf, Version)> {
     let mut found = Vec::new();
     for line in membership.lines() {
@@ -50,7 +49,8 @@ fn hierarchies(membership: &str, mounts: &str) -> Vec<(PathBuf, PathBuf, Version
     found
 }
 
-/// Of a line of `/proc/self/mountinfo`: where the hierarchy is mounted, and the directory of the group with this path.
+/// Mount point of the hierarchy that a line of `/proc/self/mountinfo` describes, and the directory of the group with
+/// this path. None: the line is of no such hierarchy.
 fn mounted(line: &str, path: &str, version: Version) -> Option<(PathBuf, PathBuf)> {
     let (fields, rest) = line.split_once(" - ")?;
     let mut rest = rest.split(' ');

@@ -14,16 +14,16 @@ pub const DELETED: &str = " (deleted)";
 /// makes it a `String`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mapping<Path = String> {
-    /// Its first address.
+    /// First address of the mapping.
     pub start: u64,
-    /// Past its last one; above `start`.
+    /// First address behind the mapping; above `start`.
     pub end: u64,
     pub readable: bool,
     pub writable: bool,
     pub executable: bool,
     /// Writes are seen by others who map the same.
     pub shared: bool,
-    /// Where in its file it begins, in bytes.
+    /// Offset of the mapping in its file, in bytes.
     pub offset: u64,
     /// Major and minor number of the device that has its file.
     pub device: (u32, u32),
@@ -62,7 +62,7 @@ impl<'a> Mapping<&'a [u8]> {
         })
     }
 
-    /// The same for longer than the text. What is not UTF-8 in its path becomes U+FFFD.
+    /// A copy that outlives the text. What is not UTF-8 in the path becomes U+FFFD.
     pub fn into_owned(self) -> Mapping {
         let Self { start, end, readable, writable, executable, shared, offset, device, inode, path } = self;
         let path = String::from_utf8_lossy(path).into_owned();
@@ -71,13 +71,14 @@ impl<'a> Mapping<&'a [u8]> {
 }
 
 impl<Path: AsRef<[u8]>> Mapping<Path> {
-    /// Of no file, and not the heap or a stack that the kernel knows. Programs can name such memory.
+    /// Whether the memory belongs to no file, and is no heap or stack that the kernel knows. Programs can name such
+    /// memory.
     pub fn is_anonymous(&self) -> bool {
         let path = self.path.as_ref();
         path.is_empty() || path.starts_with(b"[anon")
     }
 
-    /// It can neither be read, written nor executed: a guard, or reserved addresses.
+    /// Whether the memory can neither be read, written nor executed: a guard, or reserved addresses.
     pub fn is_closed(&self) -> bool {
         !(self.readable || self.writable || self.executable)
     }
@@ -86,7 +87,7 @@ impl<Path: AsRef<[u8]>> Mapping<Path> {
         self.readable && self.writable
     }
 
-    /// Whether its file was removed, or replaced by another one, since it was mapped.
+    /// Whether the file was removed, or replaced by another one, since it was mapped.
     pub fn is_deleted(&self) -> bool {
         self.path.as_ref().ends_with(DELETED.as_bytes())
     }
@@ -95,8 +96,8 @@ impl<Path: AsRef<[u8]>> Mapping<Path> {
         (self.start..self.end).contains(&address)
     }
 
-    /// What leads to its file even where that was removed, in the process `pid` that has this mapping. Only who may do
-    /// much more can open it.
+    /// The path in `/proc` that leads to the mapped file even where that was removed, in the process `pid` that has
+    /// this mapping. Opening it takes more rights than reading the mappings.
     pub fn map_file(&self, pid: u32) -> PathBuf {
         PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end))
     }

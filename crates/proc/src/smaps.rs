@@ -31,7 +31,7 @@ pub fn read_smaps(task: impl Into<Task>, each: &mut dyn FnMut(SmapsLine<'_>)) ->
     parse_smaps(&mut BufReader::with_capacity(TEXT, file), each)
 }
 
-/// The same of a text. A line that is none of these is left out.
+/// Gives each line of a text of `/proc/PID/smaps` to `each`. A line that is no [`SmapsLine`] is left out.
 pub fn parse_smaps(text: &mut dyn BufRead, each: &mut dyn FnMut(SmapsLine<'_>)) -> io::Result<()> {
     let mut line = Vec::new();
     loop {

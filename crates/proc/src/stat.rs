@@ -9,7 +9,8 @@ use crate::task::Task;
 /// A line has some 400 bytes, 1,100 at the most.
 const MOST: usize = 2048;
 
-/// Its one line: `PID (NAME) STATE …`. The methods return None for what a line that was cut short does not have.
+/// The one line of a `stat` file: `PID (NAME) STATE …`. The methods return None for what a line that was cut short does
+/// not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     text: [u8; MOST],
@@ -26,7 +27,7 @@ impl Stat {
         Self::of(text, length).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// None: there is no name in parentheses, with a state behind it. Bytes past the first 2,048 are left out.
+    /// None where no name in parentheses is there, with a state behind it. Bytes past the first 2,048 are left out.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut text = [0; MOST];
         let length = bytes.len().min(MOST);
@@ -59,7 +60,7 @@ impl Stat {
         self.number(10)
     }
 
-    /// The same of children that were waited for.
+    /// Minor faults of children that were waited for.
     pub fn child_minor_faults(&self) -> Option<u64> {
         self.number(11)
     }
@@ -68,7 +69,7 @@ impl Stat {
         self.number(20)
     }
 
-    /// When it started, in clock ticks since the system did.
+    /// Start in clock ticks since the system's start.
     pub fn start_ticks(&self) -> Option<u64> {
         self.number(22)
     }

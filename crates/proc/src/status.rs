@@ -5,8 +5,8 @@ use std::io;
 use crate::numbers::{decimal, hexadecimal, short};
 use crate::task::Task;
 
-/// Its text. The methods return None for a field that is not there: fields come and go with versions of the kernel, and
-/// a process that has no memory any more has no sizes.
+/// Text of a `status` file. The methods return None for a field that is not there: fields come and go with versions of
+/// the kernel, and a process that has no memory any more has no sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status(Vec<u8>);
 
@@ -16,12 +16,12 @@ impl Status {
         task.into().read("status").map(Self)
     }
 
-    /// Of a text. Lines that are no fields do no harm.
+    /// The status that a text has. Lines that are no fields do no harm.
     pub fn parse(text: impl Into<Vec<u8>>) -> Self {
         Self(text.into())
     }
 
-    /// Its name, at most 15 bytes of a program's: with `\n` for newlines and `\\` for backslashes, without blanks at
+    /// The name, at most 15 bytes of a program's: with `\n` for newlines and `\\` for backslashes, without blanks at
     /// its ends. What is not UTF-8 becomes U+FFFD.
     pub fn name(&self) -> Option<String> {
         self.field("Name").map(|name| String::from_utf8_lossy(name).into_owned())
@@ -57,7 +57,7 @@ impl Status {
         short(self.field("Threads")?)
     }
 
-    /// Its number in its own pid namespace.
+    /// The id in the process's own pid namespace.
     pub fn innermost_pid(&self) -> Option<u32> {
         short(words(self.field("NSpid")?).last()?)
     }
@@ -67,7 +67,7 @@ impl Status {
         self.field("Kthread").map(|value| value == b"1")
     }
 
-    /// Its capabilities, a bit each.
+    /// Effective capabilities, a bit each.
     pub fn effective_capabilities(&self) -> Option<u64> {
         hexadecimal(self.field("CapEff")?)
     }
@@ -77,7 +77,6 @@ impl Status {
         short(self.field("Seccomp")?)
     }
 
-    /// How many filters of system calls it has.
     pub fn seccomp_filters(&self) -> Option<u32> {
         short(self.field("Seccomp_filters")?)
     }
@@ -87,12 +86,12 @@ impl Status {
         hexadecimal(self.field("SigPnd")?)
     }
 
-    /// Its address space, in bytes.
+    /// Size of the address space, in bytes.
     pub fn virtual_bytes(&self) -> Option<u64> {
         self.bytes("VmSize")
     }
 
-    /// What counts against RLIMIT_DATA, in bytes.
+    /// Bytes that count against RLIMIT_DATA.
     pub fn data_bytes(&self) -> Option<u64> {
         self.bytes("VmData")
     }
@@ -107,7 +106,7 @@ impl Status {
         self.bytes("VmHWM")
     }
 
-    /// `VmRSS:     1234 kB`
+    /// A field such as `VmRSS:     1234 kB`, in bytes.
     fn bytes(&self, name: &str) -> Option<u64> {
         Some(decimal(self.field(name)?.strip_suffix(b" kB")?)?.saturating_mul(1024))
     }

@@ -5,7 +5,7 @@ use std::io;
 use crate::maps::{mappings, read_maps};
 use crate::task::Task;
 
-/// The path that stands for it.
+/// Path of the vDSO in `/proc/PID/maps`.
 pub const VDSO: &str = "[vdso]";
 
 /// More than any kernel's vdso has (two to four pages today), in bytes.

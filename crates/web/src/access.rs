@@ -10,12 +10,11 @@ use crate::peer::Peer;
 use crate::request::token_of;
 use crate::{Once, Response, Token};
 
-/// What a request must bring to be answered.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     token: Option<Token>,
     cookie: Option<String>,
-    /// What a browser shows that opens `/` without a valid token.
+    /// Page for a browser that opens `/` without a valid token.
     door: Option<Arc<str>>,
     once: Option<Arc<Once>>,
 }
@@ -27,13 +26,13 @@ impl Access {
         Self::default()
     }
 
-    /// Only requests with the token: `Authorization: Bearer TOKEN` or `?token=TOKEN`.
+    /// Access for requests with the token: `Authorization: Bearer TOKEN` or `?token=TOKEN`.
     pub fn with_token(token: Token) -> Self {
         Self { token: Some(token), ..Self::default() }
     }
 
-    /// As well by a cookie of this name, which `/?token=TOKEN` sets before it leads to `/`: the token is in no address
-    /// that the browser keeps or shows.
+    /// Access as well by a cookie of this name, which `/?token=TOKEN` sets before it leads to `/`: the token is in no
+    /// address that the browser keeps or shows.
     pub fn and_cookie(self, name: impl Into<String>) -> Self {
         Self { cookie: Some(name.into()), ..self }
     }

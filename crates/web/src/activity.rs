@@ -24,7 +24,7 @@ impl Activity {
         Running(self)
     }
 
-    /// How long no request was being answered.
+    /// Time since the last answer; 0 while a request is being answered.
     pub(crate) fn idle(&self) -> Duration {
         let state = self.state();
         if state.running > 0 { Duration::ZERO } else { state.last.elapsed() }

@@ -45,10 +45,8 @@ impl Acceptor {
     }
 }
 
-/// What answers a request, on a thread that may be slow.
 pub(crate) type Handler = dyn Fn(&Request) -> Response + Send + Sync;
 
-/// What all connections of a server share.
 pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) gate: Gate,
@@ -62,7 +60,7 @@ pub(crate) struct Service {
 /// The connection that a request came on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
-    /// As [`Strangers`] know it.
+    /// Key of the connection in [`Strangers`].
     pub(crate) number: u64,
     pub(crate) peer: Option<Peer>,
 }

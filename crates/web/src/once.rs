@@ -13,7 +13,7 @@ use crate::peer::{Peer, PeerUser};
 /// Somebody had the token who should not have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// It was used a second time: nobody who used it may ask any more.
+    /// The token was used a second time: nobody who used it may ask any more.
     Again,
     /// Another user of the machine was refused.
     OtherUser(u32),
@@ -24,10 +24,9 @@ pub enum Misuse {
 /// A machine can have many other users.
 const MOST_REPORTS: usize = 8;
 
-/// See the module's text.
 pub struct Once {
     token: Token,
-    /// What its first user gets.
+    /// The token that the first user gets for this one.
     session: Token,
     state: Mutex<State>,
     report: Box<dyn Fn(Misuse) + Send + Sync>,
@@ -52,7 +51,7 @@ impl Once {
         self.token.is(given)
     }
 
-    /// What the client gets who brings the token; none if it may not have it.
+    /// The session token for a client that brings the token; None if the client may not have it.
     pub(crate) fn exchange(&self, peer: Option<Peer>) -> Option<&Token> {
         let misuse = match peer.map_or(PeerUser::Unknown, Peer::user) {
             PeerUser::Trusted => {
@@ -79,7 +78,7 @@ impl Once {
         None
     }
 
-    /// Whether this is what the first user got, and is still good.
+    /// Whether `given` is the session token that the first user got, and is still good.
     pub(crate) fn is_session(&self, given: &str) -> bool {
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state == State::Used && self.session.is(given)

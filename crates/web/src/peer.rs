@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
-/// Both ends of an accepted connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) client: SocketAddr,
@@ -13,12 +12,12 @@ pub(crate) struct Peer {
 /// The user of the client's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerUser {
-    /// This server's user, or root, which may read everything.
+    /// The user of this server, or root, which may read everything.
     Trusted,
-    /// Another one.
+    /// Another user, by id.
     Other(u32),
-    /// Its socket is not in the kernel's tables that this process sees, or it is being closed: then the kernel names
-    /// root.
+    /// The client's socket is not in the kernel's tables that this process sees, or it is being closed: then the kernel
+    /// names root.
     Unknown,
 }
 

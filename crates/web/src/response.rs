@@ -27,12 +27,12 @@ pub struct Response {
 }
 
 impl Response {
-    /// A body of a type: 200.
+    /// A response with status 200 and a body of this type.
     pub fn of(content_type: &str, body: impl Into<Bytes>) -> Self {
         Self { status: 200, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
     }
 
-    /// A JSON document: 200.
+    /// A response with status 200 and a JSON document.
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self::of(JSON, body)
     }

@@ -21,14 +21,14 @@ use crate::listener::Kind;
 use crate::strangers::Strangers;
 use crate::{Access, Listener, Request, Response};
 
-/// What one client, or many, can hold.
+/// Limits of one client, and of all together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at one time; more wait in the kernel.
     pub connections: usize,
-    /// Until the headers of a request are here, and how long a connection may idle.
+    /// Time until the headers of a request are here, and for which a connection may idle.
     pub request: Duration,
-    /// How long a client may read nothing of its answer.
+    /// Time for which a client may read nothing of its answer.
     pub reading: Duration,
     /// Requests that are answered at one time.
     pub workers: usize,
@@ -44,7 +44,7 @@ impl Default for Limits {
 const LARGEST_REQUEST: usize = 16 << 10;
 /// Headers of a request; browsers send about 15.
 const MOST_HEADERS: usize = 64;
-/// After an error to accept: no descriptor is left, and each attempt would fail at once.
+/// Pause after an error to accept: no descriptor is left, and each attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Where all room is taken: how often connections that sent no allowed request are looked at, and how long they have
 /// for it. Each look comes after what arrived was read, so that one whose request is here has room.
@@ -101,7 +101,7 @@ impl Server {
         self.address
     }
 
-    /// How long nobody who may ask has asked.
+    /// Time since the last answer to somebody who may ask; 0 during one.
     pub fn idle(&self) -> Duration {
         self.service.activity.idle()
     }

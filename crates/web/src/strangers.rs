@@ -17,19 +17,17 @@ pub(crate) struct Strangers(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// Since when, and what closes it.
+    /// When the connection was accepted, and the handle that closes it.
     open: BTreeMap<u64, (Instant, AbortHandle)>,
 }
 
 impl Strangers {
-    /// The number of the next connection.
     pub(crate) fn number(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
         state.next
     }
 
-    /// A connection that was accepted.
     pub(crate) fn add(&self, number: u64, closes: AbortHandle) {
         self.state().open.insert(number, (Instant::now(), closes));
     }
@@ -39,7 +37,7 @@ impl Strangers {
         self.state().open.remove(&number);
     }
 
-    /// Closes those that are older.
+    /// Closes connections that are older and sent no allowed request yet.
     pub(crate) fn close_older(&self, than: Duration) {
         self.state().open.retain(|_, (since, closes)| {
             let is_kept = since.elapsed() <= than;

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 const RANDOM: usize = 16;
 /// Characters that a token has at least: fewer can be guessed.
 const SHORTEST: usize = 16;
-/// A longer one fits no request.
+/// Limit of a token's characters: a longer one fits no request.
 const LONGEST: usize = 512;
 
 /// A secret that requests carry. Debug output does not show it.

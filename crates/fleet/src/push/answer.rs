@@ -13,13 +13,10 @@ pub const MOST_OF_AN_ANSWER: u64 = 64 << 10;
 /// Characters of a store's own words that are repeated.
 const WORDS: usize = 200;
 
-/// What a store answers.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub status: u16,
-    /// `Content-Type`.
     pub content_type: String,
-    /// `Retry-After`.
     pub retry_after: Option<Duration>,
     /// gRPC's status and message, where the headers have them.
     pub grpc: Option<(u32, String)>,
@@ -27,14 +24,12 @@ pub struct Answer {
     pub body: Option<Vec<u8>>,
 }
 
-/// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The store has it.
     Sent,
     /// The store does not have it, and may take it later.
     Later {
-        /// What it asks for.
+        /// The time for which the store asks.
         after: Option<Duration>,
         why: String,
     },

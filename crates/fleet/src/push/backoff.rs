@@ -7,10 +7,9 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A store that asks for more gets this.
 const LONGEST_ASKED: Duration = Duration::from_secs(600);
-/// By so much of itself an interval is longer or shorter.
+/// Largest deviation of an interval from its length, as a part of it.
 const JITTER: f64 = 0.1;
 
-/// Failures in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     failures: u32,
@@ -22,7 +21,7 @@ impl Backoff {
     }
 
     /// How long to wait after a failure: twice as long each time, and a half of it by chance, so that a fleet does not
-    /// come back at once. `asked`: what the store asks for. `chance`: from 0 to 1.
+    /// come back at once. `asked`: the wait for which the store asks. `chance`: from 0 to 1.
     pub fn wait(&mut self, asked: Option<Duration>, chance: f64) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);

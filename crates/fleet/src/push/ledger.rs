@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The processes that ended: a watch keeps one sum for all of them.
 const ENDED: u32 = u32::MAX;
 
-/// What was sent of each site of a watch: allocations and their bytes.
+/// Allocations that were sent of each site of a watch, with their bytes.
 #[derive(Clone, Debug, Default)]
 pub struct PushLedger {
     sent: FxHashMap<(u32, u32), (u64, u64)>,
@@ -27,22 +27,22 @@ pub struct PushLedger {
 /// What one process did in one window: what it allocated in it, and what was live at its end.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// Whose; None: of several processes that ended, which have one sum.
+    /// The process; None: of several processes that ended, which have one sum.
     pub process: Option<ProcessId>,
     /// Allocations are those of the window.
     pub sites: Vec<Site>,
-    /// Milliseconds since 1970.
+    /// Begin in milliseconds since 1970.
     pub began_ms: u64,
-    /// See `began_ms`.
+    /// End in milliseconds since 1970.
     pub ended_ms: u64,
     pub(super) now: Vec<((u32, u32), (u64, u64))>,
-    /// Whose windows end here.
+    /// Keys of the processes for which the next window begins where this one ends.
     pub(super) keys: Vec<u32>,
 }
 
 impl PushLedger {
-    /// What is new, by process, in the order of the processes. `runs`: whether a process does. Nothing is sent by that:
-    /// [`PushLedger::take`] has those that were.
+    /// A window for each process with something new, in the order of the processes. `runs`: whether a process does. A
+    /// window counts as sent only once [`PushLedger::take`] has it.
     pub fn windows(&mut self, profile: &Profile, runs: &dyn Fn(ProcessId) -> bool) -> Vec<Window> {
         let ended_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
         let over = self.settle(profile, runs);
@@ -96,8 +96,8 @@ impl PushLedger {
         }
     }
 
-    /// What processes that ended had sent is a part of what all of them have together. Returns which ended since the
-    /// last call.
+    /// Moves what was sent of processes that ended to the sum that all of them have together. Returns the processes
+    /// that ended since the last call.
     fn settle(&mut self, profile: &Profile, runs: &dyn Fn(ProcessId) -> bool) -> Vec<u32> {
         let still: FxHashSet<(u32, u32)> =
             profile.sites.iter().map(|site| (key_of(profile, site.process), site.stack.0)).collect();

@@ -12,7 +12,7 @@ use super::otlp_messages::{
 };
 use super::resource::{Resource, Value};
 
-/// What stands behind the address of a store.
+/// Path of the request, behind the address of a store.
 pub const PATH: &str = "/v1development/profiles";
 
 /// A sample type: its name and unit as Go has them, whether it is what happened within the window, and its number.
@@ -23,7 +23,7 @@ struct Type {
     of: fn(&Counts) -> u64,
 }
 
-/// Those that readers look at first come first.
+/// Sample types, those first that readers look at first.
 const TYPES: [Type; 4] = [
     Type { name: "inuse_space", unit: "bytes", within: false, of: |counts| counts.live_bytes },
     Type { name: "inuse_objects", unit: "count", within: false, of: |counts| counts.live },

@@ -39,7 +39,6 @@ pub struct ResourceProfiles {
     pub scope_profiles: Vec<ScopeProfiles>,
 }
 
-/// `opentelemetry.proto.resource.v1.Resource`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Attributed {
     #[prost(message, repeated, tag = "1")]
@@ -60,7 +59,6 @@ pub struct AnyValue {
     pub value: Option<any_value::Value>,
 }
 
-/// What a value may be.
 pub mod any_value {
     #[derive(Clone, PartialEq, prost::Oneof)]
     pub enum Value {
@@ -87,7 +85,7 @@ pub struct Scope {
     pub version: String,
 }
 
-/// `Profile`: of one sample type.
+/// `Profile`, of one sample type.
 #[derive(Clone, PartialEq, Message)]
 pub struct OneTypeProfile {
     #[prost(message, optional, tag = "1")]
@@ -198,7 +196,6 @@ pub struct Stack {
     pub location_indices: Vec<i32>,
 }
 
-/// `ExportProfilesServiceResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportResponse {
     #[prost(message, optional, tag = "1")]

@@ -19,7 +19,6 @@ use super::request::Request;
 use super::resource::Resource;
 
 pub const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
-/// The type of requests and answers.
 pub const CONTENT_TYPE: &str = "application/grpc-web+proto";
 
 #[derive(Clone, PartialEq, Message)]
@@ -58,7 +57,7 @@ struct RawSample {
     raw_profile: Vec<u8>,
 }
 
-/// The request. `pprof`: gzipped.
+/// The request to a store. `pprof`: gzipped.
 pub fn request(resource: &Resource, pprof: Vec<u8>) -> Request {
     let mut labels = resource.labels();
     labels.retain(|(name, _)| name != "job" && name != "__name__");

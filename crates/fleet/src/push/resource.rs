@@ -19,42 +19,37 @@ const WORKLOAD: [(&str, &[&str]); 5] = [
     ("container_id", &["container.id"]),
 ];
 
-/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Text.
     Text(String),
-    /// A number.
     Number(i64),
 }
 
-/// What is known of a process from outside.
+/// Properties of a process that other processes can read.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessFacts {
-    /// Process id.
     pub pid: u32,
-    /// When it began, in ticks since the machine's start: with `boot` and `pid` it names this process and no other one.
+    /// Start of the process in ticks since the machine's start: with `boot` and `pid` it names this process and no
+    /// other one.
     pub start_ticks: u64,
-    /// The machine's current start.
+    /// Boot id of the machine's current start.
     pub boot: String,
     /// Path of the executable.
     pub executable: String,
-    /// Its environment as the kernel has it: `NAME=value`, a 0 behind each.
+    /// Environment as the kernel has it: `NAME=value`, a 0 behind each.
     pub environment: Vec<u8>,
-    /// Text of `/proc/PID/cgroup`.
     pub cgroup: String,
-    /// Name of the machine.
     pub host: String,
 }
 
-/// What a profile belongs to. There is no command line in it: arguments may be secrets.
+/// Attributes of the process that a profile belongs to. No command line is among them: arguments may be secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     attributes: BTreeMap<String, Value>,
 }
 
 impl Resource {
-    /// That of a process. Its environment comes first, save for what the kernel knows better.
+    /// The resource of a process. Its environment comes first, save for what the kernel knows better.
     pub fn of(facts: &ProcessFacts) -> Self {
         let mut attributes = BTreeMap::new();
         let mut text = |key: &str, value: &str| {
@@ -87,7 +82,7 @@ impl Resource {
         Self { attributes }
     }
 
-    /// That of several processes that ended: what all of them have in common.
+    /// The attributes that several processes that ended have in common.
     pub fn common(all: &[&Self]) -> Self {
         let mut attributes = all.first().map(|first| first.attributes.clone()).unwrap_or_default();
         attributes.retain(|key, value| all.iter().all(|other| other.attributes.get(key) == Some(value)));
@@ -95,7 +90,7 @@ impl Resource {
         Self { attributes }
     }
 
-    /// In the order of their keys.
+    /// Attributes by their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.attributes.iter().map(|(key, value)| (key.as_str(), value))
     }
@@ -110,7 +105,6 @@ impl Resource {
         WORKLOAD.into_iter().filter_map(|(label, keys)| Some((label, keys.iter().find_map(value)?))).collect()
     }
 
-    /// The name of the service.
     pub fn service(&self) -> &str {
         match self.attributes.get("service.name") {
             Some(Value::Text(name)) => name,

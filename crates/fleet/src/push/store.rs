@@ -13,21 +13,18 @@ use super::resource::Resource;
 use super::{otlp, parca, pyroscope};
 use crate::profiles::heap;
 
-/// What a store understands.
+/// Protocol of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreKind {
-    /// OpenTelemetry's protocol.
+    /// OpenTelemetry's profiles by HTTP (OTLP).
     Otlp,
-    /// Pyroscope's `/ingest`.
     Pyroscope,
-    /// Parca's `WriteRaw`.
     Parca,
 }
 
 impl StoreKind {
     const ALL: [(&str, Self); 3] = [("otlp", Self::Otlp), ("pyroscope", Self::Pyroscope), ("parca", Self::Parca)];
 
-    /// By its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
@@ -40,7 +37,6 @@ impl StoreKind {
 /// A store and its address, which has no secret in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// What it understands.
     pub kind: StoreKind,
     /// `http://host:port/path`, without a `/` at its end.
     pub url: String,
@@ -57,7 +53,7 @@ impl fmt::Display for BadAddress {
 }
 
 impl Store {
-    /// `otlp=http://collector:4318`.
+    /// Reads a store such as `otlp=http://collector:4318`.
     pub fn parse(text: &str) -> Result<Self, BadAddress> {
         let form = BadAddress("give otlp=URL, pyroscope=URL or parca=URL, with http:// or https://");
         let (kind, url) = text.split_once('=').ok_or(form)?;
