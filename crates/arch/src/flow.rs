@@ -1,25 +1,25 @@
 //! What instructions do to the flow of control.
 
-/// Where a processor goes on after an instruction.
+/// The place at which a processor goes on after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// At the next one.
+    /// The instruction behind this one.
     Next,
-    /// At a target that the instruction names.
+    /// A target that the instruction names.
     Jump,
-    /// At a target that it names, or at the next one.
+    /// A target that the instruction names, or the next instruction.
     ConditionalJump,
-    /// At an address in a register or in memory.
+    /// An address in a register or in memory.
     IndirectJump,
     Return,
-    /// In a function, and then at the next one.
+    /// A function, and then the next instruction.
     Call,
-    /// In the kernel or in a hypervisor, and then at the next one.
+    /// The kernel or a hypervisor, and then the next instruction.
     SystemCall,
-    /// In the kernel, by a numbered interrupt, and then at the next one.
+    /// The kernel, by a numbered interrupt, and then the next instruction.
     Interrupt,
     /// Nowhere in the code: an invalid instruction on purpose, or a breakpoint.
     Trap,
-    /// At the next one, or at the target that it names where a transaction fails.
+    /// The next instruction, or the target that this one names where a transaction fails.
     Transaction,
 }

@@ -24,7 +24,7 @@ fn main() {
     }
 }
 
-/// Sorted.
+/// Pauses of all stops, sorted.
 fn pauses(target: &Child) -> Vec<Duration> {
     let stop = |_| {
         let begin = Instant::now();

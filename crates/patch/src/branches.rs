@@ -9,7 +9,7 @@ use mallow_arch::instruction::Decoder;
 /// loop around a `switch` at the very entry of a function could have one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branches {
-    /// Target and source.
+    /// Pairs of a jump's target and its own address, sorted.
     all: Vec<(u64, u64)>,
 }
 

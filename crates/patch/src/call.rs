@@ -29,7 +29,7 @@ const ROOM: u64 = 512 << 10;
 /// Bytes at its end that are no stack.
 const VALUES: u64 = 8 << 10;
 
-/// Where a name may be written, after the values of the code.
+/// Offset of the name that a call is given, behind the values of the code.
 const NAME: u64 = 256;
 
 /// Memory of the process for calls, until it is unmapped by [`Thread::leave_room`].
@@ -43,28 +43,26 @@ pub struct Room {
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub function: u64,
-    /// Its first arguments.
+    /// The first arguments, in the order of the calling convention.
     pub arguments: [u64; 3],
     /// The address of a function that returns the address of the thread's errno: `__errno_location`.
     pub errno: u64,
 }
 
-/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// It has not returned. The thread goes on with it, and then with its own work.
+    /// The function has not returned. The thread goes on with it, and then with its own work.
     #[error("a function that a thread was to call did not return within {0:?}")]
     Late(Duration),
-    /// It was ended by a signal, and the thread is back where it was.
+    /// A signal ended the function, and the thread is back where it was.
     #[error("a function that a thread was to call ended with signal {0}")]
     Fault(i32),
-    /// A request failed.
     #[error("ptrace: {0}")]
     Request(#[from] io::Error),
 }
 
 impl Room {
-    /// Where a name may be written, for arguments: 3,840 bytes.
+    /// Address for a name of at most 3,840 bytes that the call is given.
     pub fn name(&self) -> u64 {
         self.values() + NAME
     }
@@ -75,17 +73,17 @@ impl Room {
 }
 
 impl Thread {
-    /// Whether it may run for us: no signal waits for it, and its process is not stopped.
+    /// Whether the thread may run for us: no signal waits for it, and its process is not stopped.
     pub fn is_free(&self) -> bool {
         self.signal == 0 && !self.grouped
     }
 
-    /// Whether a stop signal holds its process, or is about to.
+    /// Whether a stop signal holds the thread's process, or is about to.
     pub fn is_stopped(&self) -> bool {
         self.grouped || self.signal == libc::SIGSTOP
     }
 
-    /// Its pointer to thread-local storage.
+    /// The thread's pointer to thread-local storage.
     pub fn thread_pointer(&self) -> io::Result<u64> {
         Registers::read(self.tid).map(|registers| registers.thread_pointer())
     }
@@ -94,7 +92,7 @@ impl Thread {
         Ok(unwinder.frames(&Registers::read(self.tid)?, memory))
     }
 
-    /// Its stack as far as it is known, and whether that is all of it.
+    /// The thread's stack as far as it is known, and whether that is all of it.
     pub fn walk(&self, unwinder: &Unwinder, memory: &Memory) -> io::Result<(Vec<Frame>, bool)> {
         let walk = unwinder.walk(&Registers::read(self.tid)?, memory);
         Ok((walk.frames, walk.unknown.is_none()))
@@ -113,7 +111,6 @@ impl Thread {
         ready.map(|()| room).inspect_err(|_| drop(self.leave_room(&room)))
     }
 
-    /// Unmaps it.
     pub fn leave_room(&mut self, room: &Room) -> io::Result<()> {
         self.system_call(room.gateway, libc::SYS_munmap, [room.start, ROOM, 0, 0, 0, 0]).map(drop)
     }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted, for each version and each mixture of both.
 const UNIFIED: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const FREEZER: &str = "/sys/fs/cgroup/freezer";
 

@@ -11,11 +11,10 @@ use crate::refusal::Refusal;
 /// A function. Addresses are those of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
-    /// Its first byte.
     pub address: u64,
-    /// Its symbol's size in bytes; 0 if unknown.
+    /// Size of the symbol in bytes; 0 if unknown.
     pub size: u64,
-    /// Whether its symbol is an `STT_GNU_IFUNC`.
+    /// Whether the symbol is an `STT_GNU_IFUNC`.
     pub ifunc: bool,
 }
 
@@ -34,7 +33,7 @@ impl Code {
         Self::of(module, module.texts(memory), starts)
     }
 
-    /// The same by the module's file alone. Whoever writes a patch compares the bytes of the process with
+    /// The code by the module's file alone. Whoever writes a patch compares the bytes of the process with
     /// [`crate::Write::before`] first.
     pub fn of_file(module: &Module, starts: Vec<u64>) -> Self {
         Self::of(module, module.file_texts(), starts)
@@ -51,7 +50,7 @@ impl Code {
         Self { texts, starts, range: module.range.clone() }
     }
 
-    /// The addresses of its module.
+    /// The addresses of the module.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }

@@ -26,31 +26,30 @@ use crate::refusal::Refusal;
 /// A function whose entry is to be patched. All addresses are those of the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its first byte.
     pub address: u64,
-    /// Its symbol's size in bytes; 0 if unknown.
+    /// Size of the symbol in bytes; 0 if unknown.
     pub size: u64,
-    /// Where the next symbol begins, or the text ends.
+    /// Address of the next symbol, or the end of the text.
     pub next: u64,
-    /// Whether its symbol is an `STT_GNU_IFUNC`.
+    /// Whether the symbol is an `STT_GNU_IFUNC`.
     pub ifunc: bool,
     /// Bytes of the process from `address` on: the function, and what pads it.
     pub memory: &'a [u8],
-    /// The same bytes of its file.
+    /// Bytes of the file for the addresses of `memory`.
     pub file: &'a [u8],
-    /// Where its module's code is.
+    /// First address of the module, and the first one behind it.
     pub module: (u64, u64),
 }
 
 /// A patch that is safe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// Where the jump is written: the function's first byte, or the one after its [`LANDING`].
+    /// Address of the jump: the function's first byte, or the one after its [`LANDING`].
     at: u64,
     instructions: Vec<Instruction>,
     /// The five bytes that the jump replaces.
     original: [u8; JUMP as usize],
-    /// Whether they end in a jump or a return, so that none of the function follows.
+    /// Whether the displaced instructions end in a jump or a return, so that none of the function follows.
     ends: bool,
 }
 
@@ -79,13 +78,11 @@ pub fn plan(entry: &Entry, branches: &Branches) -> Result<Patch, Refusal> {
     Ok(Patch { at, instructions: displaced.instructions, original, ends: displaced.ends })
 }
 
-/// The function's own addresses.
 fn own(entry: &Entry) -> Range<u64> {
     let end = if entry.size == 0 { entry.next } else { entry.address.saturating_add(entry.size) };
     entry.address..end
 }
 
-/// Whether the function's code is that of its file.
 fn unchanged(entry: &Entry, at: u64, code: &[u8]) -> Result<(), Refusal> {
     let compared = match entry.size {
         0 => entry.memory.len(),
@@ -112,7 +109,7 @@ fn unchanged(entry: &Entry, at: u64, code: &[u8]) -> Result<(), Refusal> {
 
 struct Displaced {
     instructions: Vec<Instruction>,
-    /// Bytes of them.
+    /// Length of the instructions in bytes.
     length: u64,
     ends: bool,
 }
@@ -161,8 +158,8 @@ fn displaced(entry: &Entry, at: u64, code: &[u8]) -> Result<Displaced, Refusal> 
 }
 
 impl Patch {
-    /// Where the jump is written, and the bytes of the function that are no longer executed there. No thread may be
-    /// inside of them, past the first, when the jump is written.
+    /// Addresses of the jump and of the displaced instructions behind it, which are no longer executed there. No thread
+    /// may be inside of them, past the first, when the jump is written.
     pub fn range(&self) -> Range<u64> {
         let length: u64 = self.instructions.iter().map(Instruction::length).sum();
         self.at..self.at + length.max(JUMP)

@@ -11,7 +11,6 @@ use crate::trace;
 pub(crate) const RESTART: SystemCall =
     SystemCall { name: "restart_syscall", number: libc::SYS_restart_syscall, arguments: [Some(0); 6] };
 
-/// What filters a thread's system calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     None,
@@ -19,7 +18,7 @@ pub(crate) enum Mode {
     Filter,
 }
 
-/// That of a thread. One that is gone has none.
+/// [`Mode::None`] where the thread is gone.
 pub(crate) fn mode(pid: u32, tid: u32) -> Mode {
     match Status::read(Task::Thread { process: pid, thread: tid }).ok().and_then(|status| status.seccomp_mode()) {
         Some(1) => Mode::Strict,

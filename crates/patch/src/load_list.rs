@@ -26,13 +26,12 @@ const ENTRY_BYTES: usize = 32;
 #[derive(Debug)]
 pub struct LoadList {
     pid: u32,
-    /// Where the variable is.
+    /// Address of the linker's `_r_debug`.
     variable: u64,
-    /// None: it could not be read, or was about to change.
+    /// None: the list could not be read, or was about to change.
     pieces: Option<Vec<Piece>>,
 }
 
-/// Bytes of the list.
 #[derive(Debug)]
 struct Piece {
     address: u64,
@@ -52,7 +51,7 @@ impl Piece {
 }
 
 impl LoadList {
-    /// That of process `pid`, not read yet. None: its dynamic linker has none.
+    /// The list of process `pid`, not read yet. None: its dynamic linker has none.
     pub fn of(pid: u32, modules: &[Module]) -> Option<Self> {
         let linker = modules.iter().find(|module| module.soname.starts_with("ld-linux"))?;
         Some(Self { pid, variable: linker.export(VARIABLE)?, pieces: None })
@@ -62,7 +61,7 @@ impl LoadList {
         self.pieces = pieces(self.variable, memory);
     }
 
-    /// Whether the process has the list that was read. One that cannot be read is another one.
+    /// Whether the process has the list that was read. False where it was never read, or cannot be read now.
     pub fn is_same(&self) -> bool {
         self.pieces.as_ref().is_some_and(|all| all.chunks(AT_ONCE).all(|pieces| self.has(pieces)))
     }

@@ -6,10 +6,9 @@ use std::ops::Range;
 use mallow_arch::{entry, machine};
 use mallow_proc::{Mapping, mappings, read_maps};
 
-/// A page, in bytes.
 pub const PAGE: u64 = 4096;
 
-/// How far code reaches its operands and other code, less what the instruction itself takes.
+/// Reach of code for operands and other code, in bytes, less what the instruction itself takes.
 const REACH: u64 = entry::REACH - PAGE;
 
 /// Below this address nothing is mapped: `vm.mmap_min_addr` is at most this on every distribution.
@@ -27,14 +26,14 @@ impl Maps {
         read_maps(pid).map(|text| Self::parse(&text))
     }
 
-    /// From the text of `/proc/PID/maps`.
+    /// The mappings that a text of `/proc/PID/maps` has, by address.
     pub fn parse(text: &[u8]) -> Self {
         let mut all: Vec<_> = mappings(text).map(Mapping::into_owned).collect();
         all.sort_by_key(|mapping| mapping.start);
         Self(all)
     }
 
-    /// Those of files that have one of these addresses.
+    /// All mappings of the files that are mapped at one of these addresses.
     pub fn of_files_at(&self, addresses: &[u64]) -> Self {
         let is_at = |mapping: &&Mapping| addresses.iter().any(|&address| mapping.contains(address));
         let files: Vec<(u64, &str)> = self.iter().filter(is_at).map(|one| (one.inode, &*one.path)).collect();
@@ -58,7 +57,7 @@ impl Maps {
         self.0.insert(at, none);
     }
 
-    /// Whether there are none: those of a kernel thread or of a zombie.
+    /// Whether there are no mappings, as of a kernel thread or of a zombie.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

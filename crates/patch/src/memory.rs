@@ -10,14 +10,14 @@ use std::os::unix::fs::FileExt;
 pub struct Memory(File);
 
 impl Memory {
-    /// For reading. Opening asks the kernel what attaching asks it: whether ptrace would be allowed. It changes
-    /// nothing.
+    /// Opens the memory of process `pid` for reading. The kernel asks for what attaching needs, the right to ptrace it,
+    /// and changes nothing.
     pub fn open(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(Self)
     }
 
-    /// For reading and writing. Writes reach read-only mappings, too; a private mapping of a file gets a copy of the
-    /// page.
+    /// Opens the memory of process `pid` for reading and writing. Writes reach read-only mappings, too; a private
+    /// mapping of a file gets a copy of the page.
     pub fn open_writable(pid: u32) -> io::Result<Self> {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem")).map(Self)
     }
@@ -52,20 +52,20 @@ impl Memory {
 /// Bytes that are read at once: frames of a stack lie close together, and each request takes the process's memory lock.
 const WINDOW: usize = 2 << 10;
 
-/// So many of them lie before the address that was asked for: registers of one frame are not saved in the order of
-/// their numbers.
+/// Bytes of a window that lie before the address that was asked for: registers of one frame are not saved in the order
+/// of their numbers.
 const BEFORE: u64 = 128;
 
 /// Memory of a process in which nothing changes meanwhile, read in large pieces.
 #[derive(Debug)]
 pub(crate) struct Window<'a> {
     memory: &'a Memory,
-    /// Where the last piece begins, and its bytes.
+    /// Address of the piece that was read last, and its bytes.
     piece: RefCell<(u64, Vec<u8>)>,
 }
 
 impl<'a> Window<'a> {
-    /// Reads nothing.
+    /// An empty window: nothing is read before it is asked for.
     pub(crate) fn new(memory: &'a Memory) -> Self {
         Self { memory, piece: RefCell::new((0, Vec::new())) }
     }
@@ -91,7 +91,6 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Whether a piece of memory has all of these bytes.
 fn copy_from((start, piece): &(u64, Vec<u8>), address: u64, bytes: &mut [u8]) -> bool {
     let at = address.checked_sub(*start).and_then(|at| usize::try_from(at).ok());
     let found = at.and_then(|at| piece.get(at..at.checked_add(bytes.len())?));

@@ -19,49 +19,46 @@ use crate::process::Process;
 /// Code of more bytes than this is not read: no module has so much.
 const LONGEST: u64 = 1 << 30;
 
-/// Why a module is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModuleError {
-    /// Its file was removed or replaced after it was mapped.
+    /// The file was removed or replaced after it was mapped.
     #[error("its file was removed or replaced after it was loaded")]
     Replaced,
-    /// Its file cannot be opened.
+    /// The file cannot be opened.
     #[error("its file cannot be read: {0}")]
     File(String),
-    /// Its file is no ELF file of this processor.
+    /// The file is no ELF file of this processor.
     #[error("its file is no ELF file of {NAME}: {0}")]
     Format(String),
-    /// What is mapped does not fit its file's headers.
+    /// The mappings do not fit the file's headers.
     #[error("it is not mapped as its file's headers have it")]
     Layout,
 }
 
-/// A module with code.
 #[derive(Debug)]
 pub struct Module {
-    /// Its path, as the process has it.
+    /// Path of the file as the process has it.
     pub path: String,
     /// The file, as found from here.
     pub file: PathBuf,
-    /// What is added to its link-time addresses.
+    /// Difference of the addresses in the process from those of the file.
     pub bias: u64,
-    /// Its addresses in the process, from the first to past the last.
+    /// Addresses of the module in the process.
     pub range: Range<u64>,
-    /// Its name for the dynamic linker; empty if it has none.
+    /// `DT_SONAME` of the file; empty if it has none.
     pub soname: String,
-    /// The libraries that it needs, by that name.
+    /// Sonames of the libraries that the file needs.
     pub needs: Vec<String>,
-    /// Whether it has a dynamic section: a fully static program has none.
+    /// Whether the file has a dynamic section: a fully static program has none.
     pub dynamic: bool,
-    /// Bytes of thread-local storage that each thread has of it, with their alignment.
+    /// Bytes of the module's thread-local storage in each thread, with their alignment.
     pub tls: u64,
-    /// Whether that must be in the static area (initial-exec).
+    /// Whether the thread-local storage must be in the static area (initial-exec).
     pub static_tls: bool,
     segments: Vec<Segment>,
     pub(crate) bytes: memmap2::Mmap,
 }
 
-/// A segment with code.
 #[derive(Clone, Debug)]
 struct Segment {
     address: u64,
@@ -72,16 +69,14 @@ struct Segment {
 /// The code of a module, from its file and from memory.
 #[derive(Debug)]
 pub struct Text {
-    /// Its first address in the process.
     pub address: u64,
-    /// The bytes of the file.
     pub file: Vec<u8>,
-    /// Those of the process; fewer where not all can be read.
+    /// Bytes of the process; fewer than `file` has where not all can be read.
     pub memory: Vec<u8>,
 }
 
 impl Module {
-    /// Whether it is a program of Go's, not a library of it: its threads run on stacks of Go's own.
+    /// Whether the module is a program of Go's, not a library of it: its threads run on stacks of Go's own.
     pub fn is_go_program(&self) -> bool {
         let Ok(file) = object::File::parse(&*self.bytes) else { return false };
         [".interp", ".note.go.buildid"].iter().all(|name| file.section_by_name(name).is_some())
@@ -155,12 +150,12 @@ impl Module {
         })
     }
 
-    /// Its code in the file and in memory, segment by segment: most modules have one.
+    /// The code in the file and in memory, segment by segment: most modules have one.
     pub fn texts(&self, memory: &Memory) -> Vec<Text> {
         self.texts_by(|address, file| memory.read_up_to(address, file.len()))
     }
 
-    /// The same with the file's bytes for those in memory, which are not looked at.
+    /// Code segments with the file's bytes in place of memory, which is not read.
     pub(crate) fn file_texts(&self) -> Vec<Text> {
         self.texts_by(|_, file| file.to_vec())
     }
@@ -175,12 +170,10 @@ impl Module {
     }
 }
 
-/// The beginning of a page.
 fn page(address: u64) -> u64 {
     address / PAGE * PAGE
 }
 
-/// What an ELF file's headers say.
 struct Layout {
     code: Vec<Segment>,
     range: Range<u64>,

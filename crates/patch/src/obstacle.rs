@@ -13,32 +13,30 @@ use crate::process::{Process, State};
 /// A reason why a process cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// There is no such process.
     #[error("there is no process {0}")]
     Gone(u32),
     /// The number is that of a thread.
     #[error("{thread} is a thread of process {process}")]
     Thread {
-        /// The number that was given.
+        /// The id that was asked about.
         thread: u32,
         process: u32,
     },
-    /// It is a thread of the kernel.
+    /// A thread of the kernel.
     #[error("{0} is a thread of the kernel")]
     Kernel(u32),
-    /// It has ended.
+    /// The process has ended, and its parent has not waited for it.
     #[error("process {0} has ended and waits for its parent (a zombie)")]
     Zombie(u32),
-    /// A signal stopped it: it can be traced, but nothing of it runs.
+    /// A signal stopped the process: it can be traced, but nothing of it runs.
     #[error("process {0} is stopped")]
     Stopped(u32),
-    /// Its control group is frozen: nothing of it runs.
+    /// The process is frozen with its control group: nothing of it runs.
     #[error("process {0} is frozen with its control group, as by docker pause")]
     Frozen(u32),
-    /// It waits for something that no signal interrupts.
+    /// The process waits in the kernel for something that no signal interrupts.
     #[error("process {0} waits in the kernel for something that cannot be interrupted")]
     Uninterruptible(u32),
-    /// Another process traces it.
     #[error("process {pid} is already traced, by {tracer}{}", named(.name))]
     Traced {
         pid: u32,
@@ -49,19 +47,17 @@ pub enum Obstacle {
     /// Yama keeps processes from tracing any but their own children.
     #[error("the kernel lets a process trace its own children alone (kernel.yama.ptrace_scope is {0})")]
     Yama(u8),
-    /// It belongs to another user.
     #[error("the process belongs to another user ({user})")]
     OtherUser { user: u32 },
-    /// It has, or had, rights that the caller lacks.
+    /// The process has, or had, rights that the caller lacks.
     #[error("the process runs, or was started, with rights of its own (setuid, file capabilities)")]
     Privileged,
-    /// It lives in another user namespace, in which the caller has no rights.
+    /// The process lives in another user namespace, in which the caller has no rights.
     #[error("the process is in another user namespace, as those of containers are")]
     UserNamespace,
     /// The kernel refuses for another reason.
     #[error("the kernel does not let mallow trace the process: {0}")]
     Refused(String),
-    /// A 32-bit program.
     #[error("it is a 32-bit program; Mallow knows {NAME} alone so far")]
     ThirtyTwoBits,
     /// A program of another processor, run by an emulator.
@@ -77,7 +73,7 @@ fn named(name: &str) -> String {
 }
 
 impl Obstacle {
-    /// What to do about it. None: nothing helps.
+    /// What the user can do against the obstacle. None: nothing helps.
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Gone(_) => "name one that runs: pgrep NAME lists them".to_owned(),
@@ -102,12 +98,12 @@ impl Obstacle {
         })
     }
 
-    /// Whether it ends by itself: attaching waits for that.
+    /// Whether the obstacle ends by itself: attaching waits for that.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Uninterruptible(_))
     }
 
-    /// Of a process, all obstacles that can be seen without touching it, the gravest first: it is neither stopped nor
+    /// All obstacles of a process that can be seen without touching it, the gravest first: it is neither stopped nor
     /// attached to.
     pub fn all(pid: u32) -> Vec<Self> {
         let Ok(process) = Process::read(pid) else { return vec![Self::Gone(pid)] };
@@ -136,7 +132,7 @@ impl Obstacle {
         all
     }
 
-    /// What traces a process: 0 for nothing. The number is that of a thread, as ptrace belongs to threads.
+    /// The obstacle that a tracer is; None for `tracer` 0. `tracer` may be any thread, as ptrace belongs to threads.
     fn of_tracer(pid: u32, tracer: u32) -> Option<Self> {
         if tracer == 0 {
             return None;
@@ -196,7 +192,7 @@ fn yama() -> Option<u8> {
     fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?.trim().parse().ok()
 }
 
-/// What about its executable stands in the way, as far as it can be read.
+/// Obstacles of the executable, as far as it can be read.
 fn program(process: &Process) -> Option<Obstacle> {
     let header = process.executable_begin(4096).ok()?;
     if !header.starts_with(b"\x7fELF") {

@@ -47,7 +47,6 @@ pub struct Detour {
     pub data: Option<Vec<u8>>,
 }
 
-/// Planned patches of a module's functions.
 #[derive(Debug)]
 pub struct Draft {
     module: Range<u64>,
@@ -57,21 +56,18 @@ pub struct Draft {
 /// Patches with an area for their code.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Its first address.
     pub area: u64,
-    /// What is to be there: whole pages.
+    /// Content of the area: whole pages.
     pub code: Vec<u8>,
-    /// What is to be written into the functions.
     pub writes: Vec<Write>,
     trampolines: BTreeMap<u64, u64>,
 }
 
-/// The jump at a function's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Where it is written.
+    /// Address of the jump.
     pub at: u64,
-    /// What is there before.
+    /// Bytes that the jump replaces.
     pub before: [u8; JUMP as usize],
     pub after: [u8; JUMP as usize],
     pub function: u64,
@@ -83,7 +79,6 @@ pub struct Write {
     pub(crate) moves: Vec<(u64, Option<u64>)>,
 }
 
-/// Where the code of each function begins in the area.
 const ALIGNMENT: usize = 32;
 
 /// The most that a hop with its trampoline takes, in bytes.
@@ -120,7 +115,6 @@ impl Draft {
         (Self { module: code.range(), patches }, refused.into_values().collect())
     }
 
-    /// Whether nothing is to be patched.
     pub fn is_empty(&self) -> bool {
         self.patches.is_empty()
     }
@@ -144,7 +138,6 @@ impl Draft {
         Some(range.end - range.start)
     }
 
-    /// Lays the patches out at `area`.
     pub fn place(&self, area: u64) -> Result<Placed, Refusal> {
         let mut placed = Placed { area, code: Vec::new(), writes: Vec::new(), trampolines: BTreeMap::new() };
         for (address, patch, to, data) in &self.patches {
@@ -181,12 +174,12 @@ impl Placed {
         self.trampolines.get(&entry).copied()
     }
 
-    /// Whether the functions are as they were before: a module that was loaded anew at the same address has no patches.
+    /// Whether the first patched function has its bytes of before: a module that was loaded anew at the same address
+    /// has no patches.
     pub fn is_undone(&self, memory: &Memory) -> bool {
         self.writes.first().is_some_and(|write| memory.read_up_to(write.at, write.before.len()) == write.before)
     }
 
-    /// The addresses of the area.
     pub fn range(&self) -> Range<u64> {
         self.area..self.area + self.code.len() as u64
     }

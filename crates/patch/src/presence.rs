@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::threads::Stopped;
 use crate::unwind::{UnwindError, Unwinder, Walk};
 
-/// So much of a stack is searched, from its stack pointer on, in bytes.
+/// Bytes of a stack that are searched, from its stack pointer on.
 const SEARCHED: u64 = 256 << 10;
 
 /// A word below the stack pointer is searched, too: code may take its return address off the stack and jump by it. What
@@ -60,7 +60,6 @@ impl Stopped {
     }
 }
 
-/// What is looked at, and what is looked for.
 struct Looked<'a> {
     maps: &'a Maps,
     memory: &'a Memory,
@@ -87,7 +86,8 @@ impl Looked<'_> {
         self.may_return(registers)
     }
 
-    /// Whether a thread with these registers returns there, as far as its frames are known, and may beyond them.
+    /// Whether a thread with these registers returns to the ranges, as far as its frames are known, and may beyond
+    /// them.
     fn may_return(&self, registers: &Registers) -> bool {
         let (mut followed, mut pending) = (HashSet::new(), vec![*registers]);
         while let Some(from) = pending.pop() {
@@ -112,14 +112,14 @@ impl Looked<'_> {
         false
     }
 
-    /// Whether an address is of code that a runtime wrote.
+    /// Whether the address is in code that a runtime wrote.
     fn has_no_file(&self, address: u64) -> bool {
         let is_anonymous = |path: &str| path.is_empty() || path.starts_with("[anon");
         self.maps.find(address).is_some_and(|one| one.executable && one.inode == 0 && is_anonymous(&one.path))
     }
 
-    /// What signal handlers on a stack interrupted, from `sp` on, and where their frames are. `own`: registers of the
-    /// thread.
+    /// Addresses of signal frames on a stack, from `sp` on, with the registers that their handlers interrupted. `own`:
+    /// registers of the thread.
     fn interrupted(&self, sp: u64, own: &Registers) -> Vec<(u64, Registers)> {
         let Some((at, words)) = words_of(self.maps, self.memory, (sp, sp)) else { return Vec::new() };
         let found = words.iter().enumerate().filter_map(|(index, &word)| {
@@ -133,7 +133,7 @@ impl Looked<'_> {
     }
 }
 
-/// Where the search of a whole stack begins, and its stack pointer.
+/// First address of the search of a whole stack, and its stack pointer.
 pub(crate) fn searched_from(sp: u64) -> (u64, u64) {
     (sp.saturating_sub(BELOW) & !7, sp)
 }

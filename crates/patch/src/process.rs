@@ -8,16 +8,15 @@ use std::path::{Path, PathBuf};
 
 use mallow_proc::{Stat, Status, Task};
 
-/// What a process, or one thread of it, is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It runs, or waits for something that a signal interrupts.
+    /// The process runs, or waits for something that a signal interrupts.
     Alive,
-    /// It waits for something that no signal interrupts: a disk, a child of vfork, a frozen cgroup.
+    /// The process waits for something that no signal interrupts: a disk, a child of vfork, a frozen cgroup.
     Uninterruptible,
-    /// A signal or a debugger stopped it.
+    /// A signal or a debugger stopped the process.
     Stopped,
-    /// It has ended, and its parent has not asked for its exit status.
+    /// The process has ended, and its parent has not asked for its exit status.
     Zombie,
 }
 
@@ -25,9 +24,9 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
-    /// Its name, at most 15 bytes.
+    /// At most 15 bytes.
     pub name: String,
-    /// What its first thread is doing.
+    /// State of the first thread.
     pub state: State,
     /// The process that the number belongs to: another one if it is that of a thread.
     pub group: u32,
@@ -37,9 +36,8 @@ pub struct Process {
     pub users: [u32; 4],
     /// The user to whom its status in `/proc` belongs: root, where the process may not be inspected by its user.
     pub owner: u32,
-    /// How many threads it has.
     pub threads: u32,
-    /// Whether it is a thread of the kernel.
+    /// Whether this is a thread of the kernel.
     pub kernel: bool,
 }
 
@@ -91,7 +89,7 @@ impl Process {
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Where a file that it names, or that its mappings name, is found from here: it may be in another mount namespace
+    /// Path, as found from here, of a file that the process or its mappings name: it may be in another mount namespace
     /// or another root directory.
     pub fn path(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.pid));
@@ -111,7 +109,7 @@ impl Process {
         }
     }
 
-    /// Whether it lives in another user namespace than the caller. None: that cannot be read.
+    /// Whether the process lives in another user namespace than the caller. None: that cannot be read.
     pub fn other_user_namespace(&self) -> Option<bool> {
         let theirs = fs::read_link(format!("/proc/{}/ns/user", self.pid)).ok()?;
         let own = fs::read_link("/proc/self/ns/user").ok()?;
@@ -140,25 +138,22 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The same, those that wait first: a thread that runs stops only once it gets a processor.
+/// Ids of the process's threads, those that wait first: a thread that runs stops only once it gets a processor.
 pub fn waiting_threads_first(pid: u32) -> io::Result<Vec<u32>> {
     let mut all = threads(pid)?;
     all.sort_by_cached_key(|&tid| activity(pid, tid) == Activity::Running);
     Ok(all)
 }
 
-/// What a thread is doing at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It runs, or waits for a processor.
+    /// The thread runs, or waits for a processor.
     Running,
-    /// It waits for something that no signal interrupts.
     Uninterruptible,
-    /// It waits, or is gone.
+    /// The thread waits, or is gone.
     Waiting,
 }
 
-/// That of one thread.
 pub(crate) fn activity(pid: u32, tid: u32) -> Activity {
     match Stat::read(Task::Thread { process: pid, thread: tid }).map(|stat| stat.state()) {
         Ok(b'R') => Activity::Running,

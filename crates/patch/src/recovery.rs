@@ -19,21 +19,21 @@ use crate::trace;
 /// Code of more bytes than this is not searched.
 const SEARCHED: usize = 4 << 20;
 
-/// What is left free below the frame, in bytes: for signal handlers that run before the thread is back.
+/// Bytes that stay free below the frame, for signal handlers that run before the thread is back.
 const FREE: u64 = 8 << 10;
 
 /// Instructions of a process by which its threads make system calls and go back. Nothing is written for them: each C
 /// library has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gateway {
-    /// Of [`SYSTEM_CALL`].
+    /// Address of a [`SYSTEM_CALL`].
     pub(crate) call: u64,
-    /// Of one of [`RETURN`].
+    /// Address of one of [`RETURN`].
     pub(crate) back: u64,
 }
 
 impl Gateway {
-    /// Of process `pid`.
+    /// The gateway of process `pid`, found in its mapped files.
     pub fn find(pid: u32) -> io::Result<Self> {
         let (maps, memory) = (Maps::read(pid)?, Memory::open(pid)?);
         let (mut call, mut back) = (None, None);
@@ -56,15 +56,16 @@ impl Gateway {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     pub(crate) registers: Registers,
-    /// The signals that it blocks.
+    /// Signals that the thread blocks, as bits.
     pub(crate) mask: u64,
     pub(crate) extended: Vec<u8>,
-    /// Where the copy begins: by it, the thread returns to its own work.
+    /// Address of the copy: by it, the thread returns to its own work.
     pub(crate) at: u64,
 }
 
 impl Recovery {
-    /// Of a thread that is held and whose registers are its own. Writes below its stack, and changes nothing else.
+    /// Recovery of a thread that is held and whose registers are its own. Writes below its stack, and changes nothing
+    /// else.
     pub(crate) fn prepare(tid: u32, gateway: Gateway) -> io::Result<Self> {
         let registers = Registers::read(tid)?;
         let mask = trace::blocked(tid)?;

@@ -5,7 +5,7 @@ use mallow_arch::entry::JUMP;
 /// Why patching an entry would not be safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Its symbol is resolved when the program starts: the function that runs is another one.
+    /// The symbol is resolved when the program starts: the function that runs is another one.
     #[error("an ifunc: its symbol is that of a resolver")]
     Ifunc,
     /// Bytes in memory are not those of the file.
@@ -14,13 +14,12 @@ pub enum Refusal {
     /// A debugger's breakpoint is at the entry.
     #[error("a breakpoint is at its entry: a debugger holds it")]
     Breakpoint,
-    /// It begins with a jump that leaves its module.
+    /// The function begins with a jump that leaves its module.
     #[error("another tool has patched it: it begins with a jump out of its module")]
     PatchedAlready,
-    /// It ends before the jump does, and what follows is in use.
+    /// The function ends before the jump does, and what follows is in use.
     #[error("{0} bytes long, the jump takes {JUMP}, and what follows is in use")]
     TooShort(u64),
-    /// Another symbol begins within the displaced instructions.
     #[error("another function begins {0} bytes in")]
     NeighbourInside(u64),
     /// A branch leads into the middle of the displaced instructions.
@@ -38,13 +37,11 @@ pub enum Refusal {
     /// A trap or a transaction would be displaced.
     #[error("it begins with an instruction that cannot be moved ({0})")]
     Immovable(String),
-    /// Bytes that are no instruction.
     #[error("its first bytes are no instructions")]
     NotCode,
-    /// Bytes that cannot be read.
     #[error("its code cannot be read")]
     Unreadable,
-    /// Where the trampoline is, a displaced instruction cannot reach its operand.
+    /// A displaced instruction cannot reach its operand from the trampoline.
     #[error("its first instructions cannot be moved: {0}")]
     NotRelocatable(String),
     /// The jump or the displaced instructions do not reach.

@@ -9,11 +9,11 @@ use crate::recovery::{Gateway, Recovery};
 use crate::threads::{Stopped, Thread};
 use crate::trace::{self, Event};
 
-/// How long a thread may take to come to a stop that it was asked for. It finds back by itself if it comes later.
+/// Time limit for a stop that a thread was asked for. The thread finds back by itself if it comes later.
 const REACH: Duration = Duration::from_secs(10);
 
 impl Stopped {
-    /// Has one of the threads make a system call. Registers, signal mask and the system call in which the thread was
+    /// Makes a system call in one of the threads. Registers, signal mask and the system call in which the thread was
     /// interrupted are as before, even if the caller is killed meanwhile. Only for calls that do not block.
     ///
     /// Fails with [`io::ErrorKind::ResourceBusy`] where each thread is about to take a signal, or stopped by one. A
@@ -31,14 +31,14 @@ impl Stopped {
         self.system_call(gateway, libc::SYS_mmap, arguments).map(drop)
     }
 
-    /// Unmaps what [`Self::map`] has mapped.
+    /// Unmaps an area of [`Self::map`].
     pub fn unmap(&mut self, gateway: Gateway, address: u64, length: u64) -> io::Result<()> {
         self.system_call(gateway, libc::SYS_munmap, [address, length, 0, 0, 0, 0]).map(drop)
     }
 }
 
 impl Thread {
-    /// Has it make a system call: see [`Stopped::system_call`].
+    /// Makes a system call in this thread: see [`Stopped::system_call`].
     pub fn system_call(&mut self, gateway: Gateway, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         self.prepare(gateway)?;
         let recovery = self.recovery.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;

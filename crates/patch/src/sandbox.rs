@@ -10,16 +10,13 @@ use crate::process;
 use crate::seccomp::{Answer, Filter, SystemCall};
 use crate::threads::{StopError, stop_thread};
 
-/// How long one thread may take to stop.
 const STOP: Duration = Duration::from_secs(10);
 
 /// Rounds of looking for threads that came meanwhile: they have the filters of those that started them.
 const ROUNDS: usize = 16;
 
-/// What restricts the system calls of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Nothing.
     Open,
     /// Seccomp's strict mode, of one thread at least: it may read, write and exit.
     Strict,
@@ -27,10 +24,8 @@ pub enum Sandbox {
     Filters(Vec<Filter>),
 }
 
-/// Why filters are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// Only root may read them.
     #[error("root alone may read it (CAP_SYS_ADMIN of the machine, in no container of another user namespace)")]
     NoRight,
     /// The kernel shows them to processes alone that have none.
@@ -45,8 +40,8 @@ pub enum SandboxError {
 }
 
 impl Sandbox {
-    /// Of process `pid`. Each thread with a filter is stopped for a moment; without the right to read filters, nothing
-    /// is. One that is installed meanwhile is not seen.
+    /// The sandbox of process `pid`. Each thread with a filter is stopped for a moment; without the right to read
+    /// filters, nothing is. A filter that is installed meanwhile is not seen.
     pub fn read(pid: u32) -> Result<Self, SandboxError> {
         let (mut seen, mut filters) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -74,8 +69,8 @@ impl Sandbox {
         Ok(if filters.is_empty() { Self::Open } else { Self::Filters(filters) })
     }
 
-    /// Those of these calls that it refuses or punishes, each name once, and whether it does so whatever the unknown
-    /// arguments are.
+    /// Names of these calls that the sandbox refuses or punishes, each once, and whether it does so whatever the
+    /// unknown arguments are.
     pub fn forbidden(&self, calls: &[SystemCall]) -> Vec<(&'static str, bool)> {
         let Self::Filters(filters) = self else { return Vec::new() };
         let mut all: Vec<(&str, bool)> = Vec::new();
@@ -94,7 +89,7 @@ impl Sandbox {
     }
 }
 
-/// Whether seccomp restricts any of its threads.
+/// Whether seccomp restricts any thread of the process.
 pub fn is_sandboxed(pid: u32) -> bool {
     process::threads(pid).unwrap_or_default().into_iter().any(|tid| mode(pid, tid) != Mode::None)
 }
@@ -109,7 +104,7 @@ fn of_thread(pid: u32, tid: u32) -> Result<Vec<Filter>, SandboxError> {
     }
 }
 
-/// What the kernel asks of who reads filters: kernel/seccomp.c, `seccomp_get_filter`.
+/// The kernel's conditions for reading filters: kernel/seccomp.c, `seccomp_get_filter`.
 fn may_read() -> Result<(), SandboxError> {
     const CAP_SYS_ADMIN: u32 = 21;
     let status = Status::read(Task::OwnThread).unwrap_or_default();

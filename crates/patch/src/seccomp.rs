@@ -11,7 +11,7 @@ use libc::{
 };
 use mallow_arch::machine::AUDIT;
 
-/// Of linux/filter.h: the accumulator is returned; it is copied to the other register, and back.
+/// Operations of linux/filter.h: the accumulator is returned; it is copied to the other register, and back.
 const BPF_A: u32 = 0x10;
 const BPF_TAX: u32 = 0x00;
 const BPF_TXA: u32 = 0x80;
@@ -19,17 +19,16 @@ const BPF_TXA: u32 = 0x80;
 /// Instructions that are followed at the most: each test of an unknown word doubles the ways through a filter.
 const STEPS: u32 = 1 << 16;
 
-/// Bytes of `struct seccomp_data`.
 const DATA: u32 = 64;
 
-/// One of a filter: `struct sock_filter`.
+/// `struct sock_filter` of linux/filter.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
     pub code: u16,
-    /// Instructions that are skipped where a test holds, and where it does not.
+    /// Instructions that are skipped where a test holds.
     pub jt: u8,
-    /// See `jt`.
+    /// Instructions that are skipped where a test does not hold.
     pub jf: u8,
     pub k: u32,
 }
@@ -38,13 +37,13 @@ pub struct Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemCall {
     pub name: &'static str,
-    /// Its number on this processor.
+    /// The call's number on this processor.
     pub number: i64,
-    /// Its arguments. None: not known.
+    /// The call's arguments. None: not known.
     pub arguments: [Option<u64>; 6],
 }
 
-/// What a filter may do about a call, the worst last.
+/// A filter's answer to a call, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// The call is made, perhaps with a note in the kernel's log.
@@ -55,7 +54,6 @@ pub enum Answer {
     Forbidden,
 }
 
-/// A filter of system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(Vec<Instruction>);
 
@@ -68,7 +66,6 @@ struct Machine {
     memory: [Option<u32>; 16],
 }
 
-/// What an instruction leads to.
 enum Next {
     To(Machine),
     Either(Machine, Machine),
@@ -175,7 +172,7 @@ fn set(machine: &mut Machine, code: u32, value: Option<u32>) {
     }
 }
 
-/// A word of `struct seccomp_data`.
+/// The word at offset `at` of `struct seccomp_data`. None: not known.
 fn word(call: &SystemCall, at: u32) -> Option<u32> {
     match at {
         0 => Some(call.number as u32),
@@ -212,7 +209,7 @@ fn calculate(operation: u32, a: Option<u32>, b: Option<u32>) -> Option<Option<u3
     }))
 }
 
-/// `SECCOMP_RET_*`
+/// Answer of a `SECCOMP_RET_*` value; an action that is not known here is the worst.
 fn meaning(returned: u32) -> Answer {
     match returned & libc::SECCOMP_RET_ACTION_FULL {
         libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG => Answer::Allowed,

@@ -4,19 +4,18 @@ use object::{Object, ObjectSymbol};
 
 use crate::module::Module;
 
-/// An exported function or variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export<'a> {
-    /// Its name, without a version.
+    /// Name without a version.
     pub name: &'a str,
-    /// Its address in the process.
+    /// Address in the process.
     pub address: u64,
-    /// Bytes; 0 if unknown.
+    /// In bytes; 0 if unknown.
     pub size: u64,
 }
 
 impl Module {
-    /// What it exports, in no order. Empty where its file has no dynamic symbols that can be read.
+    /// The module's exports, in no order. Empty where its file has no dynamic symbols that can be read.
     pub fn exports(&self) -> Vec<Export<'_>> {
         let Ok(file) = object::File::parse(&*self.bytes) else { return Vec::new() };
         let export = |symbol: object::Symbol<'_, '_>| {

@@ -22,7 +22,6 @@ use crate::trace::{self, Event, Pauses};
 /// Why the threads of a process are not stopped. None of them is held any more.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// It cannot be traced.
     #[error(transparent)]
     Obstacle(#[from] Obstacle),
     /// A thread did not stop in time.
@@ -30,10 +29,9 @@ pub enum StopError {
     Late {
         process: u32,
         thread: u32,
-        /// How long it was waited for.
+        /// Time from the request to the end of the wait.
         waited: Duration,
     },
-    /// A request failed.
     #[error("ptrace: {0}")]
     Request(#[from] io::Error),
 }
@@ -42,15 +40,15 @@ pub enum StopError {
 /// others stand still meanwhile.
 const UNINTERRUPTIBLE: Duration = Duration::from_millis(50);
 
-/// How long a thread may take from one instruction to its system call. It goes on by itself if it comes later.
+/// Time limit from one instruction to its system call. A thread that comes later goes on by itself.
 const INTO_CALL: Duration = Duration::from_secs(10);
 
 /// Threads that wait get so much of a start to stop before those that run are asked to: then all of them want a
 /// processor no more.
 const START: Duration = Duration::from_millis(2);
 
-/// How much longer than that a thread is waited for that was asked to stop, and could: on a busy machine it waits for a
-/// processor. One that is let go before it has stopped would see EINTR.
+/// Time beyond `patience` for a thread that was asked to stop, and could: on a busy machine it waits for a processor.
+/// One that is let go before it has stopped would see EINTR.
 const STARVED: Duration = Duration::from_secs(10);
 
 /// Stops all threads of process `pid`, calls `act`, and lets them go. `patience` is how long the threads may take to
@@ -63,7 +61,7 @@ pub fn stop<T: Send>(pid: u32, patience: Duration, act: impl FnOnce(&mut Stopped
     hold(pid, None, patience, act)
 }
 
-/// The same with one of its threads alone: the others run.
+/// Stops one thread of a process as [`stop`] stops all; the others run.
 pub fn stop_thread<T: Send>(
     pid: u32,
     tid: u32,
@@ -140,26 +138,24 @@ pub fn hurry() {
 pub struct Stopped {
     pid: u32,
     threads: BTreeMap<u32, Thread>,
-    /// Of the thread that made it.
+    /// ptrace belongs to the thread that seized: this type is not `Send`.
     bound: PhantomData<*const ()>,
 }
 
-/// A thread that is held.
 #[derive(Debug)]
 pub struct Thread {
     pub(crate) tid: u32,
-    /// A signal that it is about to take.
+    /// The signal that the thread is about to take; 0: none.
     pub(crate) signal: i32,
     /// Whether a stop signal holds its whole process: then nothing of it may run, and calls that return EINTR after
     /// that would have done so anyway.
     pub(crate) grouped: bool,
-    /// Whether it stands still.
     pub(crate) stopped: bool,
-    /// Whether it ran, or could have, before it was asked to stop.
+    /// Whether the thread ran, or could have, before it was asked to stop.
     was_running: bool,
-    /// Its registers if the stop has ended its system call with EINTR: it has those by which it makes the call again.
+    /// Registers by which the thread makes its system call again, if the stop has ended it with EINTR.
     pub(crate) cut: Option<Registers>,
-    /// By which it goes back to its own work if it is let go while it works for us. None: nothing has been prepared.
+    /// The way back to the thread's own work if it is let go while it works for us. None: nothing has been prepared.
     pub(crate) recovery: Option<Recovery>,
 }
 
@@ -172,7 +168,7 @@ impl Stopped {
         self.threads.values()
     }
 
-    /// Its threads, for running system calls in them.
+    /// The threads, for system calls in them.
     pub fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
         self.threads.values_mut()
     }
@@ -319,7 +315,7 @@ impl Thread {
         Registers::read(self.tid).map(|registers| registers.pc())
     }
 
-    /// Its general registers that may hold addresses, in no order.
+    /// The general registers that may hold addresses, in no order.
     pub fn general_registers(&self) -> io::Result<[u64; GENERAL]> {
         let registers = self.cut.map_or_else(|| Registers::read(self.tid), Ok)?;
         Ok(registers.general())
@@ -355,8 +351,8 @@ impl Thread {
         }
     }
 
-    /// If the stop alone has ended its system call with EINTR, it makes the call again when it is let go: at once, so
-    /// that it does so if its tracer is killed. So does one whose filter may punish restart_syscall, by which the
+    /// Has the thread make its system call again when it is let go, if the stop alone has ended it with EINTR: at once,
+    /// so that it does so if its tracer is killed. So does one whose filter may punish restart_syscall, by which the
     /// kernel has it go on.
     pub(crate) fn repeat_call(&mut self) -> io::Result<()> {
         let registers = Registers::read(self.tid)?;

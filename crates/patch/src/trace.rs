@@ -7,20 +7,19 @@ use std::time::{Duration, Instant};
 use crate::seccomp::Instruction;
 use libc::{c_int, c_long, c_uint, c_void, pid_t};
 
-/// What waiting for a thread came to.
+/// Result of waiting for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It stopped because it was interrupted.
+    /// The thread stopped because it was interrupted.
     Stop,
-    /// It stopped with its whole process, because of a stop signal.
+    /// The thread stopped with its whole process, because of a stop signal.
     GroupStop,
-    /// It stopped before the delivery of a signal.
+    /// The thread stopped before the delivery of this signal.
     Signal(c_int),
-    /// It stopped at the beginning or the end of a system call.
+    /// The thread stopped at the beginning or the end of a system call.
     SystemCall,
-    /// It stopped after one instruction, or for another event.
+    /// The thread stopped after one instruction, or for another event.
     Trap,
-    /// It is gone.
     Gone,
 }
 
@@ -43,7 +42,7 @@ pub(crate) fn seize(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize).map(drop)
 }
 
-/// Has it stop. No signal is sent.
+/// Asks the thread to stop. No signal is sent.
 pub(crate) fn interrupt(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
 }
@@ -53,7 +52,6 @@ pub(crate) fn detach(tid: u32, signal: c_int) -> io::Result<()> {
     request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
 }
 
-/// Lets it run.
 pub(crate) fn resume(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_CONT, tid, 0, 0).map(drop)
 }
@@ -70,7 +68,6 @@ pub(crate) fn blocked(tid: u32) -> io::Result<u64> {
     Ok(mask)
 }
 
-/// Sets the signals that it blocks.
 pub(crate) fn set_blocked(tid: u32, mask: u64) -> io::Result<()> {
     request(PTRACE_SETSIGMASK, tid, MASK, ptr::from_ref(&mask) as usize).map(drop)
 }
@@ -85,7 +82,7 @@ pub(crate) fn seccomp_filter(tid: u32, index: usize) -> io::Result<Vec<Instructi
     Ok(filter)
 }
 
-/// What it stopped for. None: it runs still.
+/// Why the thread stopped. None: it still runs.
 pub(crate) fn wait(tid: u32) -> io::Result<Option<Event>> {
     let mut status = 0;
     loop {
@@ -103,8 +100,8 @@ pub(crate) fn wait(tid: u32) -> io::Result<Option<Event>> {
     }
 }
 
-/// The same, waited for until `deadline`. A wait without an end is never safe: a thread may freeze with its cgroup, and
-/// the first one of a process says nothing of its end while others live.
+/// Result of [`wait`], repeated until `deadline`. A wait without an end is never safe: a thread may freeze with its
+/// cgroup, and the first one of a process says nothing of its end while others live.
 pub(crate) fn wait_until(tid: u32, deadline: Instant) -> io::Result<Option<Event>> {
     let mut pauses = Pauses::default();
     loop {

@@ -4,12 +4,12 @@ use mallow_arch::trampoline::{LONGEST, TRAMPOLINES, Trampoline};
 
 use crate::memory::Window;
 
-/// What such code returns to.
+/// The frame to which such code returns.
 pub(crate) struct Caller {
     pub address: u64,
-    /// The stack pointer there.
+    /// Stack pointer after the return.
     pub sp: u64,
-    /// The frame pointer there. None: it is as it was.
+    /// Frame pointer after the return. None: it is as it was.
     pub frame_pointer: Option<u64>,
 }
 

@@ -21,12 +21,11 @@ use crate::trampoline;
 /// Stacks of more frames than this are not unwound.
 const DEEPEST: usize = 4096;
 
-/// An address on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Of the instruction that is executed next in this frame.
+    /// Address of the instruction that is executed next in this frame.
     pub address: u64,
-    /// It was interrupted there: the instruction before it is no call.
+    /// Whether the frame was interrupted at `address`: the instruction before it is no call.
     pub interrupted: bool,
 }
 
@@ -37,19 +36,16 @@ impl Frame {
     }
 }
 
-/// Why a stack is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwindError {
-    /// An address is in no module.
     #[error("code at {0:#x} belongs to no module")]
     NoModule(u64),
-    /// There is no rule for an address.
     #[error("there is no unwind information for {0:#x}")]
     NoRule(u64),
     /// A rule is not understood, or leads to memory that cannot be read.
     #[error("the unwind information for {0:#x} cannot be followed")]
     Rule(u64),
-    /// It does not end.
+    /// The stack has more frames than are followed.
     #[error("the stack is too deep")]
     Endless,
 }
@@ -72,7 +68,7 @@ struct Rules<'a> {
 type Values = [Option<u64>; dwarf::REGISTERS];
 
 impl<'a> Unwinder<'a> {
-    /// Of these modules. One without `.eh_frame_hdr` has no rules.
+    /// Rules of the modules that have `.eh_frame_hdr`; the others have none.
     pub fn new(modules: &'a [Module]) -> Self {
         Self { modules: modules.iter().filter_map(Rules::of).collect() }
     }
@@ -87,7 +83,8 @@ impl<'a> Unwinder<'a> {
         Ok(self.walk_saved(&std::array::from_fn(word), memory))
     }
 
-    /// The same with the registers themselves.
+    /// Frames of a thread with these registers (`gregs` of `mcontext_t`), the innermost first, and whether they are
+    /// all.
     pub fn walk_saved(&self, registers: &[u64; SAVED], memory: &Memory) -> (Vec<Frame>, bool) {
         let walk = self.walk(&Registers::of_saved(registers), memory);
         (walk.frames, walk.unknown.is_none())
@@ -147,17 +144,16 @@ fn return_of_trampoline(frame: &Frame, values: &mut Values, memory: &Window) -> 
     Some(Frame { address: caller.address, interrupted: false })
 }
 
-/// The stack of a thread.
 pub(crate) struct Walk {
-    /// The innermost first.
+    /// Frames from the innermost on.
     pub frames: Vec<Frame>,
-    /// Why the caller of the last frame is not known, and the stack pointer in that frame, if that is known. None: it
-    /// has no caller.
+    /// Why the caller of the last frame is not known, and the stack pointer in that frame, if that is known. None: the
+    /// last frame has no caller.
     pub unknown: Option<(UnwindError, Option<u64>)>,
 }
 
 impl Module {
-    /// Where its code has unwind information from: the beginnings of its functions, and of parts of them. In no order.
+    /// Beginnings of functions, and of parts of them, that the module's unwind information has, in no order.
     pub fn code_starts(&self) -> Vec<u64> {
         let Some(rules) = Rules::of(self) else { return Vec::new() };
         let Some(table) = rules.index.table() else { return Vec::new() };

@@ -24,7 +24,6 @@ pub enum WriteError {
     /// A signal handler interrupted the thread within displaced bytes: another attempt may succeed.
     #[error("a signal handler interrupted thread {0} at the entry of a function")]
     Interrupted(u32),
-    /// A request failed.
     #[error("{0}")]
     Request(#[from] io::Error),
 }

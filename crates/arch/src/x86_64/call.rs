@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-/// Where the function's result is written, in bytes from the beginning of the values.
+/// Offset of the function's result in the values, in bytes.
 pub const RESULT: u64 = 40;
-/// Where 4 bytes become 1 when the function has returned, in bytes from the same.
+/// Offset in the values of 4 bytes that become 1 when the function has returned.
 pub const DONE: u64 = 56;
 
-/// What the thread executes. `r12` leads to the values; errno is the caller's own again at the end.
+/// Code that the thread executes. `r12` leads to the values; errno is the caller's own again at the end.
 pub const CODE: &[u8] = &[
     0x41, 0xff, 0x14, 0x24, // call *(%r12): where errno is
     0x49, 0x89, 0xc5, // mov %rax,%r13
@@ -39,8 +39,8 @@ pub const CODE: &[u8] = &[
     0x0f, 0x05, // syscall
 ];
 
-/// What [`CODE`] works with: 64 bytes. `errno` is the address of a function that returns the address of the thread's
-/// errno, and `frame` where the thread's [`super::signal::Frame`] is.
+/// Values for [`CODE`], 64 bytes. `errno` is the address of a function that returns the address of the thread's errno,
+/// and `frame` that of the thread's [`super::signal::Frame`].
 pub fn values(function: u64, arguments: [u64; 3], errno: u64, frame: u64) -> Vec<u8> {
     // As if its handler had returned: behind the address that it returns to.
     let back = frame + 8;

@@ -18,17 +18,17 @@ use super::rule::*;
 /// `push rbp; push r14; lea rbp, [rsp + 8]`: a frame with the context below the saved rbp. `bts rbp, 60` may come
 /// before it, where the frame is to be marked for debuggers.
 const PROLOGUE: [u8; 8] = [0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08];
-/// It begins within so many bytes of a function: the mark, and what the compiler moved before it.
+/// Bytes of a function's beginning in which [`PROLOGUE`] begins: the mark, and what the compiler moved before it.
 const PROLOGUE_WITHIN: usize = 32;
 
-/// Where the context is.
+/// The place of an async function's context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// In the word below the saved rbp, where that was saved.
+    /// The word below the saved rbp, where that was saved.
     Framed,
-    /// So many words below the CFA.
+    /// Distance below the CFA, in words.
     AtCfa(u8),
-    /// In a register, by its index in [`Rule::kind`].
+    /// A register, by its index in [`Rule::kind`].
     InRegister(u8),
 }
 
@@ -56,7 +56,7 @@ fn words_to_frame(rule: &Rule) -> Option<u8> {
     u8::try_from(1 - i64::from(saved) / 8).ok().filter(|_| is_saved && stands)
 }
 
-/// How many bytes into a function its frame holds its context; None where its prologue says nothing of that.
+/// Offset in a function, in bytes, from which its frame holds the context; None where the prologue does not show it.
 #[inline]
 pub fn framed_from(code: &[u8]) -> Option<u64> {
     let first = code.get(..code.len().min(PROLOGUE_WITHIN + PROLOGUE.len()))?;

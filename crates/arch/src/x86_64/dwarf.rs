@@ -4,16 +4,15 @@ use gimli::{Register, X86_64};
 
 use super::rule::SAVED_COUNT;
 
-/// How many registers have a value for an unwinder: general ones and the return address. Their numbers are below.
+/// Number of registers that have a value for an unwinder: general ones and the return address.
 pub const REGISTERS: usize = 17;
 
-/// The stack pointer.
 pub const SP: Register = X86_64::RSP;
-/// The frame pointer.
 pub const FP: Register = X86_64::RBP;
 /// The column of the return address.
 pub const RA: Register = X86_64::RA;
-/// What an expression of call frame information names to get the address of the instruction: on x86-64, that column.
+/// The register that an expression of call frame information names to get the address of the instruction: on x86-64,
+/// the column of the return address.
 pub const PC: Register = X86_64::RA;
 
 /// Registers that a function gives back as it found them.
@@ -25,7 +24,7 @@ pub const SAVED: [Register; SAVED_COUNT] = {
     [rbx, rbp, r12, r13, r14, r15, RA]
 };
 
-/// Which of [`SAVED`] a register is. None: a rule says nothing of it.
+/// Index of a register in [`SAVED`]. None: a rule says nothing of it.
 #[inline]
 pub fn saved_index(register: Register) -> Option<usize> {
     SAVED.iter().position(|&saved| saved == register)

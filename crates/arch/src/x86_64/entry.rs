@@ -13,16 +13,14 @@ pub const LANDING: &[u8] = b"\xf3\x0f\x1e\xfa";
 /// Bytes from a function's first one on that a patch may change.
 pub const CHANGED: u64 = LANDING.len() as u64 + JUMP;
 
-/// How far the jump reaches in both directions, in bytes. Operands of displaced instructions reach as far.
+/// Reach of the jump in both directions, in bytes. Operands of displaced instructions reach as far.
 pub const REACH: u64 = 1 << 31;
 
 /// `lea disp32(%rip),%r9`, without the displacement.
 const LEA: &[u8] = b"\x4c\x8d\x0d";
 
-/// `jmp *0(%rip)`
 const JUMP_TO_NEXT: &[u8] = b"\xff\x25\0\0\0\0";
 
-/// `int3`
 const BREAKPOINT: u8 = 0xcc;
 
 /// A jump at `at` that leads to `to`. None: it does not reach so far.
@@ -34,7 +32,7 @@ pub fn jump(at: u64, to: u64) -> Option<[u8; JUMP as usize]> {
     Some(jump)
 }
 
-/// Instructions that were moved.
+/// Displaced instructions in their trampoline.
 pub struct Moved {
     pub code: Vec<u8>,
     /// The address of each instruction, and of the one that takes its place. None: several do.
@@ -59,7 +57,7 @@ pub fn move_to(place: u64, instructions: &[Instruction], resume: Option<u64>) ->
     Ok(Moved { code: encoded.code_buffer, moves: moves.collect() })
 }
 
-/// Where code that [`append_hop`] wrote refers to its data.
+/// Place, in code that [`append_hop`] wrote, of the reference to its data.
 pub struct DataReference(usize);
 
 impl DataReference {

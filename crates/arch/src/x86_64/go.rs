@@ -11,11 +11,11 @@ pub struct Argument(Register);
 /// A register is loaded at most so many instructions before the call that gets it.
 pub const BEFORE: usize = 40;
 
-/// How many instructions [`shared_block_size`] takes.
+/// Number of instructions that [`shared_block_size`] takes.
 pub const SHARED_BLOCK: usize = 5;
 
-/// Where the size of a shared block stands in `if offset+size <= limit && block != 0`:
-/// `cmp $size, R; ja new; mov N(S), B; test B, B; je new`.
+/// Address of the immediate operand that is the size of a shared block in `if offset+size <= limit && block != 0`: `cmp
+/// $size, R; ja new; mov N(S), B; test B, B; je new`. None: the instructions are others.
 pub fn shared_block_size(code: &[Instruction], limit: u64) -> Option<u64> {
     let [compare, above, load, test, none] = code else { return None };
     let [compare, above, load, test, none] = [compare.0, above.0, load.0, test.0, none.0];
@@ -58,7 +58,7 @@ fn writes(instruction: &iced_x86::Instruction, register: Register) -> bool {
         && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
 }
 
-/// Whether the register is zero behind the instructions `before`: that was the last that was done with it.
+/// Whether the register is zero behind the instructions `before`: the last that changed it is `xor` with itself.
 pub fn is_zero(before: &[Instruction], Argument(register): Argument) -> bool {
     let last = before.iter().rev().take(BEFORE).map(|one| &one.0);
     let mut straight = last.take_while(|one| one.flow_control() == FlowControl::Next);

@@ -28,9 +28,8 @@ const STACK_POINTER: &[u8] = b"\x48\x89\xe2"; // mov %rsp,%rdx
 /// Bytes that the function has at the most on either side.
 const REACH: usize = 256;
 
-/// A call of C code.
 pub struct Call {
-    /// Link-time address behind it.
+    /// Link-time address behind the call.
     pub return_address: u64,
     pub rule: Rule,
 }
@@ -40,7 +39,7 @@ pub fn calls(code: &[u8], start: u64) -> Vec<Call> {
     memmem::find_iter(code, DEPTH).filter_map(|at| of_function(code, start, at)).flatten().collect()
 }
 
-/// Those of the function whose [`DEPTH`] lies at `at`.
+/// Calls of the function whose [`DEPTH`] lies at `at`.
 fn of_function(code: &[u8], start: u64, at: usize) -> Option<Vec<Call>> {
     let before = code.get(at.saturating_sub(REACH)..at)?;
     let entry = memmem::rfind(before, ENTRY)?;

@@ -4,7 +4,6 @@ use iced_x86::{Code, DecoderOptions, FlowControl, FormatMnemonicOptions, Formatt
 
 use crate::flow::Flow;
 
-/// One instruction at its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instruction(pub(super) iced_x86::Instruction);
 
@@ -57,13 +56,13 @@ impl Instruction {
         self.0.next_ip()
     }
 
-    /// How many bytes it takes.
+    /// Length of the instruction in bytes.
     #[inline]
     pub fn length(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// Whether its bytes are no instruction.
+    /// Whether the bytes are no instruction.
     #[inline]
     pub fn is_invalid(&self) -> bool {
         self.0.is_invalid()
@@ -87,7 +86,7 @@ impl Instruction {
         }
     }
 
-    /// Where a jump or a call that names its target leads.
+    /// Target of a jump or a call that names it; None also for address 0.
     #[inline]
     pub fn target(&self) -> Option<u64> {
         let target = self.0.near_branch_target();
@@ -100,7 +99,6 @@ impl Instruction {
         (through_slot && self.0.is_ip_rel_memory_operand()).then(|| self.0.ip_rel_memory_address())
     }
 
-    /// Whether it calls a function.
     #[inline]
     pub fn is_call(&self) -> bool {
         self.0.mnemonic() == Mnemonic::Call
@@ -111,32 +109,31 @@ impl Instruction {
         (self.0.code() == Code::Call_rel32_64).then(|| self.0.near_branch_target())
     }
 
-    /// Whether it does nothing, or is a breakpoint: what compilers put between functions.
+    /// Whether the instruction does nothing, or is a breakpoint: compilers put these between functions.
     #[inline]
     pub fn is_padding(&self) -> bool {
         matches!(self.0.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
     }
 
-    /// Whether it is a debugger's breakpoint.
     pub fn is_breakpoint(&self) -> bool {
         self.0.mnemonic() == Mnemonic::Int3
     }
 
-    /// Whether it is invalid on purpose: compilers put it where nothing can lead.
+    /// Whether the instruction is invalid on purpose: compilers put it where nothing can lead.
     #[inline]
     pub fn is_unreachable(&self) -> bool {
         self.0.mnemonic() == Mnemonic::Ud2
     }
 
-    /// Its name as AT&T's assemblers write it, without operands and prefixes. The decoder's own table of names takes
-    /// 75 kB, and is in no other use.
+    /// The instruction's name as AT&T's assemblers write it, without operands and prefixes. The decoder's own table of
+    /// names takes 75 kB, and is in no other use.
     pub fn mnemonic(&self) -> String {
         let mut name = String::new();
         GasFormatter::new().format_mnemonic_options(&self.0, &mut name, FormatMnemonicOptions::NO_PREFIXES);
         name
     }
 
-    /// As AT&T's assemblers write it; `(bad)` for bytes that are no instruction.
+    /// The instruction as AT&T's assemblers write it; `(bad)` for bytes that are none.
     pub fn text(&self) -> String {
         let mut formatter = GasFormatter::new();
         let options = formatter.options_mut();

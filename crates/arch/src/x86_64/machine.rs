@@ -2,10 +2,9 @@
 
 use object::{Architecture, elf};
 
-/// Where glibc's dynamic linker lies: programs name it by this path (psABI, "Program Interpreter").
+/// Path of glibc's dynamic linker, by which programs name it (psABI, "Program Interpreter").
 pub const DYNAMIC_LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// The processor's name in messages.
 pub const NAME: &str = "x86-64";
 
 /// The processor's number in the header of an ELF file (`e_machine`).
@@ -20,11 +19,10 @@ pub const AUDIT: u32 = 0xc000_003e;
 /// The first address at which the kernel maps nothing unless a program asks for it: four levels of page tables.
 pub const ADDRESSES_END: u64 = 1 << 47;
 
-/// What dynamic linkers put for `$PLATFORM` in 64-bit programs: what glibc knows of these processors, and what the
-/// kernel calls them.
+/// Values of `$PLATFORM` in 64-bit programs: glibc's names of these processors, and the kernel's.
 pub const PLATFORMS: [&str; 3] = ["x86_64", "haswell", "xeon_phi"];
 
-/// What they put for `$PLATFORM` in 32-bit programs, which the processor executes, too.
+/// Values of `$PLATFORM` in 32-bit programs, which the processor executes, too.
 pub const PLATFORMS_32: [&str; 4] = ["i386", "i486", "i586", "i686"];
 
 /// The processor's number in the header of a 32-bit ELF file.

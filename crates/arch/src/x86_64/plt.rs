@@ -38,7 +38,7 @@ fn jump(code: &[u8]) -> Option<(u64, i64)> {
     Some((length as u64, i32::from_le_bytes(*displacement).into()))
 }
 
-/// `push $index`
+/// The operand of `push $index`.
 fn pushed(code: &[u8]) -> Option<usize> {
     let rest = code.strip_prefix(LANDING).unwrap_or(code);
     let index = rest.strip_prefix(b"\x68")?.first_chunk::<4>()?;

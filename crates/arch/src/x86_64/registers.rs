@@ -11,10 +11,10 @@ use libc::{c_uint, c_void, iovec, pid_t};
 #[derive(Clone, Copy, Debug)]
 pub struct Registers(pub(super) libc::user_regs_struct);
 
-/// How many general registers may hold addresses, without the stack pointer.
+/// Number of general registers that may hold addresses, without the stack pointer.
 pub const GENERAL: usize = 15;
 
-/// How many registers a signal handler gets first: `gregs` of `mcontext_t`, in glibc's `sys/ucontext.h`.
+/// Number of the registers that a signal handler gets first: `gregs` of `mcontext_t`, in glibc's `sys/ucontext.h`.
 pub const SAVED: usize = 17;
 
 /// Names of the [`SAVED`] registers, in their order.
@@ -22,7 +22,7 @@ pub const NAMES: [&str; SAVED] = [
     "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip",
 ];
 
-/// Which of [`NAMES`] is the stack pointer.
+/// Index of the stack pointer in [`NAMES`].
 pub const SAVED_SP: usize = 15;
 
 /// [`NAMES`] as rows of a report: where the code is, results, arguments, others.
@@ -37,19 +37,19 @@ pub const ROWS: [&[&str]; 5] = [
 /// -EINTR, as a system call returns it.
 pub const INTERRUPTED: i64 = -(libc::EINTR as i64);
 
-/// What a tracer sees of -ERESTART_RESTARTBLOCK: the call has a timeout, and restart_syscall goes on with the rest
-/// of it.
+/// The result by which a tracer sees -ERESTART_RESTARTBLOCK: the call has a timeout, and restart_syscall goes on with
+/// the rest of it.
 pub const TO_RESTART: i64 = -516;
 
 /// A system call that must not be made again after EINTR: its descriptor is closed already, and another one may have
 /// its number.
 const CLOSE: u64 = libc::SYS_close as u64;
 
-/// Bytes of `syscall`.
+/// Length of the instruction `syscall`.
 const SYSCALL: u64 = 2;
 
-/// In place of the number of a call: the kernel would take the registers for those of an interrupted one, and restart
-/// it.
+/// The value in place of a call's number: with a number, the kernel would take the registers for those of an
+/// interrupted call, and restart it.
 const NO_CALL: u64 = u64::MAX;
 
 /// No single step and no direction of the thread's own: interrupts enabled, and the bit that is always set.
@@ -92,7 +92,6 @@ impl Registers {
         self.0.rip
     }
 
-    /// These registers, at another instruction.
     pub fn with_pc(&self, pc: u64) -> Self {
         Self(libc::user_regs_struct { rip: pc, ..self.0 })
     }
@@ -101,7 +100,7 @@ impl Registers {
         self.0.rsp
     }
 
-    /// What thread-local storage is addressed by: the C library's control block of the thread.
+    /// The base of thread-local storage: the C library's control block of the thread.
     pub fn thread_pointer(&self) -> u64 {
         self.0.fs_base
     }
@@ -121,7 +120,7 @@ impl Registers {
         ]
     }
 
-    /// What a system call that has just ended returned: a value, or an error below 0.
+    /// The result of a system call that has just ended: a value, or an error below 0.
     pub fn result(&self) -> i64 {
         self.0.rax as i64
     }
@@ -162,7 +161,7 @@ impl Registers {
     /// Registers by which the thread executes [`super::call::CODE`], which is at `code`, with the values that
     /// [`super::call::values`] made, at `values`: its stack ends there.
     pub fn call(&self, code: u64, values: u64) -> Self {
-        /// So that the stack is aligned as at a call.
+        /// Distance that aligns the stack as at a call.
         const BELOW: u64 = 256;
         Self(libc::user_regs_struct {
             rip: code,
@@ -186,7 +185,7 @@ pub fn extended(tid: u32) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes what [`extended`] has read.
+/// Writes registers that [`extended`] has read.
 pub fn set_extended(tid: u32, bytes: &[u8]) -> io::Result<()> {
     let mut vector = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, ptr::from_mut(&mut vector).cast())

@@ -2,16 +2,17 @@
 
 use object::elf;
 
-/// What the dynamic linker writes into a slot.
+/// The value that the dynamic linker writes into a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotValue {
     /// The address of the relocation's symbol.
     Symbol,
-    /// What the function at the relocation's addend returns, the resolver of an IFUNC.
+    /// The result of the function at the relocation's addend, the resolver of an IFUNC.
     Resolved,
 }
 
-/// What a relocation of this kind (`r_type`) writes. None: it is of something else than a slot for a function.
+/// The value that a relocation of this kind (`r_type`) writes. None: it is of something else than a slot for a
+/// function.
 pub fn slot_value(kind: u32) -> Option<SlotValue> {
     match kind {
         elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT => Some(SlotValue::Symbol),

@@ -1,7 +1,7 @@
 //! Unwind rules: how the caller's registers follow from a frame's. `preload/arch/x86_64/rule.h` has the same layout,
 //! and describes each field.
 
-/// Bytes of [`Rule::to_bytes`].
+/// Bytes that [`Rule::to_bytes`] returns.
 pub const RULE_BYTES: usize = 48;
 
 pub const QUICK_RULE: u16 = 0x8000;
@@ -34,18 +34,18 @@ pub const CONTEXT_IN_REGISTER: u8 = 2;
 /// Indices in [`Rule::kind`]: the frame pointer, and what holds the context of an async function of Swift.
 pub const FP: usize = 1;
 pub const CONTEXT: usize = 4;
-/// The return address.
+/// Index of the return address.
 pub const RA: usize = 6;
 pub const SAVED_COUNT: usize = 7;
-/// What [`Rule::cfa_reg`] is where the CFA follows from the stack pointer.
+/// The value of [`Rule::cfa_reg`] where the CFA follows from the stack pointer.
 pub const CFA_SP: u8 = 7;
-/// Where a call puts its return address, in bytes from the CFA.
+/// Place of a call's return address, in bytes from the CFA.
 pub const RETURN_SLOT: i32 = -8;
 
 /// `struct mallow_rule`: how to find the caller's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// `enum mallow_cfa_kind`.
+    /// Value of `enum mallow_cfa_kind`.
     pub cfa_kind: u8,
     /// Index of a saved register, or 7 for rsp.
     pub cfa_reg: u8,
@@ -55,18 +55,18 @@ pub struct Rule {
     pub kind: [u8; SAVED_COUNT],
     /// `enum mallow_context_kind`: where an async function of Swift has its context.
     pub context_kind: u8,
-    /// What `context_kind` refers to.
+    /// Operand of the `context_kind`.
     pub context_at: u8,
-    /// See `enum mallow_cfa_kind`.
+    /// Operand of `cfa_kind`: see `enum mallow_cfa_kind`.
     pub cfa_offset: i32,
-    /// See `enum mallow_cfa_kind`.
+    /// Second operand of `cfa_kind`: see `enum mallow_cfa_kind`.
     pub cfa_extra: i32,
-    /// What `kind` refers to.
+    /// Operand of `kind` for each register.
     pub offset: [i32; SAVED_COUNT],
 }
 
 impl Rule {
-    /// No information.
+    /// The rule of an address without unwind information.
     pub const NONE: Self = Self {
         cfa_kind: CFA_NONE,
         cfa_reg: 0,
@@ -79,7 +79,7 @@ impl Rule {
         offset: [0; SAVED_COUNT],
     };
 
-    /// The outermost frame.
+    /// The rule of the outermost frame.
     pub const END: Self = Self { cfa_kind: CFA_END, ..Self::NONE };
 
     /// The 16-bit form, where there is one: it stands for the CFA, rbp and the return address alone. `OFFSET_SP`, with

@@ -19,7 +19,7 @@ pub const SYSTEM_CALL: &[u8] = b"\x0f\x05\xc3";
 /// `mov $SYS_rt_sigreturn,%rax` or `%eax`, `syscall`: what C libraries have signal handlers return to.
 pub const RETURN: [&[u8]; 2] = [b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", b"\xb8\x0f\x00\x00\x00\x0f\x05"];
 
-/// What lies below the stack pointer and is in use (System V x86-64 ABI 3.2.2), in bytes.
+/// Bytes below the stack pointer that are in use (System V x86-64 ABI 3.2.2).
 const RED_ZONE: u64 = 128;
 
 /// Bytes of the address and of the frame, up to the registers of the processor's units.
@@ -27,7 +27,7 @@ const FRAME: u64 = 512;
 
 /// A thread's own state, to be written below its stack.
 pub struct Frame {
-    /// Where it is to be written: the stack pointer by which the thread goes back.
+    /// Address for the frame: the stack pointer by which the thread goes back.
     pub at: u64,
     pub bytes: Vec<u8>,
 }
@@ -54,7 +54,7 @@ impl Frame {
 /// `struct ucontext` of the kernel, by which a thread goes back to these registers. The system call in which it was
 /// interrupted is made again.
 fn context(interrupted: &Registers, mask: u64, units: u64) -> Vec<u8> {
-    /// UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
+    /// The flags UC_FP_XSTATE, UC_SIGCONTEXT_SS and UC_STRICT_RESTORE_SS.
     const FLAGS: u64 = 1 | 2 | 4;
     /// No mode of `stack_t`: the thread keeps the stack for signal handlers that it has.
     const SAME_STACK: u64 = 0x7f;
@@ -93,20 +93,19 @@ pub fn interrupted(words: &[u64], own: &Registers) -> Option<Registers> {
     Some(Registers(interrupted))
 }
 
-/// Whether this code is what signal handlers return to.
+/// Whether signal handlers return to this code.
 pub fn ends_handler(code: &[u8]) -> bool {
     RETURN.iter().any(|back| code.starts_with(back))
 }
 
 /// The registers of floating point and vectors, as a signal frame has them: the kernel's regset with what says so.
 fn signal_extended(regset: &[u8]) -> io::Result<Vec<u8>> {
-    /// Where the kernel keeps its own words, in the first part; and where the second one says which features are in
+    /// Offset of the kernel's own words in the first part; and of the word in the second one that has the features in
     /// use.
     const WORDS: usize = 464;
     const IN_USE: usize = 512;
     const MAGIC_1: u32 = 0x4650_5853;
     const MAGIC_2: u32 = 0x4650_5845;
-    /// The tiles of AMX.
     const TILES: u32 = 18;
     if regset.len() < 576 || regset.len() > EXTENDED_MOST {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the processor's registers have an unknown layout"));

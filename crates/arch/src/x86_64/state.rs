@@ -18,15 +18,13 @@ const ASYNC_MARK_BIT: i64 = 60;
 /// rbx, rbp and r12 to r15, in the order of [`Rule::kind`].
 const KEPT: [usize; 6] = [3, RBP_NUMBER, 12, 13, 14, 15];
 
-/// Indices in [`KEPT`].
 const KEPT_RBX: usize = 0;
 const R15: usize = 5;
 
-/// What a register or a stack word holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Unknown,
-    /// What this register of [`KEPT`] held when the function was called.
+    /// The value of this register of [`KEPT`] when the function was called.
     Entry(u8),
     /// The CFA plus so much.
     Cfa(i32),
@@ -59,18 +57,19 @@ impl Value {
     }
 }
 
-/// Before an instruction is executed.
+/// What is known before an instruction is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     register: [Value; 16],
-    /// Where each register of [`KEPT`] was saved: an address.
+    /// The address where each register of [`KEPT`] was saved.
     saved: [Value; KEPT.len()],
-    /// Where a value relative to the CFA was saved, and which one: functions that align their stack do that.
+    /// The address where a value relative to the CFA was saved, as functions do that align their stack; `cfa_value` is
+    /// that value.
     cfa_slot: Value,
     cfa_value: Value,
 }
 
-/// Which registers instructions use, for [`State::step`]: it is reused from one to the next.
+/// Registers that an instruction uses, for [`State::step`]: it is reused from one to the next.
 pub struct Uses(InstructionInfoFactory);
 
 impl Default for Uses {
@@ -80,7 +79,7 @@ impl Default for Uses {
 }
 
 impl State {
-    /// At the first instruction of a function.
+    /// The state at the first instruction of a function.
     pub fn entry() -> Self {
         let mut register = [Value::Unknown; 16];
         for (i, &number) in KEPT.iter().enumerate() {
@@ -117,7 +116,7 @@ impl State {
         !matches!(self.register[RSP], Value::Cfa(RETURN_SLOT) | Value::Unknown)
     }
 
-    /// What holds whichever of the two it is.
+    /// Keeps what both states have in common.
     #[inline]
     pub fn meet(&mut self, other: &Self) {
         self.register.iter_mut().zip(other.register).for_each(|(mine, other)| mine.meet(other));
@@ -159,7 +158,7 @@ impl State {
         Some(rule)
     }
 
-    /// Where what r14 held at the function's entry is: an async function's context.
+    /// Place of the value that r14 had at the function's entry: an async function's context.
     pub fn context(&self) -> Option<Context> {
         let entry = Value::Entry(CONTEXT as u8);
         let words = |offset: i32| u8::try_from(-i64::from(offset) / 8).ok().filter(|_| offset % 8 == 0 && offset < 0);
@@ -261,7 +260,7 @@ impl State {
         }
     }
 
-    /// After an instruction that goes on with the next one, or with its target.
+    /// The state after an instruction that goes on with the next one, or with its target.
     #[inline]
     pub fn step(&mut self, Instruction(instruction): &Instruction, uses: &mut Uses) {
         let to = whole_register(instruction, 0);
@@ -335,7 +334,6 @@ impl State {
         }
     }
 
-    /// The address of a memory operand.
     fn address(&self, instruction: &iced_x86::Instruction) -> Value {
         let plain = instruction.memory_index() == Register::None && instruction.segment_prefix() == Register::None;
         match number(instruction.memory_base()) {

@@ -7,7 +7,7 @@
 pub struct Trampoline {
     pub before: &'static [u8],
     pub after: &'static [u8],
-    /// Whether that word is the frame pointer of its caller.
+    /// Whether the word on the stack is the frame pointer of the trampoline's caller.
     pub has_frame: bool,
 }
 
