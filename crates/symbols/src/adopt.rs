@@ -61,7 +61,7 @@ pub fn rename(profile: &mut Profile, verbatim: bool) {
     }
 }
 
-/// As linkers have them: what was demangled already has parentheses, spaces or colons.
+/// Whether the name is as linkers have it: a demangled one already has parentheses, spaces or colons.
 fn is_symbol(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'@' | b'$'))
 }

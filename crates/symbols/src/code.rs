@@ -18,10 +18,9 @@ const LONGEST: u64 = 4 << 20;
 /// Why a module's code cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
-    /// Its file is not there, or not the one that was recorded.
+    /// The file is not there, or not the one that was recorded.
     #[error("{0}")]
     Module(NameSource),
-    /// It is code of another machine.
     #[error("not code of {NAME}")]
     Machine,
 }

@@ -23,13 +23,12 @@ pub struct DebugCache {
 /// Why a file is not the debug file that was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum DebugFileError {
-    /// It cannot be written or read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is no whole ELF file. In words.
+    /// The file is no whole ELF file, for this reason.
     #[error("no debug file: {0}")]
     NotElf(String),
-    /// It is one of another build.
+    /// The debug file is of another build: its build-id, empty without one.
     #[error("the debug file of another build, {}", if .0.is_empty() { "without a build-id".to_owned() } else { hex(.0) })]
     OtherBuild(Vec<u8>),
 }

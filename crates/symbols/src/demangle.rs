@@ -25,7 +25,7 @@ const LIMIT: usize = 16 << 10;
 /// The output buffer of the Swift demangler has 4 KiB; an input near that leaves it no room.
 const SWIFT_LIMIT: usize = 2 << 10;
 
-/// Rules for one module.
+/// Demangling rules of one module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
     /// Keep the hash at the end of a Rust name.
@@ -61,7 +61,7 @@ pub(crate) fn demangle(raw: &str, style: Style) -> Cow<'_, str> {
     cpp::demangle(name).or_else(|| cpp::demangle_long(name)).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-/// Without the hash at its end, `_ZN…E` is a variable of C++.
+/// Whether a mangled name is Rust's. Without the hash at its end, `_ZN…E` is a variable of C++.
 fn is_rust(name: &str) -> bool {
     let hash = |at: usize| {
         let hash = name[at + "17h".len()..].bytes();
@@ -70,7 +70,7 @@ fn is_rust(name: &str) -> bool {
     name.starts_with("_R") || name.starts_with("__R") || name.rfind("17h").is_some_and(hash)
 }
 
-/// As the demangler prints it.
+/// The name as `swift demangle` prints it.
 fn swift(name: &str) -> Option<String> {
     let short = name.len() <= SWIFT_LIMIT;
     let demangled = short.then(|| Name::from(name).demangle(DemangleOptions::complete())).flatten();
@@ -82,7 +82,7 @@ pub(crate) fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R") || swift::is_mangled(name)
 }
 
-/// As `is_mangled`, of a name as the file has it.
+/// Whether a name as the file has it is mangled: see [`is_mangled`].
 pub(crate) fn is_mangled_bytes(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(is_mangled)
 }
@@ -95,8 +95,8 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-/// What GCC and LLVM append to the names of parts and copies. Those of the first row may stand alone, all may have a
-/// number behind them.
+/// Suffixes that GCC and LLVM append to the names of parts and copies. Those of the first row may stand alone, all may
+/// have a number behind them.
 const CLONES: [&str; 3] = ["cold", "localalias", "lto_priv"];
 const NUMBERED_CLONES: [&str; 6] = ["constprop", "isra", "part", "llvm", "clone", "__uniq"];
 

@@ -20,12 +20,12 @@ pub(crate) struct Dwarf<'a> {
     scopes: Scopes,
 }
 
-/// One function at an address.
+/// A function at an address, inlined or not.
 pub(crate) struct Position<'d> {
-    /// As the debug information has it: mangled, or a bare name.
+    /// Name in the debug information: mangled, or a bare name.
     pub function: Option<&'d [u8]>,
     pub file: Option<&'d str>,
-    /// 0 where unknown.
+    /// Line number; 0 where unknown.
     pub line: u32,
 }
 
@@ -87,9 +87,9 @@ impl<'a> Dwarf<'a> {
     }
 }
 
-/// Whether what is known of the unit at this address is a skeleton, whose functions are in a file that is not here.
-/// clang puts functions with inlined calls into the skeleton too (`-fsplit-dwarf-inlining`): the others have none then,
-/// and their lines are their own.
+/// Whether the unit at this address is a skeleton, whose functions are in a file that is not here. clang puts functions
+/// with inlined calls into the skeleton too (`-fsplit-dwarf-inlining`): the others have none then, and their lines are
+/// their own.
 fn lacks_split_unit(context: &Context<Slice>, address: u64) -> bool {
     let Some(unit) = context.find_dwarf_and_unit(address).skip_all_loads() else { return false };
     let is_skeleton = unit.dwo_name().is_ok_and(|name| name.is_some());

@@ -13,39 +13,36 @@ use crate::sections::mini_debug_info;
 /// The table that a symbol was found in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SymbolSource {
-    /// `.dynsym`: the module exports it.
+    /// `.dynsym`, the names that the module exports.
     Exported,
-    /// `.symtab`.
+    /// The table `.symtab`, not compressed.
     SymbolTable,
-    /// The compressed `.gnu_debugdata`.
+    /// The symbol table in the compressed `.gnu_debugdata`.
     MiniDebugInfo,
-    /// A separate debug file.
     DebugFile,
 }
 
-/// The symbol of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionSymbol {
-    /// Its raw name, without a version.
+    /// Raw name, without a version.
     pub name: String,
-    /// Its link-time address.
+    /// Link-time address of the symbol.
     pub address: u64,
-    /// Its size in bytes; 0 if unknown.
+    /// In bytes; 0 if unknown.
     pub size: u64,
-    /// Whether it is an `STT_GNU_IFUNC`: the address is that of its resolver.
+    /// Whether this is an `STT_GNU_IFUNC`: the address is that of its resolver.
     pub ifunc: bool,
-    /// The first table that has it.
     pub source: SymbolSource,
 }
 
-/// What a module's tables say of its functions.
+/// Functions of a module's symbol tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionSymbols {
-    /// Those that were asked for, sorted by name and address.
+    /// Functions that were asked for, sorted by name and address.
     pub wanted: Vec<FunctionSymbol>,
-    /// The link-time addresses at which functions begin, sorted: those of all of its functions.
+    /// Link-time addresses at which functions of the module begin, sorted: not only of the wanted ones.
     pub starts: Vec<u64>,
-    /// Whether there is more than exported names.
+    /// Whether the tables have more than exported names.
     pub complete: bool,
 }
 

@@ -9,9 +9,9 @@ use mallow_profile::Module;
 
 use crate::image::{Image, ImageError, is_same};
 
-/// So many files of a directory are looked at, …
+/// Most files of a directory that are looked at.
 const FILES: usize = 20_000;
-/// … so deep below it.
+/// Depth below the directory to which files are looked at.
 const DEPTH: usize = 16;
 
 /// Programs, libraries and debug files, by their build-ids and names, and a directory that holds recorded paths.
@@ -21,7 +21,7 @@ pub struct Given {
     named: Vec<Named>,
 }
 
-/// What was named at once: a file, or a directory with many.
+/// One path that was named: a file, or a directory with many.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
@@ -85,7 +85,7 @@ impl Given {
         })
     }
 
-    /// What was named and is of no module.
+    /// Paths that were named and are of no module.
     pub fn unused(&self) -> impl Iterator<Item = &Path> {
         self.named.iter().filter(|named| !named.used.load(Ordering::Relaxed)).map(|named| named.path.as_path())
     }

@@ -24,28 +24,27 @@ const BARRIER: &str = "runtime.gcWriteBarrier";
 /// `maxTinySize` of Go's allocator: smaller objects without pointers share blocks of this size.
 pub const TINY: u64 = 16;
 
-/// A program of Go's.
 pub struct GoProgram {
     image: Arc<Image>,
     symbols: SymbolTable,
-    /// Where the names of types begin.
+    /// Link-time address of the names of types.
     types: Option<u64>,
-    /// Where code begins, and where the data of functions does.
+    /// Link-time addresses of the beginnings of code and of functions' data.
     code: Option<(u64, u64)>,
 }
 
 /// The call by which a place allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoCall {
-    /// `runtime.growslice`.
+    /// Name of the runtime's function: `runtime.growslice`.
     pub callee: String,
-    /// What it is asked to allocate: for slices, what they are made of.
+    /// Type that the callee is asked to allocate: for slices, that of the elements.
     pub of: Option<GoType>,
-    /// Of a slice, how many of these it has room for; None where that is no constant.
+    /// Capacity of a slice, in elements; None where that is no constant.
     pub elements: Option<u64>,
-    /// The function that the code calls next, write barriers left out: where a closure goes to.
+    /// The function that the code calls next, write barriers left out: the one that gets a closure.
     pub next: Option<String>,
-    /// It is given no type: the compiler put several small variables into one block.
+    /// Whether the call gets no type: the compiler put several small variables into one block.
     pub combined: bool,
 }
 
@@ -83,7 +82,6 @@ impl GoProgram {
         (offset - segment.file_range().0).checked_add(segment.address())
     }
 
-    /// The function at this link-time address.
     pub fn function(&self, address: u64) -> Option<String> {
         self.symbols.find(address).map(|name| String::from_utf8_lossy(name).into_owned())
     }

@@ -1,9 +1,10 @@
 //! Lines of a Go program's code, inlined calls included, as the runtime's own table (`pclntab` of Go 1.20 to 1.26) has
 //! them.
 
-/// `abi.Go120PCLnTabMagic`.
+/// The value of `abi.Go120PCLnTabMagic`.
 const MAGIC: u32 = 0xffff_fff1;
-/// Which of a function's tables has the index of the inlined call, and which of its data has these calls.
+/// Index, among a function's tables and among its data, of the inlined calls: `abi.PCDATA_InlTreeIndex` and
+/// `abi.FUNCDATA_InlTree`.
 const INLINE_INDEX: u32 = 2;
 const INLINE_TREE: u32 = 3;
 /// Bytes of an inlined call, and where the place of its call stands in it.
@@ -12,27 +13,25 @@ const PARENT: u64 = 8;
 /// Calls within each other are read to this depth: more are damage.
 const DEEPEST: usize = 256;
 
-/// The table of a program.
 pub(crate) struct GoLines<'a> {
-    /// `.gopclntab`.
+    /// Content of section `.gopclntab`.
     pub table: &'a [u8],
-    /// Where the program's code begins.
+    /// Link-time address at which the program's code begins.
     pub text: u64,
-    /// Where the data of functions begins.
+    /// Link-time address at which the data of functions begins.
     pub data: u64,
-    /// Bytes at a link-time address.
+    /// Reads so many bytes at a link-time address.
     pub bytes: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
 }
 
-/// A function of the table.
 pub(crate) struct GoFunction {
     entry: u64,
-    /// Where its record begins in the table.
+    /// Offset of the function's record in the table.
     at: usize,
     files: u32,
     lines: u32,
     tables: u32,
-    /// Where the functions' tables begin.
+    /// Offset of the functions' tables in the table.
     tables_at: usize,
 }
 
@@ -81,7 +80,7 @@ impl GoLines<'_> {
         None
     }
 
-    /// Where the inlined calls of a function are.
+    /// Link-time address of a function's inlined calls.
     fn tree(&self, function: &GoFunction) -> Option<u64> {
         let count = *self.table.get(function.at.checked_add(43)?)?;
         let index = function.tables.checked_add(INLINE_TREE)?;

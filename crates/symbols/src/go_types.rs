@@ -5,7 +5,7 @@
 const NAME: u64 = 4096;
 /// Bytes of `abi.Type`; what a kind has beside comes behind it.
 const HEADER: u64 = 48;
-/// Of one type so many others are read at most: what is missing then are parts of the largest structs.
+/// Limit of other types that are read for one type: beyond it, parts of the largest structs are missing.
 const TYPES: usize = 256;
 /// Bytes of a field: its name, its type and its offset.
 const FIELD: u64 = 24;
@@ -13,9 +13,9 @@ const FIELD: u64 = 24;
 /// A type, as the program describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoType {
-    /// `bytes.Buffer`.
+    /// Name with its package: `bytes.Buffer`.
     pub name: String,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub size: u64,
     pub pointers: bool,
     /// Names of the structs and arrays that a value contains, not of what it points to.
@@ -25,7 +25,7 @@ pub struct GoType {
     pub map: Option<GoMap>,
 }
 
-/// What a map makes blocks for.
+/// Blocks that a map makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoMap {
     /// Bytes of 8 slots: a group, or a bucket before Go 1.24.
@@ -38,11 +38,10 @@ pub struct GoMap {
     pub overflows: bool,
 }
 
-/// Where types are read.
 pub(crate) struct GoTypes<'a> {
-    /// Bytes at a link-time address.
+    /// Reads so many bytes at a link-time address.
     pub bytes: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
-    /// Where the names of types begin.
+    /// Link-time address of the names of types.
     pub names: u64,
 }
 
@@ -73,7 +72,7 @@ impl Kind {
 }
 
 impl GoTypes<'_> {
-    /// The type at this address.
+    /// None: no type is there that makes sense.
     pub fn read(&self, address: u64) -> Option<GoType> {
         let (size, pointers) = (self.word(address)?, self.word(address.checked_add(8)?)?);
         let name = self.name(address)?;
@@ -168,7 +167,6 @@ impl GoTypes<'_> {
     }
 }
 
-/// What was found on the way through a type.
 struct Walk {
     of: u64,
     parts: Vec<String>,

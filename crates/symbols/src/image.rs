@@ -21,13 +21,11 @@ enum Bytes {
     Owned(Vec<u8>),
 }
 
-/// Why a file is no image.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageError {
-    /// It cannot be opened.
     #[error("{0}")]
     Open(io::Error),
-    /// It is not what was looked for.
+    /// The file is not of the wanted format.
     #[error("{0}")]
     Format(String),
 }
@@ -48,7 +46,7 @@ impl Image {
         Ok(Self { path: path.to_path_buf(), bytes: Bytes::Map(map) })
     }
 
-    /// The same file under another path, beside which its debug files are looked for.
+    /// The file under another path, beside which its debug files are looked for.
     pub fn known_as(self, path: &Path) -> Self {
         Self { path: path.to_path_buf(), ..self }
     }
@@ -67,8 +65,7 @@ impl Image {
         Ok(file)
     }
 
-    /// As `parse`, with files that were not linked: `.dwo` files, and what dwz writes of several files' debug
-    /// information.
+    /// Parses files that were not linked, too: `.dwo` files, and dwz's files of shared debug information.
     pub fn parse_any(&self) -> Result<object::File<'_>, ImageError> {
         let format = |e: object::Error| ImageError::Format(e.to_string());
         if !self.starts_with(b"\x7fELF") {
@@ -81,7 +78,7 @@ impl Image {
         Ok(file)
     }
 
-    /// Its GNU build-id; empty where it has none.
+    /// The GNU build-id; empty where the file has none.
     pub fn build_id(&self) -> Result<Vec<u8>, ImageError> {
         let id = self.parse_any()?.build_id().map_err(|e| ImageError::Format(e.to_string()))?;
         Ok(id.unwrap_or_default().to_vec())

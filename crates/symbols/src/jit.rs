@@ -9,14 +9,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::perf_map::{PerfMap, PerfMapError};
 
-/// Where a process has its map.
+/// Where the map of a process is looked for.
 #[derive(Clone, Debug)]
 pub struct MapPlace {
-    /// Its `/tmp`, as found from here: in a container, or with a mount of its own, it is another one.
+    /// The process's `/tmp`, as found from here: in a container, or with a mount of its own, it is another one.
     pub directory: PathBuf,
-    /// Its user, who may own the map beside ourselves.
+    /// The user of the process, who may own the map beside ourselves.
     pub owner: Option<u32>,
-    /// When it began: an older map is that of an earlier process. None: as the profile has it.
+    /// Begin of the process: an older map is that of an earlier process. None: as the profile has it.
     pub began: Option<SystemTime>,
 }
 
@@ -26,13 +26,13 @@ impl Default for MapPlace {
     }
 }
 
-/// What the map of one process brought.
+/// Result of one process's map.
 #[derive(Debug)]
 pub struct JitProcess {
     pub process: ProcessId,
-    /// Its frames in no module.
+    /// Frames of the process in no module.
     pub frames: u32,
-    /// Those that the map names.
+    /// Frames of the process that the map names.
     pub named: u32,
     /// The map's malformed lines, or why it was not used.
     pub map: Result<u64, PerfMapError>,
@@ -66,13 +66,13 @@ pub fn symbolize_jit_all(profile: &mut Profile) -> Vec<JitProcess> {
     symbolize_jit_in(profile, &|_| None)
 }
 
-/// The same of processes whose maps are elsewhere; None: in `/tmp`.
+/// Names frames in no module ([`symbolize_jit`]) for processes whose maps are elsewhere; None: in `/tmp`.
 pub fn symbolize_jit_in(profile: &mut Profile, place: &dyn Fn(ProcessId) -> Option<MapPlace>) -> Vec<JitProcess> {
     let frames = frames_without_module(profile);
     symbolize_jit_frames(profile, frames, place)
 }
 
-/// The same of these frames, each listed with the processes that were in it.
+/// Names these frames in no module, each listed with the processes that were in it.
 pub fn symbolize_jit_frames(
     profile: &mut Profile,
     frames: Vec<(ProcessId, Vec<FrameId>)>,
@@ -129,7 +129,7 @@ fn script_line(name: &str, strings: &mut Strings) -> Line {
     Line { function: strings.intern(&function), file: file.map(|file| strings.intern(file)), line: 0 }
 }
 
-/// CPython's `py::Class.method:/path/to/module.py`.
+/// Function and file of CPython's `py::Class.method:/path/to/module.py`.
 fn python_function(name: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
     let (function, file) = name.strip_prefix("py::")?.split_once(':')?;
     (!function.is_empty() && !file.is_empty()).then_some((function.into(), Some(file)))
@@ -160,7 +160,7 @@ fn script_function(name: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
     Some((function, Some(file.strip_prefix("file://").unwrap_or(file)).filter(|file| !file.is_empty())))
 }
 
-/// By process, in the order of processes: the frames in no module that its sites have.
+/// Frames in no module that each process's sites have, in the order of processes.
 fn frames_without_module(profile: &Profile) -> Vec<(ProcessId, Vec<FrameId>)> {
     let mut by_process: FxHashMap<ProcessId, FxHashSet<FrameId>> = FxHashMap::default();
     let mut seen = FxHashSet::default();

@@ -74,7 +74,6 @@ pub use go::{GoCall, GoProgram, TINY};
 pub use go_types::{GoMap, GoType};
 pub use jit::{JitProcess, MapPlace, symbolize_jit, symbolize_jit_all, symbolize_jit_frames, symbolize_jit_in};
 pub use mallow_arch::instruction::Instruction;
-/// What was found, as the data model has it.
 pub use mallow_profile::{ModuleSummary, NameSource, Note, Summary};
 pub use module::UNKNOWN;
 pub use options::Options;

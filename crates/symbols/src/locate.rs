@@ -15,12 +15,11 @@ use crate::options::Options;
 use crate::vdso;
 use mallow_profile::{NameSource, Note};
 
-/// The files of one module.
 pub(crate) struct Files {
     pub image: Arc<Image>,
-    /// Its separate debug file.
+    /// The separate debug file of the module.
     pub separate: Option<Arc<Image>>,
-    /// What the debug information of `debug` shares with other files.
+    /// The file of debug information that `image` or `separate` shares with others (dwz).
     pub supplementary: Option<Arc<Image>>,
     pub notes: Vec<Note>,
 }
@@ -134,7 +133,7 @@ fn separate(image: &Image, options: &Options, notes: &mut Vec<Note>) -> Option<I
     None
 }
 
-/// DIRECTORY/.build-id/xx/rest.debug, and debuginfod's cache.
+/// The debug file by its build-id: DIRECTORY/.build-id/xx/rest.debug, or in debuginfod's cache.
 fn by_build_id(build_id: &[u8], options: &Options, notes: &mut Vec<Note>) -> Option<Image> {
     let (first, rest) = build_id.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();

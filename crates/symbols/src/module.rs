@@ -18,20 +18,18 @@ use crate::unwind_entries::UnwindEntries;
 /// The function of a place with only file and line known.
 pub const UNKNOWN: &str = "??";
 
-/// The rest of longer names is cut off: a damaged table may give a whole file as one name, many times.
+/// Limit of a name's bytes; the rest is cut off: a damaged table may give a whole file as one name, many times.
 const LENGTH: usize = 32 << 10;
 
-/// Other names of one code that are kept, at the most: the rest says nothing more, and a damaged table may have a
-/// million.
+/// Limit of other names of one code: the rest says nothing more, and a damaged table may have a million.
 const FOLDED: usize = 64;
 
-/// What is kept of a module.
 pub(crate) struct ModuleSymbols {
     pub files: Files,
     pub symbols: SymbolTable,
     pub plt: Plt,
     pub style: Style,
-    /// The best symbol table.
+    /// The best symbol table of the module.
     pub found: NameSource,
 }
 

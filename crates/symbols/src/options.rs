@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use crate::given::Given;
 
-/// Where to look and what to show.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Directories with separate debug files, as `debug-file-directory` of gdb has them: searched in this order, for
     /// `.build-id/xx/rest.debug` and for what `.gnu_debuglink` names.
     pub debug_directories: Vec<PathBuf>,
-    /// Where `debuginfod-find`, and tools with a client, keep what they fetched: `BUILDID/debuginfo`.
+    /// Cache of `debuginfod-find` and of tools with a client: `BUILDID/debuginfo`.
     pub debuginfod_cache: Option<PathBuf>,
     /// The root directory of the processes, as found from here, if they have another one.
     pub root: Option<PathBuf>,
@@ -28,7 +27,7 @@ impl Default for Options {
     }
 }
 
-/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else the directory that older clients made in the home
+/// The directory that debuginfod's client uses: DEBUGINFOD_CACHE_PATH, else the one that older clients made in the home
 /// directory, else one in the user's cache.
 pub(crate) fn debuginfod_cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);

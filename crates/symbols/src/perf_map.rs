@@ -13,36 +13,33 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 /// Larger files are read up to here.
 const FILE_LIMIT: u64 = 512 << 20;
-/// More entries are not taken in.
+/// Limit of entries: more are not taken in.
 const ENTRY_LIMIT: usize = 4 << 20;
-/// The rest of a longer line is cut off.
+/// Limit of a line's bytes; the rest is cut off.
 const LINE_LIMIT: u64 = 4096;
 
-/// Names of one process's generated code.
 #[derive(Debug, Default)]
 pub struct PerfMap {
-    /// Start → (end, name). Disjoint.
+    /// Start → (end, name), disjoint.
     entries: BTreeMap<u64, (u64, Box<str>)>,
     malformed: u64,
     cut: bool,
 }
 
-/// Why a map is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum PerfMapError {
-    /// It cannot be opened or read. With `NotFound` there is none, which is the usual case.
+    /// The map cannot be opened or read. With `NotFound` there is none, which is the usual case.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A symbolic link, FIFO or the like. The directory is open to all, so such a thing may be a trap.
     #[error("not a regular file")]
     NotRegular,
-    /// It belongs to neither us nor the owner of the process.
+    /// The map belongs to neither us nor the owner of the process.
     #[error("belongs to user {0}")]
     OtherOwner(u32),
-    /// Everybody may write to it.
     #[error("writable by everybody")]
     WorldWritable,
-    /// It was last written before the process began: it is that of an earlier process with the same id.
+    /// The map was last written before the process began: it is that of an earlier process with the same id.
     #[error("older than the process")]
     Stale,
 }
@@ -109,12 +106,10 @@ impl PerfMap {
         (address < *end).then_some(name)
     }
 
-    /// How many names there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True when there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -169,7 +164,7 @@ fn skip_line(from: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// Start, end and name.
+/// Start, end and name of a line. None: the line is malformed.
 fn fields(line: &[u8]) -> Option<(u64, u64, String)> {
     let mut fields = line.trim_ascii().splitn(3, |&byte| byte == b' ' || byte == b'\t');
     let mut number = || {

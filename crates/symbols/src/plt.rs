@@ -13,7 +13,7 @@ use crate::image::Image;
 #[derive(Default)]
 pub(crate) struct Plt {
     sections: Vec<Stubs>,
-    /// GOT slot → raw name.
+    /// Raw names by GOT slot.
     slots: FxHashMap<u64, Box<str>>,
     /// Position in `.rela.plt` → GOT slot.
     order: Vec<u64>,

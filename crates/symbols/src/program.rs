@@ -37,7 +37,7 @@ pub fn each_function(module: &Module, ended_unix_ms: u64, options: &Options, eac
     complete && texts.into_iter().flatten().all(|image| debug_texts(image, style, each))
 }
 
-/// Whether it is a function's.
+/// Passes the symbol's demangled name to `each`, if the symbol is a function's; returns whether it is.
 fn name<'a>(symbol: &impl ObjectSymbol<'a>, style: Style, each: &mut dyn FnMut(&str)) -> bool {
     if symbol.is_undefined() || symbol.kind() != SymbolKind::Text {
         return false;
@@ -48,7 +48,7 @@ fn name<'a>(symbol: &impl ObjectSymbol<'a>, style: Style, each: &mut dyn FnMut(&
     true
 }
 
-/// Whether all were read.
+/// Passes names of the debug information's strings to `each`; returns whether all were read.
 fn debug_texts(image: &Image, style: Style, each: &mut dyn FnMut(&str)) -> bool {
     let Ok(file) = image.parse() else { return false };
     let store = Store::default();

@@ -11,15 +11,14 @@ use crate::image::Image;
 use crate::packages::debug_packages;
 use crate::vdso;
 
-/// For each module, what would bring the functions and lines that it lacks, in words that can follow a semicolon. None:
-/// it lacks nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at
-/// once.
+/// Remedy for the functions and lines that each module lacks, in words that can follow a semicolon. None: it lacks
+/// nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at once.
 pub fn remedies(modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
     remedies_from(modules, &debug_packages(&lacking(modules)))
 }
 
-/// What the package manager is being asked for, by a thread of its own: it takes a tenth of a second, in which there
-/// may be other things to do. Nobody waits for the answer of one that is dropped.
+/// A question to the package manager, which a thread of its own asks: it takes a tenth of a second, in which there may
+/// be other things to do. Nobody waits for the answer of one that is dropped.
 #[derive(Debug)]
 pub struct Packages(Option<JoinHandle<HashMap<String, String>>>);
 
@@ -31,7 +30,7 @@ impl Packages {
         Self(Builder::new().spawn(ask).ok())
     }
 
-    /// As [`remedies`]: of modules that were asked for.
+    /// [`remedies`] with the answer, for modules that were asked for.
     pub fn remedies(self, modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
         match self.0.and_then(|thread| thread.join().ok()) {
             Some(packages) => remedies_from(modules, &packages),
@@ -101,7 +100,7 @@ enum Language {
     Other,
 }
 
-/// What a file was compiled from, as far as it matters here.
+/// The language that a file was compiled from, as far as it matters here.
 fn language(path: &str) -> Language {
     let Ok(image) = Image::open(Path::new(path)) else { return Language::Other };
     let Ok(file) = image.parse() else { return Language::Other };

@@ -14,7 +14,7 @@ use crate::sections::Slice;
 /// Steps from an entry to its declaration and out of its scopes; more are a circle.
 const STEPS: usize = 64;
 
-/// Longer names say nothing.
+/// Limit of a name's bytes: longer ones say nothing.
 const LENGTH: usize = 4096;
 
 /// Parents of the entries that make scopes, of each unit that was asked about. One walk over a unit, about 12 bytes for

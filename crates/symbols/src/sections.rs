@@ -8,7 +8,6 @@ use typed_arena::Arena;
 
 use crate::image::Image;
 
-/// How DWARF is read here.
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// No section of a sane file is larger once decompressed.
@@ -17,7 +16,7 @@ const LIMIT: u64 = 4 << 30;
 /// `.gnu_debugdata` holds function names alone: a few MB.
 const MINI_LIMIT: u64 = 256 << 20;
 
-/// Its dictionary, as `xz` writes it at its highest level: 64 MiB, and the decoder's own.
+/// Memory for the dictionary, as `xz` writes it at its highest level: 64 MiB, and the decoder's own.
 const MINI_MEMORY_KB: u32 = 80 << 10;
 
 /// Owns what is decompressed or opened while a file's DWARF is read.

@@ -10,27 +10,22 @@ use rustix::fs::{FileType, Mode, OFlags};
 /// Larger ones are no sources. Generated ones of some 10 MB exist.
 const LARGEST: u64 = 64 << 20;
 
-/// A source file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceText {
     /// The file that it was read from.
     pub path: PathBuf,
-    /// What it says; what is no UTF-8 in it is replaced.
+    /// Content of the file; U+FFFD stands for what is no UTF-8.
     pub text: String,
-    /// When it was last written.
+    /// When the file was last written.
     pub written: SystemTime,
 }
 
-/// Why there is no text.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// None of the places has the file.
     #[error("not found")]
     NotFound,
-    /// It could not be read.
     #[error("{0}: {1}")]
     Unreadable(PathBuf, io::Error),
-    /// It is something else.
     #[error("{0} is no text")]
     NoText(PathBuf),
 }
@@ -85,7 +80,7 @@ pub fn source_text(name: &str, directories: &[PathBuf]) -> Result<SourceText, So
     Err(refused)
 }
 
-/// Only regular files: a name may be that of a pipe or a device, which opening would wait for or set in motion.
+/// Reads only regular files: a name may be that of a pipe or a device, which opening would wait for or set in motion.
 fn read(path: &Path) -> Result<SourceText, SourceError> {
     let refused = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SourceError::NotFound,

@@ -13,7 +13,7 @@ use crate::nesting;
 use crate::sections::{self, Slice, Store};
 use mallow_profile::Note;
 
-/// Where the split units of one module are.
+/// Sources of the split units of one module.
 pub(crate) struct Split<'a> {
     store: &'a Store,
     package: Option<gimli::DwarfPackage<Slice<'a>>>,

@@ -9,11 +9,11 @@ use crate::image::Image;
 use crate::options::Options;
 use crate::symbolizer::Symbolizer;
 
-/// So many places are looked at.
+/// Number of addresses that are looked at.
 const PROBES: u64 = 64;
 
-/// Of these, one in so many must have a line: what the C library's start-up code and a compiler's runtime bring along
-/// is no debug information of the program.
+/// Divisor of the probes: so many of them at least must have lines, as the C library's start-up code and a compiler's
+/// runtime bring lines along that are no debug information of the program.
 const ENOUGH: u32 = 16;
 
 /// Looks names up at places all over the code of a file. Returns the source of the names: debug information, or what

@@ -10,20 +10,20 @@ use crate::code::{Code, CodeError};
 use crate::module::{ModuleSymbols, UNKNOWN};
 use crate::options::Options;
 
-/// So many processes are asked for a file that is no longer at its path.
+/// Limit of processes that are asked for a file which is no longer at its path.
 const PROCESSES: usize = 64;
 
 /// Finds names and lines. It keeps the symbol tables of modules that it has seen; debug information is read again by
 /// each call that needs it, and released at its end.
 pub struct Symbolizer {
     options: Options,
-    /// By path and build-id, so that one symbolizer may serve several profiles. Where there is no build-id, the file is
-    /// another one to a recording that ended at another time: the last one is kept, as a watch ends anew with each
-    /// look.
+    /// Modules by path and build-id, so that one symbolizer may serve several profiles. Where there is no build-id, the
+    /// file is another one to a recording that ended at another time: the last one is kept, as a watch ends anew with
+    /// each look.
     modules: FxHashMap<Module, (u64, Known)>,
 }
 
-/// What is known of a module, or why nothing is.
+/// A module's symbols, or why there are none.
 type Known = Arc<Result<ModuleSymbols, NameSource>>;
 
 impl Symbolizer {

@@ -111,8 +111,8 @@ fn aliases<'c, 'a>(candidates: &'c [Candidate<'a>]) -> impl Iterator<Item = (u32
     })
 }
 
-/// By start; of those with the same start the longest first, those without a size last; of equals the better name
-/// first.
+/// The order of symbols: by start; of those with the same start the longest first, those without a size last; of equals
+/// the better name first.
 fn compare(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     a.start.cmp(&b.start).then(b.end.cmp(&a.end)).then_with(|| rank(a).cmp(&rank(b)))
 }

@@ -10,7 +10,6 @@ use object::{Object, ObjectSection};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The entries of a module's `.eh_frame`.
 pub(crate) struct UnwindEntries<'a> {
     bases: BaseAddresses,
     frames: EhFrame<Bytes<'a>>,
@@ -19,7 +18,7 @@ pub(crate) struct UnwindEntries<'a> {
 }
 
 impl<'a> UnwindEntries<'a> {
-    /// None: the module has none.
+    /// None: the module has no `.eh_frame`.
     pub fn of(file: &object::File<'a>) -> Option<Self> {
         let section = |name: &str| {
             let section = file.section_by_name(name)?;
@@ -47,7 +46,8 @@ impl<'a> UnwindEntries<'a> {
         extent(&entry, address)
     }
 
-    /// The same. Without the index, or with one that is wrong, all entries are walked over.
+    /// The range of the function at an address. Without the index, or with one that is wrong, all entries are walked
+    /// over.
     pub fn range(&self, address: u64) -> Option<Range<u64>> {
         let walked = || {
             let entry = self.frames.fde_for_address(&self.bases, address, EhFrame::cie_from_offset).ok()?;

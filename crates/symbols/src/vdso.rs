@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::image::{Image, ImageError};
 
-/// The path that stands for it.
 pub(crate) use mallow_proc::VDSO as PATH;
 
 /// The vdso of the running process: that of every process of the machine, until it boots another kernel.

@@ -19,7 +19,7 @@ unsafe extern "C" {
     ) -> *mut c_char;
 }
 
-/// Longer results are not made.
+/// Limit of a result's bytes.
 const OUTPUT: usize = 64 << 10;
 
 /// A name is demangled at once where its parts cannot make it longer than this.
@@ -44,7 +44,7 @@ pub(super) fn demangle(name: &str) -> Option<String> {
     })
 }
 
-/// As `demangle`, by `cpp_demangle`: for names that are too long or too hard for the runtime's demangler.
+/// Demangles by `cpp_demangle`: for names that are too long or too hard for the runtime's demangler.
 pub(super) fn demangle_long(name: &str) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
@@ -84,7 +84,7 @@ fn options() -> DemangleOptions {
     DemangleOptions::new().recursion_limit(192)
 }
 
-/// Text up to a length.
+/// Text that takes at most `left` more bytes.
 struct Bounded {
     text: String,
     left: usize,
@@ -177,7 +177,7 @@ fn without_return_type(name: &str) -> &str {
     name
 }
 
-/// Is there a whole word between these?
+/// Whether a whole word stands between these texts.
 fn is_word(before: &str, after: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     !before.ends_with(part) && !after.starts_with(part)

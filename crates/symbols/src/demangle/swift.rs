@@ -3,13 +3,12 @@
 /// Mangled names begin with one of these.
 const BEGINNINGS: [&str; 7] = ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0"];
 
-/// Is it a mangled name?
 pub(super) fn is_mangled(name: &str) -> bool {
     BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Without `.17`, which LLVM appends where two functions have one name, and without `.resume.0`, the second half of a
-/// coroutine: the demangler would take the whole name apart in another way.
+/// The name without `.17`, which LLVM appends where two functions have one name, and without `.resume.0`, the second
+/// half of a coroutine: the demangler would take the whole name apart in another way.
 pub(super) fn without_suffix(mut name: &str) -> &str {
     while let Some((head, last)) = name.rsplit_once('.')
         && !head.is_empty()
@@ -46,7 +45,8 @@ pub(super) fn with_sugar(name: &str) -> String {
     out
 }
 
-/// Where types are `adjacent`, one may begin right behind the last letter of another one.
+/// Writes `text` with types as people write them. Where types are `adjacent`, one may begin right behind the last
+/// letter of another one.
 fn sugar(text: &str, out: &mut String, nesting: u32, adjacent: bool) {
     let mut rest = text;
     while let Some((at, part)) = Part::next(rest) {
@@ -169,12 +169,12 @@ fn generic<'a>(text: &'a str, out: &mut String, nesting: u32, adjacent: bool) ->
     Some(&arguments[end..])
 }
 
-/// Is `part` in it, in no bracket?
+/// Whether `part` is in the text, outside of brackets.
 fn has(text: &str, part: &str) -> bool {
     find(text, part).is_some()
 }
 
-/// Where `part`, which begins with a blank, is first, in no bracket.
+/// Place of the first `part`, which begins with a blank, outside of brackets.
 fn find(text: &str, part: &str) -> Option<usize> {
     let mut depth = 0i32;
     for (at, c) in text.char_indices() {
@@ -189,7 +189,7 @@ fn find(text: &str, part: &str) -> Option<usize> {
     None
 }
 
-/// Of the group in brackets that a text begins with its length, and the place of its first comma.
+/// Length of the group in brackets that a text begins with, and the place of its first comma.
 fn group(text: &str) -> Option<(usize, Option<usize>)> {
     let (mut depth, mut comma, mut before) = (0i32, None, ' ');
     for (at, c) in text.char_indices() {
