@@ -20,6 +20,6 @@ pub fn settle() {
     debug_assert_eq!(failed, 0, "glibc knows the database and both services");
 }
 
-/// Its C library is the machine's own.
+/// Does nothing: the C library is the machine's own.
 #[cfg(not(target_feature = "crt-static"))]
 pub fn settle() {}

@@ -37,10 +37,8 @@ use super::replacement;
 use super::stack_table::{self, StackTable};
 use super::unique_map::UniqueMap;
 
-/// The version that is written.
 const VERSION: u32 = 2;
 
-/// See the module's text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
@@ -49,7 +47,7 @@ pub struct Baseline {
     platforms: BTreeMap<String, BTreeMap<String, Entry>>,
 }
 
-/// What is written, whichever version was read.
+/// The file in the version that is written, whichever was read.
 #[derive(Serialize)]
 struct BaselineFile<'a> {
     version: u32,
@@ -62,19 +60,18 @@ fn platforms<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, BTre
     Ok(platforms.into_iter().map(|(platform, UniqueMap(cases))| (platform, cases)).collect())
 }
 
-/// One case on one platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredEntry", into = "StoredEntry")]
 pub struct Entry {
-    /// What it is held to.
+    /// Figures that the case is held to.
     pub figures: Figures,
-    /// What the runs behind them differed by.
+    /// Differences of the runs behind the figures.
     pub tolerance: Tolerance,
     /// The program that made the case, where its cases are known only after it ran.
     pub program: Option<String>,
     /// The stacks behind the figures; none where they were not recorded.
     pub stacks: Vec<SiteCount>,
-    /// The sum of those that are too small to be kept.
+    /// Sum of stacks that are too small to be kept.
     pub rest: Rest,
 }
 
@@ -103,7 +100,7 @@ struct StoredEntry {
     rest: Rest,
 }
 
-/// Of version 2, or of version 1.
+/// A stack in version 2 of the file, or in version 1.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Stack {
@@ -169,7 +166,6 @@ impl Baseline {
         self.version < VERSION
     }
 
-    /// The cases of a platform.
     pub fn cases(&self, platform: &str) -> Option<&BTreeMap<String, Entry>> {
         self.platforms.get(platform)
     }
@@ -180,7 +176,6 @@ impl Baseline {
         all.filter(move |(_, entry)| entry.program.as_deref() == Some(program)).map(|(name, _)| name.as_str())
     }
 
-    /// The platforms that it has.
     pub fn platforms(&self) -> impl Iterator<Item = &str> {
         self.platforms.keys().map(String::as_str)
     }
@@ -211,7 +206,8 @@ impl Baseline {
     }
 }
 
-/// What figures depend on: system, processor, C library and its version, and the project's own label.
+/// Key of a platform, by all that figures depend on: system, processor, C library and its version, and the project's
+/// own label.
 pub fn platform(label: Option<&str>) -> String {
     let mut key = format!("{}-{}-{}", std::env::consts::OS, std::env::consts::ARCH, libc_version());
     if let Some(label) = label {

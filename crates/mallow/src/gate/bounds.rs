@@ -7,7 +7,7 @@ use mallow_report::analysis::gate::{Bounds, Limit, Metric, Slack};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// What is wrong in the file, and where.
+/// A mistake in the file: bytes of the place, and a sentence.
 pub type Fault = (Range<usize>, String);
 
 pub type LimitWords = BTreeMap<Spanned<String>, Spanned<LimitWord>>;
@@ -60,7 +60,7 @@ fn metric(key: &Spanned<String>) -> Result<Metric, Fault> {
     })
 }
 
-/// The limits of a case.
+/// Bounds by metric. An unknown metric, or a limit that nothing can meet, is a fault.
 pub fn bounds(words: &LimitWords) -> Result<Vec<(Metric, Bounds)>, Fault> {
     let one = |(key, word): (&Spanned<String>, &Spanned<LimitWord>)| {
         let bounds = match word.get_ref() {

@@ -71,7 +71,6 @@ pub struct Report {
     pub update: String,
 }
 
-/// Decides on a case that ran.
 pub fn decide_case(
     ran: CaseRun,
     config: &Config,

@@ -24,8 +24,6 @@ use crate::output::text::units::count;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 
-/// What `--header` prints.
-/// Runs the cases and decides on them.
 pub fn run(flags: &TestFlags) -> Result<ExitCode> {
     let code = status(flags)?;
     Ok(ExitCode::from(match code {
@@ -117,7 +115,6 @@ fn status(flags: &TestFlags) -> Result<u8> {
     Ok(if unwritten.is_empty() { exit::of_verdict(verdict) } else { exit::BROKEN })
 }
 
-/// Writes what other programs read.
 fn write_files(report: &Report, flags: &TestFlags) -> Result<(), String> {
     let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
         Some(path) => {

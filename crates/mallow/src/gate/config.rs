@@ -9,22 +9,19 @@ use mallow_report::analysis::gate::{Bounds, Limits, Metric};
 
 use crate::output::sarif;
 
-/// What a project tests.
 #[derive(Debug)]
 pub struct Config {
-    /// The cases, in their order.
+    /// Programs in the order of the file.
     pub programs: Vec<Program>,
-    /// Where the baseline is.
     pub baseline: PathBuf,
-    /// See the module's text.
     pub label: Option<String>,
-    /// Where paths of sources begin: the directory under version control, or that of the cases' file.
+    /// Directory in which paths of sources begin: that under version control, or that of the cases' file.
     pub root: PathBuf,
     pub limits: BTreeMap<String, Vec<(Metric, Bounds)>>,
 }
 
 impl Config {
-    /// What is allowed of a case of this program.
+    /// Limits of a case of this program.
     pub fn limits_of(&self, program: &Program, case: &str) -> Limits {
         let mut limits = program.limits.clone();
         let own = answers_to(case).find_map(|name| self.limits.get(name)).map_or(&[][..], Vec::as_slice);
@@ -44,28 +41,27 @@ pub fn answers_to(case: &str) -> impl Iterator<Item = &str> {
 /// One command, and the cases that it makes.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Of the one case, where the whole command is one.
+    /// Name of the one case, where the whole command is one.
     pub name: Option<String>,
     /// Program and arguments; none where these are benchmarks.
     pub command: Vec<OsString>,
     /// Benchmarks of Go, in the place of a command.
     pub benchmarks: Option<Benchmarks>,
-    /// Which regions are cases.
+    /// Regions that are cases.
     pub regions: Regions,
     pub runs: u32,
-    /// Runs before that.
+    /// Runs before the counted ones.
     pub warmup: u32,
-    /// Operations of a run.
     pub ops: Ops,
     pub limits: Limits,
-    /// Added to the environment.
+    /// Variables that are added to the environment.
     pub environment: BTreeMap<String, String>,
     pub directory: PathBuf,
     /// A run that takes longer is broken.
     pub timeout: Duration,
-    /// How long other threads are waited for, before a run and after it.
+    /// Time limit of waiting for other threads, before a run and after it.
     pub quiet: Duration,
-    /// How long the end of a measured run waits until nothing of it is unfreed.
+    /// Time limit of waiting at the end of a measured run until all of it is freed.
     pub settle: Duration,
     /// Exit status of a good run.
     pub exit_status: i32,
@@ -74,33 +70,32 @@ pub struct Program {
 /// The measured regions that are cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Regions {
-    /// None: the whole command is the case.
+    /// The whole command is the case.
     None,
-    /// All that the program measures.
+    /// Every region that the program measures is a case.
     All,
-    /// These.
+    /// Regions with these names are cases.
     Named(Vec<String>),
     /// All that the program measures; where it measures none, the whole command.
     IfAny,
 }
 
-/// Operations of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ops {
-    /// As the program reports, if it does.
+    /// The number that the program reports, if it does.
     Reported,
-    /// So many, whatever the program reports.
+    /// A fixed number, whatever the program reports.
     Fixed(u64),
     /// Measured with both numbers, so that what an operation costs is separated from what comes before.
     Scale(u32, u32),
 }
 
-/// What of a project is measured.
+/// Benchmarks of a project that are cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Benchmarks {
-    /// As the Go tool names them.
+    /// Patterns of packages, as the Go tool takes them.
     pub packages: Vec<String>,
-    /// Which benchmarks, as `go test -bench` understands it.
+    /// Pattern of benchmarks, as `go test -bench` understands it.
     pub pattern: String,
     pub tags: Option<String>,
     /// Operations of a run: a fixed number, as what the first ones allocate more has a share in what is divided by
@@ -109,13 +104,12 @@ pub struct Benchmarks {
 }
 
 impl Benchmarks {
-    /// As a name.
     pub fn display(&self) -> String {
         self.packages.join(" ")
     }
 }
 
-/// Other threads are waited for so long, unless the file says otherwise.
+/// Time limit, in seconds, of waiting for other threads, unless the file has another one.
 pub const QUIET_SECONDS: u64 = 1;
 
 /// The one program of `mallow test -- COMMAND`.

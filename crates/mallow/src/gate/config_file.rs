@@ -47,7 +47,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// Operations of a run of a benchmark, unless the file says otherwise.
 const OPERATIONS: u64 = 100;
 
-/// What `ops = "scale"` measures.
+/// Numbers of operations that `ops = "scale"` measures.
 const SCALE: (u32, u32) = (10, 110);
 
 /// A file that makes no sense, in one line that names the place.
@@ -117,19 +117,17 @@ enum OpsWord {
     Pair([u32; 2]),
 }
 
-/// Reads the file of a project.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
     parse(&text(path)?, path)
 }
 
-/// What is in it.
 pub fn text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|error| {
         ConfigError(format!("{}: {error}; mallow test -- COMMAND tests one without a file", path.display()))
     })
 }
 
-/// What its text says; `path` is where it belongs.
+/// Reads the cases of a text; `path` is the file for messages and relative paths.
 pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let at = |span: Option<Range<usize>>, what: &str| {
         let line = span.map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());

@@ -135,7 +135,6 @@ pub struct Explanation {
     pub without_baseline: bool,
 }
 
-/// Compares `now` with the baseline's stacks.
 pub fn explanation(found: CaseStacks, before: Option<&Entry>, figures: &Figures) -> Explanation {
     let stacks = before.map_or(&[][..], |entry| &entry.stacks);
     let rest = before.map(|entry| entry.rest).unwrap_or_default();

@@ -98,7 +98,7 @@ fn lines(program: &Program, benchmarks: &Benchmarks, case: &str) -> Result<Vec<E
     }
 }
 
-/// Import path and benchmark.
+/// Import path and benchmark of a case's name.
 fn split(case: &str) -> Option<(&str, &str)> {
     let at = case.find(".Benchmark")?;
     Some((&case[..at], &case[at + 1..]))

@@ -86,7 +86,7 @@ fn sentence(what: &str, cases: usize, changed: usize, path: &Path) -> String {
     format!("{}: {what} of {} {plural}{changed}\n", path.display(), count(cases as u64))
 }
 
-/// `-` is standard input.
+/// Reads a file, or standard input for `-`.
 fn read(from: &Path) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", from.display());
     let input: Box<dyn Read> = match from == Path::new("-") {
@@ -102,7 +102,7 @@ fn read(from: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a new file of cases is about.
+/// Beginning of the message about a new file of cases.
 fn described(package: &Package) -> String {
     let programs = package.programs.len();
     let plural = if programs == 1 { "program" } else { "programs" };

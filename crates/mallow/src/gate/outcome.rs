@@ -6,20 +6,20 @@ use serde::Serialize;
 #[derive(Debug)]
 pub struct CaseRun {
     pub name: String,
-    /// Index of its program.
+    /// Index in [`super::config::Config::programs`].
     pub program: usize,
-    /// What was counted, or why no verdict is possible.
+    /// Figures, or why no verdict is possible.
     pub measured: Result<Measured, String>,
     /// Result of measuring with two numbers of operations.
     pub scale: Option<Scale>,
-    /// What a reader of the figures must know.
+    /// Warnings for the reader of the figures, a sentence each.
     pub warnings: Vec<String>,
 }
 
 /// The stacks of one run of a case.
 #[derive(Debug, Default)]
 pub struct CaseStacks {
-    /// Each with what it allocates.
+    /// Stacks with their figures.
     pub sites: Vec<SiteCount>,
     /// Why they allocate, where that is known.
     pub reasons: Vec<Reason>,
@@ -47,7 +47,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// What is allocated, and why.
+    /// The allocation and its reason.
     pub fn line(&self) -> String {
         let reason = if self.reason.is_empty() { "no reason is known" } else { &self.reason };
         format!("{}: {reason}", self.what)

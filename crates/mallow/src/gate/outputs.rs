@@ -138,7 +138,7 @@ impl Change<'_> {
     }
 }
 
-/// What changed in a case, by line: of each stack the first one that lies in the project. The largest first.
+/// Changes in a case by line: of each stack the first one that lies in the project. The largest first.
 fn changes<'a>(case: &'a CaseVerdict, root: &Path) -> Vec<Change<'a>> {
     let mut changes: Vec<Change> = Vec::new();
     for difference in case.explanation.iter().flat_map(|e| &e.differences) {
@@ -183,7 +183,6 @@ pub fn github(report: &Report) -> String {
     out
 }
 
-/// SARIF, for code scanning.
 pub fn sarif(report: &Report) -> Value {
     let cases = report.file.to_string_lossy();
     let finding = |case: &CaseVerdict, message: String, (file, line): (&str, u32)| Finding {

@@ -8,15 +8,15 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use super::selection::begins_with;
 
-/// Where the Swift package manager puts what it builds for release.
+/// Directory in which the Swift package manager puts release builds.
 pub const BUILT: &str = ".build/release";
 
 /// The programs of a package, and the cases that each of them makes.
 #[derive(Debug, Default)]
 pub struct Package {
-    /// By program.
+    /// Names of cases by program.
     pub programs: BTreeMap<String, BTreeSet<String>>,
-    /// Where the sources are; none where none was found.
+    /// Directory of the sources; None where it was not found.
     pub sources: Option<PathBuf>,
     /// Programs that are assumed, because a limit is there and no source.
     pub assumed: Vec<String>,

@@ -20,7 +20,7 @@ use super::outcome::CaseRun;
 
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
-    /// Count nothing.
+    /// Whether runs count nothing.
     pub idle: bool,
 }
 
@@ -92,7 +92,6 @@ pub fn run(index: usize, program: &Program, how: RunOptions) -> Vec<CaseRun> {
     ran
 }
 
-/// A case on its way.
 #[derive(Debug)]
 struct Case {
     name: String,
@@ -110,7 +109,7 @@ impl Case {
     }
 }
 
-/// What `mallow stat --json` says, as far as it is needed.
+/// The parts of `mallow stat --json` that are needed.
 #[derive(Debug, Deserialize)]
 struct Stat {
     exit_status: Option<i32>,
@@ -189,7 +188,6 @@ fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> R
     Ok(case)
 }
 
-/// The cases of regions.
 fn of_regions(program: &Program, stats: &[Stat], how: RunOptions) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for stat in stats {
@@ -311,10 +309,9 @@ fn proven(stat: &Stat) -> Result<(), String> {
     Ok(())
 }
 
-/// A `mallow` of this program's, ended.
 #[derive(Debug)]
 pub struct EndedRun {
-    /// What it and its command printed.
+    /// Output of mallow and of its command.
     output: String,
 }
 
@@ -378,7 +375,7 @@ fn run_within(program: &Program, arguments: &[OsString]) -> Result<EndedRun> {
     Ok(EndedRun { output: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
-/// A command as a name.
+/// Name of a command: the last part of the program's path.
 pub fn display(command: &[OsString]) -> String {
     let name = command.first().map(|word| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned());
     name.unwrap_or_default()

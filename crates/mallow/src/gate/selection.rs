@@ -15,11 +15,10 @@ use super::runner;
 /// The programs of a file, by index.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// Those that run.
     pub chosen: Vec<usize>,
-    /// Those of them whose cases are unknown.
+    /// Programs of `chosen` whose cases are unknown.
     unknown: BTreeSet<usize>,
-    /// So many do not run because none of their known cases is asked for.
+    /// Number of programs that do not run because none of their known cases is asked for.
     passed_over: usize,
 }
 
@@ -91,7 +90,7 @@ pub fn begins_with(limit: &str, program: &str) -> bool {
 }
 
 impl Selection {
-    /// What a person should know who waits; in one line each.
+    /// Remarks on the selection for a person who waits, in one line each.
     pub fn remarks(&self, config: &Config, ran: &[CaseRun], filters: &[String], update: &str) -> Vec<String> {
         let mut remarks = Vec::new();
         if filters.is_empty() {

@@ -24,9 +24,7 @@ const SHORT: usize = 16;
 /// The stacks of a case in the file.
 #[derive(Debug, Default, PartialEq)]
 pub struct StackTable {
-    /// See the module's text.
     pub frames: Vec<String>,
-    /// See the module's text.
     pub stacks: Vec<String>,
 }
 
@@ -64,12 +62,12 @@ fn fit(mut kept: Vec<SiteCount>, mut rest: Rest) -> (Vec<SiteCount>, Rest) {
     (kept, rest)
 }
 
-/// What stacks need in the file, about.
+/// Approximate room of stacks in the file.
 #[derive(Default)]
 struct Room {
     used: usize,
     frames: HashSet<String>,
-    /// By caller and frame: what stacks have in common is there once.
+    /// Nodes by caller and frame: what stacks have in common is there once.
     nodes: HashMap<(usize, String), usize>,
 }
 
@@ -106,7 +104,6 @@ impl Room {
 
 /// Bytes that tell most short names apart: a tilde and three letters.
 const TELLS_APART: usize = 4;
-/// Letters of a digest.
 const DIGEST: usize = 13;
 
 /// The last name in a function's name, without types and parameters: `push_back` of
@@ -163,13 +160,12 @@ fn short_names<'a>(frames: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, S
 }
 
 impl StackTable {
-    /// What it takes in the file.
+    /// Bytes of the table in the file, estimated.
     fn bytes(&self) -> usize {
         let line = |line: &String| LINE + serde_json::to_string(line).map_or(line.len(), |text| text.len());
         self.frames.iter().chain(&self.stacks).map(line).sum()
     }
 
-    /// The table of these stacks.
     pub fn of(sites: &[SiteCount]) -> Self {
         let names = short_names(sites.iter().flat_map(|site| &site.stack).map(String::as_str));
         let mut frames: Vec<_> = names.iter().map(|(frame, short)| format!("{short} {frame}")).collect();

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// `mallow.h`, as `--header` prints it.
 pub const HEADER: &str = include_str!("../../../../preload/include/mallow.h");
 
 /// Files of the package, by their paths in it. The example that the sources have is left out.

@@ -11,21 +11,19 @@ use mallow_report::analysis::gate::{Figures, Metric};
 
 use super::unique_map::UniqueMap;
 
-/// Values of a file, by case.
 #[derive(Debug, Default, PartialEq)]
 pub struct SwiftNioValues {
-    /// At most so many allocations.
+    /// Largest number of allocations by case.
     pub limits: BTreeMap<String, i64>,
-    /// What a run counted.
+    /// Figures of a run by case.
     pub figures: BTreeMap<String, Figures>,
 }
 
-/// What is wrong with a text, and in which line.
+/// A mistake in a text.
 #[derive(Debug, PartialEq)]
 pub struct Fault {
-    /// From 1; None where the whole is wrong.
+    /// Line number, counted from 1; None where the whole is wrong.
     pub line: Option<usize>,
-    /// In one line.
     pub what: String,
 }
 
@@ -111,9 +109,9 @@ fn typeable(name: &str) -> bool {
 #[derive(Default)]
 struct Lines {
     limits: BTreeMap<String, (i64, usize)>,
-    /// By case and metric: the figure, and its line.
+    /// Figure and its line, by case and metric.
     figures: BTreeMap<String, BTreeMap<Metric, (i64, usize)>>,
-    /// Whose line came last.
+    /// Case of the line that came last.
     last: Option<String>,
 }
 
@@ -206,7 +204,7 @@ impl Lines {
     }
 }
 
-/// The same twice is once: logs repeat themselves.
+/// Enters a value and its line. The same value twice is once, as logs repeat themselves; another value is a fault.
 fn enter<K: Ord>(map: &mut BTreeMap<K, (i64, usize)>, key: K, value: (i64, usize), name: &str) -> Result<(), Fault> {
     let (there, line) = *map.entry(key).or_insert(value);
     match there == value.0 {
@@ -218,7 +216,7 @@ fn enter<K: Ord>(map: &mut BTreeMap<K, (i64, usize)>, key: K, value: (i64, usize
     }
 }
 
-/// `… CASE.METRIC: N`
+/// Case, metric and figure of a line such as `… CASE.METRIC: N`.
 fn figure(line: &str) -> Option<(&str, Metric, &str)> {
     let (name, figure) =
         line.trim_end().rsplit_once(": ").or_else(|| Some((line.trim_end().strip_suffix(':')?, "")))?;

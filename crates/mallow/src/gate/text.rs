@@ -62,7 +62,7 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
     page.into_text()
 }
 
-/// `NAME.total_allocations: 75001` and its like.
+/// Lines such as `NAME.total_allocations: 75001`.
 fn lines(case: &CaseVerdict, verbose: bool, page: &mut Page) {
     if let Some(measured) = &case.measured {
         for metric in Metric::ALL {
@@ -126,7 +126,7 @@ fn verdict(verdict: Verdict) -> Line {
     }
 }
 
-/// What did not pass, and why.
+/// Checks that did not pass, and why.
 fn reasons(case: &CaseVerdict, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
     let reported = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
     if case.why.is_none() && reported.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
@@ -222,7 +222,6 @@ fn nothing_to_compare_with(case: &CaseVerdict, update: &str, page: &mut Page) {
 
 /// Functions of a stack that are shown.
 const FRAMES: usize = 8;
-/// Stacks that are shown.
 const STACKS: usize = 10;
 /// Lines of the program that are shown before them.
 const PLACES: usize = 5;
@@ -231,12 +230,11 @@ fn plus(n: i64) -> &'static str {
     if n > 0 { "+" } else { "" }
 }
 
-/// A number with its sign.
 fn more(n: i64) -> String {
     format!("{}{}", plus(n), signed(n))
 }
 
-/// How much more, and of what: bytes where allocations are as many.
+/// The difference in allocations, or in bytes where allocations are as many, and its unit.
 pub fn amount(allocations: i64, bytes: i64) -> (String, &'static str) {
     match allocations {
         0 => (more(bytes), "bytes"),
@@ -244,12 +242,11 @@ pub fn amount(allocations: i64, bytes: i64) -> (String, &'static str) {
     }
 }
 
-/// Shows the stacks of a case.
 struct Stacks<'a> {
     operations: u64,
-    /// All of them, and all of their functions.
+    /// Whether all stacks are shown, with all of their functions.
     verbose: bool,
-    /// There are others beside them.
+    /// Whether the stacks are compared with others.
     compared: bool,
     look: &'a Look,
     page: &'a mut Page,

@@ -15,14 +15,14 @@ use super::selection;
 use crate::flags::TestFlags;
 use crate::output::text::units::{count, signed};
 
-/// What becomes of a baseline: cases by what was done with them.
+/// Names of cases by what was done with them.
 #[derive(Debug, Default)]
 pub struct BaselineChanges {
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
     tolerances: Vec<String>,
-    /// It was of an older version.
+    /// Whether the baseline was of an older version.
     rewritten: bool,
 }
 
@@ -32,9 +32,9 @@ impl BaselineChanges {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() && !self.rewritten
     }
 
-    /// What was written, in one line or a few.
+    /// Report of what was written, in one line or a few.
     pub fn lines(&self, path: &Path) -> Vec<String> {
-        /// So many cases are named.
+        /// Limit of cases that are named.
         const NAMED: usize = 5;
         if self.is_none() {
             return vec![format!("{} stays as it is", path.display())];
@@ -198,7 +198,7 @@ fn lower(old: &Figures, new: &Figures, tolerance: &Tolerance) -> Figures {
     figures
 }
 
-/// What is tolerated, and why.
+/// The tolerance of a case's figures, and the runs behind it.
 fn tolerance_line(case: &str, measured: &Measured, tolerance: &Tolerance) -> String {
     let of = |metric: Metric| {
         let [least, most] = [&measured.figures, &measured.most].map(|figures| figures.get(metric).unwrap_or_default());

@@ -31,7 +31,6 @@ fn save(report: &GoBench, path: &Path) -> Result<()> {
     destination::stream(Some(path), Some("pprof"), |out| Ok(pprof::write(&profile, out)?))
 }
 
-/// Runs the benchmarks, and shows them.
 pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
     let working = Spinner::new();
     let go = Go::find(Path::new("."), flags.run.tool.tags.as_deref())?;

@@ -12,7 +12,7 @@ use super::figures::{number, summarized};
 use super::measurement::Measured;
 use crate::output::text::{Align, Line, Page, Table};
 
-/// What an earlier run measured, by package and benchmark.
+/// Figures of an earlier run by package and benchmark.
 pub struct EarlierRuns(HashMap<(String, String), Vec<Figures>>);
 
 /// The figures of one run, by operation.
@@ -153,7 +153,6 @@ impl BenchComparison {
         Means { unit, before: of(|one| one.before.median), after: of(|one| one.after.median) }
     }
 
-    /// A table for each unit.
     pub fn onto(&self, page: &mut Page) {
         for means in &self.means {
             let rows: Vec<&Difference> = self.differences.iter().filter(|one| one.unit == means.unit).collect();

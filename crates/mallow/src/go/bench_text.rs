@@ -15,7 +15,7 @@ use crate::output::text::{Align, Line, Look, Page, Table};
 const LINES: usize = 12;
 /// Callers of a line in a library.
 const CALLERS: usize = 2;
-/// What is less often than once in so many operations is noise.
+/// Allocations by operation below which a line is noise.
 const LEAST: f64 = 0.005;
 
 pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
@@ -56,12 +56,12 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
     page.into_text()
 }
 
-/// There is more to say of it than its figures.
+/// Whether the report of a benchmark has more than its figures.
 fn has_details(measured: &Measured) -> bool {
     measured.error.is_some() || measured.allocs_per_op >= 1.0 || measured.lines.iter().any(is_seen)
 }
 
-/// It happens often enough, or has bytes enough.
+/// Whether the line allocates often enough, or has bytes enough, to be shown.
 fn is_seen(line: &Explained) -> bool {
     line.allocation.allocations >= LEAST || line.allocation.bytes >= 1.0
 }
@@ -145,7 +145,7 @@ pub fn place(line: &Explained, types: bool, look: &Look) -> Line {
     text.plain(": ").plain(&line.explanation.what)
 }
 
-/// What of its benchmark a line is; None of operations.
+/// Mark of a line that is no operation of its benchmark; None for one that is.
 pub fn mark(part: Part) -> Option<&'static str> {
     match part {
         Part::Operation => None,
@@ -196,7 +196,7 @@ fn explanation(line: &Explained, indent: usize, called: &dyn Fn(f64) -> String, 
     }
 }
 
-/// How the lines add up to what the benchmark says.
+/// Remarks on how the lines add up to the benchmark's figures.
 fn reconciled(measured: &Measured) -> Vec<String> {
     let sums = &measured.sums;
     let mut remarks = Vec::new();
@@ -238,8 +238,8 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     remarks
 }
 
-/// How the bytes of lines differ from what the benchmark says. The runtime's own, as stacks of goroutines, differ from
-/// run to run: a figure between both sums is explained.
+/// The difference between the bytes of lines and the benchmark's figure. The runtime's own, as stacks of goroutines,
+/// differ from run to run: a figure between both sums is explained.
 fn bytes(measured: &Measured) -> Option<String> {
     let in_figures = measured.lines.iter().filter(|line| line.allocation.part != Part::Untimed);
     let on_lines: f64 = in_figures.map(|line| line.allocation.bytes).sum();
@@ -252,10 +252,10 @@ fn bytes(measured: &Measured) -> Option<String> {
     (!differs.is_empty()).then(|| format!("{} B/op on these lines{nowhere}{differs}", size(on_lines)))
 }
 
-/// How the figure of a benchmark differs from what was counted. Empty where that is less than `least`, or than this
-/// part of the figure.
+/// The difference between the counted amount and a benchmark's figure. Empty where that is less than `least`, or than
+/// `part` of the figure.
 fn difference(counted: f64, figure: f64, (least, part): (f64, f64)) -> String {
-    /// What the runs that are counted may have more than the timed one, by chance.
+    /// Allocations by operation that counted runs may have more than the timed one, by chance.
     const CHANCE: f64 = 0.05;
     let off = counted - figure;
     if off.abs() < least || off.abs() <= part * figure {

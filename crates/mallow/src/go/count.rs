@@ -16,24 +16,23 @@ use super::program_source::ProgramSource;
 
 /// Operations whose allocations are saved: what happens once in a thousand of them is still there.
 const SAVED: u64 = 1000;
-/// With collections or without: where what was counted does not explain what the benchmark says, it is counted again.
+/// Whether each round collects garbage: where the counts do not explain the benchmark's figures, they are taken again.
 /// What is in pools is made anew after a collection, and a pool gives what was put into it on the same processor alone.
 const ROUNDS: [bool; 3] = [true, false, true];
 
-/// What was counted of a benchmark.
 pub struct CountedBenchmark {
-    /// By operation.
+    /// Allocations of each line, by operation.
     pub allocations: Vec<Allocation>,
     /// Set-up, divided by the operations of the undisturbed run.
     pub setup: Vec<Allocation>,
-    /// Of both, what no line leads to.
+    /// Sums of `allocations` and `setup` that no line leads to.
     pub nowhere: OperationSums,
-    /// Operations that were counted.
+    /// Number of operations that were counted.
     pub operations: u64,
     /// Bytes that small objects save by sharing blocks, taken off the lines that allocate these. None where the program
     /// whose allocations are all seen could not be made.
     pub shared_bytes: Option<f64>,
-    /// What [`SAVED`] operations allocate.
+    /// Profile of [`SAVED`] operations.
     pub profile: Profile,
 }
 
@@ -158,7 +157,7 @@ impl Split {
     }
 }
 
-/// What the benchmark says of its undisturbed run.
+/// Figures of the benchmark's undisturbed run.
 struct BenchmarkFigures {
     operations: f64,
     allocations: f64,
@@ -174,7 +173,7 @@ impl BenchmarkFigures {
         }
     }
 
-    /// Which lines are in no figure, the source says; where the figures fit better with these, it is wrong.
+    /// Takes untimed lines for timed ones where the figures fit better so: the source, which decides, is wrong then.
     fn decide_timing(&self, split: &mut Split) {
         let (timed, untimed) = (split.sum().allocations, split.each.untimed().allocations);
         if (timed + untimed - self.allocations).abs() < (timed - self.allocations).abs() {
@@ -186,7 +185,7 @@ impl BenchmarkFigures {
         (split.sum().allocations - self.allocations).abs()
     }
 
-    /// What it says is a whole number.
+    /// Whether the split is near the benchmark's figure, which is a whole number.
     fn is_near(&self, split: &Split) -> bool {
         self.off(split) < 1.0 + 0.01 * self.allocations
     }
@@ -204,8 +203,8 @@ impl BenchmarkFigures {
     }
 }
 
-/// The same with its set-up, in each of the two runs where the sum of both is what the benchmark says of that run: what
-/// it does while its timer is stopped is no part of either.
+/// Splits with their set-up, in each of the two runs where the sum of both is the benchmark's figure for that run:
+/// allocations while the timer is stopped are no part of either.
 fn with_setup(
     before: &Profiled,
     (few, many): (&Profile, &Profile),

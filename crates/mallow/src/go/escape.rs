@@ -50,7 +50,7 @@ pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
     Ok(if flags.fail_on_new && new { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }
 
-/// What the compiler puts into the heap of the packages, as they are in a directory.
+/// Escapes of the packages as they are in a directory.
 fn of_directory(directory: &Path, flags: &GoEscapeFlags) -> Result<Escapes> {
     let go = Go::find(directory, flags.tool.tags.as_deref())?;
     let packages = go.packages(&flags.packages)?;
@@ -79,7 +79,7 @@ fn diagnostics(go: &Go, packages: &[String]) -> Result<Vec<Diagnostics>> {
     go.diagnose(packages)?.iter().map(read).collect()
 }
 
-/// What `--json` wrote.
+/// Reads a file of `mallow go escape --json`.
 fn read_base(path: &Path) -> Result<Escapes> {
     #[derive(Deserialize)]
     struct Versioned {

@@ -43,7 +43,7 @@ impl EscapeDocument {
         self.comparison.as_ref().map_or(&self.escapes.sites, |comparison| &comparison.new)
     }
 
-    /// For code scanning. Paths begin where the version control does.
+    /// The document as SARIF, for code scanning. Paths begin where the version control does.
     pub fn sarif(&self, here: &Path) -> serde_json::Value {
         let root = sarif::root(here);
         let level = if self.comparison.is_some() { "warning" } else { "note" };

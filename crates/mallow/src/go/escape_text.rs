@@ -8,7 +8,7 @@ use super::names::shortened;
 use crate::output::text::units::{bytes, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Table, heading};
 
-/// Shows at most `limit` places.
+/// The document as text of at most `limit` places.
 pub fn text(shown: &EscapeDocument, verbose: bool, limit: usize, look: &Look) -> String {
     let mut page = Page::new(*look);
     let sites = shown.reported_sites();

@@ -5,7 +5,7 @@ use mallow_golang::statistics::Summary;
 use crate::output::text::Look;
 use crate::output::text::units::{bytes, count};
 
-/// With two digits behind the point where it is no whole number.
+/// A number with two digits behind the point where it is no whole number.
 pub fn number(value: f64) -> String {
     if value.round() >= 1000.0 || (value - value.round()).abs() < 0.005 {
         return count(value.round().max(0.0) as u64);
@@ -21,7 +21,6 @@ pub fn size(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// Nanoseconds with three digits that matter.
 pub fn time(ns: f64) -> String {
     match ns {
         ns if ns >= 100.0 => count(ns.round() as u64),
@@ -41,7 +40,7 @@ pub fn summarized(summary: &Summary) -> String {
     format!("{} ± {percent}", time(summary.median))
 }
 
-/// How the numbers of a heap profile are shown, all of them by one rule.
+/// Form of all numbers of a heap profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Amounts {
     /// The profile is sampled: more than two digits are not known of what it has.

@@ -22,17 +22,17 @@ const NAMED: usize = 3;
 /// A heap profile, and what it takes to explain it.
 pub struct Heap {
     go: Go,
-    /// What each instruction allocates in all, the most first.
+    /// Allocations by instruction, the most first.
     pub allocations: Vec<Allocation>,
-    /// What no line leads to.
+    /// Sum of allocations that no line leads to.
     pub nowhere: OperationSums,
-    /// One allocation in about so many bytes is in it.
+    /// Mean distance in bytes between sampled allocations; None: all are in the profile.
     pub sampled_bytes: Option<u64>,
-    /// What is not known, and why, each in a line.
+    /// Remarks on what is not known, and why, a line each.
     pub notes: Vec<String>,
     /// The test programs that it may be of, built anew.
     tests: Vec<TestBinary>,
-    /// Where the sources of a program's own package are.
+    /// Directories with sources of the program's own package.
     mains: BTreeSet<String>,
 }
 
@@ -73,7 +73,7 @@ fn program(
     Ok(found)
 }
 
-/// Are functions where the profile has them? Those of C may have other names.
+/// Whether functions are where the profile has them. Those of C may have other names.
 fn fits(program: &GoProgram, profile: &Profile) -> bool {
     let (mut right, mut wrong) = (0_u64, 0_u64);
     let plain = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
@@ -89,7 +89,7 @@ fn fits(program: &GoProgram, profile: &Profile) -> bool {
     right > 9 * wrong
 }
 
-/// Is it a profile of a Go program that names the source lines of its allocations?
+/// Whether the profile is of a Go program and names the source lines of its allocations.
 pub fn is_go(profile: &Profile) -> bool {
     let is_source = |line: &mallow_profile::Line| line.file.is_some_and(|at| profile.strings.get(at).ends_with(".go"));
     profile.origin.is_some() && profile.frames.iter().flat_map(|frame| &frame.lines).any(is_source)
@@ -111,7 +111,7 @@ impl Heap {
         Self::of(&profile, flags.binary.as_deref(), tags)
     }
 
-    /// Of a profile that was read.
+    /// Explains a profile, as `binary` or test programs that are built anew show its code.
     pub fn of(profile: &Profile, binary: Option<&Path>, tags: Option<&str>) -> Result<Self> {
         let mut notes = Vec::new();
         let go = Go::find(Path::new("."), tags)?;
@@ -196,7 +196,6 @@ impl Heap {
     }
 }
 
-/// The test programs of packages.
 fn tests(go: &Go, tested: BTreeSet<String>, notes: &mut Vec<String>) -> Result<Vec<TestBinary>> {
     let mut tests = Vec::new();
     if tested.is_empty() {

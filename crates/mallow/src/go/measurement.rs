@@ -80,11 +80,10 @@ pub struct Reconciliation {
     pub exact: bool,
 }
 
-/// Measures one package.
 pub struct Measurer<'a> {
     pub go: &'a Go,
     pub package: &'a Package,
-    /// What a person sees meanwhile.
+    /// Progress on the terminal.
     pub working: &'a Spinner,
 }
 
@@ -140,7 +139,7 @@ impl Measurer<'_> {
         Ok((measured, compiled))
     }
 
-    /// What the compiler said of the packages that allocate.
+    /// Diagnostics of the packages that allocate.
     fn compiled<'a>(&self, binary: &TestBinary, all: impl Iterator<Item = &'a Allocation>) -> Result<Compiled> {
         let functions = all.filter_map(|allocation| allocation.chain.last()).map(|place| place.function.as_str());
         let mut packages: BTreeSet<String> = functions.map(package).collect();
@@ -149,7 +148,7 @@ impl Measurer<'_> {
     }
 }
 
-/// What the compiler said of some of the packages that a test program is made of.
+/// Diagnostics of some of the packages that a test program is made of.
 pub fn diagnostics(go: &Go, binary: &TestBinary, packages: BTreeSet<String>) -> Result<Vec<Diagnostic>> {
     let of_test = |input: &&Input| input.for_test.is_some();
     let mut wanted: Vec<Input> = Vec::new();
@@ -165,7 +164,7 @@ pub fn diagnostics(go: &Go, binary: &TestBinary, packages: BTreeSet<String>) -> 
     Ok(list)
 }
 
-/// `github.com/a/b` of `github.com/a/b.(*T).m[…]`.
+/// Import path of a function: `github.com/a/b` of `github.com/a/b.(*T).m[…]`.
 pub fn package(function: &str) -> String {
     parts(function).0
 }

@@ -31,7 +31,6 @@ pub use escape_document::EscapeDocument;
 pub use profile::GoProfile;
 pub use why::GoWhy;
 
-/// Does what is asked for.
 pub fn run(flags: &GoFlags) -> Result<ExitCode> {
     match &flags.command {
         GoCommand::Bench(flags) => bench::run(flags),

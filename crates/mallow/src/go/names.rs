@@ -35,12 +35,12 @@ pub fn instance(symbol: &str) -> Option<String> {
     Some(out.replace("go.shape.*uint8", "*…").replace("go.shape.", ""))
 }
 
-/// What two names of a function have in common: `gen.List.Grow` of `gen.(*List[...]).Grow`.
+/// Part that all names of a function have in common: `gen.List.Grow` of `gen.(*List[...]).Grow`.
 pub fn compared(function: &str) -> String {
     without_types(function).replace(['(', ')', '*'], "")
 }
 
-/// Without the types that a generic function or type is for: `NewG[…]`.
+/// The name without the types that a generic function or type is for: `NewG[…]`.
 pub fn shortened(name: &str, look: &Look) -> String {
     if look.full_names {
         return name.to_owned();

@@ -10,19 +10,18 @@ use mallow_golang::source::{GoSource, Target};
 use mallow_golang::tool::source;
 use mallow_symbols::{GoCall, GoProgram, GoType};
 
-/// What is the program's own, and what its code says.
+/// A program's code and its own sources.
 pub struct ProgramSource<'a> {
-    /// None: it is not here.
+    /// None: the program's file is not here.
     pub program: Option<&'a GoProgram>,
-    /// Where Go's standard library is.
+    /// Directory of Go's standard library.
     pub root: &'a Path,
-    /// A directory of the program's own.
+    /// Directory of the program's own sources.
     pub directory: &'a Path,
     sources: Mutex<HashMap<String, Option<Arc<GoSource>>>>,
 }
 
 impl<'a> ProgramSource<'a> {
-    /// Of a program, with the directory of Go's standard library and the one that is the program's own.
     pub fn new(program: Option<&'a GoProgram>, root: &'a Path, directory: &'a Path) -> Self {
         Self { program, root, directory, sources: Mutex::default() }
     }

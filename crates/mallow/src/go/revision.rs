@@ -10,13 +10,13 @@ use tempfile::TempDir;
 /// The files of a revision, in a directory that goes with this. Neither the user's files nor anything that git keeps of
 /// them is written to: the index is one of its own, and `git worktree` would note the directory in the repository.
 pub struct Revision {
-    /// What the current directory is in there.
+    /// The directory of the revision that corresponds to the current one.
     pub directory: PathBuf,
     _files: TempDir,
 }
 
 impl Revision {
-    /// Of the repository that `here` is in.
+    /// Checks a revision out of the repository that `here` is in.
     pub fn of(here: &Path, revision: &str) -> Result<Self> {
         let commit = format!("{revision}^{{commit}}");
         // A name that begins with a dash is none of git's options.

@@ -28,7 +28,6 @@ const AROUND: u32 = 2;
 /// Steps of the way to the heap that say nothing beside the source.
 const SMALL: [&str; 7] = ["spill", "assign", "assign-pair", "slice", "dot", "address-of", "reference"];
 
-/// What was asked for.
 #[derive(Debug, PartialEq)]
 enum Target {
     Line(String, u32),
@@ -60,14 +59,14 @@ impl Target {
     }
 }
 
-/// Is the function, or the one that its literals and bodies of loops are in, of this name? Types are not compared:
-/// instances of a generic function are one function of the source.
+/// Whether the function, or the one that its literals and bodies of loops are in, has this name. Types are not
+/// compared: instances of a generic function are one function of the source.
 fn is_function(function: &str, name: &str) -> bool {
     let is = |function: &str| ends(&compared(function), name, &['/', '.']);
     is(function) || is(&written(function))
 }
 
-/// Does it end with whole parts?
+/// Whether `whole` ends with `end`, a whole part of it.
 fn ends(whole: &str, end: &str, between: &[char]) -> bool {
     whole.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with(between))
 }
@@ -136,7 +135,7 @@ pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// What the compiler says of the place.
+/// Diagnostics of allocations at the place.
 fn said(compiled: &Compiled, wanted: &Target) -> Vec<Diagnostic> {
     let is = |d: &&Diagnostic| {
         let positions = std::iter::once(&d.position).chain(&d.inlined_at);
@@ -207,10 +206,10 @@ fn in_benchmarks(flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy> {
     Ok(report)
 }
 
-/// What is said once of all benchmarks that allocate alike there.
+/// Benchmarks that allocate alike at a place, as one entry.
 struct Entry<'a> {
     line: &'a Explained,
-    /// Where it is, with its numbers there.
+    /// Benchmarks, each with its numbers at the place.
     names: Vec<String>,
     /// The program's own lines that lead to it, in any of these.
     callers: Vec<&'a AllocationLine>,
@@ -332,7 +331,7 @@ fn of_profile(report: &GoWhy, line: &Explained, look: &Look) -> String {
     )
 }
 
-/// What stands in the margin of the source.
+/// Texts for the margin of the source, by file and line.
 #[derive(Default)]
 struct Marks(BTreeMap<String, BTreeMap<u32, Vec<String>>>);
 

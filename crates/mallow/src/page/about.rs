@@ -15,7 +15,7 @@ pub struct About<'a> {
     version: &'static str,
     name: String,
     path: String,
-    /// Whose file it is; None for a recording of mallow's.
+    /// The tool that made the file; None for a recording of mallow's.
     format: Option<&'static str>,
     command: &'a [String],
     started_unix_ms: Option<u64>,
@@ -26,10 +26,10 @@ pub struct About<'a> {
     processes: Vec<AboutProcess<'a>>,
     threads: usize,
     regions: Vec<AboutRegion<'a>>,
-    /// What comes before any view.
+    /// Sentences before any view.
     notices: Vec<String>,
     compared: Option<Compared>,
-    /// When the blocks were live that the profile has as the last ones.
+    /// Moment at which the last blocks of the profile were live.
     live_moment: LiveMoment,
     /// The process that is watched; None for a file.
     live: Option<u32>,
@@ -65,7 +65,7 @@ struct Compared {
 }
 
 impl<'a> About<'a> {
-    /// Of a recording, of the one before it, and of a file of reasons; or of what is known of the process `live`.
+    /// Describes a recording, with the one before it and a file of reasons; or the state of the watched process `live`.
     pub fn of(
         recording: &'a Recording,
         before: Option<&Recording>,
@@ -110,7 +110,6 @@ impl<'a> About<'a> {
     }
 }
 
-/// The file's name and its path.
 fn named(recording: &Recording) -> (String, String) {
     let path = recording.path();
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

@@ -26,10 +26,9 @@ use crate::views::{blocks, diff, leaks, list, rss, timeline, top, tree};
 const NARROWEST: u64 = 1 << 17;
 /// Boxes that a page draws without delay.
 const MOST_BOXES: usize = 60_000;
-/// Cells of a map of pages.
+/// Limit of cells of a map of pages.
 const MOST_CELLS: u64 = 8192;
 
-/// What answers requests.
 #[derive(Debug)]
 pub struct Api {
     subject: PageSubject,
@@ -42,13 +41,13 @@ pub struct Api {
 }
 
 impl Api {
-    /// For what the page shows. Begins to read its events.
+    /// Answers for a subject. Begins to read its events.
     pub fn new(subject: PageSubject) -> Self {
         let ranges = Ranges::of(subject.whole());
         Self { subject, ranges, documents: DocumentCache::default(), live: None, reasons: None }
     }
 
-    /// With the reasons of a file beside Go lines, where one is named.
+    /// Adds the reasons of a file beside Go lines, where the flags name one.
     pub fn with_reasons(mut self, flags: &GoReasonsFlags) -> Result<Self> {
         let Some(path) = &flags.go_reasons else { return Ok(self) };
         let reasons = LineReasons::open(path, &self.subject.whole().profile)?;
@@ -57,7 +56,7 @@ impl Api {
         Ok(self)
     }
 
-    /// For what is known now of a process that is watched.
+    /// Answers for the state of a watched process.
     pub fn of_process(subject: PageSubject, pid: u32) -> Self {
         Self { live: Some(pid), ..Self::new(subject) }
     }
@@ -143,7 +142,7 @@ impl Api {
         document(made)
     }
 
-    /// What changed since the recording before, where that is asked for.
+    /// The document of the change since the recording before, where the command compares.
     fn changes(&self, command: &Command) -> Result<Option<String>> {
         let pair = |base: &BaseFlags, filters, by| self.subject.pair(filters, by, &base.no_rule);
         Ok(Some(match command {
@@ -165,7 +164,7 @@ impl Api {
         }))
     }
 
-    /// What the command prints, for the recording that is shown, or for a range of its time.
+    /// The document of a command, for the recording that is shown, or for a range of its time.
     fn made(&self, name: &str, request: &Request) -> Result<String> {
         let range = Range::of(|name| request.parameter(name))?;
         let sums = |filters: &FilterFlags, show: &dyn Fn(&Recording) -> Result<String>| match range {
@@ -239,7 +238,7 @@ fn flame_options(flags: &FlameFlags, by: Measure) -> FlameOptions {
     FlameOptions { by, callers: flags.callers, raw: flags.raw, parts: NARROWEST, least }
 }
 
-/// Other options for a graph with more boxes than a page draws.
+/// Options with fewer parts for a graph with more boxes than a page draws; None: it has few enough.
 fn fewer_boxes(graph: &Flame, options: FlameOptions) -> Option<FlameOptions> {
     let too_many = graph.boxes.len() > MOST_BOXES && options.parts > 1;
     too_many.then_some(FlameOptions { parts: options.parts / 4, ..options })
@@ -249,7 +248,8 @@ fn document(made: Result<String>) -> Response {
     made.map_or_else(|error| failure(&error), Response::json)
 }
 
-/// What a view says of a choice that it has nothing for is the user's matter; a file that cannot be read is not.
+/// The response to an error: the user's matter where a view has nothing for a choice, the server's where a file cannot
+/// be read.
 fn failure(error: &anyhow::Error) -> Response {
     if error.is::<StillReading>() {
         let text = serde_json::json!({ "error": error.to_string(), "state": "reading" });

@@ -5,7 +5,7 @@ use mallow_web::{Request, Response};
 /// Names and contents of the files in `assets/`.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// What the page may do: run and show what this server sends, and ask it. Nothing of another origin.
+/// Policy of the page: it runs and shows what this server sends, and asks it. Nothing of another origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const INDEX: &str = "index.html";

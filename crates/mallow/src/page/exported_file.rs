@@ -23,32 +23,31 @@ static TAIL: &str = include_str!(concat!(env!("OUT_DIR"), "/page_tail.html"));
 /// Bytes of the whole file at the most.
 const MOST: usize = 3_000_000;
 
-/// A document of the file.
 struct Entry {
     /// The address that the page asks, without a limit; of each measure where it ends with `by=`.
     address: &'static str,
-    /// What the reader knows it as.
+    /// Name of the document for the reader.
     name: &'static str,
-    /// How much there is of it at the most: shares of the room that documents have.
+    /// Shares of the room of documents that this one may take.
     share: usize,
     how: Reduction,
 }
 
 const SOURCE_LINES: &str = "source lines";
 
-/// How a document becomes small enough.
+/// How a document is made small enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reduction {
     /// Fewer rows of each list, of so many at the most.
     Rows(usize),
     /// Narrow boxes are left out.
     Boxes,
-    /// It is small, or it is left out.
+    /// The document stays whole, or is left out.
     None,
 }
 
-/// What the page asks for, before a range or a filter is chosen. The most important first: what is left of a share goes
-/// to the next.
+/// Documents that the page asks for before a range or a filter is chosen. The most important first: what is left of a
+/// share goes to the next.
 const ENTRIES: [Entry; 14] = [
     Entry { address: "about", name: "processes", share: 5, how: Reduction::None },
     Entry { address: "time", name: "the heap over time", share: 6, how: Reduction::None },
@@ -139,23 +138,21 @@ fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> 
     Ok((text, has_sources))
 }
 
-/// Whether a line of the document has the text of its source.
 fn has_text(document: &Value) -> bool {
     let functions = document["functions"].as_array().into_iter().flatten();
     let mut lines = functions.filter_map(|function| function["lines"].as_array()).flatten();
     lines.any(|line| line["text"].is_string())
 }
 
-/// Bytes for what is left out.
+/// Bytes of the room for notes on what is left out.
 const NOTES: usize = 20_000;
 
-/// A document that is small enough.
 struct Fitted {
-    /// None: there is no such thing.
+    /// None: the recording has no such document.
     document: Option<Value>,
     size: usize,
     note: Option<String>,
-    /// How many rows of each list there was room for.
+    /// Number of rows of each list that there was room for.
     rows: usize,
 }
 
@@ -219,7 +216,7 @@ fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: us
     Some(Fitted { document: None, size: 0, note: note("all of it is left out"), rows: usize::MAX })
 }
 
-/// Whether a list says that it has more.
+/// Whether a list has fewer rows than it says there are in all.
 fn is_cut(document: &Value) -> bool {
     match document {
         Value::Object(map) => {

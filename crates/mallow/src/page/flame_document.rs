@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::flags::By;
 
-/// What the page draws.
 #[derive(Debug, Serialize)]
 pub struct FlameDocument<'a> {
     by: String,
@@ -67,7 +66,7 @@ struct Boxes {
     recursive: Vec<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Vec<u64>>,
-    /// Of what stands on no other box.
+    /// Change of the part of each box on which no other box stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Vec<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]

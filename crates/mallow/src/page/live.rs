@@ -23,29 +23,29 @@ use crate::flags::PageFlags;
 use crate::input::recording::Recording;
 use crate::output::{json, stdio};
 
-/// What is known stays for so long, and for so many times as long as finding it out took.
+/// A look is fresh for this time, and for [`SHARE`] times as long as it took.
 const FRESH: Duration = Duration::from_secs(1);
 const SHARE: u32 = 20;
-/// How long a request waits for the watch, which may look up names of a large program.
+/// Time that a request waits for the watch, which may look up names of a large program.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Points of RSS over time; with more, every other one goes.
 const POINTS: usize = 480;
 
-/// What a watch knows at one moment.
+/// State of a watch at one moment.
 pub struct LiveLook {
-    /// All that is live.
+    /// Report of all that is live.
     pub report: Watched,
-    /// What was found, in a sentence.
+    /// The finding, as a sentence.
     pub headline: String,
-    /// What the terminal says beside it.
+    /// Sentences of the terminal beside the headline.
     pub sentences: LiveSentences,
     /// Live bytes over time, with milliseconds since the watching began.
     pub history: Vec<(u64, u64)>,
-    /// The same as a profile. Its frames have their names.
+    /// Profile of the look's blocks. Its frames have their names.
     pub profile: Profile,
 }
 
-/// A request for a look.
+/// A request for a look, and where the look goes.
 pub struct Question(SyncSender<Box<LiveLook>>);
 
 impl Question {
@@ -71,7 +71,7 @@ impl LivePage {
         Ok(Self { questions, idle: flags.idle, server })
     }
 
-    /// What was asked since the last look.
+    /// Questions since the last look.
     pub fn take(&self) -> Vec<Question> {
         self.questions.try_iter().collect()
     }
@@ -101,8 +101,8 @@ struct Newest {
     rss: Vec<(u64, u64)>,
 }
 
-/// What `/api/live` answers: the report of `mallow watch --json`, without its sites, its estimates in words, and what
-/// the page draws.
+/// Answer of `/api/live`: the report of `mallow watch --json`, without its sites, its estimates in words, and the
+/// series that the page draws.
 #[derive(Serialize)]
 struct LiveDocument<'a> {
     headline: &'a str,
@@ -130,8 +130,8 @@ impl LiveApi {
         }
     }
 
-    /// What is known. `fresh`: of now, if the latest look is old; views of one page are of one look. Others wait
-    /// meanwhile.
+    /// The latest look and its document. `fresh`: a new look, if the latest is old; views of one page are of one look.
+    /// Others wait meanwhile.
     fn newest(&self, fresh: bool) -> Result<(Arc<Api>, Arc<str>)> {
         let mut kept = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let old = |newest: &Newest| fresh && newest.at.elapsed() >= FRESH.max(newest.took * SHARE);

@@ -7,14 +7,14 @@ use serde::Serialize;
 use crate::output::text::Look;
 use crate::output::text::estimates::{estimated_bytes, estimated_count, not_enough};
 
-/// What the terminal says of a look, but for its headline.
+/// Sentences of the terminal about a look, but for its headline.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LiveSentences {
-    /// That mallow attached, and when.
+    /// The sentence that mallow attached, and when.
     pub attached: Option<String>,
-    /// What the numbers lack.
+    /// Gaps of the numbers, a sentence each.
     pub incomplete: Vec<String>,
-    /// What of RSS is live heap, or is not; none where memory cannot be read.
+    /// The part of RSS that is live heap, or is not; None where memory cannot be read.
     pub heap: Option<String>,
     /// The bytes of each part of RSS, in the order of the report.
     pub parts: Vec<String>,
@@ -25,23 +25,21 @@ pub struct LiveSentences {
 pub struct LiveWords {
     /// Bytes that are live: `1.20 GB ±8 %`, `not enough samples (3 of 8)`.
     live_bytes: String,
-    /// Blocks that are live; nothing where an estimate of their bytes needs more samples.
+    /// Number of live blocks; None where an estimate of their bytes needs more samples.
     live: Option<String>,
-    /// Of each place of the report, in its order.
+    /// Words for each place of the report, in its order.
     places: Vec<PlaceWords>,
 }
 
-/// Those of a place.
+/// Words for the estimates of a place.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct PlaceWords {
-    /// Bytes that are live.
     live_bytes: String,
     /// Growth an hour; nothing where no growth was found.
     bytes_per_hour: Option<String>,
 }
 
 impl LiveWords {
-    /// Those of a report.
     pub fn of(report: &Watched) -> Self {
         let is_known = report.live_bytes.enough() && report.live.enough();
         Self {

@@ -28,10 +28,10 @@ use crate::flags::PageFlags;
 use crate::input::recording::Recording;
 use crate::output::{exit, progress, stdio};
 
-/// How often the time without requests is looked at.
+/// Interval at which the time without requests is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a browser shows that has no valid token: mostly a page that was open when an earlier mallow ended.
+/// Page for a browser that has no valid token: mostly one that was open when an earlier mallow ended.
 const DOOR: &str = include_str!("door.html");
 
 /// Serves the page until nobody asks any more.
@@ -56,7 +56,7 @@ pub fn run(flags: &PageFlags) -> Result<ExitCode> {
 pub struct Door(Listener);
 
 impl Door {
-    /// The address that the flags name.
+    /// Binds the address that the flags name.
     pub fn open(flags: &PageFlags) -> Result<Self> {
         let wanted = SocketAddr::new(flags.listen, flags.port);
         let listener = Listener::bind(wanted).map_err(|error| match error.kind() {
@@ -92,7 +92,7 @@ impl Door {
     }
 }
 
-/// What to say of somebody who has the address that the browser was started with.
+/// Warning about somebody who has the address that the browser was started with.
 fn warning(misuse: Misuse) -> String {
     let was_refused =
         "had the address that the browser was started with, and was refused; command lines are readable by all users";

@@ -29,7 +29,7 @@ const CHOICES: [(&str, BlockChoice); 4] = [
 ];
 
 impl Range {
-    /// Of the choices `from`, `to` and `what`. None: no range is chosen.
+    /// The range of the choices `from`, `to` and `what`. None: no range is chosen.
     pub fn of<'a>(choice: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Self>, UsageError> {
         let mistake = |text: String| Err(UsageError(text));
         let (from, to, what) = (choice("from"), choice("to"), choice("what"));
@@ -70,15 +70,14 @@ struct Shared {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// The file has no events.
     None,
-    /// So much is read, from 0 to 1.
+    /// Part that is read, from 0 to 1.
     Reading(f64),
     Ready(Arc<LifeGrid>),
     Failed(String),
 }
 
-/// How far the grid is, as the page asks.
+/// State of the grid for the page.
 #[derive(Debug, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum TimeDocument<'a> {
@@ -110,7 +109,6 @@ impl std::fmt::Display for StillReading {
 impl std::error::Error for StillReading {}
 
 impl Ranges {
-    /// Begins to read.
     pub fn of(recording: &Recording) -> Self {
         let (state, reader) = match recording.life_reader() {
             Ok(None) => (State::None, None),
@@ -213,7 +211,7 @@ impl Shared {
     }
 }
 
-/// What a panic left is replaced before it is read again.
+/// A lock that ignores poisoning: a value that a panic left is replaced before it is read again.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 const PAGE: u64 = 4096;
 
-/// What the page draws.
 #[derive(Debug, Serialize)]
 pub struct RssMapDocument<'a> {
     cell_bytes: u64,
@@ -16,7 +15,6 @@ pub struct RssMapDocument<'a> {
     places: Vec<PlaceDocument<'a>>,
 }
 
-/// Addresses that belong together.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     kind: &'static str,
@@ -24,7 +22,7 @@ struct Row<'a> {
     used: Vec<u64>,
     holes: Vec<u64>,
     free: Vec<u64>,
-    /// Of each cell: numbers of places, and their bytes.
+    /// For each cell, numbers of places with their bytes.
     places: Vec<&'a [(u32, u64)]>,
 }
 

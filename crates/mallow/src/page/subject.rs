@@ -25,7 +25,7 @@ struct Opened {
     whole: Arc<Recording>,
 }
 
-/// What changes when a file is replaced or written.
+/// Properties of a file that change when it is replaced or written.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
     file: (u64, u64),
@@ -43,7 +43,7 @@ impl Opened {
 }
 
 impl Opened {
-    /// What is read of the file, if it is still the one that was opened.
+    /// Result of `read`, if the file is still the one that was opened, before and after.
     fn while_unchanged<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let unchanged = || self.identity.is_some() && identity(&self.path) == self.identity;
         if !unchanged() {
@@ -57,26 +57,25 @@ impl Opened {
     }
 }
 
-/// None for an address, a pipe, or what is gone.
+/// None for an address, a pipe, or a file that is gone.
 fn identity(path: &Path) -> Option<Identity> {
     let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
     let file = (metadata.dev(), metadata.ino());
     Some(Identity { file, length: metadata.len(), modified: metadata.modified().ok() })
 }
 
-/// What the page shows.
 #[derive(Debug)]
 pub struct PageSubject {
     opened: Opened,
     before: Option<Opened>,
-    /// Where their names are.
+    /// Sources of the recordings' names.
     names: NameFlags,
     parts: Newest<Arc<Recording>>,
     sides: Newest<[Arc<Recording>; 2]>,
     pairs: Newest<Arc<Pair>>,
 }
 
-/// What was made last, by what was asked for.
+/// Values that were made last, by their keys, the latest at the end.
 #[derive(Debug)]
 struct Newest<T>(Mutex<Vec<(String, T)>>);
 
@@ -87,7 +86,8 @@ impl<T> Default for Newest<T> {
 }
 
 impl<T: Clone> Newest<T> {
-    /// What was made before, or is made now. Others wait meanwhile: what two ask for at once is made once.
+    /// The value of a key, which is made if it is not kept. Others wait meanwhile: what two ask for at once is made
+    /// once.
     fn get(&self, key: String, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|(other, _)| *other == key) {
@@ -161,12 +161,12 @@ impl PageSubject {
         })
     }
 
-    /// The same filters, with names from where the whole has them.
+    /// The filters, with names from where the whole recording has them.
     fn named(&self, filters: &FilterFlags) -> FilterFlags {
         FilterFlags { names: self.names.clone(), ..filters.clone() }
     }
 
-    /// Both recordings, and what the filters leave of them.
+    /// Both recordings, with what the filters leave of them.
     pub fn sides(&self, filters: &FilterFlags) -> Result<[Arc<Recording>; 2]> {
         let before = self.before.as_ref().context("one recording is shown: mallow view BEFORE AFTER compares two")?;
         if !filters.selects() && filters.narrowing().is_none() {

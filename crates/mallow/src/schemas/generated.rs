@@ -67,7 +67,8 @@ fn each_field_has_a_meaning_and_each_number_a_unit() {
     assert!(faults.is_empty(), "{}", faults.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
-/// With its name, and with what a profile of another tool may lack as fields that may be missing. No other fields.
+/// The schema with its name, and with fields that a profile of another tool may lack as optional. No other fields are
+/// allowed.
 fn finished(name: &str, title: &str, mut schema: Value) -> Value {
     let lacking: Vec<&str> = Quantity::ALL.into_iter().flat_map(keys).collect();
     let mut parts = BTreeSet::new();
@@ -88,15 +89,14 @@ fn finished(name: &str, title: &str, mut schema: Value) -> Value {
     schema
 }
 
-/// What a schema is a part of: its fields are all that an object has, or some of them.
+/// Whether the fields of a schema are all that an object has, or some of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// One of several that describe one object.
+    /// One of several schemas that describe one object.
     Some,
 }
 
-/// How schemas are closed.
 struct Closing<'a> {
     /// References to types that are a part of other objects somewhere: where such a type is a whole object, the place
     /// that refers to it is closed, not the type.

@@ -83,7 +83,6 @@ const OF_TYPE: &[(&str, &str, &str)] = &[
     ("Reconciliation", "shared_bytes", "bytes per operation"),
 ];
 
-/// Units by whole names.
 const NAMES: &[(&str, &[&str])] = &[
     ("allocations", &["allocations", "interpreted_allocations", "explained", "total_allocations", "now"]),
     (
