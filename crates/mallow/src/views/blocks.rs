@@ -17,14 +17,12 @@ use crate::output::{exit, stdio};
 
 const INSTEAD: &str = "mallow report shows what it has";
 
-/// Shows blocks by size.
 pub fn sizes(flags: &HistogramFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
     let sizes = sizes_of(&recording)?;
     show(&recording, flags, &sizes, |look| histogram::sizes(&sizes, flags.by, look))
 }
 
-/// The JSON of blocks by size.
 pub fn sizes_document(recording: &Recording) -> Result<String> {
     recording.json(&sizes_of(recording)?)
 }
@@ -36,14 +34,12 @@ fn sizes_of(recording: &Recording) -> Result<Sizes> {
     Ok(sizes.finish())
 }
 
-/// Shows blocks by lifetime.
 pub fn lifetimes(flags: &HistogramFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
     let lifetimes = lifetimes_of(&recording)?;
     show(&recording, flags, &lifetimes, |look| histogram::lifetimes(&lifetimes, flags.by, look))
 }
 
-/// The JSON of blocks by lifetime.
 pub fn lifetimes_document(recording: &Recording) -> Result<String> {
     recording.json(&lifetimes_of(recording)?)
 }
@@ -88,7 +84,6 @@ pub fn threads(flags: &ThreadsFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// The JSON of threads.
 pub fn threads_document(flags: &ThreadsFlags, recording: &Recording) -> Result<String> {
     recording.json(&threads_of(recording, flags.view.limit(usize::MAX))?)
 }
@@ -100,9 +95,9 @@ fn threads_of(recording: &Recording, limit: usize) -> Result<Threads> {
     Ok(threads.finish(limit))
 }
 
-/// All three, for the whole report; nothing where there are no events.
+/// Sizes, lifetimes and threads, for the whole report; empty where there are no events.
 pub fn all(recording: &Recording, look: &Look) -> Result<String> {
-    /// Threads, and pairs of them.
+    /// Limit of threads, and of pairs of them.
     const THREADS: usize = 20;
     let in_a_file = !recording.path().as_os_str().is_empty();
     if !in_a_file || !recording.profile.has(Quantity::Events) || recording.profile.totals.allocations == 0 {

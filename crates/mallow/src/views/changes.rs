@@ -21,14 +21,13 @@ use crate::output::progress::Bar;
 use crate::output::stdio;
 use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
 
-/// Two recordings, compared.
 #[derive(Debug)]
 pub struct Pair {
     before: Arc<Recording>,
     /// The one whose functions, sources and stacks are shown.
     pub after: Arc<Recording>,
     pub by: Measure,
-    /// Both of them as one.
+    /// Both recordings as one, by which rows are compared.
     pub both: Both,
     files: [String; 2],
     rules_off: Vec<Rule>,
@@ -118,7 +117,7 @@ impl Pair {
         least.map_or(0, |least| least.of(self.both.moved()))
     }
 
-    /// What rows, and those left out, add up to.
+    /// Sums of changes: of the rows that are shown, of those left out, and of the rest of the totals.
     pub fn sums(&self, shown: impl Iterator<Item = Changed>, hidden: Option<(u64, Changed)>) -> RowSums {
         let shown = shown.fold(0i64, |sum, row| sum.saturating_add(row.change));
         let (rows, hidden) = hidden.map_or((0, 0), |(rows, sums)| (rows, sums.change));
@@ -137,7 +136,7 @@ impl Pair {
             .plain(format!(", {} → {}{order}; {was} → {is}, {change} in all", names.before, names.after))
     }
 
-    /// What is compared with, in a line of its own, for a picture.
+    /// The files that are compared, as one line for a picture.
     pub fn describe(&self) -> String {
         let names = Names::of(&self.files);
         format!("{} compared with {}", names.after, names.before)
@@ -155,7 +154,6 @@ impl Pair {
         page.line(Line::new().strong(reconciled(&sums, noun)));
     }
 
-    /// Prints text below the filters.
     pub fn print(&self, text: String, look: &Look) -> Result<()> {
         stdio::print(&self.after.filters.above(text, look))
     }
@@ -173,7 +171,6 @@ impl Pair {
         Ok(PairDocument::Covered(value))
     }
 
-    /// Says what the recordings lack.
     pub fn warn_of_gaps(&self) {
         self.before.warn_of_gaps();
         self.after.warn_of_gaps();

@@ -48,10 +48,9 @@ pub struct DiffDocument<'a> {
 
 /// Places of a list where the output has no height.
 const ROWS: usize = 15;
-/// Lines that filters take.
+/// Number of lines that filters take.
 const FILTERS: usize = 1;
 
-/// Compares.
 pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
     after.warn_of_unmatched();
@@ -100,19 +99,18 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }
 
-/// The JSON of two recordings.
 pub fn document(flags: &DiffFlags, before: &Recording, after: &Recording) -> Result<String> {
     let rows = flags.view.limit(usize::MAX);
     let options = options(flags, measure(before, after, flags.by)?, rows, rows);
     json::line(&json_of(flags, before, after, &compared(before, after, options))?)
 }
 
-/// What amounts of a measure are divided by: a peak is no sum of what operations do.
+/// The divisor of a measure's amounts. None for a peak, which is no sum of what operations do.
 fn per_of(flags: &DiffFlags, by: Measure) -> Option<f64> {
     flags.per.filter(|_| by != Measure::Peak)
 }
 
-/// At most `limit` stacks, and so many places.
+/// Options for at most `limit` stacks and `places` places.
 fn options(flags: &DiffFlags, by: Measure, limit: usize, places: usize) -> DiffOptions {
     DiffOptions {
         by,

@@ -10,7 +10,7 @@ use crate::output::text::{
     Align, Line, Look, Page, Table, change_style, described_by, function, location, measured, signed,
 };
 
-/// How many places are shown.
+/// Limits of the places that are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaceLimits {
     pub rows: usize,
@@ -23,9 +23,9 @@ pub struct PlaceLimits {
 /// Below this share of what changed, a place is noise; so many are shown in any case.
 const FLOOR: u64 = 100;
 const LEAST_ROWS: usize = 5;
-/// Of places that are left out, so many are named.
+/// Number of places that are named of those left out.
 const NAMED: usize = 3;
-/// So many new names are on the first screen.
+/// Number of new names on the first screen.
 const RENAMES: usize = 3;
 
 /// `encode HTTPEncoder.swift:297`, `note_session server.cpp:21 (by make_payload)`
@@ -86,7 +86,7 @@ fn relative(before: u64, change: i64) -> String {
     }
 }
 
-/// What a number counts, behind it and its unit.
+/// Words behind a number of the measure and its unit.
 fn noun(by: Measure) -> &'static str {
     match by {
         Measure::Bytes => "allocated",
@@ -96,7 +96,7 @@ fn noun(by: Measure) -> &'static str {
     }
 }
 
-/// What one number changed by, as a sentence has it.
+/// The sentence for the change of one number.
 fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
     let what = noun(verdict.by);
     let change = numbers.change_by(verdict.by, verdict.change);
@@ -137,7 +137,7 @@ pub fn is_estimated(diff: &Diff) -> bool {
     sampled && !diff.verdict.estimate.is_some_and(|estimate| estimate.enough())
 }
 
-/// What changed, in one sentence.
+/// The sentence that says what changed.
 pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
     let said = change(diff, numbers);
     if !is_estimated(diff) {
@@ -305,7 +305,7 @@ fn left_out(total: &DiffTotal, shown: &[DiffPlace]) -> i64 {
     shown.iter().fold(in_places, |left, place| left.saturating_sub(place.change))
 }
 
-/// What places show, leave out, and do not have, which adds up.
+/// The line in which changes add up: of places that are shown, of those left out, and of no place.
 pub fn reconciled_places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits) -> String {
     let total = &diff.places;
     let shown = shown(total, limits);

@@ -9,7 +9,6 @@ use crate::output::text::estimates::margin_of_change;
 use crate::output::text::units::{bytes, count, fixed, of, ratio};
 use crate::output::text::{Look, change, measured, signed};
 
-/// What the two files are called.
 #[derive(Debug)]
 pub struct Names {
     pub before: String,
@@ -17,7 +16,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// As short as they stay distinct.
+    /// Names of the files, as short as they stay distinct.
     pub fn of(files: &[String; 2]) -> Self {
         let name =
             |path: &String| Path::new(path).file_name().map_or(path.clone(), |n| n.to_string_lossy().into_owned());
@@ -27,25 +26,22 @@ impl Names {
     }
 }
 
-/// How numbers are shown.
+/// Form of the numbers of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
     pub by: Measure,
-    /// They are divided by this.
+    /// Divisor of the numbers; None: they are whole.
     pub per: Option<f64>,
-    /// So many rows of a list are shown at the most: of one that has as many, a higher limit shows more.
+    /// Limit of rows in a list: of one that has as many, a higher limit shows more.
     pub more: usize,
-    /// How text is to look.
     pub look: Look,
 }
 
 impl Numbers {
-    /// An amount of what is compared.
     pub fn amount(&self, n: u64) -> String {
         self.amount_by(self.by, n)
     }
 
-    /// An amount of a measure.
     pub fn amount_by(&self, by: Measure, n: u64) -> String {
         // A peak is no sum of what operations do.
         match self.per.filter(|_| by != Measure::Peak) {
@@ -60,37 +56,34 @@ impl Numbers {
         }
     }
 
-    /// A change of what is compared.
     pub fn change(&self, n: i64) -> String {
         self.change_by(self.by, n)
     }
 
-    /// A change of a measure.
     pub fn change_by(&self, by: Measure, n: i64) -> String {
         signed(n, self.amount_by(by, n.unsigned_abs()))
     }
 
-    /// How far a change of estimates may be from the truth; nothing where that is not known.
+    /// The margin of a change of estimates; empty where it is not known.
     pub fn margin_by(&self, by: Measure, change: Option<Estimate>) -> String {
         change.map_or(String::new(), |change| margin_of_change(&change, &self.look, |n| self.amount_by(by, n)))
     }
 
-    /// What a line of whole numbers ends with, where numbers are divided.
+    /// End of a line of whole numbers, where numbers are divided; else empty.
     pub fn per_operation(&self, by: Measure, n: i64) -> String {
         let per = self.per.filter(|_| by != Measure::Peak);
         per.map_or(String::new(), |per| format!(", {} divided by {per}", self.change_by(by, n)))
     }
 }
 
-/// What is shown and what is not, and what they add up to.
+/// Changes of the rows of a comparison, which add up to `change`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reconciled {
     pub by: Measure,
-    /// Changes of rows that are shown.
     pub shown: i64,
-    /// Changes of those that are not, and how many these are.
+    /// Sum of the changes of rows that are not shown, and their number.
     pub hidden: (i64, u64),
-    /// What is in no stack.
+    /// Change that is in no stack.
     pub elsewhere: i64,
     pub change: i64,
 }

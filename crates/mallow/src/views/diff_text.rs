@@ -10,7 +10,6 @@ use crate::output::text::markdown::cell;
 use crate::output::text::units::{count, of};
 use crate::output::text::{Line, Look, Page, change_style, framed, function, measured};
 
-/// The lists, with their titles.
 fn lists<'a>(diff: &'a Diff, names: &Names) -> [(String, &'a DiffList); 3] {
     [
         (format!("Only in BEFORE, {}", names.before), &diff.only_before),
@@ -19,23 +18,22 @@ fn lists<'a>(diff: &'a Diff, names: &Names) -> [(String, &'a DiffList); 3] {
     ]
 }
 
-/// What text shows of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Detail {
-    /// Of places. On a terminal, the rows that it has room for, unless all are asked for.
+    /// Limits of places. On a terminal, the rows that it has room for, unless all are asked for.
     pub places: PlaceLimits,
     /// Rows are as many as the screen has room for.
     pub fit: bool,
     /// Lines of the screen that other text takes.
     pub taken: usize,
     pub stacks: bool,
-    /// What has other names and equal numbers, too.
+    /// Whether stacks with other names and equal numbers are shown, too.
     pub all: bool,
-    /// Functions of each stack.
+    /// Number of functions shown of each stack.
     pub depth: usize,
 }
 
-/// For people: the answer first.
+/// The comparison for people, the answer first.
 pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, detail: &Detail) -> String {
     let look = &numbers.look;
     let mut page = Page::new(*look);
@@ -123,7 +121,7 @@ fn stacks(diff: &Diff, numbers: &Numbers, depth: usize, page: &mut Page) {
     }
 }
 
-/// From where to where, of what moved.
+/// The places from which and to which functions moved; None for another reason.
 fn moved(one: &DiffRename) -> Option<[&str; 2]> {
     match &one.why {
         Why::Moved { from, to, .. } => Some([from, to]),
@@ -131,7 +129,7 @@ fn moved(one: &DiffRename) -> Option<[&str; 2]> {
     }
 }
 
-/// What shows the rest, where anything does.
+/// The flag that shows the rest of a list, or nothing.
 fn advice(list: &DiffList, numbers: &Numbers) -> &'static str {
     if list.rows.len() >= numbers.more { "; --limit 0 shows all" } else { "" }
 }
@@ -166,7 +164,7 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     }
 }
 
-/// The same of stacks.
+/// The line in which changes of stacks add up.
 fn reconciled_stacks(diff: &Diff, numbers: &Numbers) -> String {
     let rows = [&diff.only_before, &diff.only_after, &diff.different].iter().map(|list| list.hidden()).sum();
     let Diff { by, shown, hidden, elsewhere, change, .. } = *diff;
@@ -189,7 +187,7 @@ fn reason(why: &Why, look: &Look) -> String {
     }
 }
 
-/// At most this many reasons are printed for a pair.
+/// Limit of reasons for a pair.
 const REASONS: usize = 4;
 
 /// Why a pair is one; nothing of stacks that are equal but for `files` with other names, which are said elsewhere.
@@ -210,7 +208,7 @@ fn sure(confidence: f64) -> String {
     format!("{:.0} % sure", (confidence * 100.0).floor())
 }
 
-/// The same, and how sure it is.
+/// The reasons for a pair, and how sure they are.
 fn explanation(row: &DiffRow, files: &[[&str; 2]], look: &Look) -> Option<String> {
     reasons(row, files, look).map(|why| format!("{}: {why}", sure(row.confidence)))
 }
@@ -241,7 +239,7 @@ fn show(row: &DiffRow, tag: &str, files: &[[&str; 2]], numbers: &Numbers, depth:
     }
 }
 
-/// Of functions that only pass the request on, so many are shown, the outermost of them.
+/// Number of functions that only pass the request on and are shown, the outermost of them.
 const PASSED: usize = 2;
 
 /// The functions of a stack that are worth a line.
@@ -284,7 +282,7 @@ fn frames(stack: &DiffStack, pair: bool, numbers: &Numbers, depth: usize, page: 
     }
 }
 
-/// For a pull request.
+/// The comparison as Markdown, for a pull request.
 pub fn markdown(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> String {
     let numbers = &Numbers {
         look: Look { exact: numbers.look.exact, full_names: numbers.look.full_names, ..Look::default() },

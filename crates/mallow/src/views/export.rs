@@ -84,7 +84,7 @@ fn write_events(recording: &Recording, rows: impl table::Rows) -> Result<()> {
     Ok(events.finish()?)
 }
 
-/// What DHAT wants to know of blocks, where there are events that hold it.
+/// Times of blocks for DHAT; None where no events have them.
 fn lives(recording: &Recording) -> Result<Option<dhat::Lives>> {
     if !recording.profile.has(Quantity::Events) {
         return Ok(None);
@@ -107,7 +107,7 @@ fn one_process(recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// What the recording holds and the format does not carry, in one line.
+/// The quantities of the recording that the format does not carry, in one line.
 fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>> {
     let profile = &recording.profile;
     let carried = match flags.format {

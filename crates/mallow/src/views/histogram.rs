@@ -47,12 +47,12 @@ pub fn lifetimes(report: &Lifetimes, by: BlocksBy, look: &Look) -> String {
     page.into_text()
 }
 
-/// What shares are of, and how tables of buckets look.
+/// Totals that shares refer to, and the form of tables of buckets.
 struct Scale<'a> {
     blocks: u64,
     bytes: u64,
     by: BlocksBy,
-    /// With more buckets than these, neighbours are one, until they fit.
+    /// Limit of buckets; beyond it, neighbours are one, until they fit.
     rows: Option<usize>,
     look: &'a Look,
 }
@@ -87,7 +87,6 @@ impl Scale<'_> {
     }
 }
 
-/// Two neighbours as one.
 fn pairs(buckets: &[Bucket]) -> Vec<Bucket> {
     let join = |pair: &[Bucket]| {
         let last = pair.last().unwrap_or(&pair[0]);
@@ -114,7 +113,7 @@ fn bar(value: u64, most: u64, columns: usize, ascii: bool) -> String {
     "█".repeat(filled / 8) + rest
 }
 
-/// As `--size` reads it: binary units, because buckets are powers of two.
+/// A size as `--size` reads it: binary units, because buckets are powers of two.
 fn binary(n: u64) -> String {
     const UNITS: [(u32, &str); 4] = [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
     let fits = UNITS.into_iter().find(|(shift, _)| n >= 1 << shift && n.is_multiple_of(1 << shift));
@@ -129,7 +128,7 @@ fn size(bucket: &Bucket) -> String {
     }
 }
 
-/// As `--lifetime` reads it.
+/// A range of time as `--lifetime` reads it.
 fn time(bucket: &Bucket) -> String {
     match (bucket.from, bucket.to) {
         (0, Some(to)) => format!("..{to}ms"),

@@ -16,7 +16,7 @@ pub struct InsightSentence {
     pub text: String,
 }
 
-/// All of those that matter, in words.
+/// Sentences of all insights that matter.
 pub fn sentences(insights: &Insights, look: &Look) -> Vec<InsightSentence> {
     insights.insights.iter().filter(|insight| insight.matters()).map(|insight| sentence(insight, look)).collect()
 }
@@ -29,26 +29,26 @@ fn sentence(insight: &Insight, look: &Look) -> InsightSentence {
     InsightSentence { saves, text: format!("{} {}", evidence(&insight.evidence, look), insight.remedy) }
 }
 
-/// What is said of those that do not matter; None: all do.
+/// The sentence about insights that do not matter; None: all do.
 pub fn small(insights: &Insights) -> Option<String> {
     let small = insights.small_in_all;
     let each = if small == 1 { "saves" } else { "each save" };
     (small > 0).then(|| format!("{} {each} less than 1 % of the run's CPU time", of(small, "suggestion")))
 }
 
-/// Of what run the shares are, where the program is another one by itself.
+/// Condition of the shares, where the program has to run in another way.
 pub fn condition(insights: &Insights) -> &'static str {
     if insights.has_python_malloc { ", with PYTHONMALLOC=malloc" } else { "" }
 }
 
-/// What suggestions there are none for; None: nothing is left out.
+/// The sentence about allocations without suggestions; None: nothing is left out.
 pub fn left_out(insights: &Insights) -> Option<String> {
     let allocations = insights.interpreted_allocations;
     let by = of(allocations, "allocation");
     (allocations > 0).then(|| format!("No suggestions for {by} by scripts and interpreters"))
 }
 
-/// How many are worth showing, of those that are listed and of all.
+/// Number of insights that matter: of those that are listed, and of all.
 pub fn shown(insights: &Insights) -> (usize, u64) {
     let shown = insights.insights.iter().filter(|insight| insight.matters()).count();
     let all = insights.insights_in_all.saturating_sub(insights.small_in_all);
@@ -74,7 +74,6 @@ pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
     }
 }
 
-/// The first few insights alone.
 pub fn entries(insights: &Insights, most: usize, look: &Look, page: &mut Page) {
     const INDENT: usize = 10;
     for insight in insights.insights.iter().filter(|insight| insight.matters()).take(most) {
@@ -98,7 +97,7 @@ fn place(insight: &Insight, look: &Look) -> Line {
     called(line, &insight.frame, &insight.largest_site, CALLERS, look)
 }
 
-/// What the program does, in one sentence.
+/// The sentence for what the program does.
 fn evidence(evidence: &Evidence, look: &Look) -> String {
     let size = |n: u64| bytes(n, look.exact);
     let mean = |all: u64, n: u64| size(all.saturating_add(n / 2).checked_div(n).unwrap_or(0));
@@ -213,7 +212,7 @@ fn each(all: u64, buffers: u64, what: &str) -> String {
 }
 
 fn copied(copied: u64, largest: u64, look: &Look) -> String {
-    /// From this size on, the C library may have moved the pages instead.
+    /// Size from which the C library may have moved the pages instead.
     const PAGES: u64 = 128 << 10;
     match copied {
         0 => "nothing was copied".to_owned(),

@@ -6,10 +6,10 @@ use crate::output::text::units::{bytes, of};
 use crate::output::text::{Line, Look, Page, function, location};
 use mallow_profile::Quantity;
 
-/// Process ids that are named.
+/// Limit of process ids that are named.
 const PIDS: usize = 5;
 
-/// When the blocks of a report were live, behind them.
+/// Words behind the blocks of a report: when they were live.
 pub fn live(moment: LiveMoment) -> &'static str {
     match moment {
         LiveMoment::End => "live at the end",
@@ -18,7 +18,7 @@ pub fn live(moment: LiveMoment) -> &'static str {
     }
 }
 
-/// What is said where no block of a state is reported.
+/// The sentence where no block of a state is reported.
 pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
     let is_suppressed = report.suppressed > 0 || report.suppressed_bytes > 0;
     let states = report.states.as_ref();
@@ -51,7 +51,6 @@ pub fn nothing(report: &Leaks, state: Option<LeakState>) -> &'static str {
     }
 }
 
-/// Blocks that exec gave back.
 pub fn at_exec(report: &Leaks, look: &Look, page: &mut Page) {
     let sum = report.states.as_ref().map(LeakStates::at_exec).unwrap_or_default();
     if sum.live > 0 || sum.live_bytes > 0 {
@@ -101,7 +100,7 @@ pub fn line(cycle: &Cycle, look: &Look) -> String {
     format!("{size} lost: {} of {}, {what}", of(cycle.count, "cycle"), places.join(" ↔ "))
 }
 
-/// What is still reachable.
+/// The note on blocks that are still reachable.
 pub fn others(lost: &Leaks, reachable: &Leaks, look: &Look, page: &mut Page) {
     if reachable.reported == 0 && reachable.reported_bytes == 0 {
         return;
@@ -130,12 +129,12 @@ pub fn unscanned(report: &Leaks, others_were: bool, look: &Look, page: &mut Page
     }
 }
 
-/// Is the quantity known of these leaks?
+/// Whether the quantity is known of these leaks.
 pub fn has(report: &Leaks, quantity: Quantity) -> bool {
     report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
 }
 
-/// `192 B in 3 blocks`
+/// An amount such as `192 B in 3 blocks`; the size alone where blocks were not counted.
 pub fn amount(report: &Leaks, size: u64, blocks: u64, look: &Look) -> String {
     let size = bytes(size, look.exact);
     if has(report, Quantity::Live) { format!("{size} in {}", of(blocks, "block")) } else { size }

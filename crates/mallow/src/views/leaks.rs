@@ -144,7 +144,6 @@ fn in_state(
     report
 }
 
-/// Reads a file of suppressions.
 pub fn read(path: &Path) -> Result<Suppressions> {
     let name = path.display();
     let bytes = std::fs::read(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
@@ -192,7 +191,7 @@ fn causes(report: &Leaks, noun: &str, (look, stacks): (&Look, bool), more: bool,
     }
 }
 
-/// What is no leak, and what the leaks lack.
+/// Notes on blocks that are no leak, and on what the leaks lack.
 fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     suppressed::notes(report, look, page);
     // The first lines of the view say that something is missing; here is what that means for leaks.
@@ -206,7 +205,7 @@ fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     }
 }
 
-/// What brings the names of the first cause's file, if that cause is an address.
+/// The remedy for the first cause without a name, if that cause is an address.
 fn nameless(report: &Leaks, recording: &Recording) -> Option<String> {
     let cause = report.causes.leak_causes.first()?;
     let mut nameless = cause.frame.iter().filter(|frame| !frame.named);

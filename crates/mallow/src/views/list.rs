@@ -20,17 +20,16 @@ use crate::output::{exit, json, stdio};
 /// Functions shown, where the number is not said.
 const FUNCTIONS: usize = 10;
 
-/// At most this many missing things are listed at the end.
+/// Limit of notes at the end.
 const NOTES: usize = 4;
 
-/// Where reasons beside Go lines are from.
+/// Source of the reasons beside Go lines.
 #[derive(Clone, Copy, Debug)]
 pub enum Reasons<'a> {
     /// The compiler is asked, for a profile of a Go program.
     Compiler,
-    /// A file that was written before.
     File(&'a LineReasons),
-    /// There are none: a page runs no compiler.
+    /// No reasons: a page runs no compiler.
     None,
 }
 
@@ -66,13 +65,12 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// The JSON of a recording.
 pub fn document(flags: &ListFlags, recording: &Recording, reasons: Reasons<'_>) -> Result<String> {
     let look = flags.rows.view.look(Stream::Out);
     recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX), &look, reasons)?.0)
 }
 
-/// What the flags ask for, and the sources or the code of each function. Fails where that is nothing.
+/// The functions that the flags ask for, and the source or the code of each. Fails where there are none.
 fn report(
     flags: &ListFlags,
     recording: &Recording,
@@ -105,14 +103,14 @@ fn report(
     Ok((report, bodies))
 }
 
-/// Where a file is named and no function: a file's name is a regular expression, too, which no function matches.
+/// The advice where a file is named and no function: a file's name is a regular expression, too, which no function
+/// matches.
 fn forgotten(flags: &ListFlags) -> Option<String> {
     let name = flags.regex.as_str();
     let is_file = flags.rows.source.file.is_none() && std::path::Path::new(name).is_file();
     is_file.then(|| format!("{name} is a file; which functions? mallow list REGEX {name}, where . matches all"))
 }
 
-/// The same of two recordings.
 fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Result<ExitCode> {
     let (report, bodies) = changed_lines(flags, pair, limit, look)?;
     if flags.rows.view.json {
@@ -124,7 +122,6 @@ fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Res
     Ok(exit::OK)
 }
 
-/// The JSON of two recordings.
 pub fn changes_document(flags: &ListFlags, pair: &Pair) -> Result<String> {
     let look = flags.rows.view.look(Stream::Out);
     json::line(&pair.document(&changed_lines(flags, pair, flags.rows.view.limit(usize::MAX), &look)?.0, None)?)

@@ -16,14 +16,13 @@ use crate::output::text::units::of;
 /// Lines and instructions that are shown before one with numbers, and after it.
 pub const AROUND: usize = 3;
 
-/// At most this many modules without source lines are named.
+/// Limit of modules without source lines that are named.
 const MODULES: usize = 3;
 
-/// What is shown of a function beside its numbers.
+/// Text of a function beside its numbers.
 pub enum Body {
-    /// The lines of its file.
+    /// The lines of the function's file.
     Source(Vec<String>),
-    /// Its instructions.
     Code(Vec<Block>),
     /// Nothing: its numbers are shown by line.
     Lines,
@@ -31,24 +30,22 @@ pub enum Body {
 
 /// Instructions of one function of the machine's.
 pub struct Block {
-    /// Which that is, where the compiler put the function into it.
+    /// Name of the machine's function, where the compiler put the function into it.
     pub inside: Option<String>,
     /// Instructions in their order; a gap where some are left out.
     pub rows: Vec<Row>,
 }
 
-/// A row of machine code.
 pub enum Row {
     /// Instructions that are not shown.
     Gap,
-    /// An instruction.
     Instruction {
-        /// Its address, in hexadecimal.
+        /// Address of the instruction, in hexadecimal.
         address: String,
         text: String,
-        /// The function that it calls.
+        /// The function that the instruction calls.
         target: Option<String>,
-        /// Index of its numbers in [`ListFunction::instructions`].
+        /// Index of the numbers in [`ListFunction::instructions`].
         counted: Option<usize>,
     },
 }
@@ -61,7 +58,7 @@ pub struct Finder<'a> {
     sources: HashMap<String, Result<SourceText, SourceError>>,
     symbolizer: Symbolizer,
     codes: HashMap<ModuleId, Result<Code, CodeError>>,
-    /// Sources that are not there.
+    /// Sources that were not found.
     missing: Vec<String>,
     /// Modules that have functions in no source.
     without_lines: Vec<String>,
@@ -69,7 +66,6 @@ pub struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// With the places that the flags name.
     pub fn new(recording: &'a Recording, flags: &'a ListFlags, by: Measure) -> Self {
         Self {
             recording,
@@ -84,7 +80,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// What is to be said at the end, each thing in one line.
+    /// Notes for the end, one line each.
     pub fn notes(mut self) -> Vec<String> {
         if let [first, others @ ..] = self.missing.as_slice() {
             let others = match others.len() {
@@ -100,7 +96,7 @@ impl<'a> Finder<'a> {
         self.notes
     }
 
-    /// What there is to show of a function. Fills in the texts that its report has room for.
+    /// The text of a function. Fills in the texts that its report has room for.
     pub fn body<T: Shown>(&mut self, function: &mut ListFunction<T>) -> Body {
         let source = if self.flags.asm { None } else { self.source(function) };
         if let Some(lines) = source {
@@ -287,8 +283,8 @@ fn rows<T: Shown>(
     rows
 }
 
-/// What to show of `first..end` where these, which are sorted, are to be seen. A gap takes as much room as one of what
-/// is left out.
+/// Parts of `first..end` in which the sorted `wanted` can be seen. A gap takes as much room as one line that is left
+/// out.
 pub fn around(wanted: &[usize], first: usize, end: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for &at in wanted {

@@ -14,7 +14,7 @@ pub struct Column {
     bytes: bool,
 }
 
-/// How often and how much, of what the measure counts: both where there is room and both are known.
+/// Columns of number and size for a measure: both where there is room and both are known.
 pub fn columns(by: Measure, look: &Look, has: &dyn Fn(Quantity) -> bool) -> Vec<Column> {
     type Number = (Quantity, fn(&Totals) -> u64);
     let (blocks, size): (Number, Number) = match by {
@@ -39,14 +39,13 @@ pub fn columns(by: Measure, look: &Look, has: &dyn Fn(Quantity) -> bool) -> Vec<
     columns
 }
 
-/// Numbers of rows, as columns.
 pub struct Columns<'a, T> {
     pub titles: Vec<&'static str>,
-    /// Of self and cum; empty ones where there are none.
+    /// Cells of self and cum; empty ones where there are none.
     pub cells: Box<Cells<'a, T>>,
     /// The self of rows that are left out, in words.
     pub self_sums: Box<dyn Fn(&T) -> String + 'a>,
-    /// How much of the whole a function's cum is, in words.
+    /// The part of the whole that a function's cum is, in words.
     pub share: Box<dyn Fn(&T) -> String + 'a>,
 }
 
@@ -75,7 +74,6 @@ impl<'a> Columns<'a, Totals> {
     }
 }
 
-/// The rows under construction.
 pub struct Sheet<'a, T> {
     by: Measure,
     table: Table,
@@ -84,7 +82,7 @@ pub struct Sheet<'a, T> {
 }
 
 impl<'a, T: Shown> Sheet<'a, T> {
-    /// Only the titles of its columns.
+    /// A sheet that has only the titles of its columns.
     pub fn new(by: Measure, columns: &'a Columns<'a, T>, look: &'a Look) -> Self {
         let mut align = vec![Align::Right; columns.titles.len() + 1];
         align.push(Align::Left);
@@ -102,7 +100,6 @@ impl<'a, T: Shown> Sheet<'a, T> {
         }
     }
 
-    /// Adds an empty row.
     pub fn separator(&mut self) {
         self.table.row([]);
     }
@@ -185,7 +182,7 @@ impl<'a, T: Shown> Sheet<'a, T> {
         }
     }
 
-    /// It has something to show.
+    /// Whether the line has a number above 0 of the measure.
     fn counts(&self, line: &ListLine<T>) -> bool {
         line.cum.rank(self.by) > 0 || line.self_sums.rank(self.by) > 0
     }

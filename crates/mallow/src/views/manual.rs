@@ -19,7 +19,6 @@ where, what was live at the peak, what live and what was temporary.
 mallow record runs a command, writes a recording and prints the overview; the views show recordings. mallow stat counts, \
 without stacks. FILE defaults to the newest recording in the current directory.";
 
-/// Prints a shell's completions.
 pub fn completions(flags: &CompletionsFlags) -> Result<ExitCode> {
     stdio::print(&script(flags.shell)?)?;
     Ok(exit::OK)
@@ -42,7 +41,7 @@ fn script(shell: Shell) -> Result<String> {
     })
 }
 
-/// What clap's script for bash does not know: process ids, and the words of the command that mallow runs.
+/// Functions for bash that clap's script lacks: process ids, and the words of the command that mallow runs.
 const BASH: &str = r#"
 _mallow_or_command() {
     local i

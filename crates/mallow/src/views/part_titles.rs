@@ -15,7 +15,7 @@ pub fn owner(allocator: Option<&str>, module: Option<&str>, account: &RssAccount
     }
 }
 
-/// What a part is, in words; of several allocators, whose.
+/// Title of a part, with the owner where there are several allocators.
 pub fn title_of(part: &Part, account: &RssAccount) -> String {
     let whose = owner(part.allocator, part.module.as_deref(), account);
     if let Some(whose) = whose.as_ref().filter(|name| part.part == PartKind::Allocator && name.contains(' ')) {
@@ -46,7 +46,7 @@ pub fn mapped(account: &RssAccount) -> String {
     }
 }
 
-/// What a part is, in words.
+/// Title of a kind of part.
 pub fn meaning(part: PartKind, allocator: &str) -> String {
     match part {
         PartKind::Live => "live blocks",

@@ -8,7 +8,7 @@ use mallow_report::analysis::{
 
 use crate::output::text::units::{bytes, percent, span};
 
-/// What the figure is: of the process's whole life, or as far as the kernel was asked.
+/// Name of the figure: the maximum of the process's whole life, or as far as the kernel was asked.
 pub fn figure(peak: &KernelPeak) -> String {
     format!("the kernel's maximum{}", before_the_end(peak).map(|when| format!(" {when}")).unwrap_or_default())
 }
@@ -23,7 +23,7 @@ fn moments(ms: u64) -> String {
     if ms == 0 { "less than 1 ms".to_owned() } else { span(ms) }
 }
 
-/// When it was reached, with a comma before it.
+/// The time at which the maximum was reached, with a comma before it.
 pub fn reached(peak: &KernelPeak) -> String {
     match (peak.peak_is_older, peak.peak_after_ms, peak.peak_by_ms) {
         (true, ..) => ", reached before mallow attached".to_owned(),
@@ -34,7 +34,8 @@ pub fn reached(peak: &KernelPeak) -> String {
     }
 }
 
-/// How far a size that was read is below it, as what follows that size; None: the two are the same to the reader.
+/// Distance of a size that was read from the maximum, as what follows that size; None: the two are the same to the
+/// reader.
 pub fn below(rss: u64, peak: &KernelPeak, exact: bool) -> Option<String> {
     let missing = peak.peak_rss.saturating_sub(rss);
     let is_same = bytes(rss, exact) == bytes(peak.peak_rss, exact) || missing == 0;
@@ -49,7 +50,7 @@ pub fn unread(peak: &KernelPeak) -> Option<String> {
     )
 }
 
-/// What is free at the account's moment was in use at another one.
+/// The sentence that free memory of the account's moment was in use at another one.
 pub fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
     let more = moment.more(account.live_bytes);
     let rss = moment.rss.map(|rss| format!("RSS was {} and ", bytes(rss, false))).unwrap_or_default();
@@ -66,7 +67,7 @@ pub fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
     )
 }
 
-/// What was live at the account's moment was freed, and RSS stayed.
+/// The sentence that live blocks of the account's moment were freed, and RSS stayed.
 pub fn stayed(moment: &KeptMoment, account: &RssAccount) -> String {
     let less = account.live_bytes.saturating_sub(moment.live_bytes);
     format!(
@@ -78,7 +79,7 @@ pub fn stayed(moment: &KeptMoment, account: &RssAccount) -> String {
     )
 }
 
-/// What the program freed just before, and what that means for remedies.
+/// The sentence about what the program freed just before, and what that means for remedies.
 pub fn freed(before: &FreedBefore, account: &RssAccount) -> String {
     let ago = span(account.ms.saturating_sub(before.ms).max(1));
     let (freed, live) = (bytes(before.freed_bytes, false), bytes(before.live_bytes, false));
@@ -89,7 +90,7 @@ pub fn freed(before: &FreedBefore, account: &RssAccount) -> String {
     }
 }
 
-/// What the highest RSS had on top of the account's moment, and what of that the estimates have in them.
+/// The sentence about the highest RSS on top of the account's moment, and the part of it in the estimates.
 pub fn undivided(on_top: &Undivided, account: &RssAccount) -> String {
     let (all, divided) = (bytes(on_top.bytes, false), bytes(account.rss, false));
     let Some(UndividedBlocks { ms, heap_bytes, mapped_bytes, other_bytes }) = on_top.blocks else {
@@ -115,7 +116,7 @@ pub fn undivided(on_top: &Undivided, account: &RssAccount) -> String {
     known + "."
 }
 
-/// Since when the blocks that are known were allocated.
+/// The time from which on blocks are known, as a clause.
 pub fn since(older: OlderBlocks) -> &'static str {
     match older {
         OlderBlocks::Attached => "since mallow attached",
@@ -125,7 +126,7 @@ pub fn since(older: OlderBlocks) -> &'static str {
     }
 }
 
-/// What older blocks mean for an account, and why there are some.
+/// The sentence about older blocks in an account, and why there are some.
 pub fn older(account: &RssAccount) -> String {
     let why = match account.older_blocks {
         None => "",

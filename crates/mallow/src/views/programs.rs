@@ -10,7 +10,7 @@ use super::report_document::has;
 use crate::output::text::units::{bytes, count, of};
 use crate::output::text::{Align, Line, Look, Page, Table};
 
-/// What the processes of a program did.
+/// Sums over the processes of a program.
 #[derive(Default)]
 struct Program {
     processes: u64,
@@ -20,7 +20,7 @@ struct Program {
     live_bytes: u64,
 }
 
-/// Those with the highest peaks first.
+/// Programs, those with the highest peaks first.
 fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
     let mut programs: BTreeMap<&str, Program> = BTreeMap::new();
     for process in &report.processes {

@@ -40,15 +40,15 @@ pub struct ReportWithSentences<'a> {
     sentences: Sentences,
 }
 
-/// How the report is shown.
+/// Form of the report.
 pub struct ReportOptions<'a> {
-    /// What all views know.
+    /// Flags that all views have.
     pub view: &'a ViewFlags,
-    /// All of it, and not only what fits on a screen.
+    /// Whether the whole report is shown, and not only what fits on a screen.
     pub all: bool,
-    /// With the whole stack of the largest site of each place.
+    /// Whether each place has the whole stack of its largest site.
     pub stacks: bool,
-    /// Without places that have less.
+    /// Amount below which places are left out.
     pub least: Option<Least>,
     pub stream: Stream,
 }

@@ -48,7 +48,7 @@ fn pool_of_overview(schema: &mut schemars::Schema) {
 }
 
 impl ReportDocument {
-    /// At most so many places in each list, and so many insights.
+    /// The document with at most `places` places in each list, and `insights` insights.
     pub fn of(recording: &Recording, places: usize, insights: usize) -> Self {
         let asked = recording.ask_for_packages();
         let mut account = Self::without_hints(&recording.profile, places, insights);
@@ -66,7 +66,7 @@ impl ReportDocument {
         account
     }
 
-    /// As [`ReportDocument::of`], of a profile alone.
+    /// [`ReportDocument::of`] of a profile alone, without remedies for missing names.
     pub fn without_hints(profile: &Profile, places: usize, insights: usize) -> Self {
         let states = leak_states(profile, places);
         let is_divided = states.as_ref().is_some_and(|states| states.lost().live > 0 || states.unscanned.is_empty());
@@ -95,8 +95,8 @@ impl ReportDocument {
         self.live_moment == LiveMoment::End && self.leak_states.as_ref().is_some_and(|states| !states.has_scan())
     }
 
-    /// What matters most of what was live at the end, and what it is: lost blocks, where there are any. What was live
-    /// at an exec is in neither.
+    /// The most important leaks, and their state: lost blocks, where there are any. Blocks that were live at an exec
+    /// are in neither.
     pub fn worst_leaks(&self) -> (&LeakCauses, &'static str) {
         match &self.lost {
             Some(lost) if lost.leak_causes_in_all > 0 => (lost, "lost"),
@@ -134,7 +134,7 @@ impl ReportDocument {
     }
 }
 
-/// Whether what was live at the end has leaked. Not where mallow had attached: the process went on.
+/// Whether blocks that were live at the end have leaked. Not where mallow had attached: the process went on.
 pub fn is_over(report: &Overview) -> bool {
     match report.processes.is_empty() {
         // Nothing was allocated. Mallow knows how a command ended that it started.
@@ -143,7 +143,7 @@ pub fn is_over(report: &Overview) -> bool {
     }
 }
 
-/// Is the quantity known of this recording?
+/// Whether the quantity is known of this recording.
 pub fn has(report: &Overview, quantity: Quantity) -> bool {
     report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
 }

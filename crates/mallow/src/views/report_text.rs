@@ -15,13 +15,13 @@ use crate::output::text::estimates::margin;
 use crate::output::text::units::{bytes, count, of, percent, processes_in_images, rate, span};
 use crate::output::text::{Align, Line, Look, Page, Table, amount, described, framed, gaps, heading};
 
-/// So many files without source lines are named.
+/// Limit of files without source lines that are named.
 const HINTS: usize = 2;
-/// And so many programs.
+/// Limit of programs that are listed.
 const PROGRAMS: usize = 10;
 
-/// All of it. `sums`: what is not shown of a list is one row. `blocks`: histograms and threads, for the place before
-/// the verdict.
+/// The whole report. `sums`: rows of a list that are not shown are one row. `blocks`: histograms and threads, for the
+/// place before the verdict.
 pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blocks: &str) -> String {
     let look = &Look { modules: account.overview.has_several_programs(), ..*look };
     let ReportDocument { overview: report, insights, missing_names, .. } = account;
@@ -59,7 +59,7 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
     page.into_text()
 }
 
-/// What ran, and how; `more` goes behind it.
+/// Command and circumstances; `more` goes behind them.
 pub fn title(document: &ReportDocument, more: Line, page: &mut Page) {
     let report = &document.overview;
     let command = report.command.join(" ");
@@ -70,7 +70,7 @@ pub fn title(document: &ReportDocument, more: Line, page: &mut Page) {
     }
 }
 
-/// What of the recording's time the processes waited for mallow, where it is a hundredth of it or more.
+/// The time that the processes waited for mallow, where it is a hundredth of the recording's time or more.
 fn waits(report: &Overview) -> String {
     let matters = |ms: u64| ms > 0 && ms.saturating_mul(100) >= report.duration_ms;
     let own = Some(report.ending.exit_wait_ms).filter(|&ms| matters(ms));
@@ -96,7 +96,7 @@ fn waits(report: &Overview) -> String {
         }
 }
 
-/// How the run went, and who made the file.
+/// Circumstances of the run, and the tool that made the file.
 pub fn circumstances(document: &ReportDocument) -> Line {
     let report = &document.overview;
     let status = match report.ending.exit_status {
@@ -148,7 +148,7 @@ pub fn circumstances(document: &ReportDocument) -> Line {
     }
 }
 
-/// What was counted as a table, `frees` among it, and RSS in so many rows, two at the most.
+/// Totals as a table: `shown` says whether frees are among them, and how many rows RSS has, two at the most.
 pub fn totals(document: &ReportDocument, shown: (bool, usize), look: &Look) -> Table {
     // Numbers that are estimates have a column of their intervals behind each of the two.
     let sampled = document.overview.estimates.is_some();
@@ -171,7 +171,7 @@ pub fn totals(document: &ReportDocument, shown: (bool, usize), look: &Look) -> T
     table
 }
 
-/// The same as rows.
+/// Totals as rows, with the flags of [`totals`].
 pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: &Look) -> Vec<TotalRow> {
     let report = &document.overview;
     let t = &report.totals;
@@ -261,7 +261,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     rows
 }
 
-/// How what was live at the end divides: `384 B of it lost, 12.8 kB not scanned, 1.02 kB given back by exec`
+/// Parts of the blocks that were live at the end: `384 B of it lost, 12.8 kB not scanned, 1.02 kB given back by exec`.
 fn divided(states: &LeakStates, lost: &Live, look: &Look) -> String {
     let unscanned = states.unscanned();
     let size = |sum: Live| bytes(sum.live_bytes, look.exact);
@@ -332,9 +332,10 @@ fn known(highest: &HighestRss, before: &str) -> String {
     before_the_end(&highest.peak).map(|when| format!("{before}{when}")).unwrap_or_default()
 }
 
-/// When it was reached, by the process `whose` it is, where that is long before it was read: what was live may be gone.
+/// The time of the highest RSS of the process `whose`. Where it was reached long before it was read, both times: blocks
+/// that were live may be gone.
 fn standing(highest: &HighestRss, whose: &str) -> String {
-    /// No longer than this, in milliseconds, it is one moment.
+    /// Longest difference of two times, in milliseconds, that are one moment.
     const MOMENT: u64 = 100;
     let read = format!("{}{whose}{}", span(highest.ms), known(highest, ", the highest "));
     match highest.peak.peak_by_ms.filter(|_| !highest.peak.peak_is_older) {
@@ -343,7 +344,7 @@ fn standing(highest: &HighestRss, whose: &str) -> String {
     }
 }
 
-/// What of RSS was live heap, as a remark on RSS. What was never touched is live, and in no memory.
+/// The part of RSS that was live heap, as a remark on RSS. Memory that was never touched is live, and in no RSS.
 fn live_heap(highest: &HighestRss, of: &str, look: &Look) -> String {
     let live = bytes(highest.recorded_live_bytes, look.exact);
     let known = highest.older_blocks.map(since).map(|since| format!(" {since}")).unwrap_or_default();
@@ -366,7 +367,7 @@ fn live_heap(highest: &HighestRss, of: &str, look: &Look) -> String {
     }
 }
 
-/// The same in a row of live bytes.
+/// The part of live bytes that was in RSS, as a remark on a row of live bytes.
 fn live_then(highest: &HighestRss, look: &Look) -> String {
     let known = highest.older_blocks.map(since).map(|since| format!("allocated {since}; ")).unwrap_or_default();
     let unknown = if known.is_empty() { "" } else { "; older blocks are not known" };
@@ -402,7 +403,7 @@ pub fn unscanned(document: &ReportDocument) -> Option<String> {
 
 const UNSCANNED: &str = "Not scanned for lost blocks: ";
 
-/// The same below the totals.
+/// Prints the sentence of [`unscanned`] below the totals.
 pub fn show_unscanned(document: &ReportDocument, page: &mut Page) {
     if let Some(reason) = unscanned(document).as_deref().and_then(|sentence| sentence.strip_prefix(UNSCANNED)) {
         page.hanging(Line::new().plain(format!("  {UNSCANNED}")), reason);
@@ -441,7 +442,7 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
     table.onto(page);
 }
 
-/// When the last blocks were live, and libstdc++'s own, which is no row.
+/// Moment of the last blocks, and sums of libstdc++'s own, which have no row.
 pub type ListContext<'a> = (LiveMoment, Option<&'a Totals>);
 
 /// A list of places. `sums`: what is not shown of it is one row.

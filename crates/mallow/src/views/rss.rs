@@ -51,7 +51,6 @@ pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
     Ok(heading.above(&text))
 }
 
-/// The JSON of a recording.
 pub fn document(flags: &RssFlags, recording: &Recording) -> Result<String> {
     let index = footprint(recording, flags)?;
     let heap = recording.heap_map(index)?;

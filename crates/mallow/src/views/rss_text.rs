@@ -14,9 +14,9 @@ use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function
 pub const PLACES: usize = 12;
 /// Rows that a terminal without a height has.
 const HEIGHT: usize = 24;
-/// What is said of variables that glibc reads at its start: a call of the program's comes later.
+/// Remark on variables that glibc reads at its start: a call of the program's comes later.
 const OF_MALLOPT: &str = "; mallopt in the program has precedence";
-/// Remedies on the first screen.
+/// Number of remedies on the first screen.
 const REMEDIES: usize = 4;
 
 /// The report. `asked`: a time that the user asked for, where only the nearest moment is known; `lists`: all lists are
@@ -158,7 +158,7 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     }
 }
 
-/// What a file has of the data of all.
+/// The part of `all` data that is a file's, and its .bss.
 fn of_file(all: u64, bss: u64, look: &Look) -> String {
     let much = bytes(all, look.exact);
     match bss {
@@ -192,7 +192,7 @@ fn remedies(account: &RssAccount, most: usize, look: &Look, page: &mut Page) {
     table.onto(page);
 }
 
-/// What is sure of an estimate that is not.
+/// The least effect of a remedy, where the expected one is not sure.
 fn at_least(remedy: &Remedy, look: &Look) -> Line {
     match remedy.least_bytes {
         0 => Line::new(),
@@ -347,7 +347,7 @@ fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
     }
 }
 
-/// Where the free pages of an allocator lie, in the order of their sizes.
+/// Places of an allocator's free pages, in the order of their sizes.
 fn free(part: &Part, account: &RssAccount, look: &Look) -> String {
     let rows = || account.free_pages.iter().filter(|row| row.allocator == part.allocator && row.module == part.module);
     let sum = |of: fn(&FreeRow) -> u64| rows().map(of).sum::<u64>();

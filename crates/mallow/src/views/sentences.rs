@@ -11,7 +11,7 @@ use super::verdict::{self, VerdictSentence};
 use crate::input::coverage;
 use crate::output::text::{Look, gaps};
 
-/// So many files without source lines are named.
+/// Limit of files without source lines that are named.
 const HINTS: usize = 2;
 
 /// The sentences of a report.
@@ -46,7 +46,7 @@ pub struct Sentences {
 }
 
 impl Sentences {
-    /// Those of a document. `notices`: see [`crate::input::recording::Recording::notices`].
+    /// Sentences of a document. `notices`: see [`crate::input::recording::Recording::notices`].
     pub fn of(document: &ReportDocument, notices: Vec<String>, look: &Look) -> Self {
         let report = &document.overview;
         let single = report.highest_rss.as_ref().filter(|highest| highest.processes == 1);

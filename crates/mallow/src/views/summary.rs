@@ -14,14 +14,14 @@ use crate::output::text::{Align, Line, Look, Page, Table, described_by, heading}
 
 /// Places of each list, at the most.
 pub const PLACES: usize = 10;
-/// Insights, at the most.
+/// Limit of insights in the summary.
 pub const INSIGHTS: usize = 5;
 /// Rows where there is no terminal that has any: who reads a file or a pipe gets what a usual terminal shows.
 const ROWS: usize = 24;
 /// The shell's prompt, and what mallow says about files.
 const OTHER_ROWS: usize = 2;
 
-/// What is shown of each part.
+/// Number of rows, or presence, of each part.
 #[derive(Clone, Copy, Default)]
 struct Parts {
     peak: usize,
@@ -37,7 +37,7 @@ struct Parts {
     processes: bool,
 }
 
-/// What is shown where there is room, what matters most first.
+/// Steps by which parts grow while there is room, the most important first.
 const STEPS: &[fn(&mut Parts)] = &[
     |parts| parts.peak = 1,
     |parts| parts.leaks = 1,
@@ -63,7 +63,7 @@ const STEPS: &[fn(&mut Parts)] = &[
     |parts| (parts.temporary, parts.bytes) = (PLACES, PLACES),
 ];
 
-/// As much as fits below what is on the screen already.
+/// The report, as much as fits below what is on the screen already.
 pub fn text(document: &ReportDocument, look: &Look) -> String {
     let look = &Look { modules: document.overview.has_several_programs(), ..*look };
     let rows = look.height.unwrap_or(ROWS).saturating_sub(OTHER_ROWS);
@@ -98,7 +98,7 @@ fn leading(document: &ReportDocument) -> impl Iterator<Item = &Frame> {
     first.into_iter().flatten().chain(leak)
 }
 
-/// What brings names that are missing, that of the leading rows first.
+/// Remedies for missing names, those of the leading rows first.
 fn hints(document: &ReportDocument) -> impl Iterator<Item = &MissingNames> {
     let leads = |missing: &&MissingNames| missing.is_of_addresses(leading(document));
     let (first, others): (Vec<_>, Vec<_>) = document.missing_names.iter().partition(leads);
@@ -155,7 +155,6 @@ fn list(document: &ReportDocument, by: Measure, shown: usize, look: &Look, page:
     places(&Largest { largest, ..all.clone() }, of, look, (false, false), page);
 }
 
-/// A row for each cause.
 fn live(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
     let report = &document.overview;
     let (leaks, what) = document.worst_leaks();
@@ -194,7 +193,7 @@ fn capitalized(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// `once`, `2,858 times`
+/// `once`, or as `2,858 times`.
 fn times(blocks: u64) -> String {
     if blocks == 1 { "once".to_owned() } else { format!("{} times", count(blocks)) }
 }

@@ -7,7 +7,7 @@ use crate::output::text::units::{bytes, count};
 use crate::output::text::{Align, Line, Look, Page, Table, heading};
 use mallow_profile::Quantity;
 
-/// What takes blocks from the report, and how many.
+/// A rule that takes blocks from the report, with their sum.
 struct Taker {
     name: String,
     sum: Live,
@@ -26,7 +26,7 @@ fn takers(report: &Leaks) -> Vec<Taker> {
     pool.into_iter().chain(kept).chain(of_file).collect()
 }
 
-/// What is suppressed, by which suppressions.
+/// The blocks that are suppressed, by suppression.
 pub fn show(report: &Leaks, look: &Look, page: &mut Page) {
     if report.suppressed == 0 && report.suppressed_bytes == 0 {
         page.sentence(Line::new().strong("Nothing is suppressed."));
@@ -46,7 +46,7 @@ pub fn show(report: &Leaks, look: &Look, page: &mut Page) {
     unused(report, page);
 }
 
-/// What the report leaves out, below it.
+/// Notes on blocks that the report leaves out.
 pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     let mut rest = Live { live: report.suppressed, live_bytes: report.suppressed_bytes };
     let mut take = |sum: Live| {

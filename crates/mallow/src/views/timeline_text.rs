@@ -19,7 +19,6 @@ const USUAL: usize = 24;
 /// Rows of the chart, where nobody says how many there is room for.
 const HEIGHT: usize = 12;
 
-/// Columns of the chart.
 pub fn columns(look: &Look) -> usize {
     look.width.unwrap_or(WIDTH).saturating_sub(SCALE + 1).max(20)
 }
@@ -135,7 +134,7 @@ fn marker(report: &Timeline, look: &Look, (from, wide): (usize, usize), columns:
     page.line(Line::new().plain(" ".repeat(SCALE)).plain(line));
 }
 
-/// What the bands have at some moments: at equal distances, and at the highest point.
+/// Amounts of the bands at some moments: at equal distances, and at the highest point.
 fn moments(report: &Timeline, look: &Look) -> Table {
     let number = if look.width.is_some_and(|w| w < 90) { 3 } else { 5 };
     let last = report.points.len() - 1;

@@ -42,12 +42,10 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// The JSON of a recording.
 pub fn document(flags: &TopFlags, recording: &Recording) -> Result<String> {
     recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX))?)
 }
 
-/// The JSON of two recordings.
 pub fn changes_document(flags: &TopFlags, pair: &Pair) -> Result<String> {
     let (report, sums) = changed_functions(flags, pair, flags.rows.view.limit(usize::MAX));
     json::line(&pair.document(&report, Some(sums))?)
@@ -118,7 +116,6 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     page.into_text()
 }
 
-/// The same of two recordings.
 fn changed(report: &Top<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let (by, cum) = (report.by, report.cum);

@@ -18,10 +18,10 @@ use crate::output::{exit, json, stdio};
 
 /// Rows below one another, where nothing else is said. Many readers of JSON stop at 128 levels, and a row is two.
 const JSON_DEPTH: u16 = 60;
-/// And in text, where the number of rows bounds it first.
+/// Limit of rows below one another in text, where the number of rows bounds it first.
 const TEXT_DEPTH: u16 = 1000;
 
-/// What is less than this gets no row, where not all rows are asked for.
+/// Amount below which a function gets no row, where not all rows are asked for.
 const WORTH: Least = Least::Percent(0.5);
 
 pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
@@ -69,7 +69,7 @@ fn changed_calls(pair: &Pair, least: Least, options: impl Fn(Measure, u64) -> Tr
     (report, sums)
 }
 
-/// What is worth a row, and what the flags say of the rest; a screen has room for `screen` rows.
+/// The least amount of a row, and the options of a tree; a screen has room for `screen` rows.
 fn options(flags: &TreeFlags, screen: usize) -> (Least, impl Fn(Measure, u64) -> TreeOptions) {
     let view = &flags.rows.view;
     let depth = flags.depth.unwrap_or(if view.json { JSON_DEPTH } else { TEXT_DEPTH });
@@ -122,7 +122,6 @@ fn text(report: &Tree, look: &Look, more: bool) -> String {
     page.into_text()
 }
 
-/// The same of two recordings.
 fn changed(report: &Tree<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let (by, callers) = (report.by, report.callers);
@@ -153,10 +152,9 @@ fn titles(callers: bool) -> (&'static str, &'static str) {
     }
 }
 
-/// Numbers of rows, as columns.
 struct Columns<'a, T> {
     titles: &'a [&'static str],
-    /// Of a row, and of its own.
+    /// Cells of a row's value, and of what it has by itself.
     cells: &'a dyn Fn(&T, Option<&T>) -> Vec<Line>,
 }
 
@@ -183,7 +181,7 @@ impl Branch {
         Self(parent.map_or_else(Vec::new, |p| p.0.iter().copied().chain([last]).collect()))
     }
 
-    /// As text, in about so many columns at the most: the nearest connections are kept.
+    /// The connections as text of at most about so many columns: the nearest ones are kept.
     fn text(&self, room: usize) -> String {
         let kept = (room / 2).max(2);
         let cut = if self.0.len() > kept { self.0.len() - kept + 1 } else { 0 };
@@ -210,9 +208,9 @@ struct Row<'a, T> {
 
 enum Name<'a, T> {
     Functions(&'a TreeRow<T>),
-    /// Rows that are hidden.
+    /// Number of hidden rows.
     More(u64),
-    /// What nothing called.
+    /// The beginning of a call path, which nothing called.
     Begins,
 }
 
@@ -221,7 +219,7 @@ struct Lines<'a, T> {
     columns: &'a Columns<'a, T>,
     look: &'a Look,
     lines: Vec<Row<'a, T>>,
-    /// Rows are not shown.
+    /// Whether some rows are not shown.
     hidden: bool,
     /// A function of a row calls itself.
     recursive: bool,

@@ -17,7 +17,7 @@ pub struct VerdictSentence {
     pub statements: Vec<String>,
 }
 
-/// In words. `lines`: with the lines of the places.
+/// The verdict in words. `lines`: with the lines of the places.
 pub fn words(document: &ReportDocument, look: &Look, lines: bool) -> VerdictSentence {
     let sampled = document.overview.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some());
     let lead = match (document.verdict.whole, sampled) {
@@ -119,8 +119,8 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     }
 }
 
-/// What of the run's CPU time malloc takes, from the least and the most. One of the two says something where there is a
-/// statement: the most is two hundred times the least, or all.
+/// The part of the run's CPU time that malloc takes, from the least and the most. One of the two says something where
+/// there is a statement: the most is two hundred times the least, or all.
 fn malloc_time([least, most]: [f64; 2]) -> String {
     let how = match most < 0.1 {
         true => format!("at most {}", share(most)),
@@ -129,7 +129,7 @@ fn malloc_time([least, most]: [f64; 2]) -> String {
     format!("malloc takes {how} of the run's CPU time")
 }
 
-/// When blocks were live that are in a profile as the last ones.
+/// When the last blocks of a profile were live.
 pub fn live(moment: LiveMoment) -> &'static str {
     match moment {
         LiveMoment::End => "live at the end",
