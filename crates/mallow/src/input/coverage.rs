@@ -43,7 +43,7 @@ impl<R: JsonDocument> JsonDocument for Document<'_, R> {
 }
 
 impl<'a, R: Serialize> Document<'a, R> {
-    /// The report of a profile.
+    /// The document of a profile's report.
     pub fn of(report: &'a R, profile: &Profile, filters: &'a Filters) -> Result<Self> {
         let report = FilteredReport { filters: Some(filters).filter(|filters| !filters.is_none()), report };
         let Some(origin) = &profile.origin else { return Ok(Self::Whole(report)) };
@@ -64,12 +64,12 @@ impl<'a, R: Serialize> Document<'a, R> {
     }
 }
 
-/// `heaptrack profile`.
+/// Kind of the file, such as `heaptrack profile`.
 pub fn kind(origin: &Origin) -> String {
     format!("{} profile", origin.format)
 }
 
-/// Whose profile it is, and whether its numbers are estimates.
+/// Kind of the file, and whether its numbers are estimates.
 pub fn provenance(origin: &Origin) -> Line {
     let line = Line::new().plain(kind(origin));
     match origin.sampled_bytes {
@@ -78,7 +78,7 @@ pub fn provenance(origin: &Origin) -> Line {
     }
 }
 
-/// What people look for. What is missing of the rest goes with one of these, or is looked for by nobody.
+/// Quantities that people look for. A quantity beside these goes with one of them, or is looked for by nobody.
 const LOOKED_FOR: [Quantity; 8] = [
     Quantity::Allocations,
     Quantity::AllocatedBytes,
@@ -90,7 +90,7 @@ const LOOKED_FOR: [Quantity; 8] = [
     Quantity::Times,
 ];
 
-/// What a person would look for in it in vain, as one line; None where nothing of that is missing.
+/// The quantities of [`LOOKED_FOR`] that are missing, as one line; None where there are none.
 pub fn missing(origin: &Origin) -> Option<Line> {
     let quantities: Vec<_> = LOOKED_FOR
         .into_iter()
@@ -107,7 +107,7 @@ pub fn strip_missing(value: &mut Value, profile: &Profile) {
     strip(value, &left_out);
 }
 
-/// The same for two profiles: under `before` what is missing in the first, under `after` in the second.
+/// Removes missing quantities of two profiles: under `before` those of the first, under `after` those of the second.
 pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
     let left_out = profiles.map(|profile| profile.missing().flat_map(keys).collect::<Vec<_>>());
     let mut waiting = vec![value];
@@ -125,7 +125,7 @@ pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
     }
 }
 
-/// What a person would look for in vain in what is written: quantities that are known, and that are not carried.
+/// Quantities that people look for and a format loses: they are known, and not carried.
 pub fn lost(known: impl Fn(Quantity) -> bool, carried: Quantities) -> Vec<String> {
     let more = [Quantity::Processes, Quantity::Threads, Quantity::Events];
     let quantities = LOOKED_FOR.into_iter().chain(more);

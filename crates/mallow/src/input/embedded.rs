@@ -10,14 +10,13 @@ use mallow_symbols::SourceText;
 /// Names and sources that are in the recording itself.
 #[derive(Debug, Default)]
 pub struct Embedded {
-    /// It carries its names.
+    /// Whether the recording carries its names.
     pub names: bool,
-    /// Its sources by name, once somebody has asked.
+    /// Sources by name, read when they are first asked for.
     sources: OnceLock<Result<HashMap<String, SourceText>, ReadError>>,
 }
 
 impl Embedded {
-    /// Of a recording that carries its names, or not.
     pub fn of(names: bool) -> Self {
         Self { names, ..Self::default() }
     }

@@ -14,11 +14,10 @@ use super::{filters, foreign, remote};
 use crate::flags::FilterFlags;
 use crate::output::progress::Bar;
 
-/// What a file is, after a look into it.
 pub enum File {
-    /// One of mallow's.
+    /// A recording of mallow's.
     Recording(Reader, Profile),
-    /// One of another tool's, and what lacks names.
+    /// Another tool's profile, and the modules that lack names.
     Foreign(Profile, Summary),
 }
 
@@ -39,7 +38,7 @@ pub fn read(named: &Path, options: &Options, chosen: &[SampleType]) -> Result<Fi
     }
 }
 
-/// Not a recording, and perhaps another tool's; a recording can be read from no pipe, but those can.
+/// Whether a file that is no recording may be another tool's; a recording can be read from no pipe, but those can.
 fn may_be_foreign(error: &ReadError) -> bool {
     match error {
         ReadError::NotARecording => true,
@@ -63,7 +62,6 @@ pub fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &Filter
     Ok((selected, chosen))
 }
 
-/// What goes before the reason.
 pub fn cannot_read(path: &Path) -> String {
     format!("cannot read {}", path.display())
 }

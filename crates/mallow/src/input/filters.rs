@@ -76,7 +76,7 @@ impl From<Span> for Bounds {
 }
 
 impl Filters {
-    /// What the flags mean for a recording that took so long.
+    /// Describes the filters for a recording of this duration.
     pub fn of(flags: &FilterFlags, duration_ms: u64) -> Self {
         let mut descriptions = Vec::new();
         if !flags.process.is_empty() {
@@ -122,7 +122,6 @@ impl Filters {
         }
     }
 
-    /// True where none is on.
     pub fn is_none(&self) -> bool {
         self.descriptions.is_empty()
     }
@@ -141,7 +140,7 @@ impl Filters {
     }
 }
 
-/// Which blocks of a recording the flags select. Fails where there is no such process or thread, or no such time.
+/// The blocks of a recording that the flags select. Fails where there is no such process or thread, or no such time.
 pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
     let mut selection = Selection {
         sizes: flags.size.as_ref().map(|size| size.span),
@@ -191,7 +190,7 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
     Ok(selection)
 }
 
-/// How many of a list are named.
+/// Limit of a list's entries that are named.
 const NAMED: usize = 6;
 
 fn listed(mut all: Vec<String>) -> String {
@@ -223,7 +222,7 @@ fn regions(profile: &Profile) -> String {
     }
 }
 
-/// What is said where no block is selected. `extent`: what there is of the chosen processes and threads.
+/// The message where no block is selected. `extent`: the extent of the chosen processes and threads.
 pub fn nothing_selected(flags: &FilterFlags, extent: &Extent) -> String {
     let mut on = Vec::new();
     let mut there = Vec::new();
@@ -273,7 +272,7 @@ pub fn nothing_selected(flags: &FilterFlags, extent: &Extent) -> String {
     format!("no block matches {}; of {all}: {}", on.join(" "), there.join(", "))
 }
 
-/// What is said where no stack is left.
+/// The message where no stack is left.
 pub fn nothing_left(flags: &FilterFlags, before: &Profile, focused: bool) -> String {
     let text = |pattern: &Option<Pattern>| pattern.as_ref().map_or(String::new(), |p| p.as_str().to_owned());
     if focused {
@@ -291,7 +290,7 @@ pub fn nothing_left(flags: &FilterFlags, before: &Profile, focused: bool) -> Str
     format!("--focus {}: no function, file or module is called so; {there}", text(&flags.focus))
 }
 
-/// What is said of patterns that change nothing.
+/// Messages about patterns that change nothing.
 pub fn unmatched(flags: &FilterFlags, matched: [bool; 3]) -> Vec<String> {
     let patterns = [("ignore", &flags.ignore, matched[1]), ("hide", &flags.hide, matched[2])];
     let lacking = patterns.into_iter().filter(|(_, _, matched)| !matched);

@@ -22,17 +22,16 @@ const HERE: &str = "/(directory of the build)";
 pub struct FileReason {
     /// The source: an absolute path, or one from the directory in which the compiler ran.
     pub file: String,
-    /// From 1.
+    /// Line number, counted from 1.
     pub line: u32,
     /// Import path of the package; None where the file does not say.
     pub package: Option<String>,
     /// The function without its package: `(*T).m`; None where the file does not say.
     pub function: Option<String>,
-    /// `&T{...}: returned`.
+    /// Allocation and reason: `&T{...}: returned`.
     pub text: String,
 }
 
-/// Reads a file of reasons.
 pub fn read(path: &Path) -> Result<Vec<FileReason>> {
     let name = path.display();
     let mut text = Vec::new();
@@ -52,7 +51,7 @@ fn parse(text: &[u8]) -> Result<Vec<FileReason>> {
     }
 }
 
-/// What the two commands write, as far as it is needed.
+/// The parts of both commands' documents that are needed.
 #[derive(Deserialize)]
 struct Document {
     version: Option<u32>,
@@ -60,7 +59,6 @@ struct Document {
     lines: Option<Vec<ProfileLine>>,
 }
 
-/// A site of `mallow go escape`.
 #[derive(Deserialize)]
 struct EscapeSite {
     package: String,
@@ -78,7 +76,6 @@ struct SourceLine {
     line: u32,
 }
 
-/// A line of `mallow go profile`.
 #[derive(Deserialize)]
 struct ProfileLine {
     chain: Vec<FunctionLine>,
@@ -144,7 +141,7 @@ fn of_line(line: &ProfileLine) -> Vec<FileReason> {
     places.map(reason).collect()
 }
 
-/// `bytes.NewBuffer` of `vendored/bytes.NewBuffer`.
+/// The function without directories: `bytes.NewBuffer` of `vendored/bytes.NewBuffer`.
 fn last_part(function: &str) -> &str {
     let name = function.split('[').next().unwrap_or(function);
     name.rsplit('/').next().unwrap_or(name)

@@ -18,7 +18,7 @@ const MOST: usize = 20;
 #[derive(Debug, Default)]
 pub struct LineReasons {
     by_line: HashMap<(String, u32), Vec<FileReason>>,
-    /// What does not fit, each in a sentence.
+    /// Remarks on what does not fit, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct LineReasons {
 type Sources = BTreeMap<String, BTreeSet<String>>;
 
 impl LineReasons {
-    /// Of a file, for the sources of a profile.
+    /// Reads a file's reasons for the sources of a profile.
     pub fn open(path: &Path, profile: &Profile) -> Result<Self> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut joined = Self::of(read(path)?, profile, &name);

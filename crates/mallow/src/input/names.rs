@@ -33,12 +33,12 @@ pub struct MissingNames {
 }
 
 impl MissingNames {
-    /// Of each module that lacks something; where a remedy was not looked up before, it is now.
+    /// Missing names of each module that lacks some; where a remedy was not looked up before, it is now.
     pub fn all<'a>(modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>) -> Vec<Self> {
         Self::with(modules, remedies)
     }
 
-    /// As [`MissingNames::all`], with remedies from elsewhere.
+    /// Missing names as [`MissingNames::all`] has them, with remedies from elsewhere.
     pub fn with<'a>(
         modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>,
         remedies: impl FnOnce(&[(&Module, &ModuleSummary)]) -> Vec<Option<String>>,
@@ -78,7 +78,7 @@ impl MissingNames {
         format!("{what} of {}: {}{}", self.module, self.found, self.remedies())
     }
 
-    /// What is missing and what brings it, of a file that was named before.
+    /// The missing names and their remedy, for a file that was named before.
     pub fn lack_and_remedy(&self) -> String {
         format!("{}{}", self.what(), self.remedies())
     }
@@ -115,7 +115,7 @@ impl MissingNames {
     }
 }
 
-/// What fetches the debug files of a recording.
+/// The command that fetches the debug files of a recording.
 pub fn fetch_command(recording: &Path) -> String {
     format!("mallow symbols --fetch {}", shell_words::quote(&recording.to_string_lossy()))
 }

@@ -10,7 +10,7 @@ use mallow_report::analysis::Pattern;
 
 use crate::output::text::units::{bytes, count};
 
-/// How many of a list are named.
+/// Limit of a list's entries that are named.
 const NAMED: usize = 6;
 
 /// The numbers of the processes that are meant, in order: those with this id or this program; without any, those whose

@@ -31,22 +31,21 @@ use crate::output::text::{Look, Page, gaps};
 const NOTHING_SEEN: &str = "no allocation was seen; the program made none, or its allocator is out of sight (a static \
                             program, or one with an allocator of its own)";
 
-/// A recording, ready to be shown.
 #[derive(Debug)]
 pub struct Recording {
-    /// What it says. Frames have their names, as far as they can be had here.
+    /// The content. Frames have their names, as far as they can be had here.
     pub profile: Profile,
-    /// What lacks names, and why.
+    /// Modules that lack names, and why.
     pub names: Summary,
-    /// Which part of the recording this is.
+    /// Filters that chose this part of the recording.
     pub filters: Filters,
     /// The file that it was read from.
     path: PathBuf,
-    /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
+    /// The file's events; None for one that was not read from a file, and for profiles of other tools.
     events: Option<Arc<Mutex<Events>>>,
-    /// What it carries so that it can be read on another machine.
+    /// Names and sources for reading on another machine.
     embedded: Arc<Embedded>,
-    /// Where its names are from.
+    /// Sources of the names.
     options: Options,
     /// Patterns that changed nothing, each a sentence.
     unmatched: Vec<String>,
@@ -100,12 +99,12 @@ impl Recording {
         Self::below(profile, None)
     }
 
-    /// The same of processes that have this root directory, if they have another one.
+    /// The recording of a profile whose processes have this root directory, if they have another one.
     pub fn below(profile: Profile, root: Option<&Path>) -> Self {
         Self::by(profile, Options { root: root.map(Path::to_owned), ..Options::default() })
     }
 
-    /// The same with names from where the options say.
+    /// The recording of a profile, with names from where the options say.
     fn by(mut profile: Profile, options: Options) -> Self {
         let names = profile.names.take();
         let embedded = Arc::new(Embedded::of(names.is_some()));
@@ -134,12 +133,12 @@ impl Recording {
         }
     }
 
-    /// The same, of a recording that is at this path now.
+    /// The recording with the path at which it is now.
     pub fn at(self, path: &Path) -> Self {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// The same, after the user has read what was not recorded.
+    /// The recording, after the user has read what was not recorded.
     pub fn with_gaps_reported(self) -> Self {
         Self { gaps_reported: true, ..self }
     }
@@ -165,7 +164,7 @@ impl Recording {
         Self::path_or_newest(flags.file.as_deref())
     }
 
-    /// This path, or that of the newest recording here, which is then named on standard error.
+    /// `path`, or that of the newest recording here, which is then named on standard error.
     pub fn path_or_newest(path: Option<&Path>) -> Result<PathBuf> {
         match path {
             Some(path) => Ok(path.to_owned()),
@@ -189,7 +188,7 @@ impl Recording {
         }
     }
 
-    /// What the recording lacks, each thing a sentence.
+    /// Gaps of the recording, a sentence each.
     pub fn gaps(&self) -> impl Iterator<Item = String> {
         let ending = &self.profile.ending;
         let lacks = gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged);
@@ -197,7 +196,7 @@ impl Recording {
         gaps::unrecorded(unrecorded).chain(lacks).chain(gaps::late_tables(&self.profile.processes))
     }
 
-    /// What the numbers lack, allocators that Mallow does not see included, each thing a sentence.
+    /// Gaps of the numbers, allocators that Mallow does not see included, a sentence each.
     fn incomplete(&self) -> Vec<String> {
         let profile = &self.profile;
         let allocators = custom_allocators(&profile.custom_allocators, |number| {
@@ -218,7 +217,7 @@ impl Recording {
         incomplete.chain(self.filters.describe()).collect()
     }
 
-    /// The same as text.
+    /// Gaps and filters as text above a view.
     pub fn first_lines(&self, look: &Look) -> String {
         let mut page = Page::new(*look);
         gaps::show(self.incomplete(), &mut page);
@@ -230,7 +229,7 @@ impl Recording {
         self.first_lines(look) + text
     }
 
-    /// These lines, for a view whose text depends on the rows that they leave.
+    /// [`Recording::first_lines`], for a view whose text depends on the rows that they leave.
     pub fn heading(&self, look: &Look) -> Heading {
         let text = self.first_lines(look);
         let taken = text.lines().count();
@@ -316,7 +315,7 @@ impl Recording {
         Ok(Self { path: path.to_owned(), events: events.map(|events| Arc::new(Mutex::new(events))), ..recording })
     }
 
-    /// Another profile of the same file: of blocks that were chosen of this one.
+    /// The recording with another profile of the same file: of blocks that were chosen of this one.
     pub fn with_profile(&self, profile: Profile) -> Self {
         Self {
             profile,
@@ -362,13 +361,14 @@ impl Recording {
         self.visit(|_, at, event| each(at, event))
     }
 
-    /// The same, at the times that peaks are dated by: the latest one so far, of events that are filtered out, too.
+    /// Visits the events at the times that peaks are dated by: the latest one so far, of events that are filtered out,
+    /// too.
     pub fn events_by_clock(&self, mut each: impl FnMut(Moment, Event)) -> Result<()> {
         self.visit(|clock, at, event| each(Moment { ms: clock, ..at }, event))
     }
 
-    /// The same as [`Recording::events`], with the number of allocations before each event, of those that are filtered
-    /// out, too: the number of the block that an allocation makes.
+    /// Visits the events of [`Recording::events`], with the number of allocations before each, of those that are
+    /// filtered out, too: the number of the block that an allocation makes.
     pub fn events_numbered(&self, mut each: impl FnMut(u64, Moment, Event)) -> Result<()> {
         self.visit_all(|_, number, at, event| each(number, at, event))
     }
@@ -419,7 +419,7 @@ impl Recording {
         Ok(())
     }
 
-    /// What the file is, to people.
+    /// Kind of the file in words.
     pub fn kind(&self) -> String {
         self.profile.origin.as_ref().map_or("recording".to_owned(), coverage::kind)
     }
@@ -435,7 +435,7 @@ impl Recording {
         json::print(&Document::of(report, &self.profile, &self.filters)?)
     }
 
-    /// What [`Recording::print_json`] prints.
+    /// The line that [`Recording::print_json`] prints.
     pub fn json_line(&self, report: &impl JsonDocument) -> Result<String> {
         json::line(&Document::of(report, &self.profile, &self.filters)?)
     }
@@ -445,13 +445,13 @@ impl Recording {
         self.embedded.names
     }
 
-    /// Where its names are from.
+    /// Sources of the names.
     pub fn name_options(&self) -> &Options {
         &self.options
     }
 
-    /// Has the profile carry its names from now on, with what would bring those that are missing: who reads it
-    /// elsewhere has no other way to know.
+    /// Has the profile carry its names from now on, with remedies for those that are missing: who reads it elsewhere
+    /// has no other way to know.
     pub fn keep_names(&mut self) {
         if !self.is_packed() {
             let modules = &self.profile.modules;
@@ -490,12 +490,12 @@ impl Recording {
         }
     }
 
-    /// Those of the modules with these paths that lack something, in the order of the paths.
+    /// Missing names of the modules with these paths, in the order of the paths.
     pub fn lacking(&self, paths: &[&str]) -> Vec<MissingNames> {
         self.with_fetch(MissingNames::all(self.summaries_of(paths)))
     }
 
-    /// All modules that lack something.
+    /// Missing names of all modules.
     pub fn lacking_all(&self) -> Vec<MissingNames> {
         self.with_fetch(MissingNames::all(self.modules()))
     }
@@ -514,7 +514,7 @@ impl Recording {
         Packages::ask(&unknown.collect::<Vec<_>>())
     }
 
-    /// As [`Recording::lacking`], after a while in which something else was done.
+    /// Missing names as [`Recording::lacking`] has them, by a question that was asked before other work.
     pub fn lacking_of(&self, paths: &[&str], asked: Packages) -> Vec<MissingNames> {
         if paths.is_empty() {
             return Vec::new();

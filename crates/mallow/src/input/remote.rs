@@ -10,13 +10,13 @@ use ureq::Agent;
 
 use crate::output::progress::Spinner;
 
-/// How long each step of a request may take.
+/// Time limits of the steps of a request.
 struct Patience {
-    /// Until the server accepts the connection.
+    /// Time until the server accepts the connection.
     connect: Duration,
-    /// Until its answer begins, beyond the seconds that it was asked to gather (`?seconds=30`).
+    /// Time until the answer begins, beyond the seconds that the server was asked to gather (`?seconds=30`).
     answer: Duration,
-    /// Until the whole profile is here, once its answer began.
+    /// Time from the answer's beginning until the whole profile is here.
     body: Duration,
 }
 
@@ -76,7 +76,7 @@ fn get(url: &str, patience: &Patience) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// For so long Go's server gathers what is allocated, before it answers.
+/// Time for which Go's server gathers allocations before it answers.
 fn asked(url: &str) -> Duration {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let seconds = query.split('&').find_map(|part| part.strip_prefix("seconds="));

@@ -11,19 +11,17 @@ use mallow_formats::{Packed, Packing};
 use super::stdio;
 use super::text::units::bytes;
 
-/// Where a view's output goes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Destination {
     /// Standard output: the user said `-`.
     Standard,
-    /// A file that the user named.
     Named(PathBuf),
     /// A file that the user did not name.
     Usual(PathBuf),
 }
 
 impl Destination {
-    /// What the flag says; else NAME-SUFFIX in the current directory, for a recording NAME.mallow.
+    /// The destination that the flag names; else NAME-SUFFIX in the current directory, for a recording NAME.mallow.
     pub fn of(flag: Option<&Path>, recording: &Path, suffix: &str) -> Self {
         match flag {
             Some(path) if path.as_os_str() == "-" => Self::Standard,
@@ -78,8 +76,8 @@ pub fn is_somewhere(path: &Path) -> Result<()> {
     }
 }
 
-/// What `write` writes goes to this file, packed where its name asks for it, or to standard output. `binary` is the
-/// name of a format that is no text, and packed already.
+/// Gives `write` a file, which is packed where its name asks for it, or standard output. `binary` is the name of a
+/// format that is no text, and packed already.
 pub fn stream(
     to: Option<&Path>,
     binary: Option<&str>,

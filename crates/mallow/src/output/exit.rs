@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use mallow_report::analysis::gate::Verdict;
 
-/// All went well.
 pub const OK: ExitCode = ExitCode::SUCCESS;
 /// Mallow failed, in a command that runs no command.
 pub const FAILED: u8 = 1;
@@ -55,7 +54,8 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
     }
 }
 
-/// What was asked for makes no sense for the files that are named: why, and what does. Exits with [`USAGE`].
+/// A mistake of the user: the request makes no sense for the named files. Says why, and what does. Exits with
+/// [`USAGE`].
 #[derive(Debug)]
 pub struct UsageError(pub String);
 

@@ -10,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use super::stdio;
 use super::text::clean;
 
-/// What `--json` prints: an object that begins with the name of its schema.
+/// A document of `--json`: an object that begins with the name of its schema.
 pub trait JsonDocument: Serialize {
     /// The name of its JSON Schema, and the schema's version: `report-1`. A field that goes, or that means something
     /// else, makes the next version; one that comes does not.
@@ -48,14 +48,14 @@ pub fn print(document: &impl JsonDocument) -> Result<()> {
     stdio::allow_closed_pipe(write(&Named::of(document), CompactFormatter, &mut out).and_then(|()| out.flush()))
 }
 
-/// What has another's schema, such as SARIF, as [`document`] writes it.
+/// Writes a document with another's schema, such as SARIF, as [`document`] does.
 pub fn pretty(value: &impl Serialize) -> Result<String> {
     let mut text = Vec::new();
     write(value, PrettyFormatter::new(), &mut text).context("cannot write JSON")?;
     String::from_utf8(text).context("cannot write JSON")
 }
 
-/// What only the page reads, in one line.
+/// Writes data that only the page reads, in one line.
 pub fn data(value: &impl Serialize) -> Result<String> {
     let mut text = Vec::new();
     write(value, CompactFormatter, &mut text).context("cannot write JSON")?;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Progress;
 
-/// What is over before this is not worth a bar.
+/// Time before which nothing is worth a bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Nobody waits at the terminal.
+/// Whether nobody waits at the terminal.
 static OFF: AtomicBool = AtomicBool::new(false);
 
 /// Shows no bar from now on: who waits looks at something else.
@@ -32,14 +32,13 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// For what is going to be done.
     pub fn of(what: impl Into<Cow<'static, str>>) -> Self {
         let terminal = is_shown();
         let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Self { bar: terminal.then(hidden), since: Instant::now(), what: what.into() }
     }
 
-    /// So much is done.
+    /// Shows the part that is done, with the time left.
     pub fn show(&self, progress: Progress) {
         self.show_as(progress, "mallow: {msg} [{bar:30}] {percent} %, {eta} left");
     }
@@ -59,7 +58,7 @@ impl Bar {
         bar.set_position(progress.done);
     }
 
-    /// So many bytes are here, of so many, or of an unknown number where that is 0.
+    /// Shows the bytes that are here, of all, or of an unknown number where that is 0.
     pub fn show_bytes(&self, progress: Progress) {
         match progress.all {
             0 => self.show_as(progress, "mallow: {msg}, {bytes}, {elapsed}"),
@@ -67,7 +66,8 @@ impl Bar {
         }
     }
 
-    /// This part is done, from 0 to 1, of something whose parts do not take equally long: no time is predicted.
+    /// Shows the part that is done, from 0 to 1, of something whose parts do not take equally long: no time is
+    /// predicted.
     pub fn show_part(&self, part: f64) {
         const ALL: u64 = 1000;
         let progress = Progress { done: (part * ALL as f64) as u64, all: ALL };
@@ -83,7 +83,7 @@ impl Drop for Bar {
     }
 }
 
-/// What is being done, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when
+/// Name of the current work, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when
 /// dropped.
 #[derive(Debug)]
 pub struct Spinner {
@@ -91,14 +91,13 @@ pub struct Spinner {
 }
 
 impl Spinner {
-    /// For what is going to be done.
     pub fn new() -> Self {
         let terminal = is_shown();
         let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Self { bar: terminal.then(hidden) }
     }
 
-    /// This is being done now.
+    /// Shows `what` as the current work.
     pub fn at(&self, what: &str) {
         let Some(bar) = &self.bar else { return };
         if bar.is_hidden() {

@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 /// Something that is found at a place. Each has one, or GitHub takes none.
 #[derive(Debug, Default)]
 pub struct Finding {
-    /// What kind it is.
+    /// Name of the rule.
     pub rule: &'static str,
     /// `error`, `warning` or `note`.
     pub level: &'static str,
     pub message: String,
-    /// From the root of the version control.
+    /// Path from the root of the version control.
     pub file: String,
-    /// From 1.
+    /// Line number, counted from 1.
     pub line: u32,
-    /// From 1; 0 where unknown.
+    /// Column number, counted from 1; 0 where unknown.
     pub column: u32,
-    /// What stays the same of it from run to run; empty: the reader is to find that by itself.
+    /// Text that stays the same from run to run; empty: the reader is to find that by itself.
     pub fingerprint: String,
-    /// Other places that belong to it, each with what happened there.
+    /// Other places of the finding.
     pub related: Vec<Related>,
 }
 
@@ -30,13 +30,13 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Related {
     pub message: String,
-    /// From the root of the version control.
+    /// Path from the root of the version control.
     pub file: String,
-    /// From 1.
+    /// Line number, counted from 1.
     pub line: u32,
 }
 
-/// The rules of findings, described.
+/// Rules of the findings, each once, with descriptions.
 pub fn rules(findings: &[Finding], describe: impl Fn(&str) -> String) -> Vec<(&'static str, String)> {
     let rules: BTreeSet<&'static str> = findings.iter().map(|finding| finding.rule).collect();
     rules.into_iter().map(|rule| (rule, describe(rule))).collect()
@@ -96,13 +96,12 @@ pub fn add_weaknesses(document: &mut Value, of: impl Fn(&str) -> Vec<u16>) {
     }
 }
 
-/// Where paths of sources begin: the directory under version control that `base` is in, or `base` itself.
+/// Directory in which paths of sources begin: that under version control around `base`, or `base` itself.
 pub fn root(base: &Path) -> PathBuf {
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
     base.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(&base).to_owned()
 }
 
-/// A path as a URI.
 fn uri(path: &str) -> String {
     let mut out = String::new();
     for byte in path.bytes() {

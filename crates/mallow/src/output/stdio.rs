@@ -14,11 +14,11 @@ use super::text::{Line, Look, Page, Stream, clean};
 
 /// A signal asked mallow to end, and a handler keeps it from ending by that alone.
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// Nobody read for [`GRACE`] then.
+/// Nobody read for [`GRACE`] after that.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
-/// So long a pipe may be full while mallow is about to end.
+/// Time for which a pipe may be full while mallow is about to end.
 const GRACE: Duration = Duration::from_millis(500);
-/// As often a full pipe is looked at.
+/// Interval of looks at a full pipe.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// A pipe that takes anything takes so much without waiting.
 const PART: usize = 4096;
@@ -62,7 +62,7 @@ fn write(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What became of writing to standard output.
+/// Result of writing to standard output, in which a closed pipe is no error.
 pub fn allow_closed_pipe(result: std::io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::TimedOut => Err(error).context("cannot write to standard output"),

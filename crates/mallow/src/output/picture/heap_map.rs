@@ -14,11 +14,11 @@ pub const CELLS: u64 = 8192;
 const WIDTH: u32 = 1200;
 const EDGE: u32 = 12;
 const LINE: u32 = 18;
-/// Of a cell, with its gap.
+/// Width of a cell with its gap.
 const SIZE: u32 = 9;
 const COLUMNS: usize = ((WIDTH - 2 * EDGE) / SIZE) as usize;
 const PAGE: u64 = 4096;
-/// For a line of text.
+/// Width of a line of text.
 const ROOM: f64 = (WIDTH - 2 * EDGE) as f64;
 
 /// Kinds of cells, with the classes of their colours.

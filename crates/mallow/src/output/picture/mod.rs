@@ -50,7 +50,7 @@ const NO_CHARACTERS: [char; 2] = ['\u{fffe}', '\u{ffff}'];
 /// A line about a picture, and its class.
 type Note = (&'static str, String);
 
-/// What keeps a picture from showing the whole: filters, a cut, lost events.
+/// Notes on what keeps a picture from showing the whole: filters, a cut, lost events.
 fn limits(ending: &Ending, filters: Option<&str>) -> Vec<Note> {
     let mut notes: Vec<Note> = filters.map(|filters| ("note", filters.to_owned())).into_iter().collect();
     if let Some(why) = &ending.cut_short {
@@ -68,7 +68,7 @@ struct Picture {
     open: Vec<&'static str>,
 }
 
-/// An attribute. Values are escaped.
+/// Name and value, which is not escaped yet.
 type Attribute<'a> = (&'static str, &'a str);
 
 impl Picture {

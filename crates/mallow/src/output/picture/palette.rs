@@ -12,7 +12,7 @@ pub const FILLS: [[&str; 2]; 8] = [
     ["#84a35e", "#6a703a"],
     ["#ab6fe9", "#7521d7"],
 ];
-/// What is left beyond them, `rest`.
+/// Colours of the groups beyond these, `rest`.
 pub const REST: [&str; 2] = ["#d9d9dd", "#45454a"];
 /// Code of the language's own, `r0`, `r1`, `r2`: grey, so that the program stands out.
 pub const RUNTIME: [[&str; 2]; 3] = [["#c3c6cc", "#565a61"], ["#cfd2d7", "#4a4d54"], ["#e6e7ea", "#383b41"]];
@@ -65,7 +65,7 @@ fn of_change(step: u32) -> [[String; 2]; 2] {
     })
 }
 
-/// From hue in degrees, saturation and lightness, as CSS has them.
+/// Colour of a hue in degrees, a saturation and a lightness, as CSS has them.
 fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
     let chroma = (1.0 - (2.0 * lightness - 1.0).abs()) * saturation;
     let part = |shift: f64| {

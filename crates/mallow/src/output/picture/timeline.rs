@@ -19,7 +19,7 @@ pub const POINTS: usize = 550;
 pub const BANDS: usize = palette::FILLS.len();
 
 const WIDTH: f64 = 1200.0;
-/// Left of the legend.
+/// Left edge of the legend.
 const EDGE: f64 = 12.0;
 /// Left of the chart, and its width where no script fits it to the window.
 const LEFT: f64 = 84.0;
@@ -73,7 +73,7 @@ pub fn draw(report: &Timeline, filters: Option<&str>) -> String {
     picture.finish()
 }
 
-/// What is shown and what it lacks; each a class and a line.
+/// Notes on what is shown and what it lacks, each a class and a line.
 fn notes(report: &Timeline, filters: Option<&str>) -> Vec<Note> {
     let most = highest(report, false);
     let what = match (report.by, report.at_end) {
@@ -169,7 +169,7 @@ fn number(n: f64) -> String {
 /// The chart in a coordinate system of its own: a picture as wide as its window stretches it.
 struct Chart<'a> {
     report: &'a Timeline,
-    /// What the chart reaches up to.
+    /// Upper end of the value axis.
     most: u64,
     wide: f64,
 }
@@ -244,14 +244,14 @@ impl<'a> Chart<'a> {
         picture.line();
     }
 
-    /// Where a millisecond begins: between points that are longer than one, too.
+    /// Place of a millisecond's begin: between points that are longer than one, too.
     fn time_x(&self, ms: u64) -> f64 {
         let point = self.report.point_of(ms);
         let begun = ms.saturating_sub(self.report.points[point].ms) as f64 / self.report.point_ms.max(1) as f64;
         self.x(point) + begun.min(1.0) * self.wide
     }
 
-    /// For each point, the sums of the bands from the lowest up to this one.
+    /// For each level, the sums of the bands below it by point.
     fn levels(&self) -> Vec<Vec<u64>> {
         let mut sums = vec![0u64; self.report.points.len()];
         let mut levels = vec![sums.clone()];
@@ -340,7 +340,7 @@ impl<'a> Chart<'a> {
         placed(picture, "peak", x, side, -3.0, anchor, &highest(self.report, false));
     }
 
-    /// What a point consists of, as a tooltip over all of its height.
+    /// Tooltips of the points, over all of their height.
     fn moments(&self, picture: &mut Picture) {
         let height = number(HEIGHT);
         let report = self.report;

@@ -11,7 +11,6 @@ pub fn amount(by: Measure, n: u64, look: &Look) -> String {
     if by.is_bytes() { bytes(n, look.exact) } else { count(n) }
 }
 
-/// A change, with its sign.
 pub fn change(by: Measure, n: i64, look: &Look) -> String {
     signed(n, amount(by, n.unsigned_abs(), look))
 }
@@ -26,13 +25,13 @@ pub fn signed(n: i64, amount: String) -> String {
     format!("{sign}{amount}")
 }
 
-/// How a change looks: red where there is more, blue where there is less.
+/// Style of a change: red where there is more, blue where there is less.
 pub fn change_style(n: i64) -> Style {
     let colour = if n > 0 { AnsiColor::Red } else { AnsiColor::Blue };
     Style::new().fg_color(Some(colour.into())).bold()
 }
 
-/// What the measure counts, in a title.
+/// Name of the measure in a title.
 pub fn measured(by: Measure) -> &'static str {
     match by {
         Measure::Allocations => "allocations",

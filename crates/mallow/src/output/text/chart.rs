@@ -12,13 +12,13 @@ const REST: u8 = 245;
 /// One column: its value, and the parts of it that have a place of their own. What they leave is the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// How high it is.
+    /// Height of the column.
     pub value: u64,
-    /// The lowest part first.
+    /// Heights of the parts, the lowest first.
     pub parts: Vec<u64>,
 }
 
-/// Which part a cell shows; None: the rest.
+/// Index of the part that a cell shows; None: the rest.
 type Part = Option<usize>;
 
 /// The sign by which a part is found in the chart: its colour, or its letter, or nothing where the chart shows none.

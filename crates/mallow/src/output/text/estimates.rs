@@ -5,15 +5,14 @@ use mallow_report::analysis::sampled::{Estimate, Growth, NEEDED_SAMPLES, Verdict
 use super::look::Look;
 use super::units::{bytes, count, of, range, roughly};
 
-/// What stands where nothing can be said.
+/// Text where nothing can be said.
 pub const NOT_ENOUGH: &str = "not enough samples";
 
-/// Bytes, with the interval.
 pub fn estimated_bytes(estimate: &Estimate, look: &Look) -> String {
     format_estimate(estimate, look, |n| bytes(n, look.exact))
 }
 
-/// The same with the number of samples: `1.20 GB ±8 % in 312 samples`, `not enough samples (3 of 8)`.
+/// Bytes with the number of samples: `1.20 GB ±8 % in 312 samples`, `not enough samples (3 of 8)`.
 pub fn sampled_bytes(estimate: &Estimate, samples: u64, look: &Look) -> String {
     match estimate.enough() {
         true => format!("{} in {}", estimated_bytes(estimate, look), of(samples, "sample")),
@@ -21,7 +20,7 @@ pub fn sampled_bytes(estimate: &Estimate, samples: u64, look: &Look) -> String {
     }
 }
 
-/// How many there are, and how many an estimate needs: `not enough samples (3 of 8)`.
+/// Number of samples, and the number that an estimate needs: `not enough samples (3 of 8)`.
 pub fn not_enough(samples: u64) -> String {
     match samples < NEEDED_SAMPLES {
         true => format!("{NOT_ENOUGH} ({samples} of {NEEDED_SAMPLES})"),
@@ -30,12 +29,11 @@ pub fn not_enough(samples: u64) -> String {
     }
 }
 
-/// A count, with the interval.
 pub fn estimated_count(estimate: &Estimate, look: &Look) -> String {
     format_estimate(estimate, look, roughly)
 }
 
-/// What stands for [`NOT_ENOUGH`] in a column.
+/// Text for [`NOT_ENOUGH`] in a column.
 pub const TOO_FEW: &str = "too few";
 /// Columns that [`column_bytes`] takes at the most, without `exact`.
 pub const COLUMN: usize = 15;
@@ -78,8 +76,8 @@ fn format_estimate(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> Str
     }
 }
 
-/// How far an estimate may be from the truth, for a column beside the number: `±8 %`, `400 kB to 2.60 MB`, `too few`;
-/// nothing if all of it was seen.
+/// Margin of an estimate, for a column beside the number: `±8 %`, `400 kB to 2.60 MB`, `too few`; empty if every
+/// allocation was seen.
 pub fn margin(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
     let Some((low, high)) = estimate.interval() else { return TOO_FEW.to_owned() };
     match evenly(estimate.value, low, high) {
@@ -89,7 +87,7 @@ pub fn margin(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) 
     }
 }
 
-/// The same of a change: `±8 %`, `-2.00 MB to 12.0 MB, not significant`.
+/// Margin of a change: `±8 %`, `-2.00 MB to 12.0 MB, not significant`.
 pub fn margin_of_change(change: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
     match change.interval() {
         Some((low, high)) if change.may_be_zero() => format!("{}, not significant", ends(low, high, &amount)),
@@ -97,7 +95,7 @@ pub fn margin_of_change(change: &Estimate, look: &Look, amount: impl Fn(u64) -> 
     }
 }
 
-/// By which share of the value both ends differ from it. None: an uneven interval, which is printed as its ends, and so
+/// Share of the value by which both ends differ from it. None: an uneven interval, which is printed as its ends, and so
 /// is one of what may be twice as much or next to nothing.
 fn evenly(value: f64, low: f64, high: f64) -> Option<f64> {
     let (below, above) = (value - low, high - value);
@@ -121,7 +119,7 @@ fn with_sign(n: f64, amount: &impl Fn(u64) -> String) -> String {
     format!("{}{}", if n <= -0.5 { "-" } else { "" }, amount(n.abs().round() as u64))
 }
 
-/// How a site grows: `+12.1 MB ±9 %`, `steady`, or that it is unknown.
+/// Growth of a site: `+12.1 MB ±9 %`, `steady`, or that it is unknown.
 pub fn growth(growth: &Growth, look: &Look) -> String {
     match growth.verdict {
         Verdict::Unknown => NOT_ENOUGH.to_owned(),
@@ -134,7 +132,7 @@ pub fn growth(growth: &Growth, look: &Look) -> String {
     }
 }
 
-/// The same with what the words leave open: `undecided, 1.20 MB to 30.0 MB an hour`.
+/// Growth of a site, with what [`growth`] leaves open: `undecided, 1.20 MB to 30.0 MB an hour`.
 pub fn growth_in_full(said: &Growth, look: &Look) -> String {
     let words = growth(said, look);
     let rate = estimated_bytes(&said.bytes_per_hour, look);
@@ -146,7 +144,7 @@ pub fn growth_in_full(said: &Growth, look: &Look) -> String {
     }
 }
 
-/// How much is sampled, or that nothing is.
+/// The sampling period, or that nothing is sampled.
 pub fn period(period_bytes: Option<u64>, look: &Look) -> String {
     match period_bytes {
         Some(period) => format!("a sample in {} on average", bytes(period, look.exact)),

@@ -6,10 +6,9 @@ use mallow_report::analysis::{AllocatorInsideRow, CustomAllocatorRow};
 use super::page::{Line, Page};
 use super::units::of;
 
-/// So many programs with allocators above malloc are named.
+/// Limit of programs with allocators above malloc that are named.
 const SHOWN: usize = 3;
 
-/// What comes before each sentence.
 pub const INCOMPLETE: &str = "Incomplete: ";
 
 /// A sentence for each allocator above malloc, among so many processes.
@@ -34,7 +33,6 @@ pub fn unrecorded(sentences: &[String]) -> impl Iterator<Item = String> {
     sentences.iter().take(SHOWN).cloned().chain(more)
 }
 
-/// A line for each sentence.
 pub fn show(sentences: impl IntoIterator<Item = String>, page: &mut Page) {
     for text in sentences {
         page.hanging(Line::new().warning(INCOMPLETE), &text);
@@ -55,7 +53,7 @@ pub fn lost_events(lost: u64) -> String {
     format!("{} could not be recorded; totals are higher, and blocks that seem live may be freed", of(lost, "event"))
 }
 
-/// Of processes that waited in vain for unwind tables, one sentence.
+/// The sentence about processes that waited in vain for unwind tables.
 pub fn late_tables(processes: &[Process]) -> Option<String> {
     let late: Vec<u64> = processes.iter().map(|process| process.late_tables).filter(|&late| late > 0).collect();
     let (what, whose) = match (&late[..], processes.len()) {

@@ -6,34 +6,31 @@ use rustix::termios::tcgetwinsize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Out,
-    /// Standard error.
     Err,
 }
 
-/// How text is to look. The default is for pipes and files: as wide as it is, without colours.
+/// Form of text. The default is for pipes and files: lines of any length, without colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Columns of the terminal. None: lines are as long as they are.
     pub width: Option<usize>,
-    /// Rows of the terminal.
     pub height: Option<usize>,
-    /// Use colours and weights.
+    /// Whether colours and weights are used.
     pub colour: bool,
     /// Draw with letters and signs of ASCII alone.
     pub ascii: bool,
-    /// Bytes to the last digit.
+    /// Whether bytes are printed to the last digit.
     pub exact: bool,
-    /// Names and paths as they are.
+    /// Whether names and paths are whole.
     pub full_names: bool,
     /// Places have their modules beside their lines: they are of several programs.
     pub modules: bool,
 }
 
 impl Look {
-    /// As the stream deserves: widths and colours are for terminals alone, and colours not where NO_COLOR is set
-    /// (to anything but the empty string) or the terminal is a dumb one. Drawings are in ASCII where the locale's
+    /// The form for a stream: widths and colours are for terminals alone, and colours not where NO_COLOR is set (to
+    /// anything but the empty string) or the terminal is a dumb one. Drawings are in ASCII where the locale's
     /// characters are not those of Unicode.
     pub fn of(stream: Stream) -> Self {
         let size = match stream {
@@ -57,7 +54,7 @@ impl Look {
     }
 }
 
-/// As the C library finds out about characters: the first of these variables that says anything does.
+/// Whether the locale's characters are not Unicode's, by the first of the C library's variables that is set.
 fn ascii() -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
     let locale = names.iter().filter_map(std::env::var_os).find(|value| !value.is_empty());

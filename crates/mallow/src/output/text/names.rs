@@ -17,7 +17,7 @@ pub fn function_of(frame: &Frame, look: &Look) -> String {
     function_in_list(&frame.function, frame.keeps_arguments, look)
 }
 
-/// The same of a name.
+/// The name of a function in a list, with arguments where they tell it from another one.
 pub fn function_in_list(name: &str, keeps_arguments: bool, look: &Look) -> String {
     if keeps_arguments && !look.full_names { names::with_arguments(name) } else { function(name, look) }
 }
@@ -25,8 +25,8 @@ pub fn function_in_list(name: &str, keeps_arguments: bool, look: &Look) -> Strin
 /// Columns of a function's other name.
 const OTHER_NAME: usize = 48;
 
-/// What is said of a function whose code others share: `(or Vec<long>::grow and 3 more: one code)`, with all of them
-/// where names are full; None where it has its code for itself. Which of them was called is not known.
+/// Remark on a function whose code others share: `(or Vec<long>::grow and 3 more: one code)`, with all of them where
+/// names are full; None where it has its code for itself. Which of them was called is not known.
 pub fn one_code(function: &str, folded: &[String], look: &Look) -> Option<String> {
     let (first, more) = folded.split_first()?;
     if look.full_names {
@@ -39,8 +39,8 @@ pub fn one_code(function: &str, folded: &[String], look: &Look) -> Option<String
     Some(format!("(or {other}{more}: one code)"))
 }
 
-/// Where a function is: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording
-/// has several programs; nothing where neither is known, or where the name itself is `module+0xoffset`.
+/// Place of a function: `parser.cc:212`, or `[libsqlite3.so.0]` where no source is known, or both where the recording
+/// has several programs; empty where neither is known, or where the name itself is `module+0xoffset`.
 pub fn location(name: &str, file: Option<&str>, line: Option<u32>, module: Option<&str>, look: &Look) -> String {
     let base = |path: &str| {
         let short = if look.full_names { path } else { file_name(path) };

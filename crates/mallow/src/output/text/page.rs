@@ -24,17 +24,16 @@ struct Piece {
 }
 
 impl Line {
-    /// An empty line.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds text as it is.
+    /// Adds text without style.
     pub fn plain(self, text: impl AsRef<str>) -> Self {
         self.with(Style::new(), text)
     }
 
-    /// Adds text that matters.
+    /// Adds text in bold.
     pub fn strong(self, text: impl AsRef<str>) -> Self {
         self.with(Style::new().bold(), text)
     }
@@ -54,7 +53,7 @@ impl Line {
         self.name(Style::new().bold(), name)
     }
 
-    /// The same of one that may be passed over.
+    /// Adds a less important name, as [`Line::name`] does.
     pub fn faint_name(self, name: impl AsRef<str>) -> Self {
         self.name(Style::new().dimmed(), name)
     }
@@ -64,7 +63,6 @@ impl Line {
         self
     }
 
-    /// Adds another line's pieces.
     pub fn then(mut self, other: Line) -> Self {
         self.pieces.extend(other.pieces);
         self
@@ -80,17 +78,17 @@ impl Line {
         self
     }
 
-    /// Its text, without styles.
+    /// The text without styles.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
 
-    /// Columns that it takes.
+    /// Width of the text in columns.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|piece| piece.text.width()).sum()
     }
 
-    /// Takes spaces away at its end.
+    /// Removes spaces at the end of the line.
     fn trim_end(&mut self) {
         while let Some(Piece { text: last, .. }) = self.pieces.last_mut() {
             last.truncate(last.trim_end().len());
@@ -144,7 +142,7 @@ impl Line {
     }
 }
 
-/// Where the first `columns` columns of `text` end; None where it is not wider.
+/// Byte offset behind the first `columns` columns of `text`; None where it is not wider.
 pub fn end_of_columns(text: &str, columns: usize) -> Option<usize> {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -156,7 +154,7 @@ pub fn end_of_columns(text: &str, columns: usize) -> Option<usize> {
     None
 }
 
-/// Where to cut `text` for `end`, so that no number loses digits or its unit: what is left of it would be another one.
+/// Byte offset at or before `end` at which no number loses digits or its unit: what is left of it would be another one.
 pub fn before_number(text: &str, end: usize) -> usize {
     const UNITS: [&str; 14] = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "%", "k", "M", "G", "ms", "s", "min"];
     let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
@@ -176,7 +174,6 @@ pub fn before_number(text: &str, end: usize) -> usize {
     number.trim_end_matches(is_of_number).trim_end_matches(['-', '+', '<', '>', '±']).len()
 }
 
-/// Text under construction.
 #[derive(Clone, Debug)]
 pub struct Page {
     look: Look,
@@ -184,7 +181,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page.
     pub fn new(look: Look) -> Self {
         Self { look, text: String::new() }
     }

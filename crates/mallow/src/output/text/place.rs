@@ -35,7 +35,7 @@ fn via(line: Line, through: Option<&str>, nameless: u64, look: &Look) -> Line {
     }
 }
 
-/// How many functions without names were looked past; None: none were.
+/// Number of functions without names that were looked past, in words; None: none were.
 pub fn passed(nameless: u64) -> Option<String> {
     match nameless {
         0 => None,
@@ -44,7 +44,6 @@ pub fn passed(nameless: u64) -> Option<String> {
     }
 }
 
-/// A function and where it is.
 fn placed(frame: &Frame, look: &Look) -> Line {
     let name = function_of(frame, look);
     let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
@@ -66,7 +65,8 @@ pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack
     described_by(frame, sites, (None, through), stack, look)
 }
 
-/// The same. With a function by which the first one allocates: `keep srv.cc:21, by make_payload ← load load.cc:88`
+/// The place of `frame` with its callers, and with a function by which it allocates: `keep srv.cc:21, by make_payload ←
+/// load load.cc:88`.
 pub fn described_by(
     frame: Option<&Frame>,
     sites: u64,
@@ -127,7 +127,7 @@ pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: 
 
 /// Functions of the program's own that are shown of a stack, where not all are.
 const FRAMES: usize = 5;
-/// And of those between them and the allocator: sites may differ in nothing else.
+/// Functions between the program's own and the allocator that are shown: sites may differ in nothing else.
 const INNER_FRAMES: usize = 3;
 /// Lines that a stack takes at the most, where not all of it is shown.
 pub const STACK_LINES: usize = FRAMES + INNER_FRAMES;

@@ -2,12 +2,10 @@
 
 use super::page::{Line, Page};
 
-/// To which side a column's cells go.
+/// Side of a column to which cells are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -19,7 +17,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns.
     pub fn new(columns: &[Align]) -> Self {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }

@@ -15,7 +15,7 @@ pub fn value(report: &Timeline, n: u64, exact: bool) -> String {
     }
 }
 
-/// The same on a scale.
+/// A value of the timeline in the short form of a scale.
 pub fn on_scale(report: &Timeline, n: u64) -> String {
     if report.by == Over::Live { roughly(n) } else { value(report, n, false) }
 }
@@ -31,7 +31,7 @@ pub fn highest(report: &Timeline, exact: bool) -> String {
     }
 }
 
-/// What is shown, in words.
+/// Subject of a timeline, in words.
 pub fn subject(report: &Timeline) -> String {
     let what = match report.by {
         Over::LiveBytes => "Live bytes",
@@ -48,7 +48,7 @@ pub fn subject(report: &Timeline) -> String {
     format!("{what} {when}")
 }
 
-/// What a point is.
+/// Extent of a point, in words.
 pub fn resolution(report: &Timeline) -> String {
     let most = if report.by == Over::Allocations { "" } else { ", the most that was live then" };
     match report.by_order {
@@ -78,7 +78,7 @@ pub fn named_ticks(report: &Timeline, most: usize, end: f64, place: impl Fn(u64)
     ticks
 }
 
-/// When a point is: `12 ms`, or `12 ms 50 %` after half of the events of that millisecond.
+/// Time of a point: `12 ms`, or `12 ms 50 %` after half of the events of that millisecond.
 pub fn moment(point: &Point) -> String {
     match point.part {
         0 => span(point.ms),

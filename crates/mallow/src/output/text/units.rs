@@ -1,6 +1,6 @@
 //! Numbers for people. Units are decimal: 1 kB is 1000 bytes.
 
-/// A count, with commas: `1,234,567`.
+/// A count with commas: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -19,7 +19,7 @@ pub fn signed(n: i64) -> String {
     format!("{sign}{}", count(n.unsigned_abs()))
 }
 
-/// What comes of a division: two decimals, and of less than these show, as many as its first digit needs.
+/// A quotient: two decimals, and of less than these show, as many as its first digit needs.
 pub fn ratio(n: f64) -> String {
     const MOST: f64 = 9.0;
     let decimals = match n.abs() {
@@ -49,7 +49,7 @@ pub fn roughly(n: u64) -> String {
     scaled(n as f64, "").trim_end().to_owned()
 }
 
-/// Something per second: `436 k/s`.
+/// A rate such as `436 k/s`; None for no time.
 pub fn rate(n: u64, ms: u64) -> Option<String> {
     (ms > 0).then(|| scaled(n as f64 * 1000.0 / ms as f64, "/s"))
 }

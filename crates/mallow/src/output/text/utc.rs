@@ -1,6 +1,6 @@
 //! Wall clock times, in UTC.
 
-/// `2026-11-21 17:48:03 UTC`
+/// A time such as `2026-11-21 17:48:03 UTC`.
 pub fn moment(unix_ms: u64) -> String {
     let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
     let (year, month, day) = date(days);

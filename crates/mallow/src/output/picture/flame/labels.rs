@@ -9,7 +9,7 @@ use crate::output::picture::{Note, harmless, limits};
 use crate::output::text::units::{bytes, of, percent, span};
 use crate::output::text::{Look, amount, change, clean, measured, signed};
 
-/// At most this many functions are named whose calls are gone.
+/// Limit of named functions whose calls are gone.
 const GONE: usize = 4;
 
 pub fn title(flame: &Flame) -> String {
@@ -17,7 +17,7 @@ pub fn title(flame: &Flame) -> String {
     if command.is_empty() { "(command unknown)".to_owned() } else { clean(&command).into_owned() }
 }
 
-/// What is drawn, and what it lacks; each a class and a line.
+/// Notes on what is drawn and what it lacks, each a class and a line.
 pub fn notes(flame: &Flame, filters: Option<&str>) -> Vec<Note> {
     let total = flame.by.of(&flame.totals);
     let amount = amount(flame.by, total, &Look::default());
@@ -63,7 +63,7 @@ pub fn shown_name(function: &FlameFunction) -> String {
     }
 }
 
-/// As much of a name as there is room for. C++ and Rust names are most specific at their end.
+/// As much of a name as fits into `room`. C++ and Rust names are most specific at their end.
 pub fn fitting(name: &str, room: f64) -> String {
     let fits = (room / CHARACTER).max(0.0) as usize;
     if name.width() <= fits {
@@ -90,7 +90,7 @@ pub fn fitting(name: &str, room: f64) -> String {
     }
 }
 
-/// How much a box has, and its part of the whole; two spaces are between them.
+/// Amount of a box, and its part of the whole; two spaces are between them.
 pub fn numbers(flame: &Flame, node: &FlameBox) -> String {
     format!("{}  {}", amount_of(flame, node.value), percent(node.value, flame.boxes[0].value))
 }
@@ -103,7 +103,7 @@ pub fn beside(name: &str, numbers: &str, room: f64) -> Option<String> {
     Some(format!("\u{a0}\u{a0}{}", fits.replace("  ", "\u{a0}\u{a0}")))
 }
 
-/// How much, the whole name, where it is, and what changed.
+/// Amount, whole name, place and change of a box.
 pub fn tooltip(flame: &Flame, node: &FlameBox, function: &FlameFunction) -> String {
     let amount = |n: u64| match flame.by.is_bytes() {
         true => bytes(n, true),

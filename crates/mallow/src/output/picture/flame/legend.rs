@@ -11,19 +11,19 @@ use crate::output::picture::{Picture, harmless, palette};
 use crate::output::text::units::{of, percent};
 use crate::output::text::{Look, amount, change};
 
-/// Groups that the legend names.
+/// Limit of groups that the legend names.
 const NAMED: usize = 16;
 
 /// Colours of groups of functions, and the lines that explain them.
 pub struct Legend {
-    /// Class by group.
+    /// Class of each group, by index.
     classes: Vec<String>,
     rows: Vec<Vec<Entry>>,
 }
 
 struct Entry {
     x: u32,
-    /// It begins a row.
+    /// Whether the entry begins a row.
     first: bool,
     /// Class of its swatch; None for words alone.
     class: Option<String>,
@@ -59,7 +59,7 @@ impl Legend {
         it
     }
 
-    /// What colours mean in a comparison.
+    /// Adds the colours of a comparison.
     fn changes(&mut self, flame: &Flame) {
         let amount = |n: i64| change(flame.by, n, &Look::default());
         let what = match flame.callers {
@@ -127,12 +127,11 @@ impl Legend {
         }
     }
 
-    /// How many there are.
     pub fn rows(&self) -> u32 {
         self.rows.len() as u32
     }
 
-    /// Its rows, below each other.
+    /// Draws the rows, below each other.
     pub fn draw(&self, picture: &mut Picture, y: u32) {
         picture.open("g", &[("id", "legend"), ("transform", &format!("translate(0 {y})"))]);
         picture.line();

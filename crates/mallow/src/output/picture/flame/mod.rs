@@ -67,7 +67,7 @@ pub fn draw(flame: &Flame, filters: Option<&str>) -> String {
     picture.finish()
 }
 
-/// What a script fills in: the search field goes to the left end of the first line.
+/// Draws elements that a script fills in: the search field goes to the left end of the first line.
 fn controls(picture: &mut Picture, y: u32) {
     let (baseline, first, second) = ((y + 17).to_string(), (y + 43).to_string(), (y + 60).to_string());
     let edge = EDGE.to_string();

@@ -9,9 +9,9 @@ pub const EDGE: u32 = 12;
 /// A box and the gap to the next one.
 pub const ROW: u32 = 17;
 pub const BOX: u32 = 16;
-/// Of a character of the boxes' font; wider than in any common one.
+/// Width of a character of the boxes' font; wider than in any common one.
 pub const CHARACTER: f64 = 7.3;
-/// Lines of text.
+/// Height of a line of text.
 pub const LINE: u32 = 18;
 /// Search, and two lines of details.
 pub const CONTROLS: u32 = 72;
