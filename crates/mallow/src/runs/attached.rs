@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::output::stdio;
 use crate::output::text::units::span;
 
-/// What a process is called, for the name of its recording.
+/// The process's name, for its recording.
 pub fn name(pid: u32) -> OsString {
     session::process_name(pid).unwrap_or_else(|| OsString::from(format!("process-{pid}")))
 }
@@ -24,7 +24,7 @@ pub fn name(pid: u32) -> OsString {
 pub struct ForeignRoot(OwnedFd);
 
 impl ForeignRoot {
-    /// None: it has the same one, or is out of reach.
+    /// None: the process has the root directory of mallow, or is out of reach.
     pub fn of(pid: u32) -> Option<Self> {
         let identity = |path: &str| std::fs::metadata(path).map(|root| (root.dev(), root.ino())).ok();
         let theirs = format!("/proc/{pid}/root/");
@@ -39,14 +39,14 @@ impl ForeignRoot {
     }
 }
 
-/// What a reader of its numbers must know.
+/// Limits of the numbers of a process that mallow attached to, as a clause.
 pub fn limits(pid: u32) -> String {
     let when =
         age(pid).map_or_else(|| "while it ran".to_owned(), |age| format!("after {}", span(age.as_millis() as u64)));
     format!("attached {when}; blocks allocated before are not included, and what was live at the end need not be lost")
 }
 
-/// How long a process has been running.
+/// Time since the process started. None: it is gone.
 pub fn age(pid: u32) -> Option<Duration> {
     let ticks = Stat::read(pid).ok()?.start_ticks()?;
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

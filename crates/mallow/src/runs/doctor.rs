@@ -87,7 +87,7 @@ fn program(chain: &Chain) -> Vec<Finding> {
     all
 }
 
-/// What names its functions would have.
+/// The check of the names that the program's functions would have.
 fn names(path: &Path) -> Finding {
     const CHECK: &str = "names";
     let (module, summary) = survey(path);

@@ -48,8 +48,8 @@ fn of_command(status: Option<i32>) -> ExitCode {
     ExitCode::from(status.map_or(INTERRUPTED, |status| status as u8))
 }
 
-/// After a command that ended with `status`, and of which nothing could be recorded: the command's own if it failed,
-/// else 125.
+/// The exit status after a command that ended with `status`, and of which nothing could be recorded: the command's own
+/// if it failed, else 125.
 pub fn after_nothing(status: Option<i32>) -> ExitCode {
     match status {
         Some(0) => ExitCode::from(exit::FAILED_AROUND_COMMAND),
@@ -57,8 +57,8 @@ pub fn after_nothing(status: Option<i32>) -> ExitCode {
     }
 }
 
-/// The same where mallow's own output may have failed: that is one line on standard error, and changes the status only
-/// where `fail_on_write_error` asks for it.
+/// The exit status after a command where mallow's own output may have failed: that is one line on standard error, and
+/// changes the status only where `fail_on_write_error` asks for it.
 pub fn after_command(ended: Option<i32>, output: Result<()>, fail_on_write_error: bool) -> ExitCode {
     match output {
         Ok(()) => of_command(ended),

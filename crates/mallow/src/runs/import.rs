@@ -22,7 +22,6 @@ use crate::output::text::Stream;
 use crate::output::text::units::{count, of};
 use crate::output::{destination, exit, json, stdio};
 
-/// Imports.
 pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let mut session = Session::new(Exclusions::read(&flags.known)?, false, None);
     let name = flags.file.display();

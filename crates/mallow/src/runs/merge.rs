@@ -21,7 +21,7 @@ use crate::output::text::estimates::estimated_bytes;
 use crate::output::text::units::{bytes, of, processes_in_images};
 use crate::output::{exit, stdio};
 
-/// By name, or by device and inode: a link leads to what is there already.
+/// Whether two paths lead to one file, by name, or by device and inode.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     one == other || identity(one).is_some_and(|identity_of_one| Some(identity_of_one) == identity(other))

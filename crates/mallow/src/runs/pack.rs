@@ -80,9 +80,8 @@ pub fn contents(profile: &Profile, sources: &Sources) -> String {
 /// The sources that a recording is to carry.
 #[derive(Debug, Default)]
 pub struct Sources {
-    /// Those that were read.
     pub found: Vec<SourceFile>,
-    /// How many could not be.
+    /// Number of sources that could not be read.
     missing: u64,
 }
 

@@ -10,7 +10,7 @@ pub fn read(pid: u32, name: &str) -> Vec<u8> {
     read_path(&format!("/proc/{pid}/{name}"))
 }
 
-/// A file of `/proc`.
+/// Content of a file in `/proc`, at most [`MOST`] bytes; empty where it cannot be read.
 pub fn read_path(path: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(file) = std::fs::File::open(path) {

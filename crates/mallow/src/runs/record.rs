@@ -25,13 +25,12 @@ use crate::views::report::{self, ReportOptions};
 
 /// A recording that was made, or not.
 pub struct Recorded {
-    /// How mallow is to end.
+    /// Exit status of mallow.
     pub status: ExitCode,
-    /// None: it could not be written to its end.
+    /// None: the recording could not be written to its end.
     pub path: Option<PathBuf>,
 }
 
-/// Records, then shows the report.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     record(flags).map(|recorded| recorded.status)
 }
@@ -127,7 +126,7 @@ pub fn record(flags: &RecordFlags) -> Result<Recorded> {
     Ok(Recorded { status: exit_status::after_command(exit_status, written, flags.fail_on_write_error), path })
 }
 
-/// What a recording is to carry, for other machines.
+/// Content that a recording is to carry for other machines.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     pub sources: bool,
@@ -182,8 +181,8 @@ pub fn finish(
     reported
 }
 
-/// Where the spool of a recording goes, without its suffix: beside it, on a disk, unless it is a device, or there is
-/// little room and more elsewhere.
+/// Path of a recording's spool, without its suffix: beside the recording, on a disk, unless that is a device, or there
+/// is little room and more elsewhere.
 fn beside(path: &Path) -> PathBuf {
     const LITTLE: u64 = 1 << 30;
     let room = |path: &Path| rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));

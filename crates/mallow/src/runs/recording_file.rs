@@ -27,26 +27,25 @@ use crate::output::{destination, stdio};
 /// ```
 #[derive(Debug)]
 pub struct RecordingFile {
-    /// Where the recording will be, as the user calls it.
+    /// Path of the recording, as the user calls it.
     path: PathBuf,
-    /// The same without links.
+    /// `path` with all links resolved.
     place: PathBuf,
     partial: Option<Partial>,
     /// The usual name, which another mallow is writing to.
     taken: Option<PathBuf>,
 }
 
-/// What follows a recording's name while it is written.
 const SUFFIX: &str = ".partial";
 
-/// Where it is written until then. Its lock says that somebody does, and ends with that process however it ends.
+/// The file that is written until then. Its lock says that somebody does, and ends with that process however it ends.
 #[derive(Debug)]
 struct Partial {
     path: PathBuf,
     file: File,
-    /// What it held before, if anything, is gone.
+    /// Whether earlier content of the file, if any, is gone.
     emptied: bool,
-    /// It is where it belongs.
+    /// Whether the file has been renamed to its place.
     completed: bool,
 }
 
@@ -77,7 +76,7 @@ impl RecordingFile {
         bail!("{MOST} recordings of {} are here; name another file with -o", name.display())
     }
 
-    /// None: another mallow is writing to it, or it is there and may not be replaced.
+    /// None: another mallow is writing to the file, or it is there and may not be replaced.
     fn claim(path: &Path, replace: bool) -> Result<Option<Self>> {
         destination::is_somewhere(path)?;
         let shown = path.display();
@@ -98,17 +97,16 @@ impl RecordingFile {
         Ok((replace || file.place.symlink_metadata().is_err()).then_some(file))
     }
 
-    /// Where it is written, if not at its own place.
+    /// Path that is written to. None: the recording's own.
     pub fn partial(&self) -> Option<&Path> {
         self.partial.as_ref().map(|partial| &*partial.path)
     }
 
-    /// Where the recording will be.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The recording's beginning is written.
+    /// The writer of the recording, which begins the file.
     pub fn writer(&mut self, options: &Options) -> io::Result<Writer> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
         match &mut self.partial {
@@ -138,7 +136,7 @@ impl RecordingFile {
         }
     }
 
-    /// How old the file is that is there now.
+    /// Age of the file that is at the recording's place now.
     fn age(&self) -> Option<Duration> {
         let there = self.place.metadata().ok().filter(fs::Metadata::is_file)?;
         there.modified().ok()?.elapsed().ok()
@@ -204,7 +202,7 @@ pub fn orphans(directory: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Whether events are in the file that nothing else holds.
+/// Whether the file has events that nothing else holds.
 fn is_orphan(file: &File) -> bool {
     file.try_clone().is_ok_and(|again| has_events(again).unwrap_or(false)) && !leftovers::is_recoverable(file)
 }

@@ -17,19 +17,19 @@ const PERF: (&str, &str) = ("PYTHONPERFSUPPORT", "1");
 /// The version of CPython that can name the functions of scripts.
 const NAMING: (u32, u32) = (3, 12);
 
-/// What to run, and how.
+/// A command to record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Script {
     pub command: Vec<OsString>,
-    /// What is set in its environment.
+    /// Variables that are set in the command's environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// What its recording is called unless the user names it.
+    /// Name of the recording unless the user gives one.
     pub name: OsString,
 }
 
 impl Script {
-    /// Of a command line. Says on standard error what is set. For Python, runs the interpreter once, to ask for its
-    /// version, and for its path where the command is a script that starts it.
+    /// The script of a command line. Says on standard error what is set. For Python, runs the interpreter once, to ask
+    /// for its version, and for its path where the command is a script that starts it.
     pub fn of(flags: &RecordedCommandFlags) -> Self {
         let Some(python) = &flags.python else {
             let name = flags.command.first().and_then(|program| file_name(program)).unwrap_or(OsStr::new("command"));
@@ -97,12 +97,11 @@ fn launcher(program: &OsStr) -> Option<PathBuf> {
     (&start == b"#!").then_some(path)
 }
 
-/// The interpreter that a script starts.
 #[derive(Debug, PartialEq, Eq)]
 struct Started {
     version: (u32, u32),
     executable: OsString,
-    /// What the script sets for it.
+    /// Variables that the script sets for the interpreter.
     environment: Vec<(OsString, OsString)>,
 }
 

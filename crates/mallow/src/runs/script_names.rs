@@ -26,7 +26,7 @@ pub struct ProcessTmp {
 }
 
 impl ProcessTmp {
-    /// That of a process by its number here; None where it is out of reach.
+    /// The `/tmp` of a process by its number here; None where it is out of reach.
     pub fn of(pid: u32) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
         let root = rustix::fs::open(format!("/proc/{pid}/root/"), flags, Mode::empty()).ok()?;
@@ -40,7 +40,7 @@ impl ProcessTmp {
         })
     }
 
-    /// Where its map is.
+    /// Place of the process's map.
     pub fn place(&self) -> MapPlace {
         let directory = PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_raw_fd()));
         MapPlace { directory, owner: self.owner, began: self.began }
@@ -50,11 +50,11 @@ impl ProcessTmp {
 /// Frames in no module of processes that run, and what their maps say of them.
 #[derive(Default)]
 pub struct ScriptNames {
-    /// Frames that were looked at.
+    /// Number of frames that were looked at.
     seen: usize,
     unnamed: HashSet<FrameId>,
     processes: HashMap<ProcessId, Option<ProcessTmp>>,
-    /// When to look up those that the maps did not have, and new ones.
+    /// When to look up frames that the maps did not have, and new ones.
     next: Option<Instant>,
     next_new: Option<Instant>,
 }

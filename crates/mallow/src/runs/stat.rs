@@ -98,7 +98,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     Ok(exit_status::after_command(exit_status, written, flags.fail_on_write_error))
 }
 
-/// All of it or nothing: half of the counts would look like all.
+/// Writes all of the text or nothing: half of the counts would look like all.
 fn write(file: &mut File, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     file.write_all(text.as_bytes()).inspect_err(|_| {

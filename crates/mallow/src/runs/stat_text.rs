@@ -8,7 +8,7 @@ use crate::output::json;
 use crate::output::text::units::{count, of, percent, processes_in_images, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table, gaps};
 
-/// What was counted, as JSON or as text. Numbers are exact in both: they are there to be compared.
+/// Counts as JSON or as text. Numbers are exact in both: they are there to be compared.
 pub fn render(counted: &Stat, per_process: bool, json: bool, look: &Look) -> Result<String> {
     let report = stat(counted);
     if json { json::document(&report) } else { Ok(text(&report, per_process, look)) }

@@ -16,25 +16,24 @@ const LONG_SCAN: Duration = Duration::from_millis(500);
 const LONG_TABLE: Duration = Duration::from_millis(300);
 /// A command that is over before this is not worth a line.
 const SHORT: Duration = Duration::from_millis(500);
-/// Where there is no terminal, a wait of this is worth a line; the next one comes after twice that time.
+/// First wait that is worth a line where there is no terminal; the next line comes after twice that time.
 const LONG: Duration = Duration::from_secs(10);
-/// What was recorded and not read is worth a word from here on: some ten thousand allocations.
+/// Number of recorded and unread events that is worth a word: some ten thousand allocations.
 const BEHIND: u64 = 100_000;
 
 pub enum StatusLine {
-    /// On the terminal, always the same one.
+    /// One line on the terminal.
     Terminal(ProgressBar),
-    /// In a pipe or a file.
+    /// Lines in a pipe or a file.
     Elsewhere {
-        /// Since when the rest is being read.
+        /// When reading of the rest began.
         since: Cell<Option<Instant>>,
-        /// When the next line is due, after `since`.
+        /// Time of the next line, after `since`.
         due: Cell<Duration>,
     },
 }
 
 impl StatusLine {
-    /// Nothing is shown yet.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Elsewhere { since: Cell::default(), due: Cell::new(LONG) };
@@ -44,7 +43,6 @@ impl StatusLine {
         Self::Terminal(bar)
     }
 
-    /// Shows how far it is.
     pub fn show(&self, tick: Tick) {
         match self {
             Self::Terminal(bar) if tick.elapsed >= SHORT => {

@@ -8,26 +8,26 @@ use mallow_capture::preflight::{self, Chain};
 use crate::output::stdio;
 use crate::output::text::units::of;
 
-/// What was recorded of a command's processes, and what not.
+/// Counts of a command's processes that were recorded, and that were not.
 pub struct ObservedProcesses<'a> {
-    /// Process images.
+    /// Process images that were seen.
     pub seen: usize,
-    /// Those of the command itself: what it executes in its own place is another one.
+    /// Process images of the command itself: what it executes in its own place is another one.
     pub command: usize,
     /// Images that could not take part.
     pub failed: u32,
-    /// Processes that went on.
+    /// Processes that ran on after the recording.
     pub still_running: u32,
     /// Why programs that the command started were out of sight.
     pub unwatched: &'a [String],
-    /// Why it ended before the command did.
+    /// Why the recording ended before the command did.
     pub cut_short: Option<&'a str>,
 }
 
 /// The number of unrecorded programs that are named.
 const UNWATCHED: usize = 3;
 
-/// What views of a recording are to repeat: programs without which its numbers are not those of the whole command.
+/// Notes that views of a recording repeat: programs without which its numbers are not those of the whole command.
 #[derive(Default)]
 pub struct Unrecorded {
     /// A sentence each, without a full stop.

@@ -43,7 +43,6 @@ struct EntryCheck {
     refused: Option<String>,
 }
 
-/// The allocators of a process.
 #[derive(Default)]
 pub struct Allocators {
     pub all: Vec<Allocator>,
@@ -177,7 +176,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// What a reader looks for comes first.
+/// Rank of a function's name in a check: usual functions first, short names first.
 fn rank(name: &str) -> (usize, usize) {
     const FIRST: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
     let plain = name.rsplit('_').next().unwrap_or(name);
@@ -186,7 +185,6 @@ fn rank(name: &str) -> (usize, usize) {
 }
 
 impl Allocator {
-    /// As a check.
     pub fn finding(&self) -> Finding {
         const CHECK: &str = "allocator";
         const NAMED: usize = 4;

@@ -27,7 +27,7 @@ impl From<Finding> for Check {
     }
 }
 
-/// How much works, in JSON and in the table.
+/// Name of the status in JSON and in the table.
 pub fn word(status: Status) -> &'static str {
     match status {
         Status::Works => "works",
@@ -36,7 +36,6 @@ pub fn word(status: Status) -> &'static str {
     }
 }
 
-/// The table of checks.
 pub fn checks(checks: &[Check], look: &Look, page: &mut Page) {
     const STATUS: usize = 6;
     const NAME: usize = 13;

@@ -18,7 +18,7 @@ use super::checks::{Check, checks, word};
 use crate::output::text::{Line, Look, Page, Stream};
 use crate::output::{exit, json, stdio};
 
-/// What this version can do about it.
+/// Verdict on a process that can be attached to.
 const VERDICT: &str = "mallow record -p PID, mallow stat -p PID and mallow watch -p PID attach to it.";
 
 /// Bytes of static thread-local storage that glibc keeps for libraries that are loaded while the program runs, by
@@ -176,7 +176,7 @@ fn program(modules: &Scope, process: &Process) -> String {
     format!("{NAME}, dynamically linked, {} modules, {threads}{asleep}", modules.all.len())
 }
 
-/// None: nothing restricts its system calls.
+/// None: nothing restricts the process's system calls.
 fn sandbox(process: &Process) -> Option<Finding> {
     const CHECK: &str = "sandbox";
     if !mallow_patch::is_sandboxed(process.pid) {
@@ -192,7 +192,7 @@ fn sandbox(process: &Process) -> Option<Finding> {
 /// The modules of a process in the order in which the dynamic linker searches them for a symbol.
 struct Scope<'a> {
     all: Vec<&'a Module>,
-    /// How many of them were loaded at the start; the rest came by dlopen.
+    /// Number of modules that were loaded at the start; the rest came by dlopen.
     initial: usize,
 }
 
@@ -250,7 +250,7 @@ fn c_library(modules: &Scope) -> Finding {
     }
 }
 
-/// None: it is none.
+/// None: the process runs no program of Go's.
 fn go_program(modules: &Scope) -> Option<Finding> {
     let program = modules.all.iter().find(|module| module.is_go_program())?;
     Some(Finding::fails(

@@ -51,13 +51,13 @@ impl Attacher {
         Ok(Self { asks, outcomes, is_over, thread })
     }
 
-    /// Attaches to a process, soon.
+    /// Asks for an attachment, which the thread makes after those before it.
     pub fn ask(&self, process: Process) {
         // It does not end before this.
         let _ = self.asks.send(process);
     }
 
-    /// What came of it so far.
+    /// Outcomes since the last call.
     pub fn outcomes(&self) -> Vec<Outcome> {
         self.outcomes.try_iter().collect()
     }

@@ -8,11 +8,11 @@ use regex::Regex;
 use crate::flags::{VariablePattern, WatchFlags};
 use crate::runs::process_files;
 
-/// What a process has to be like.
+/// Conditions on a process.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
     pattern: &'a Regex,
-    /// A path of its control groups.
+    /// Pattern for a path of the process's control groups.
     cgroup: Option<&'a Regex>,
     /// Patterns of the environment, all of which must match.
     variables: &'a [VariablePattern],
@@ -26,8 +26,8 @@ impl<'a> Choice<'a> {
         Some(Self { pattern, cgroup: chosen.match_cgroup.as_ref(), variables: &chosen.match_env })
     }
 
-    /// Whether it takes a process, which has number `here` in mallow's `/proc`. What cannot be read there does not
-    /// match.
+    /// Whether the conditions hold for a process, which has number `here` in mallow's `/proc`. A file that cannot be
+    /// read there does not match.
     pub fn takes(&self, process: &Process, here: Option<u32>) -> bool {
         let read = |name| here.map(|pid| process_files::read(pid, name)).unwrap_or_default();
         matches(self.pattern, process)
@@ -38,7 +38,7 @@ impl<'a> Choice<'a> {
             })
     }
 
-    /// The flags that say the same.
+    /// The choice as flags of the command line.
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["--match".to_owned(), self.pattern.to_string()];
         arguments.extend(self.cgroup.into_iter().flat_map(|cgroup| ["--match-cgroup".to_owned(), cgroup.to_string()]));
@@ -61,8 +61,8 @@ impl fmt::Display for Choice<'_> {
     }
 }
 
-/// Whether it matches the path of the executable, the path that it was executed as, or the first argument, which is the
-/// name that the program was given.
+/// Whether the pattern matches the path of the executable, the path that it was executed as, or the first argument,
+/// which is the name that the program was given.
 fn matches(pattern: &Regex, process: &Process) -> bool {
     let named = [&process.executable, &process.executed_as];
     named.into_iter().chain(process.arguments.first()).any(|name| !name.is_empty() && pattern.is_match(name))

@@ -11,7 +11,7 @@ const MOST: usize = 500;
 #[derive(Default)]
 pub struct LastProfiles {
     waiting: VecDeque<(u64, Profile)>,
-    /// How many queued profiles have sites.
+    /// Number of queued profiles that have sites.
     kept: usize,
     dropped: u64,
 }

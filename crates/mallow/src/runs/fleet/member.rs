@@ -19,41 +19,38 @@ pub struct Member {
     /// Number of the process in its run.
     pub process: ProcessId,
     pub pid: u32,
-    /// The name of its program.
     pub program: String,
     pub command: Vec<String>,
-    /// Its number in mallow's `/proc`.
+    /// The process's number in mallow's `/proc`.
     here: Option<u32>,
-    /// Until then it starts, on CLOCK_MONOTONIC; and the bytes of it in memory at the first report after that.
+    /// End of the warm-up, on CLOCK_MONOTONIC, with the process's bytes in memory at the first report after that.
     warm_ns: u64,
     rss_at_first: Option<u64>,
-    /// Where it runs: namespace, pod and container.
+    /// Namespace, pod and container.
     labels: BTreeMap<&'static str, String>,
-    /// What happened in it.
     pub ledger: SampleLedger,
-    /// When it began to be watched, on CLOCK_MONOTONIC.
+    /// When the watching began, on CLOCK_MONOTONIC.
     pub began_ns: u64,
     /// Whether the ledger had events since the last verdict on growth.
     pub has_news: bool,
     /// Places that were announced as growing.
     pub announced: HashSet<u64>,
-    /// What was found growing so far.
+    /// Verdicts on growth of earlier looks.
     standings: Standings,
 }
 
-/// What a report of a member needs.
 pub struct Request<'a> {
     /// Milliseconds that it had run when mallow attached to it.
     pub attached_ms: Option<u64>,
-    /// What is not to be reported.
+    /// Exclusions from the report.
     pub known: &'a Exclusions,
-    /// The samples that it covers.
+    /// Samples that the report covers.
     pub which: Which,
-    /// With [`Which::Old`].
+    /// Least age of the samples that [`Which::Old`] covers.
     pub older_than_ms: u64,
 }
 
-/// What a program is called: by the name that it was executed as.
+/// The program's name: that of the path that it was executed as, else its first argument.
 pub fn program(process: &Process) -> String {
     let path = if process.executed_as.is_empty() { &process.executable } else { &process.executed_as };
     let name = path.rsplit('/').next().filter(|name| !name.is_empty());
@@ -133,12 +130,12 @@ impl Member {
         report.in_memory(rss, self.rss_at_first)
     }
 
-    /// What it allocated and what is live, with names. It has this process alone.
+    /// Allocations and live blocks of this process alone, with names.
     pub fn profile(&self, watch: &Watch) -> Profile {
         self.alone(watch, snapshot)
     }
 
-    /// What it allocated since it has been known, and what is live, with names.
+    /// Allocations since the member has been known, and live blocks, with names.
     pub fn profile_since_known(&self, watch: &Watch) -> Profile {
         self.alone(watch, snapshot_since_known)
     }

@@ -25,10 +25,10 @@ use crate::output::stdio;
 const OPENED: usize = 16;
 /// Runs that are watched at the most: a thread and some mappings each.
 const RUNS: usize = 4096;
-/// How often new runs are looked for, and new processes to attach to, in nanoseconds.
+/// Intervals in which new runs, and new processes to attach to, are looked for, in nanoseconds.
 const LOOK_FOR_RUNS_NS: u64 = 1_000_000_000;
 const LOOK_FOR_PROCESSES_NS: u64 = 5_000_000_000;
-/// How often one of the runs that another mallow watches is tried all the same, in nanoseconds.
+/// Interval in which one of the runs that another mallow watches is tried all the same, in nanoseconds.
 const CHECK_OF_BUSY_NS: u64 = 30_000_000_000;
 /// A run without a process is left after so long, in nanoseconds: one that executes another program comes back.
 const EMPTY_NS: u64 = 3_000_000_000;
@@ -39,9 +39,9 @@ const LONGEST_CHECK_NS: u64 = 300_000_000_000;
 const ENDED: usize = 1000;
 /// Programs whose sums of ended processes are kept apart. Those of the others go together.
 const PROGRAMS: usize = 1000;
-/// Reasons that are kept apart.
+/// Limit of reasons that are kept apart.
 const REASONS: usize = 50;
-/// Where the others are.
+/// Name for programs beyond [`PROGRAMS`], and for reasons beyond [`REASONS`].
 const OTHERS: &str = "(others)";
 
 pub struct Members<'a> {
@@ -74,7 +74,7 @@ pub struct Members<'a> {
     pub former: BTreeMap<String, (u64, u64)>,
     /// Losses of processes that have ended, and of none.
     pub lost: Lost,
-    /// How many processes have ever been watched.
+    /// Number of processes that have ever been watched.
     pub seen: u64,
     /// Last profiles of ended processes; None unless they are pushed to stores.
     pub last_profiles: Option<LastProfiles>,
@@ -82,7 +82,6 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// None is known yet.
     pub fn new(flags: &'a WatchFlags, choice: Choice<'a>, known: Exclusions) -> anyhow::Result<Self> {
         let period = flags.period.unwrap_or(PERIOD);
         let others = match flags.attach {
@@ -117,7 +116,7 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// Where runs are looked for.
+    /// Directories in which runs are looked for.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
         self.candidates.places()
     }
@@ -148,7 +147,7 @@ impl<'a> Members<'a> {
         self.profiles_as_looked(numbers)
     }
 
-    /// As [`Members::profiles_since_known`], without a new look.
+    /// Profiles of [`Members::profiles_since_known`], without a new look.
     pub fn profiles_as_looked(&mut self, numbers: &[u64]) -> ProgramProfiles {
         let is_one = |member: &Member| numbers.contains(&member.number);
         self.name_all();
@@ -156,7 +155,7 @@ impl<'a> Members<'a> {
         chosen.map(|(run, member)| (member.number, member.profile_since_known(&run.watch))).collect()
     }
 
-    /// Whether all that was found so far was looked at.
+    /// Whether every run that was found so far was looked at.
     pub fn is_settled(&self) -> bool {
         self.queue.is_empty() && self.next_runs_ns > 0
     }
@@ -195,7 +194,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Each one's numbers, with names.
+    /// A report of each member, with names.
     pub fn reports(&mut self, which: Which) -> Vec<FleetProcess> {
         self.look_now();
         self.name_all();
@@ -502,11 +501,10 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What a report of a member of a run needs.
 fn request<'r>(attached: Option<&Attached>, known: &'r Exclusions, flags: &WatchFlags, which: Which) -> Request<'r> {
     let older_than_ms = flags.least_age().as_millis() as u64;
     Request { attached_ms: attached.map(|attached| attached.ran_ms), known, which, older_than_ms }
 }
 
-/// How long a turn is at the most. Targets that load a library wait for its table, but not longer than this is short.
+/// Longest time of a turn. Targets that load a library wait for its table, but not longer than this is short.
 pub const TURN: Duration = Duration::from_millis(50);

@@ -19,7 +19,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// None is known yet.
     pub fn new() -> Self {
         Self {
             symbolizer: Symbolizer::new(Options::default()),

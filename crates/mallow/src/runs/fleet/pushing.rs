@@ -17,7 +17,6 @@ use super::members::Members;
 /// Profiles that are offered at one time: a copy of each, and of all that its frames refer to.
 const OFFERED: usize = 16;
 
-/// The stores of a fleet.
 pub struct FleetPushing {
     push: Push,
     sources: Sources,
@@ -35,12 +34,10 @@ struct Sources {
 }
 
 impl FleetPushing {
-    /// Nothing was offered yet.
     pub fn new(push: Push) -> Self {
         Self { push, sources: Sources::default() }
     }
 
-    /// What it sends with.
     pub fn push(&self) -> &Push {
         &self.push
     }

@@ -16,36 +16,33 @@ const GLANCE_NS: u64 = 1_000_000_000;
 /// Interval between questions to the kernel whether processes began or ended: three system calls a process.
 const ASK_NS: u64 = 2_000_000_000;
 
-/// A process that mallow attached to.
 pub struct Attached {
-    /// The patches in it.
+    /// The patches in the process.
     pub attachment: Attachment,
-    /// How long it had run by then, in milliseconds.
+    /// Time that the process had run by then, in milliseconds.
     pub ran_ms: u64,
 }
 
 /// Conditions under which a process becomes a member.
 pub struct Admission<'a> {
-    /// What it has to be like.
     pub choice: Choice<'a>,
-    /// How long it is too young for its growth to be a leak, in nanoseconds.
+    /// Nanoseconds for which a process is too young for its growth to be a leak.
     pub warm_up_ns: u64,
-    /// The number of the next one.
+    /// Number of the next member.
     pub next: &'a mut u64,
 }
 
 pub struct Run {
     pub watch: Watch,
-    /// The processes that match, and run.
     pub members: Vec<Member>,
-    /// Where mallow attached.
+    /// The process that mallow attached to. None: the run is of a command under mallow.
     pub attached: Option<Attached>,
-    /// Frames that have names.
+    /// Number of frames that have names.
     pub named: usize,
     scripts: ScriptNames,
-    /// Since when no process runs in it, on CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC since which no process runs in the run; None while one does.
     pub empty_ns: Option<u64>,
-    /// When to look whether a process may still come to it.
+    /// When to look, on CLOCK_MONOTONIC, whether a process may still come to the run.
     pub check_ns: u64,
     next_glance_ns: u64,
     next_question_ns: u64,
@@ -54,7 +51,6 @@ pub struct Run {
 
 /// A member that has ended, and what it was.
 pub struct Departed {
-    /// The member in its last state.
     pub member: Member,
     /// Whether a signal ended the process, or no exit handlers ran.
     pub abrupt: bool,

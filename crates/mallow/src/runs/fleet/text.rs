@@ -66,7 +66,7 @@ pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
     page.into_text()
 }
 
-/// What is said where no place grows: of how many processes that is known, or what is missing to know it.
+/// The sentence where no place grows: for how many processes that is known, or what is missing to know it.
 fn no_growth(report: &FleetReport) -> String {
     let (all, judged) = (report.sums.processes, report.sums.processes_judged);
     let nothing = |within: &str| steady(within, report.sums.processes_grown_unsteadily, "process");
@@ -82,8 +82,8 @@ fn no_growth(report: &FleetReport) -> String {
     }
 }
 
-/// What grew in RSS where no sampled block is: `; worker 4711 has at least 42.2 MB more in memory than at first,
-/// outside of sampled blocks`. Nothing where nothing grew much.
+/// Growth of RSS where no sampled block is: `; worker 4711 has at least 42.2 MB more in memory than at first, outside
+/// of sampled blocks`. Empty where nothing grew much.
 fn elsewhere(report: &FleetReport, look: &Look) -> String {
     let Some(most) = &report.grown_elsewhere else { return String::new() };
     let more = match report.sums.processes_grown_elsewhere.saturating_sub(1) {
@@ -105,7 +105,7 @@ pub fn news(process: &FleetProcess, watched_ms: u64, look: &Look) -> String {
     format!("after {}: {} {}: {}", seconds(watched_ms), process.program, process.pid, all.join("; "))
 }
 
-/// What is live, as far as there are enough samples: `1.20 GB ±8 % live`, `live: not enough samples (3 of 8)`.
+/// Live bytes, as far as there are enough samples: `1.20 GB ±8 % live`, `live: not enough samples (3 of 8)`.
 fn live(bytes: &Estimate, samples: u64, look: &Look) -> String {
     match bytes.enough() {
         true => format!("{} live", column_bytes(bytes, look)),

@@ -24,29 +24,25 @@ use crate::output::text::Look;
 use crate::output::text::units::of;
 use crate::output::{exit, stdio};
 
-/// How often growth is looked for between reports, and the share of mallow's time that this takes at the most, as a
+/// Interval in which growth is looked for between reports, and the largest share of mallow's time for that, as a
 /// divisor.
 const NEWS: Duration = Duration::from_secs(5);
 const NEWS_SHARE: u32 = 500;
 /// Lines of news at one time. More are in the reports.
 const NEWS_LINES: usize = 10;
-/// What a report shows of lists, unless `--limit` says something else: in text, in JSON, and for scrapers, who choose
+/// Length of lists in a report, unless `--limit` says something else: in text, in JSON, and for scrapers, who choose
 /// themselves.
 const SHOWN: usize = 10;
 const IN_JSON: usize = 100;
 
-/// Where reports and profiles go.
+/// Destinations of reports and profiles.
 pub struct Output {
-    /// Reports.
     pub out: ReportStream,
     pub look: Look,
-    /// Scrapers.
     pub endpoint: Option<Endpoint>,
-    /// Stores.
     pub pushing: Option<FleetPushing>,
 }
 
-/// A fleet that is watched.
 pub struct Watcher<'a> {
     flags: &'a WatchFlags,
     choice: Choice<'a>,
@@ -55,13 +51,12 @@ pub struct Watcher<'a> {
     output: Output,
     began: Instant,
     latest: Turn,
-    /// What was said of how many are watched.
     said: Said,
     /// Why the latest report could not be written, as it was reported.
     trouble: Option<String>,
 }
 
-/// What was reported of how many are watched.
+/// Messages so far on how many processes are watched.
 #[derive(Default)]
 struct Said {
     nobody: bool,
@@ -70,7 +65,6 @@ struct Said {
 }
 
 impl<'a> Watcher<'a> {
-    /// Nothing is watched yet.
     pub fn new(
         flags: &'a WatchFlags,
         choice: Choice<'a>,
@@ -82,7 +76,6 @@ impl<'a> Watcher<'a> {
         Self { flags, choice, members, signals, output, began, latest, said: Said::default(), trouble: None }
     }
 
-    /// Watches. Returns the status of mallow.
     pub fn work(mut self) -> Result<ExitCode> {
         let mut next_report = Instant::now() + self.flags.every;
         let mut next_news = Instant::now() + NEWS;
@@ -212,8 +205,8 @@ impl<'a> Watcher<'a> {
         self.go_on(written);
     }
 
-    /// What cannot be written now may be written later, when there is room on the disk again. The error is reported
-    /// once.
+    /// Reports a failure to write once and goes on: the next report may be written, when there is room on the disk
+    /// again.
     fn go_on(&mut self, written: Result<()>) {
         let Err(error) = written else {
             self.trouble = None;

@@ -14,7 +14,7 @@ use super::steps::{self, BlockDocument, OperationDocument, block_of, intern, loo
 use super::words;
 use crate::output::text::units::of;
 
-/// `FPE_INTDIV`, `FPE_FLTDIV` and `FPE_FLTINV`.
+/// Codes of SIGFPE: `FPE_INTDIV`, `FPE_FLTDIV` and `FPE_FLTINV`.
 const INTEGER_DIVISION: i32 = 1;
 const FLOAT_DIVISION: i32 = 3;
 const FLOAT_INVALID: i32 = 7;
@@ -192,7 +192,7 @@ fn place(crash: &Crash) -> String {
     }
 }
 
-/// What an instruction did that raised SIGFPE. The processor does not distinguish a division by zero from INT_MIN / -1.
+/// The operation that raised SIGFPE. The processor does not distinguish a division by zero from INT_MIN / -1.
 fn arithmetic(code: i32) -> &'static str {
     match code {
         INTEGER_DIVISION => "an integer division by zero, or one whose quotient does not fit",
@@ -237,8 +237,8 @@ fn forbidden(access: Option<Access>) -> &'static str {
     }
 }
 
-/// What to do. Guard itself may have made the value that the program stumbled over: then the error before comes
-/// first, and a check of the value is no remedy.
+/// The next step for the user. Guard itself may have made the value that the program stumbled over: then the error
+/// before comes first, and a check of the value is no remedy.
 fn advice(crash: &Crash, after: Option<&ZeroedDocument>) -> String {
     let alone = remedy(crash);
     match after {

@@ -119,7 +119,8 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Whether all that is known to have run was guarded from its beginning to its end, and each of its allocations.
+    /// Whether every image that is known to have run was guarded from its beginning to its end, with each of its
+    /// allocations.
     pub fn is_whole(&self) -> bool {
         let all_of_each = self.unguarded == 0 && self.unfit == 0 && self.custom_allocators.is_empty();
         all_of_each && self.refused.is_empty() && self.ended.is_empty() && self.unreached.is_empty()
@@ -157,19 +158,17 @@ impl Report<'_> {
     }
 }
 
-/// Errors that `--suppressions` leaves out.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Of all kinds but leaks.
+    /// Suppressions of all kinds but leaks.
     pub errors: Suppressions,
     pub leaks: Suppressions,
 }
 
-/// The same stacks and kind are one error.
+/// Kind and stacks of an error: errors with one key are counted as one.
 type Key = (Kind, Option<bool>, StackId, StackId, StackId);
 
 impl Known {
-    /// Reads a file of suppressions.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
@@ -179,19 +178,18 @@ impl Known {
     }
 }
 
-/// Errors of a run.
 pub struct Errors {
     places: HashMap<Key, Option<usize>>,
     known: Known,
-    /// Of leaks that were left out.
+    /// Stacks of leaks that were left out.
     left_out: Vec<Stack>,
-    /// In the order in which they were found.
+    /// Errors in the order in which they were found.
     pub all: Vec<ErrorDocument>,
     /// Signals that ended processes.
     pub crashes: Vec<CrashDocument>,
-    /// Errors that were left out.
+    /// Number of errors that were left out.
     pub suppressed: u64,
-    /// Of images that are over.
+    /// Outcomes of images that have ended.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -201,7 +199,7 @@ impl ErrorDocument {
         steps::all(&self.error, self.block.as_ref())
     }
 
-    /// The same stack in another process, or another function of malloc's family.
+    /// Adds a leak of the same stack in another process, or by another function of malloc's family.
     fn add_leak(&mut self, count: u64, more: LeakDocument) {
         self.count += count;
         if let Some(leak) = &mut self.leak {
@@ -216,7 +214,6 @@ impl ErrorDocument {
 }
 
 impl Errors {
-    /// None yet.
     pub fn new(known: Known) -> Self {
         Self {
             places: HashMap::new(),
@@ -259,7 +256,7 @@ impl Errors {
         all
     }
 
-    /// None: it was searched, or nobody asked for it.
+    /// Why the image was not searched for leaks. None: it was, or nobody asked for it.
     fn why_unsearched<'o>(&self, outcome: &'o Outcome) -> Option<&'o str> {
         let is_later = |other: &Outcome| other.pid == outcome.pid && other.began_ns > outcome.began_ns;
         match &outcome.search {
@@ -272,8 +269,8 @@ impl Errors {
         }
     }
 
-    /// Of each reason why images were guarded or searched in part or not at all, the names of their executables. One
-    /// process may be several images, and a reason is true of one of them alone.
+    /// Names of executables by each reason why images were guarded or searched in part or not at all. One process may
+    /// be several images, and a reason is true of one of them alone.
     pub fn programs(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for outcome in &self.outcomes {

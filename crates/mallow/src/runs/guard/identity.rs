@@ -66,7 +66,7 @@ pub fn weaknesses(kind: &str, access: Option<&str>) -> &'static [u16] {
     }
 }
 
-/// Those of all errors of a kind.
+/// CWE numbers of all errors of a kind.
 pub fn weaknesses_of_kind(kind: &str) -> Vec<u16> {
     let mut all: Vec<u16> =
         [Some("read"), Some("write")].into_iter().flat_map(|access| weaknesses(kind, access)).copied().collect();
@@ -74,7 +74,7 @@ pub fn weaknesses_of_kind(kind: &str) -> Vec<u16> {
     all
 }
 
-/// Whether its function is one, and not an address.
+/// Whether the frame has a function's name, and not an address.
 fn has_name(frame: &Frame) -> bool {
     !frame.function.starts_with("0x") && !frame.function.is_empty()
 }

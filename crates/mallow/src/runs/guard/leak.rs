@@ -21,7 +21,7 @@ pub struct LeakDocument {
 }
 
 impl LeakDocument {
-    /// How many blocks they are, and what points to them.
+    /// Number of the lost blocks, and the pointers to them, as a clause.
     pub fn place(&self, blocks: u64) -> String {
         let what = match (self.cycles, blocks) {
             (0, _) => "that nothing points to",
@@ -36,7 +36,6 @@ impl LeakDocument {
         }
     }
 
-    /// What to do about them.
     pub fn advice(&self, blocks: u64) -> &'static str {
         match self.cycles {
             0 => words::advice(Kind::Leak, 0, None),

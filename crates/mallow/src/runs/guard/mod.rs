@@ -35,9 +35,8 @@ use crate::output::exit::UsageError;
 use crate::output::text::{Look, Stream};
 use crate::output::{destination, exit, json, sarif, stdio};
 
-/// Bytes of a pointer.
 const POINTER: u32 = 8;
-/// How often processes that load a library may wait for its table.
+/// Longest time that a process which loads a library waits for its table.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Becomes the keeper, where mallow was started as that.
@@ -50,7 +49,6 @@ pub fn keeper() -> Option<ExitCode> {
     Some(if guard::keep(Path::new(&directory)) { exit::OK } else { ExitCode::from(exit::FAILED) })
 }
 
-/// Guards.
 pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(Known::read).transpose()?.unwrap_or_default();
     for path in [&flags.output, &flags.junit, &flags.sarif].into_iter().flatten() {
@@ -163,7 +161,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     Ok(exit_status::after_command(report.exit_status, Ok(()), false))
 }
 
-/// Whether processes may be guarded here; `handler`: a signal handler may take the place of userfaultfd.
+/// Fails where processes cannot be guarded here; `handler`: a signal handler may take the place of userfaultfd.
 pub fn possible(handler: bool) -> Result<()> {
     match guard::available() {
         Ok(()) => Ok(()),
@@ -177,17 +175,14 @@ pub fn possible(handler: bool) -> Result<()> {
     }
 }
 
-/// How the command ended.
 #[derive(Clone, Copy, Debug)]
 enum Ended {
-    /// With this status.
     Exited(i32),
-    /// By this signal.
     Signalled(i32),
 }
 
 impl Ended {
-    /// As a shell has it.
+    /// The exit status as a shell has it.
     fn number(self) -> i32 {
         match self {
             Self::Exited(status) => status,
@@ -203,7 +198,7 @@ impl Ended {
     }
 }
 
-/// Until the command ends, or somebody asked twice. Its status.
+/// Watches until the command ends, or somebody asked twice. Returns its end.
 fn follow(
     (mut child, mut keeper): (Child, Keeper),
     signals: &Signals,

@@ -39,7 +39,7 @@ impl Operations {
     }
 }
 
-/// What the block is, and what does not fit: the operations, else the alignments, else the sizes.
+/// The block, and what does not fit: the operations, else the alignments, else the sizes.
 pub fn place(block: &Block, mismatch: Mismatch) -> String {
     let Operations { allocated, freed, .. } = Operations::of(block, mismatch);
     let size = of(block.size, "byte");

@@ -16,12 +16,12 @@ use crate::output::text::{Look, Page, clean};
 /// An error or a crash, as these formats have it.
 struct Entry<'a> {
     kind: &'static str,
-    /// The same in each run.
+    /// Text that is the same in each run.
     name: String,
-    /// The same; empty: the name says it all.
+    /// Number that identifies the error in each run; empty: `name` does.
     identity: String,
     title: String,
-    /// As on the screen, with whole stacks.
+    /// Text of the screen, with whole stacks.
     text: String,
     /// The error, the free and the allocation.
     steps: Vec<&'a OperationDocument>,
@@ -82,7 +82,7 @@ fn source(step: &OperationDocument, root: &Path) -> Option<(String, u32)> {
     step.stack.frames.iter().find_map(inside)
 }
 
-/// Where the block was freed, and where it was allocated, in sources below `root`.
+/// Places where the block was freed and allocated, in sources below `root`.
 fn related(entry: &Entry<'_>, root: &Path) -> Vec<Related> {
     let others = entry.steps.iter().skip(1).rev();
     let named = others.zip(["the block was allocated here", "the block was freed here"]);

@@ -35,7 +35,7 @@ pub struct BlockDocument {
     pub freed: Option<OperationDocument>,
 }
 
-/// Whether two stacks are the same to the reader.
+/// Whether two stacks are the same to the reader: module addresses are not compared.
 pub fn looks_alike(a: &Stack, b: &Stack) -> bool {
     let same = |(a, b): (&Frame, &Frame)| {
         a.function == b.function && a.line == b.line && a.file == b.file && a.module == b.module
@@ -117,7 +117,7 @@ pub fn family(block: &Block) -> &'static str {
     }
 }
 
-/// What happened, the error first, then the free and the allocation of the block.
+/// Operations: the error first, then the free and the allocation of the block.
 pub fn all<'a>(error: &'a OperationDocument, block: Option<&'a BlockDocument>) -> Vec<&'a OperationDocument> {
     let freed = block.and_then(|block| block.freed.as_ref());
     [Some(error), freed, block.map(|block| &block.allocated)].into_iter().flatten().collect()

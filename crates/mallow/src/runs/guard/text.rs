@@ -124,9 +124,10 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     page.into_text()
 }
 
-/// How many processes a reason is of, and their programs: of a process that went through exec, the image that is meant.
+/// Number of processes that a reason is true of, with their programs: of a process that went through exec, the image
+/// that is meant.
 fn images(report: &Report<'_>, reason: &str, pids: u64) -> String {
-    /// Names that are shown.
+    /// Limit of names that are shown.
     const NAMES: usize = 3;
     let all: Vec<&str> = report.programs.get(reason).into_iter().flatten().map(String::as_str).collect();
     let more = if all.len() > NAMES { ", …" } else { "" };
@@ -136,7 +137,7 @@ fn images(report: &Report<'_>, reason: &str, pids: u64) -> String {
     }
 }
 
-/// How many of each kind, the most first.
+/// Number of errors of each kind, the most first.
 fn sum(errors: &[ErrorDocument]) -> String {
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     for error in errors {
@@ -186,7 +187,6 @@ pub fn crash(crash: &CrashDocument, look: &Look, stacks: bool, page: &mut Page) 
     page.sentence(Line::new().plain(format!("  {}", crash.advice)));
 }
 
-/// One error.
 pub fn one(error: &ErrorDocument, look: &Look, stacks: bool, page: &mut Page) {
     let kind = error.kind.replace('-', " ");
     if let (words::LEAK, Some(block)) = (error.kind, &error.block) {

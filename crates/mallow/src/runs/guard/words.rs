@@ -6,13 +6,11 @@ use mallow_profile::FAMILIES;
 use super::operations;
 use crate::output::text::units::{count, of, span};
 
-/// The name of [`Kind::Leak`].
 pub const LEAK: &str = "leak";
 
-/// The name of [`Kind::UseAfterFree`].
 pub const USE_AFTER_FREE: &str = "use-after-free";
 
-/// A crash: no [`Kind`].
+/// Name of a crash, which is no [`Kind`].
 pub const CRASH: &str = "crash";
 
 /// Why nothing is known of a crash but its signal.
@@ -37,7 +35,7 @@ pub fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// What a kind is, for people who do not know it.
+/// Explanation of a kind for people who do not know it.
 pub fn describe(name: &str) -> &'static str {
     match name {
         USE_AFTER_FREE => "An access to memory that was freed",
@@ -55,7 +53,7 @@ pub fn describe(name: &str) -> &'static str {
     }
 }
 
-/// What to do about an error at this address, of this block.
+/// Remedy for an error at this address, of this block.
 pub fn advice(kind: Kind, address: u64, block: Option<&Block>) -> &'static str {
     let is_before = block.is_some_and(|block| address < block.address);
     // The function that allocated it asked for an alignment, which no flag changes.
@@ -81,7 +79,7 @@ pub fn advice(kind: Kind, address: u64, block: Option<&Block>) -> &'static str {
     }
 }
 
-/// Where the address is.
+/// Place of the error's address.
 pub fn place(finding: &Finding) -> String {
     let Some(block) = &finding.block else {
         return match finding.kind {
@@ -95,7 +93,7 @@ pub fn place(finding: &Finding) -> String {
     }
 }
 
-/// What an address is that was freed, and is no block.
+/// Place of an address that was freed, and is no block.
 fn no_block(finding: &Finding) -> String {
     match finding.region.as_ref().unwrap_or(&Region::Unknown) {
         Region::Unknown => "no block of the allocator".to_owned(),
@@ -124,7 +122,7 @@ pub fn region(region: &Region) -> &'static str {
     }
 }
 
-/// Where an address is from a block; `exact`: else it is the first of its page.
+/// Place of an address relative to a block; `exact`: else it is the first of its page.
 pub fn within(address: u64, exact: bool, block: &Block, at_ns: u64) -> String {
     let end = block.address.saturating_add(block.size);
     let size = of(block.size, "byte");

@@ -12,7 +12,7 @@ use crate::output::text::units::{bytes, span};
 const GUTTER: usize = 9;
 /// Columns that a time and its tick take, at the least.
 const TICK: usize = 12;
-/// Where the time axis ends, in seconds; from then on at whole days.
+/// Ends of the time axis, in seconds; after the last one at whole days.
 const ENDS: [u64; 14] = [30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800];
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -105,7 +105,7 @@ fn cell(value: Option<u64>, highest: u64, row: usize, rows: usize, look: &Look) 
     if look.ascii { LETTERS[eighths] } else { BLOCKS[eighths] }
 }
 
-/// `0 s ──────┬10 s ─────`
+/// The time axis: `0 s ──────┬10 s ─────`.
 fn axis(end_ms: u64, columns: usize, look: &Look) -> String {
     let (dash, tick) = if look.ascii { ('-', '+') } else { ('─', '┬') };
     let mut cells = vec![dash; columns];

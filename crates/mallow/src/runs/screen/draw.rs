@@ -23,7 +23,6 @@ use crate::runs::watch::text::resident_in_brief;
 const NARROWEST: u16 = 20;
 const LOWEST: u16 = 4;
 
-/// Draws all of it.
 pub fn draw(frame: &mut Frame, state: &mut State, look: &Look) {
     let area = frame.area();
     let width = usize::from(area.width);
@@ -69,7 +68,7 @@ pub fn draw(frame: &mut Frame, state: &mut State, look: &Look) {
     frame.render_widget(Paragraph::new(keys(state, width)).style(faint()), foot);
 }
 
-/// Before the first look.
+/// The lines before the first look.
 fn beginning(state: &State, width: usize) -> Vec<Line<'static>> {
     let begins = format!("Waiting for the first samples. {}", state.period);
     vec![
@@ -150,7 +149,7 @@ fn name(command: &[String], width: usize, facts: usize) -> String {
     fit(vec![Span::raw(clean(&short).into_owned())], room).to_string()
 }
 
-/// As many keys as fit, those that lead to the others first.
+/// As many keys as fit, those first that lead to the others.
 fn keys(state: &State, width: usize) -> Line<'static> {
     if state.searching {
         return fit(vec![Span::raw(format!("/{}▏  Enter: done  Esc: all", clean(&state.search)))], width);

@@ -10,12 +10,12 @@ pub fn strong() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// What may be passed over.
+/// Style of less important text.
 pub fn faint() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-/// What must not be overlooked.
+/// Style of text that must not be overlooked.
 pub fn warning(look: &Look) -> Style {
     if look.colour { Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD) } else { strong() }
 }

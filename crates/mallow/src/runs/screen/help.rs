@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::fit::{fit, strong};
 use crate::runs::watch::headline::whole;
 
-/// At most 58 columns wide and 18 lines long: it fits a terminal of 60 columns and 20 rows.
+/// Keys and their effects. At most 58 columns wide and 18 lines long: that fits a terminal of 60 columns and 20 rows.
 const KEYS: [(&str, &str); 11] = [
     ("↑ ↓ j k", "choose a place; PgUp, PgDn, Home, End"),
     ("Enter", "its call paths and figures; Esc: back"),

@@ -18,7 +18,7 @@ use crate::runs::watch::headline::seconds;
 
 /// Columns between two columns of the table.
 const GAP: usize = 2;
-/// From this width on there is room for what is looked past.
+/// Width from which a line has room for the function through which a place allocates.
 const WIDE: usize = 100;
 
 struct Column {
@@ -29,7 +29,7 @@ struct Column {
     cell: fn(&WatchedPlace, &Look) -> String,
 }
 
-/// Their widths hold the longest text that a cell can have.
+/// Columns of the table. Each width holds the longest text that a cell can have.
 const COLUMNS: [Column; 6] = [
     Column { title: "live bytes", width: COLUMN, from: 72, cell: |place, look| column_bytes(&place.live_bytes, look) },
     Column { title: "growth", width: 9, from: 0, cell: |place, _| verdict(place.growth.verdict).to_owned() },

@@ -8,21 +8,16 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::runs::watch::headline::Headline;
 
-/// What rows are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// Those that grow significantly first, then the largest: as reports have them.
+    /// Places that grow significantly first, then the largest: the order of reports.
     #[default]
     Found,
-    /// Live bytes.
     Bytes,
-    /// Growth.
     Growth,
-    /// Age of the oldest.
+    /// Age of the oldest block.
     Age,
-    /// Bytes times seconds.
     ByteSeconds,
-    /// Frees by other threads.
     CrossThread,
 }
 
@@ -34,7 +29,7 @@ impl Sort {
         Self::ALL[(at + 1) % Self::ALL.len()]
     }
 
-    /// As the screen names it.
+    /// Name of the order on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Found => "growing first",
@@ -47,12 +42,12 @@ impl Sort {
     }
 }
 
-/// What a key asks of the watch.
+/// Action that a key asks of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Nothing beyond the screen.
+    /// The key changed the screen alone.
     Nothing,
-    /// Mute this place.
+    /// Mute the place with this id.
     Mute(u64),
     /// Mute nothing any more.
     Unmute,
@@ -62,50 +57,44 @@ pub enum Request {
     Less,
     /// Stop sampling, or begin again.
     Toggle,
-    /// Report now.
     Report,
-    /// Old samples alone, or all.
+    /// Switch between old samples and all.
     Which,
-    /// Leave.
     Leave,
     /// Ctrl-C, which would reach a command that mallow started.
     Interrupt,
 }
 
-/// The live view.
 #[derive(Debug, Default)]
 pub struct State {
-    /// What there is to show.
     pub report: Option<Watched>,
     /// Live bytes over time, the oldest first, with milliseconds since the watching began.
     pub history: Vec<(u64, u64)>,
-    /// What was found so far.
     pub headline: Headline,
-    /// How much is sampled, in words.
+    /// The sampling period, in words.
     pub period: String,
     /// Growth of less than that is growth so far.
     pub warm_up_ms: u64,
     /// The program ran before it was watched.
     pub joined: bool,
-    /// Keys and words are explained.
+    /// Whether the explanation of keys and words is shown.
     pub help: bool,
-    /// What happened last.
+    /// The last event, in words, in place of the keys.
     pub message: Option<String>,
-    /// Sorted by this.
     pub sort: Sort,
     /// Rows whose names have this, in whatever letters.
     pub search: String,
-    /// Letters go into the search.
+    /// Whether letters go into the search.
     pub searching: bool,
     /// The chosen place: the first one, as long as nobody chose.
     pub chosen: Option<u64>,
-    /// Somebody chose it.
+    /// Whether the user chose `chosen`.
     pub held: bool,
-    /// All places, in their order.
+    /// Ids of all places in the order of `sort`.
     pub order: Vec<u64>,
-    /// Its call paths are shown.
+    /// Whether the call paths of the chosen place are shown.
     pub detail: bool,
-    /// Lines of it that are scrolled past.
+    /// Lines of the detail that are scrolled past.
     pub scrolled: u16,
     /// Rows of the table that fit, as the last drawing found.
     pub page: usize,
@@ -162,7 +151,7 @@ impl State {
         self.order = places.into_iter().map(|(id, _)| id).collect();
     }
 
-    /// Rows in their order.
+    /// Places that the search finds, in their order.
     pub fn rows(&self) -> Vec<&WatchedPlace> {
         let Some(report) = &self.report else { return Vec::new() };
         let by_id: HashMap<u64, &WatchedPlace> = report.places.places.iter().map(|place| (place.id, place)).collect();

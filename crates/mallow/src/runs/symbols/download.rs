@@ -18,12 +18,11 @@ use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnecto
 use super::servers::{Client, Limits, PACE, Server};
 use crate::output::progress::Bar;
 
-/// What a server answered.
 #[derive(Debug)]
 pub enum Answer {
     /// The file, verified and in the cache.
     File { path: PathBuf, bytes: u64 },
-    /// It has no such file.
+    /// The server has no such file.
     Missing,
 }
 
@@ -39,7 +38,6 @@ pub fn download(server: &Server, build_id: &[u8], cache: &DebugCache, limits: &L
     Ok(Answer::File { path: file.keep()?, bytes })
 }
 
-/// What a thread reads from a server.
 enum Piece {
     Missing,
     Length(u64),
@@ -105,7 +103,6 @@ fn receive(
     }
 }
 
-/// Reads an answer, piece by piece.
 fn read(url: &str, time: Duration, to: &SyncSender<Piece>) -> Result<()> {
     const REDIRECTS: u32 = 5;
     const PIECE: usize = 64 << 10;
@@ -149,7 +146,7 @@ fn read(url: &str, time: Duration, to: &SyncSender<Piece>) -> Result<()> {
     }
 }
 
-/// By elfutils' program, which has TLS, in a cache of its own: mallow verifies what it brings.
+/// Fetches the file by elfutils' program, which has TLS, in a cache of its own: mallow verifies what it brings.
 fn by_debuginfod_find(
     url: &str,
     build_id: &[u8],

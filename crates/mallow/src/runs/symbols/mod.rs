@@ -81,7 +81,6 @@ fn fetch_all(recording: &mut Recording, path: &Path, names: &NameFlags) -> Resul
     Ok((downloads, servers.iter().any(|server| server.failures > 0)))
 }
 
-/// Asks one server after the other.
 fn fetch(
     module: &str,
     build_id: &[u8],

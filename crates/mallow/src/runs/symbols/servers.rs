@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// How much is put up with.
+/// Limits of one file's download.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// In this time a server has to send [`PACE`] bytes, or all.
+    /// Time in which a server has to send [`PACE`] bytes, or all.
     pub timeout: Duration,
-    /// So long a file may take.
+    /// Time for the whole file.
     pub time: Duration,
-    /// So many bytes a file may have.
+    /// Largest file, in bytes.
     pub size: u64,
 }
 
@@ -32,15 +32,14 @@ impl Limits {
 /// A server, and how it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its address, without a slash at the end.
+    /// Address without a slash at the end.
     pub url: String,
     pub client: Client,
-    /// So often it failed.
     pub failures: u32,
 }
 
 impl Server {
-    /// Whether there is hope that it answers.
+    /// Whether the server failed seldom enough to be asked.
     pub fn is_usable(&self) -> bool {
         /// Each may have taken the whole of [`Limits::timeout`].
         const FAILURES: u32 = 2;
@@ -48,16 +47,14 @@ impl Server {
     }
 }
 
-/// Who asks a server.
+/// The program that asks a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// Mallow itself, which has no TLS.
     Mallow,
-    /// elfutils' program.
     DebuginfodFind,
 }
 
-/// The servers of `DEBUGINFOD_URLS`.
 pub fn configured() -> Vec<Server> {
     std::env::var("DEBUGINFOD_URLS").map_or_else(|_| Vec::new(), |urls| parse(&urls))
 }

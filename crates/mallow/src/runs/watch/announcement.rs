@@ -11,7 +11,7 @@ use crate::output::stdio;
 use crate::output::text::Look;
 use crate::output::text::estimates::period;
 
-/// What is counted, from when on there is a verdict, and where the live view is.
+/// Prints the sampling period, the time of the first verdict and the address of the live view.
 pub fn announce(watch: &Watch, flags: &WatchFlags, attached: bool) {
     let who = match flags.pid {
         Some(pid) => format!("process {pid}"),

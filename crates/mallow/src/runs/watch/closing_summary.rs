@@ -15,20 +15,19 @@ const PROMPT: usize = 3;
 /// Rows beside those of the lists: title, verdict, live in two lines, two headings with gaps, what is hidden, what
 /// to do in two lines with a gap.
 const FRAME: usize = 12;
-/// So many sentences of what the numbers lack are printed; each may take two rows.
+/// Limit of sentences about what the numbers lack; each may take two rows.
 const GAPS: usize = 2;
 /// Places of a list, at the most.
 const PLACES: usize = 10;
-/// From this width on there is room for what is looked past.
+/// Width from which a line has room for the function through which a place allocates.
 const WIDE: usize = 100;
 
-/// How the watching ended.
 pub struct Ending<'a> {
-    /// What became of the command or the process: `until it ended with status 0`.
+    /// Fate of the command or the process: `until it ended with status 0`.
     pub outcome: String,
     /// The latest report of the running program; None where there was none.
     pub running: Option<&'a Watched>,
-    /// What was live at the end.
+    /// Report of what was live at the end.
     pub last: &'a Watched,
     /// The program that is left running can be joined again by this process id.
     pub left: Option<u32>,
@@ -36,7 +35,6 @@ pub struct Ending<'a> {
     pub warm_up_ms: u64,
 }
 
-/// The summary.
 pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let mut page = Page::new(*look);
     let report = ending.running.unwrap_or(ending.last);
@@ -129,7 +127,7 @@ fn list(title: &str, places: &[&WatchedPlace], in_all: u64, look: &Look, page: &
     }
 }
 
-/// What to do, in one line.
+/// The next step for the user, in one line.
 fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
     let watched_ms = report.watched_ms;
     let grows = verdict >= Verdict::SoFar;

@@ -29,7 +29,7 @@ pub fn crash(signal: i32) -> Option<&'static str> {
     CRASHES.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
 }
 
-/// What is said before the latest frees of a program that crashed: its last signal, or that it ended without its exit
+/// The sentence before the latest frees of a program that crashed: its last signal, or that it ended without its exit
 /// handlers.
 pub fn crash_message(ended_by: Option<i32>, abrupt: bool) -> Option<String> {
     match ended_by.and_then(crash) {
@@ -41,7 +41,7 @@ pub fn crash_message(ended_by: Option<i32>, abrupt: bool) -> Option<String> {
     }
 }
 
-/// What became of the command or the process.
+/// Fate of the command or the process, as a clause.
 pub fn outcome(left: bool, status: Option<i32>, ended_by: Option<i32>) -> String {
     match (left, status, ended_by) {
         (true, ..) => "and left running".to_owned(),

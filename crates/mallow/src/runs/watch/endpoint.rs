@@ -21,7 +21,7 @@ use crate::flags::{ListenAddress, ListenFlags};
 /// A document stays for so long, and for so many times as long as making it took.
 const FRESH: Duration = Duration::from_secs(1);
 const SHARE: u32 = 20;
-/// How long a request waits for the watch, which may look up names of a large program.
+/// Time that a request waits for the watch, which may look up names of a large program.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A watch that has not looked for so long is not well.
 const LONGEST_LOOK_MS: u64 = 30_000;
@@ -30,10 +30,9 @@ const DELTAS: u64 = 4;
 const WORKERS: usize = 8;
 const CONNECTIONS: usize = 64;
 
-/// What the watch is asked for.
+/// Subject of a question to the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrapeSubject {
-    /// A report in numbers.
     Metrics,
     /// The profile, with names.
     Profile,
@@ -42,9 +41,8 @@ pub enum ScrapeSubject {
 }
 
 pub enum Answer {
-    /// The document.
+    /// The text in Prometheus' format.
     Metrics(String),
-    /// The profile.
     Profile(Box<Profile>),
     /// Profiles of many programs.
     Moment(ProgramProfiles),
@@ -52,7 +50,6 @@ pub enum Answer {
 
 /// A question, and where its answer goes.
 pub struct Question {
-    /// What is asked for.
     pub subject: ScrapeSubject,
     reply: SyncSender<Answer>,
 }
@@ -75,7 +72,7 @@ pub struct Doorway {
 pub struct Endpoint {
     questions: Receiver<Question>,
     shared: Arc<Shared>,
-    /// How it is reached.
+    /// URL that is printed: `http://…`, or `unix:` with a path.
     pub address: String,
     /// Allocations and their bytes in the latest numbers.
     counted: (u64, u64),
@@ -88,11 +85,10 @@ struct Shared {
     deltas: AtomicU64,
     asking: Mutex<Sender<Question>>,
     names: bool,
-    /// Live blocks, allocations, text, metrics.
+    /// Documents of live blocks, allocations, text and metrics, in this order.
     documents: [Mutex<Option<Made>>; 4],
 }
 
-/// A document that was made.
 struct Made {
     at: Instant,
     took: Duration,
@@ -128,7 +124,7 @@ impl Doorway {
         Ok(Some(Self { listener, access, address: address.clone() }))
     }
 
-    /// Answers from here on.
+    /// Starts to answer requests. `names`: profiles have names of functions.
     pub fn serve(self, names: bool) -> Result<Endpoint> {
         let (asking, questions) = channel();
         let shared = Arc::new(Shared {
@@ -153,7 +149,7 @@ impl Doorway {
 }
 
 impl Endpoint {
-    /// What was asked since the last look. The watch is well.
+    /// Questions since the last look. Notes that the watch is well.
     pub fn take(&self) -> Vec<Question> {
         self.shared.looked_ms.store(self.shared.age_ms(), Ordering::Relaxed);
         self.questions.try_iter().collect()

@@ -13,16 +13,13 @@ use crate::views::leaks;
 
 #[derive(Debug, Default)]
 pub struct Exclusions {
-    /// Patterns.
     pub suppressions: Suppressions,
-    /// Memory errors that are left out.
     pub errors: Known,
-    /// Sites of an earlier time.
+    /// Sites of an earlier time, which are left out.
     pub baseline: Option<Baseline>,
 }
 
 impl Exclusions {
-    /// Reads what the flags name.
     pub fn read(flags: &ExclusionFlags) -> Result<Self> {
         let suppressions = flags.suppressions.as_deref().map(leaks::read).transpose()?.unwrap_or_default();
         let errors = flags.suppressions.as_deref().map(Known::read).transpose()?.unwrap_or_default();

@@ -17,7 +17,7 @@ pub struct Headline {
     pub text: String,
     /// The place that it names as growing, by its id.
     pub place: Option<u64>,
-    /// What it says of that place, or of all.
+    /// Verdict on `place`, or on the whole program without one.
     pub verdict: Verdict,
 }
 
@@ -32,8 +32,8 @@ pub fn name(place: &WatchedPlace, look: &Look) -> String {
     }
 }
 
-/// That it may have ended, as where a program has filled its memory and is idle: `, with no sample in the last 8 s`. By
-/// chance that is seldom so, as a fourth of the time has none of the samples.
+/// Hint that growth may have ended, as where a program has filled its memory and is idle: `, with no sample in the last
+/// 8 s`. By chance that is seldom so, as a fourth of the time has none of the samples.
 fn idle(growth: &Growth) -> String {
     match growth.idle_ns {
         ns if ns > 0 && ns.saturating_mul(4) >= growth.over_ns => {
@@ -43,7 +43,7 @@ fn idle(growth: &Growth) -> String {
     }
 }
 
-/// What this report says. `before`: the place that the last headline named.
+/// The headline of a report. `before`: the place that the last headline named.
 pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline {
     let places = &report.places;
     if let Some(place) = first(report, before) {
@@ -91,7 +91,7 @@ pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline 
     Headline { text: text + &most + &elsewhere(report, look), place: None, verdict }
 }
 
-/// What grew in RSS where no sampled block is: `; free or mapped by the program is 42.2 MB more than at first`. Nothing
+/// Growth of RSS where no sampled block is: `; free or mapped by the program is 42.2 MB more than at first`. Empty
 /// where nothing grew much.
 fn elsewhere(report: &Watched, look: &Look) -> String {
     let Some(memory) = &report.memory else { return String::new() };
@@ -101,7 +101,7 @@ fn elsewhere(report: &Watched, look: &Look) -> String {
     format!("; {} is {grown} more than at first", part(row.part))
 }
 
-/// That nothing `within` grows as what goes on does; `unsteady`: so many of `what` (place, process) grew significantly
+/// The sentence that nothing `within` grows steadily; `unsteady`: so many of `what` (place, process) grew significantly
 /// all the same.
 pub fn steady(within: &str, unsteady: u64, what: &str) -> String {
     match unsteady {
@@ -123,12 +123,12 @@ pub fn part(part: MemoryPart) -> &'static str {
     }
 }
 
-/// Whether nothing can be said to grow, or not to, after so long.
+/// Whether `watched_ms` is too short for any verdict on growth.
 pub fn is_too_early(watched_ms: u64) -> bool {
     watched_ms < FIRST_VERDICT_NS / 1_000_000
 }
 
-/// That it is, and when it is not any more.
+/// The sentence for [`is_too_early`], with the time of the first verdict.
 pub fn too_early() -> String {
     format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000)
 }
@@ -170,7 +170,7 @@ fn too_few(report: &Watched, look: &Look) -> String {
     }
 }
 
-/// When there are enough samples, and what brings them. `runs`: a process goes on.
+/// When there are enough samples, and a remedy. `runs`: a process goes on.
 fn more_samples(left_ms: u64, runs: bool) -> String {
     match runs {
         true => format!("in about {} it has as many, with a smaller --period sooner", seconds(left_ms.max(1000))),
@@ -189,7 +189,7 @@ fn first(report: &Watched, before: Option<u64>) -> Option<&WatchedPlace> {
     Some(report.places.places.iter().find(stays).unwrap_or(best))
 }
 
-/// When it is known whether growth ends: `verdict in 2 min 30 s`. Nothing where there is nothing to wait for.
+/// Time until it is known whether growth ends: `verdict in 2 min 30 s`. None where there is nothing to wait for.
 pub fn outlook(headline: &Headline, watched_ms: u64, warm_up_ms: u64) -> Option<String> {
     let left = warm_up_ms.saturating_sub(watched_ms);
     let waits = headline.verdict == Verdict::SoFar && left > 0;
@@ -211,18 +211,19 @@ pub fn whole(ms: u64) -> String {
     short.map(str::to_owned).unwrap_or(text)
 }
 
-/// That mallow attached to the program while it ran. None: it was started under mallow.
+/// The sentence that mallow attached to the program while it ran. None: the program was started under mallow.
 pub fn attached(report: &Watched) -> Option<String> {
     Some(format!("attached after {}; blocks allocated before are not included", span(report.attached_ms?)))
 }
 
-/// What the numbers lack, one sentence each: what runtimes serve past malloc, and what could not be counted.
+/// Gaps of the numbers, one sentence each: blocks that runtimes serve past malloc, and events that could not be
+/// counted.
 pub fn gaps(report: &Watched) -> Vec<String> {
     let allocators = gaps::allocators(&report.custom_allocators, report.processes.len());
     allocators.chain(losses(&report.lost)).collect()
 }
 
-/// What could not be counted, and why, one sentence each.
+/// Events that could not be counted, and why, one sentence each.
 pub fn losses(lost: &WatchLosses) -> Vec<String> {
     let losses = [
         (lost.picks, "allocation", "sampled without room for them: the true numbers are higher"),

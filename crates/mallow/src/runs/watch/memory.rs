@@ -28,13 +28,13 @@ pub struct Rate {
     share: u32,
 }
 
-/// Of the live view.
+/// Rate of the live view.
 pub const DRAWN: Rate = Rate { least: Duration::from_secs(1), share: 100 };
-/// Of what is kept for the summary at the end, when there is no memory any more.
+/// Rate of readings for the summary at the end, when there is no memory any more.
 pub const KEPT: Rate = Rate { least: Duration::from_secs(5), share: 1000 };
 
 impl MemoryHistory {
-    /// Of a program that has run before: joined, whatever was sampled of it then.
+    /// The history of a program. `has_run`: mallow joined it, so that older blocks may not be known.
     pub fn new(has_run: bool) -> Self {
         Self { before: None, was_unsampled: has_run, shown: None }
     }

@@ -9,15 +9,15 @@ use crate::flags::SaveAt;
 use crate::output::text::Look;
 use crate::output::text::units::{bytes, percent};
 
-/// What counts against a limit.
+/// Memory that counts against a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// The limit: `memory.max of /sys/fs/cgroup/web`, `RLIMIT_AS of process 4711`.
     pub limit: String,
-    /// What is used of it, in words, and in bytes.
+    /// Kind of the memory in use, in words; `used` has its bytes.
     pub what: &'static str,
     pub used: u64,
-    /// How much may be used.
+    /// The limit in bytes.
     pub most: u64,
 }
 
@@ -45,7 +45,7 @@ pub fn nearest(at: SaveAt, pids: &[u32]) -> Option<Usage> {
     all.into_iter().max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
-/// Whether it is time to save.
+/// Whether the usage has reached the amount at which evidence is saved.
 pub fn is_crossed(at: SaveAt, usage: &Usage) -> bool {
     match at {
         SaveAt::Share(share) => usage.share() >= share,

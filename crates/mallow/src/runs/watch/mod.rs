@@ -55,7 +55,6 @@ use crate::output::text::estimates::period;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, stdio};
 
-/// Watches.
 pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if let Some(pid) = flags.pid.filter(|_| flags.set || flags.stop) {
         return steer(pid, flags);
@@ -100,7 +99,7 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         .work()
 }
 
-/// Whether there is a terminal for the live view, which nobody else writes to.
+/// Whether there is a terminal for the live view, to which nobody else writes.
 fn live_view(flags: &WatchFlags) -> bool {
     let alone = flags.pid.is_some() || flags.log.is_some();
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();

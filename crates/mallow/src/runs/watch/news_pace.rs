@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use mallow_capture::pace::cpu_time;
 
-/// So often at the most.
+/// Shortest time between two looks.
 const LEAST: Duration = Duration::from_secs(2);
 /// The share of a processor that it takes, as a divisor.
 const SHARE: u32 = 50;
-/// So often whatever a look costs: the last one says what was live while the program ran.
+/// Longest time between two looks, whatever they cost: the last one says what was live while the program ran.
 const MOST: Duration = Duration::from_secs(10);
 
-/// When the next look is due.
 pub struct NewsPace {
     next: Instant,
 }

@@ -42,7 +42,7 @@ pub fn show_page(page_flags: &PageFlags) -> Result<ExitCode> {
     Watcher::new(&flags, session, started, output).work()
 }
 
-/// Those of the watch that the page is of.
+/// Flags of the watch behind the page.
 fn watch_flags(pid: u32, page: &PageFlags) -> Result<WatchFlags> {
     let pid = pid.to_string();
     let mut line: Vec<OsString> =

@@ -41,7 +41,7 @@ pub struct LastWords<'a> {
 /// The watch of one program, and its stores.
 pub struct Pushing {
     push: Push,
-    /// Processes that were noticed.
+    /// Number of processes that were noticed.
     noticed: usize,
 }
 
@@ -49,12 +49,10 @@ pub struct Pushing {
 const SOURCE: u64 = 0;
 
 impl Pushing {
-    /// Nothing was offered yet.
     pub fn new(push: Push) -> Self {
         Self { push, noticed: 0 }
     }
 
-    /// What it sends with.
     pub fn push(&self) -> &Push {
         &self.push
     }
@@ -115,7 +113,7 @@ pub fn line(report: &impl JsonDocument, push: Option<&Push>) -> Result<String> {
     json::line(&WithPush { report, push: push.map(Push::figures) })
 }
 
-/// Series for `/metrics`.
+/// Series of the stores for `/metrics`; empty without stores.
 pub fn series(push: Option<&Push>) -> String {
     let Some(figures) = push.map(Push::figures) else { return String::new() };
     let results: Vec<_> = figures

@@ -12,15 +12,14 @@ use crate::output::stdio;
 
 #[derive(Debug)]
 pub enum ReportStream {
-    /// To the end of a file.
+    /// A file, to the end of which reports are written.
     File(File, PathBuf),
     /// Standard output: there is no command that it belongs to.
     Standard,
-    /// Standard error.
     Error,
 }
 
-/// All of it or nothing: what there is no room for would cut a line of JSON short, and the next one would follow in it.
+/// Writes all of the text or nothing: a line of JSON that is cut short would be continued by the next one.
 fn whole(file: &mut File, text: &[u8]) -> io::Result<()> {
     let before = file.metadata()?;
     file.write_all(text).inspect_err(|_| {
@@ -47,7 +46,6 @@ fn another(path: &Path, open: &File) -> io::Result<Option<File>> {
 }
 
 impl ReportStream {
-    /// A file to append to.
     pub fn file(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         Ok(Self::File(file.with_context(|| format!("cannot write reports to {}", path.display()))?, path.to_owned()))

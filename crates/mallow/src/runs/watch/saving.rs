@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use super::memory_limit::{Usage, is_crossed, nearest};
 use crate::flags::SaveAt;
 
-/// How often the usage is read; and as often as the watch looks from this share of the amount on.
+/// How often the usage is read below [`NEAR`] of the amount; from there on, the watch reads it with each look.
 const USUAL: Duration = Duration::from_millis(200);
 const NEAR: f64 = 0.75;
 /// The share of mallow's time that reading it may take, as a divisor.
 const SHARE: u32 = 100;
 
-/// What is to be saved, and when.
 pub struct Saving {
     at: SaveAt,
     directory: PathBuf,
@@ -21,18 +20,16 @@ pub struct Saving {
     said_unlimited: bool,
 }
 
-/// What a look at the usage brought.
 pub enum Finding {
-    /// Nothing to do.
     Nothing,
     /// No limit is set; found for the first time.
     Unlimited,
-    /// It is time to save.
+    /// The usage has reached the amount.
     Crossed(Usage),
 }
 
 impl Saving {
-    /// Evidence goes to a directory.
+    /// Evidence goes to `directory`, else to the current one.
     pub fn new(at: SaveAt, directory: Option<&Path>) -> Self {
         let directory = directory.unwrap_or(Path::new(".")).to_owned();
         Self { at, directory, next: None, is_done: false, said_unlimited: false }
@@ -69,7 +66,6 @@ impl Saving {
         }
     }
 
-    /// It was saved: nothing more is.
     pub fn end(&mut self) {
         self.is_done = true;
     }

@@ -15,7 +15,7 @@ use super::exclusions::Exclusions;
 use crate::runs::attached::ForeignRoot;
 use crate::runs::script_names::ScriptNames;
 
-/// At most this many frees are reported.
+/// Limit of frees in a report.
 const RECENT: usize = 20;
 
 /// The ledger of samples, and what a report leaves out.
@@ -26,7 +26,7 @@ pub struct Session {
     known: Exclusions,
     muted_places: HashSet<u64>,
     muted_samples: HashSet<SampleKey>,
-    /// What was found growing so far.
+    /// Verdicts on growth of earlier looks.
     standings: Standings,
     symbolizer: Symbolizer,
     /// Open as long as names are looked up below it.
@@ -36,29 +36,28 @@ pub struct Session {
     scripts: ScriptNames,
 }
 
-/// What a report is to be about.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportSubject<'a> {
-    /// Why it is made.
+    /// Reason for the report.
     pub occasion: &'a str,
-    /// The samples that it covers.
+    /// Samples that the report covers.
     pub which: Which,
-    /// With [`Which::Old`].
+    /// Least age of the samples that [`Which::Old`] covers.
     pub older_than_ms: u64,
-    /// Places, and sites, at the most.
+    /// Limit of places, and of sites.
     pub limit: usize,
 }
 
 /// The moment that a report is about, and what else it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchMoment {
-    /// CLOCK_MONOTONIC.
+    /// The moment on CLOCK_MONOTONIC, in nanoseconds.
     pub now_ns: u64,
-    /// Since the watching began; not counted in ticks, of which a short run may have none.
+    /// Nanoseconds since the watching began; not counted in ticks, of which a short run may have none.
     pub watched_ns: u64,
-    /// Milliseconds since 1970.
+    /// The moment in milliseconds since 1970.
     pub unix_ms: u64,
-    /// None: nothing is sampled.
+    /// The sampling period; None: nothing is sampled.
     pub period_bytes: Option<u64>,
     /// Milliseconds that the program had run when mallow attached to it.
     pub attached_ms: Option<u64>,
@@ -84,7 +83,7 @@ impl Session {
         std::mem::take(&mut self.known.errors)
     }
 
-    /// Nothing has happened.
+    /// A session without samples so far.
     pub fn new(known: Exclusions, track_peak: bool, root: Option<ForeignRoot>) -> Self {
         let mut ledger = SampleLedger::new();
         if track_peak {
@@ -202,7 +201,6 @@ impl Session {
         self.muted_samples.extend(old);
     }
 
-    /// Mutes nothing any more.
     pub fn unmute(&mut self) {
         self.muted_places.clear();
         self.muted_samples.clear();

@@ -16,34 +16,33 @@ use super::snapshots::Snapshots;
 use crate::output::text::Look;
 use crate::page::live::LivePage;
 
-/// What is watched, and the signals that mallow takes.
+/// A watch, and the signals that mallow takes.
 pub(super) struct Started {
     pub watch: Watch,
-    /// The command, where mallow started it.
+    /// None for a process that mallow attached to.
     pub command: Option<Child>,
     pub signals: Signals,
     pub attached: Option<Attached>,
-    /// With `--guard`.
+    /// The keeper of guarded processes; None without `--guard`.
     pub keeper: Option<Keeper>,
     /// Why nothing of the command's own program can be sampled, where that is known.
     pub unseen: Option<Unseen>,
 }
 
-/// A process that mallow attached to.
 pub(super) struct Attached {
     pub attachment: Attachment,
-    /// How long it had run by then, in milliseconds.
+    /// Time that the process had run by then, in milliseconds.
     pub ran_ms: u64,
 }
 
-/// Where it writes, and in which form.
+/// Destinations and form of reports.
 pub(super) struct Output {
     pub out: ReportStream,
     pub look: Look,
     pub snapshots: Option<Snapshots>,
     pub screen: Option<Screen>,
     pub endpoint: Option<Endpoint>,
-    /// With `mallow view --live`.
+    /// The page; None without `mallow view --live`.
     pub page: Option<LivePage>,
     pub push: Option<Push>,
 }

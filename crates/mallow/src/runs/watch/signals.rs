@@ -10,7 +10,7 @@ use signal_hook_registry::register_sigaction;
 
 use crate::output::stdio;
 
-/// What a signal asks for.
+/// Report for which a signal asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// HUP: all live samples.
@@ -32,10 +32,10 @@ fn end_soon_if_asked() {
     }
 }
 
-/// What came and was not looked at yet.
+/// Signals that came and were not looked at yet.
 #[derive(Default)]
 struct Arrivals {
-    /// By place in [`REPORTS`]; several of one kind are one.
+    /// Counts by index in [`REPORTS`]; several signals of one kind are one report.
     reports: [AtomicU32; 3],
     ends: AtomicU32,
     last: AtomicI32,
@@ -62,7 +62,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The same after mallow attached to a process: what came meanwhile asks mallow for a report, or to end.
+    /// Takes over signals after mallow attached to a process: those that came meanwhile ask mallow for a report, or to
+    /// end.
     pub fn take_over_attached() -> Result<Self> {
         let held = Held::back();
         let stop = command_signals::stop();
@@ -80,7 +81,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Watches for them from here on.
+    /// Takes signals from here on.
     pub fn watch() -> Result<Self> {
         let came = Arc::new(Arrivals::default());
         for (at, (signal, _)) in REPORTS.into_iter().enumerate() {
@@ -128,7 +129,7 @@ impl Signals {
         REPORTS.into_iter().enumerate().filter(came).map(|(_, (_, means))| means).collect()
     }
 
-    /// How often mallow was asked to end, and by which signal last.
+    /// Number of requests to end, and the signal of the last one.
     pub fn ends(&self) -> (u32, i32) {
         (self.came.ends.load(Ordering::Relaxed), self.came.last.load(Ordering::Relaxed))
     }

@@ -16,7 +16,6 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const MONTH: u64 = 31 * DAY;
 
-/// A directory of snapshots.
 #[derive(Debug)]
 pub struct Snapshots {
     directory: PathBuf,
@@ -76,7 +75,7 @@ impl Snapshots {
     }
 }
 
-/// Which of these times, the oldest first, have one before them that stands for them.
+/// Times, the oldest first, that have one before them that stands for them.
 fn too_many(times: &[u64], now: u64) -> Vec<u64> {
     let mut last = None;
     let mut gone = Vec::new();
@@ -96,12 +95,12 @@ fn too_many(times: &[u64], now: u64) -> Vec<u64> {
     gone
 }
 
-/// `heap-20261121T174803Z.pb.gz`
+/// The file name `heap-20261121T174803Z.pb.gz`.
 fn name(unix_s: u64) -> String {
     format!("heap-{}.pb.gz", stamp(unix_s))
 }
 
-/// `20261121T174803Z`
+/// The time as `20261121T174803Z`.
 fn stamp(unix_s: u64) -> String {
     let (days, seconds) = (unix_s / DAY, unix_s % DAY);
     let (year, month, day) = date(days);

@@ -211,7 +211,7 @@ fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
     page.line(Line::new().plain("    ").then(named));
 }
 
-/// From this share of RSS on, what is no live block is worth a recording.
+/// From this part of RSS on, as a divisor, memory that is no live block is worth a recording.
 const GAP_SHARE: u64 = 4;
 
 /// RSS by its parts. Which pages belong to which site is not known: samples lie in pages of their own, or among all
@@ -243,7 +243,7 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     lines
 }
 
-/// What of RSS is live heap, or is not; where older blocks are not known, only how much of the heap is known.
+/// The part of RSS that is live heap, or is not; where older blocks are not known, only how much of the heap is known.
 pub fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     match (memory.gap, memory.older_blocks) {
@@ -264,10 +264,10 @@ pub fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String 
     }
 }
 
-/// Of the blocks that were allocated before mallow attached, or while nothing was sampled.
+/// Note on blocks that were allocated before mallow attached, or while nothing was sampled.
 const UNKNOWN: &str = "older blocks are not known";
 
-/// The same in one line: RSS, the gap, and what grows.
+/// Memory in one line: RSS, the gap, and the part that grows.
 pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     let gap = match memory.gap {

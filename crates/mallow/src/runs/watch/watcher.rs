@@ -41,22 +41,19 @@ use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 use crate::page::live::LivePage;
 
-/// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
+/// Interval of looks. Targets that load a library wait for its table, but not longer than this is short.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the live view is drawn anew.
+/// Interval of drawings of the live view.
 const DRAW: Duration = Duration::from_secs(1);
 /// Sampled more often than that, a program would notice.
 const LEAST_PERIOD: u64 = 1 << 12;
 
-/// How the watching ended.
 enum End {
-    /// No process is left.
     Over,
-    /// Somebody wants to leave.
+    /// The user leaves the program running.
     Left,
 }
 
-/// A program that is watched.
 pub(super) struct Watcher<'a> {
     session: Session,
     memory: MemoryHistory,
@@ -79,11 +76,9 @@ pub(super) struct Watcher<'a> {
     which: Which,
     /// All that was live when the program was last seen running.
     running: Option<Watched>,
-    /// The place of the latest headline.
     headline_place: Option<u64>,
     /// Places that were reported as growing, with the strongest verdict of each.
     announced: HashMap<u64, Verdict>,
-    /// The signal that ended the command.
     ended_by: Option<i32>,
     /// The process that was joined ended without its exit handlers: by a signal, or with `_exit`.
     abrupt: bool,
@@ -139,7 +134,6 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Watches. Returns the status of mallow.
     pub fn work(mut self) -> Result<ExitCode> {
         let end = self.follow();
         // Whatever happened, the terminal is given back before anything is written to it.
@@ -184,7 +178,6 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// The moment of the latest look.
     fn moment(&self) -> WatchMoment {
         WatchMoment::of(&self.watch, self.attached.as_ref().map(|attached| attached.ran_ms))
     }
@@ -302,8 +295,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// What cannot be written now may be written later, when there is room on the disk again: the watching goes on. The
-    /// error is reported once.
+    /// Reports a failure to write once and goes on: the next report may be written, when there is room on the disk
+    /// again.
     fn go_on(&mut self, written: Result<()>) {
         let Err(error) = written else {
             self.trouble = None;
@@ -319,7 +312,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Whether it was found ended.
+    /// Whether the command was found ended by this look.
     fn look_after_the_command(&mut self) -> bool {
         use std::os::unix::process::ExitStatusExt;
         let Some(command) = &mut self.command else { return false };
@@ -339,7 +332,7 @@ impl<'a> Watcher<'a> {
         ended.is_some()
     }
 
-    /// What keys ask for; drawn at once when something changes.
+    /// Carries out the requests of keys; drawn at once when something changes.
     fn interact(&mut self, next_drawing: &mut Instant) -> Result<Option<End>> {
         let Some(screen) = &mut self.screen else { return Ok(None) };
         screen.draw(&mut self.state).context("cannot draw on this terminal")?;
@@ -379,7 +372,7 @@ impl<'a> Watcher<'a> {
         report
     }
 
-    /// What the live view shows.
+    /// Gives the live view its latest report.
     fn refresh(&mut self) {
         let report = self.shown("live", self.which);
         self.state.history = self.history();
@@ -408,12 +401,12 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Whether anybody reads what is found between two reports.
+    /// Whether anybody reads news between two reports.
     fn needs_news(&self) -> bool {
         self.watch.running() > 0 && (!self.flags.view.json || self.summarises())
     }
 
-    /// Whether the last words are a summary for a person.
+    /// Whether the watch ends with a summary for a person.
     fn summarises(&self) -> bool {
         match self.flags.output {
             Some(_) => std::io::stderr().is_terminal(),
@@ -481,7 +474,7 @@ impl<'a> Watcher<'a> {
         self.write(&text)
     }
 
-    /// Where the live view is, reports go to a file or nowhere.
+    /// Writes a report. With a live view it goes to a file or nowhere.
     fn write(&mut self, text: &str) -> Result<()> {
         match (&self.screen, &self.flags.output) {
             (Some(_), None) => Ok(()),
@@ -523,7 +516,7 @@ impl<'a> Watcher<'a> {
         written
     }
 
-    /// What was allocated and is live, with names, and when.
+    /// Allocations and live blocks with names, and the time in milliseconds since 1970.
     fn profile(&mut self) -> (Profile, u64) {
         self.session.name_all(&mut self.watch);
         let WatchMoment { now_ns, unix_ms, .. } = self.moment();
@@ -557,7 +550,7 @@ impl<'a> Watcher<'a> {
         done.and(self.snapshot())
     }
 
-    /// What the report of a program that is left is about: what the live view shows, and otherwise old samples.
+    /// Samples in the report of a program that is left: those of the live view, or old ones without it.
     fn which_when_left(&self) -> Which {
         if self.state.report.is_some() { self.which } else { Which::Old }
     }

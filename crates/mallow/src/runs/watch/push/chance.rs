@@ -7,7 +7,7 @@ fn word() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// From 0 to 1.
+/// From 0 up to 1, which is left out.
 pub fn chance() -> f64 {
     (word() >> 11) as f64 / (1u64 << 53) as f64
 }

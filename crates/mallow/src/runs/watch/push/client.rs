@@ -12,13 +12,12 @@ use ureq::{Agent, Timeout};
 
 use super::headers::HeaderFile;
 
-/// How long each step may take.
+/// Time limits of the steps of a request.
 const CONNECT: Duration = Duration::from_secs(5);
 const SEND: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(3);
 
-/// A store that can be asked.
 pub struct StoreClient {
     store: Store,
     agent: Agent,
@@ -26,7 +25,7 @@ pub struct StoreClient {
 }
 
 impl StoreClient {
-    /// With these headers, and trusting these certificates.
+    /// A client with these headers, which trusts these certificates.
     pub fn new(store: Store, headers: Option<HeaderFile>, trusted: Option<RootCerts>) -> Self {
         let tls = trusted.map(|roots| {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -53,7 +52,7 @@ impl StoreClient {
         Self { store, agent, headers }
     }
 
-    /// Sends it once.
+    /// Sends the request once. No text of the fate has a secret in it.
     pub fn send(&mut self, request: &Request) -> Fate {
         let mut post = self.agent.post(format!("{}{}", self.store.url, request.path));
         for (name, value) in &request.headers {
@@ -92,7 +91,7 @@ fn answer(response: &mut ureq::http::Response<ureq::Body>) -> Answer {
     answer
 }
 
-/// Seconds, or a date.
+/// The header's time from `now` on, in seconds or as a date. None: it is neither.
 fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     match text.trim().parse() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),

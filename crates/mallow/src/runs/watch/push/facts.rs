@@ -5,8 +5,8 @@ use mallow_proc::Stat;
 
 use crate::runs::process_files::{read, read_path};
 
-/// Those of process `here` of this machine, which calls itself `pid` and runs `executable`. What cannot be read stays
-/// empty.
+/// Facts of process `here` of this machine, which calls itself `pid` and runs `executable`. A fact that cannot be read
+/// stays empty.
 pub fn facts(here: Option<u32>, pid: u32, executable: &str) -> ProcessFacts {
     let of = |name: &str| here.map(|pid| read(pid, name)).unwrap_or_default();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

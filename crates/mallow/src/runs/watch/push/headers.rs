@@ -11,7 +11,7 @@ use ureq::http::{HeaderName, HeaderValue};
 const MOST: u64 = 64 << 10;
 /// Shorter values are no secrets, and may be a part of any sentence.
 const SHORTEST_SECRET: usize = 4;
-/// What mallow says itself.
+/// Names of headers that mallow sets itself.
 const OURS: [&str; 8] = [
     "host",
     "connection",
@@ -44,7 +44,7 @@ impl HeaderFile {
         &self.latest
     }
 
-    /// Whether there is more than the name of a tenant.
+    /// Whether there are headers beside the name of a tenant.
     pub fn is_secret(&self) -> bool {
         self.latest.iter().any(|(name, _)| name != "x-scope-orgid")
     }

@@ -11,21 +11,20 @@ use mallow_profile::{ProcessId, Profile};
 use super::chance::id;
 use super::queue::Queue;
 
-/// What is known of a source at one moment: of a watch, or of one of the many processes of one.
+/// Profile of a source at one moment: of a watch, or of one of the many processes of one.
 pub struct WatchedProfile {
-    /// Which source, from 0.
+    /// Number of the source, from 0.
     pub source: u64,
-    /// What was allocated and is live.
+    /// Allocations and live blocks.
     pub profile: Profile,
-    /// For each of its processes, whether it runs.
+    /// Whether each process of `profile` runs, by its index.
     pub running: Vec<bool>,
-    /// There is no later one of this source.
+    /// Whether this is the last profile of the source.
     pub last: bool,
 }
 
-/// What is to be sent.
 pub struct Offer {
-    /// One after the other.
+    /// Profiles to be sent, one after the other.
     pub watched: Vec<WatchedProfile>,
     /// Processes that are new, in the order of their numbers in their source.
     pub resources: Vec<(u64, Resource)>,
@@ -35,20 +34,18 @@ pub struct Offer {
 struct Recipient {
     store: Store,
     queue: Arc<Queue>,
-    /// By source.
     ledgers: HashMap<u64, PushLedger>,
 }
 
-/// Makes requests.
 pub struct Maker {
     recipients: Vec<Recipient>,
-    /// By source and process.
+    /// Resources by source; the index is that of the process.
     resources: HashMap<u64, Vec<Resource>>,
     names: bool,
 }
 
 impl Maker {
-    /// For these stores. `names`: with names of functions.
+    /// A maker for these stores. `names`: profiles have names of functions.
     pub fn new(stores: impl IntoIterator<Item = (Store, Arc<Queue>)>, names: bool) -> Self {
         let of = |(store, queue)| Recipient { store, queue, ledgers: HashMap::new() };
         Self { recipients: stores.into_iter().map(of).collect(), resources: HashMap::new(), names }

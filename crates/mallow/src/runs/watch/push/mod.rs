@@ -39,9 +39,9 @@ use self::queue::{Queue, StoreFigures};
 use crate::flags::PushFlags;
 use crate::output::text::units::of;
 
-/// How long mallow stays for what was not sent when it wants to leave.
+/// Time for which mallow stays for unsent requests when it wants to leave.
 const LAST_ATTEMPT: Duration = Duration::from_secs(5);
-/// The same trouble is reported again after so long.
+/// Time after which the same trouble is reported again.
 const AGAIN: Duration = Duration::from_secs(600);
 /// Troubles that are remembered; more are not reported.
 const TROUBLES: usize = 100;
@@ -74,7 +74,7 @@ pub struct Push {
 }
 
 impl PushPlan {
-    /// What the flags say. None: nothing is sent. No error has a secret in it.
+    /// Starts to push as the flags say. None: nothing is sent. No error has a secret in it.
     pub fn of(flags: &PushFlags, names: bool) -> Result<Option<Self>> {
         if flags.push.is_empty() {
             return Ok(None);
@@ -142,12 +142,12 @@ impl Push {
         self.new.push((source, Resource::of(&of)));
     }
 
-    /// Whether profiles are to be offered.
+    /// Whether it is time to offer profiles.
     pub fn is_due(&self) -> bool {
         Instant::now() >= self.next
     }
 
-    /// Whether there is no room for any. The next ones cover more.
+    /// Whether the maker is still at work. The next profiles cover more.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }
@@ -171,7 +171,7 @@ impl Push {
         self.queues.iter().for_each(|queue| queue.count_unsent(profiles));
     }
 
-    /// What is new about the stores, in words.
+    /// New troubles of the stores, a sentence each.
     pub fn news(&mut self) -> Vec<String> {
         let mut news = Vec::new();
         for StoreFigures { store, url, trouble, .. } in self.figures().stores {
@@ -186,7 +186,6 @@ impl Push {
         news
     }
 
-    /// How it went so far.
     pub fn figures(&self) -> PushFigures {
         PushFigures { stores: self.queues.iter().map(|queue| queue.figures()).collect() }
     }
@@ -224,7 +223,6 @@ impl Push {
 }
 
 impl PushFigures {
-    /// A line for each store.
     pub fn lines(&self) -> Vec<String> {
         let line = |of_store: &StoreFigures| {
             let StoreFigures { store, url, sent, rejected, unknown, unsent, trouble, .. } = of_store;

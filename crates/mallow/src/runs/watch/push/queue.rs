@@ -43,7 +43,6 @@ struct State {
     on_its_way: bool,
     /// Nothing more comes; what waits is tried once more.
     closed: bool,
-    /// The one who sends has ended.
     over: bool,
     /// Nothing counts any more: mallow leaves.
     left: bool,
@@ -57,7 +56,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty one.
     pub fn of(store: &Store) -> Self {
         let figures = StoreFigures { store: store.kind.name(), url: store.url.clone(), ..StoreFigures::default() };
         Self { state: Mutex::new(State { figures, ..State::default() }), changed: Condvar::new() }
@@ -67,7 +65,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is room; if not, that is counted.
+    /// Whether there is room for a request; if not, that is counted.
     pub fn has_room(&self) -> bool {
         let mut state = self.state();
         let room = state.bytes < MOST_BYTES;
@@ -75,7 +73,6 @@ impl Queue {
         room
     }
 
-    /// Puts a request in.
     pub fn put(&self, request: Request) {
         let mut state = self.state();
         state.bytes += request.body.len();
@@ -104,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// What became of the request that was taken; `back`: the request, where it is to be tried again.
+    /// Notes the fate of the request that was taken; `back`: the request, where it is to be tried again.
     pub fn settle(&self, fate: &Fate, back: Option<Request>) {
         let mut state = self.state();
         if state.left {
@@ -142,23 +139,22 @@ impl Queue {
         state.closed
     }
 
-    /// Nothing more comes.
+    /// Ends the supply: no request is put any more.
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether nothing more comes.
     pub fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Nobody sends any more.
+    /// Notes that the sender has ended.
     pub fn end(&self) {
         self.state().over = true;
     }
 
-    /// Whether nobody sends any more.
+    /// Whether the sender has ended.
     pub fn is_over(&self) -> bool {
         self.state().over
     }
@@ -173,7 +169,6 @@ impl Queue {
         state.on_its_way = false;
     }
 
-    /// How it went so far.
     pub fn figures(&self) -> StoreFigures {
         let state = self.state();
         StoreFigures { waiting: state.waiting.len() as u64 + u64::from(state.on_its_way), ..state.figures.clone() }

@@ -28,7 +28,7 @@ pub fn serve(queue: &Arc<Queue>, mut client: StoreClient) {
     queue.end();
 }
 
-/// How long the store is left alone, after an attempt that failed. One of unknown fate counts too: its profile is
+/// Time for which the store is left alone after an attempt that failed. One of unknown fate counts too: its profile is
 /// lost, and the next one would be if it followed at once to a store that is going down. `chance`: from 0 to 1.
 fn wait_after(fate: &Fate, backoff: &mut Backoff, chance: f64) -> Option<Duration> {
     let asked = match fate {

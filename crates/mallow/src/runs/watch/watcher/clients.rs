@@ -12,7 +12,7 @@ use crate::output::stdio;
 use crate::output::text::Look;
 use crate::page::live::{LiveLook, LivePage, LiveSentences};
 
-/// What the page prints of a report, as the terminal says it.
+/// Sentences of a report for the page, as the terminal has them.
 fn sentences(report: &Watched, look: &Look) -> LiveSentences {
     let memory = report.memory.as_ref();
     LiveSentences {
