@@ -6,9 +6,9 @@ use mallow_profile::{Footprint, HeapMap, PeakRss, PlacedBlock, RecentLive, RssPo
 
 /// Most words of one reading.
 const WORDS: usize = 16 << 20;
-/// A footprint from before a program's end stands for the highest RSS only if its RSS is at least that over this.
+/// A footprint from before a program's end stands for the highest RSS only if its own is half of that at least.
 const STANDS_IN: u64 = 2;
-/// RSS is as high as the highest if it lacks at most that over this; live bytes are markedly more by RSS over `MARKED`.
+/// RSS is as high as the highest if it is less by a fiftieth at most; live bytes are markedly more by a tenth of RSS.
 const AS_HIGH: u64 = 50;
 const MARKED: u64 = 10;
 

@@ -36,8 +36,7 @@ const PAGE: u64 = 4096;
 struct Known {
     pid: u32,
     schedule: Schedule,
-    /// Bytes of pages that the process got since it began, if it shares any with another process that is recorded; else
-    /// 0.
+    /// Bytes of pages that the process got since it began; 0 unless it may share pages with another recorded process.
     copied: u64,
     readings: u64,
     highest: Option<MemorySizes>,

@@ -52,8 +52,7 @@ struct Number {
     quick: Option<u16>,
 }
 
-/// Numbers of the rules in the file. Rules without a quick form come first, in their old order: NONE and END stay 0 and
-/// 1.
+/// Numbers of the rules in the file: first those without a quick form, in their old order, so that NONE stays 0, END 1.
 fn number(rules: &Rules) -> Vec<Number> {
     let quicks: Vec<Option<u16>> = rules.all.iter().map(Rule::quick).collect();
     let mut next_slow = 0;
