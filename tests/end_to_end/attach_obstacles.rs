@@ -325,3 +325,27 @@ fn a_recording_without_an_allocation_is_of_a_process_that_goes_on() {
     assert!(run.status == 0 && shown.contains("recorded for ") && shown.contains(", attaching included"), "{shown}");
     assert!(!shown.contains("ran ") && !shown.contains("ending unknown"), "{shown}");
 }
+
+/// Calls within an allocator are none of the program's, and there is room for the code of two.
+#[test]
+fn an_allocator_in_three_modules_is_named() {
+    let part = |number: u32| {
+        let flags = [&format!("-DPART={number}"), "-shared", "-fPIC"];
+        library("spread_allocator", &format!("spread-allocator-{number}"), &flags)
+    };
+    let parts = [1, 2].map(|number| part(number).display().to_string()).join(" ");
+    let mut target = Target::ready(Command::new(program("attached")).arg("calls").env("LD_PRELOAD", parts));
+    let text = target.text();
+    let place = directory();
+    let pid = target.pid().to_string();
+    let mut command = Command::new(mallow());
+    let (status, said) = output(command.args(["stat", "--for", "0ms", "-p", &pid]).current_dir(place.path()));
+    assert_eq!(status, Some(125), "{said}");
+    assert!(
+        said.contains("its memory functions are of 3 modules") && said.contains("mallow record -- COMMAND"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    target.ask();
+    assert!(target.text() == text, "the code is as it was");
+}

@@ -303,8 +303,17 @@ impl LoadedLibrary {
         self.set(memory, attachment::ENTRIES + index * attachment::ENTRY_BYTES + 16, address)
     }
 
-    /// Sets the code whose calls are none of the program's, Mallow's own first; at most `INSIDE_MOST` ranges are kept.
-    pub fn set_inside(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<()> {
+    /// Sets the code whose calls are none of the program's, Mallow's own first. Refused beyond `INSIDE_MOST` ranges:
+    /// the calls of one that is left out would count as the program's.
+    pub fn set_inside(&self, memory: &Memory, ranges: &[Range<u64>]) -> Result<(), AttachError> {
+        if ranges.len() > attachment::INSIDE_MOST {
+            return Err(AttachError::Unsupported(format!(
+                "its memory functions are of {} modules, and mallow attaches where they are of at most {}: start it under mallow \
+                 (mallow record -- COMMAND)",
+                ranges.len() - 1,
+                attachment::INSIDE_MOST - 1
+            )));
+        }
         for index in 0..attachment::INSIDE_MOST {
             let at = attachment::INSIDE + index * attachment::INSIDE_BYTES;
             let range = ranges.get(index).cloned().unwrap_or(0..0);

@@ -73,8 +73,10 @@ impl TableWaits {
 
     /// How long the oldest wait without an answer has taken; None: nobody waits, or they have lost patience.
     pub fn longest(&self) -> Option<Duration> {
-        let first = self.of_all(|waits| waits.values().filter_map(|waits| waits.open.last()).min().copied());
-        first.map(|since| since.elapsed()).filter(|&time| time < PATIENCE)
+        self.of_all(|waits| {
+            let open = waits.values().flat_map(|waits| &waits.open);
+            open.map(Instant::elapsed).filter(|&time| time < PATIENCE).max()
+        })
     }
 
     fn of_all<R>(&self, act: impl FnOnce(&mut FxHashMap<u32, Waits>) -> R) -> R {
@@ -153,7 +155,11 @@ mod tests {
         assert_eq!(waits.of(7), Duration::from_secs(5));
         assert_eq!(waits.of(8), Duration::ZERO);
         assert_eq!(waits.longest(), None, "it waits for none any more");
+        // Threads of one process, and another process: those that wait still, whoever has lost patience.
         waits.begin(7, ago(1));
+        waits.begin(7, now);
+        assert!(waits.longest() >= Some(Duration::from_secs(1)));
+        waits.begin(9, ago(10));
         assert!(waits.longest() >= Some(Duration::from_secs(1)));
     }
 }
