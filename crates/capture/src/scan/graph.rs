@@ -206,5 +206,21 @@ impl Graph {
 /// chunk's first word may be the block's last one.
 fn is_next_head(block: &LiveBlock, address: u64) -> bool {
     let taken = (block.size.saturating_add(8).saturating_add(15) & !15).max(SMALLEST);
-    address == (block.address - HEAD).saturating_add(taken)
+    // What a target records may say that a block is at any address.
+    address == block.address.saturating_sub(HEAD).saturating_add(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chunk_behind_a_block_is_found_by_its_size() {
+        let block = |address, size| LiveBlock { address, size, sequence: 0, site: 0 };
+        // 100 B and 8 B of the chunk, in steps of 16.
+        assert!(is_next_head(&block(0x1010, 100), 0x1070));
+        assert!(!is_next_head(&block(0x1010, 100), 0x1060));
+        // A ring may say that a block is anywhere, of any size.
+        assert!(!is_next_head(&block(7, u64::MAX), 7));
+    }
 }

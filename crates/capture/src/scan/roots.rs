@@ -162,10 +162,10 @@ fn heap_in(index: &Index, within: Range<usize>, memory: &mut Memory<'_>) -> Resu
     let blocks = &index.blocks[within];
     let mut mapped = Vec::new();
     for block in blocks {
-        let [head] = memory.array(block.address - 8, 0)?;
+        let [head] = memory.array(block.address.saturating_sub(8), 0)?;
         let (size, is_mapped) = (head & !7, head & 2 != 0);
-        let start = block.address - 16;
-        let fits = start.is_multiple_of(PAGE) && size.is_multiple_of(PAGE) && size >= block.size + 16;
+        let start = block.address.saturating_sub(16);
+        let fits = start.is_multiple_of(PAGE) && size.is_multiple_of(PAGE) && size >= block.size.saturating_add(16);
         if !is_mapped || !fits {
             let hull = |first: &super::LiveBlock, last: &super::LiveBlock| {
                 first.address / PAGE * PAGE..last.end().next_multiple_of(PAGE)
