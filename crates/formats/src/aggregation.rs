@@ -19,11 +19,11 @@ use super::{Addresses, Foreign, FormatError, InputFormat};
 use mallow_report::analysis::by_stack;
 use mallow_report::names::without_offset;
 
-/// What stands for the module of a frame that has none. With it, no frame reads as a number: scripts that compare such
+/// Module of a frame that has none, in written files. With it, no frame reads as a number: scripts that compare such
 /// files take a line of hexadecimal digits for one.
 const NO_MODULE: &str = "??";
 
-/// A map of stacks begins, `@name[`. Its name says what it adds up.
+/// The quantity of a map of stacks that the line begins, `@name[`; the name says what it adds up.
 fn opens_map(line: &[u8]) -> Option<Quantity> {
     let map = line.strip_prefix(b"@")?.strip_suffix(b"[")?;
     let name = map.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').then_some(map)?;
@@ -31,19 +31,19 @@ fn opens_map(line: &[u8]) -> Option<Quantity> {
     Some(if says(b"bytes") || says(b"size") { Quantity::AllocatedBytes } else { Quantity::Allocations })
 }
 
-/// `]: 231000`, or with more keys after the stack: `, sqlite3, 4711]: 231000`.
+/// The sum in a line that ends a stack: `]: 231000`, or with more keys after the stack: `, sqlite3, 4711]: 231000`.
 fn closes_map(line: &[u8]) -> Option<u64> {
     let at = line.windows(3).rposition(|three| three == b"]: ")?;
     let keys = &line[..at];
     (keys.is_empty() || keys.starts_with(b", ")).then(|| decimal(&line[at + 3..]))?
 }
 
-/// Some line opens a map of stacks.
+/// Whether some line begins a map of stacks.
 pub fn looks_like_bpftrace<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
     lines.any(|line| opens_map(line).is_some())
 }
 
-/// Some line is a frame with its module, or a number alone stands under an indented frame.
+/// Whether some line is a frame with its module, or a number alone stands under an indented frame.
 pub fn looks_like_dtrace<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut frames, mut module) = (0, false);
     for line in lines {
@@ -83,7 +83,7 @@ pub fn read_dtrace(mut lines: Lines) -> Result<Foreign, FormatError> {
     Ok(builder.finish(Quantities::of(&[Quantity::Allocations]), None, Addresses::Opaque))
 }
 
-/// Reads what bpftrace printed, in the same way.
+/// Reads what bpftrace printed; all other lines are passed over.
 pub fn read_bpftrace(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut builder = Builder::new(InputFormat::Bpftrace);
     let mut stack = Vec::new();
@@ -124,7 +124,7 @@ fn add(builder: &mut Builder, stack: &mut Vec<FrameId>, quantity: Quantity, numb
     Ok(())
 }
 
-/// `module\`function+0x12`, `function+18`, `0x7f12 function+18 (module)`, `0x7f12`.
+/// Reads a frame: `module\`function+0x12`, `function+18`, `0x7f12 function+18 (module)` or `0x7f12`.
 fn frame(text: &str, builder: &mut Builder) -> FrameId {
     let (module, text) = match text.split_once('`') {
         Some((module, function)) => (Some(module), function),
@@ -143,7 +143,7 @@ fn frame(text: &str, builder: &mut Builder) -> FrameId {
     builder.frame(Frame { lines: vec![line], ..Frame::new(module, 0, true) })
 }
 
-/// Without the address that perf's way puts in front.
+/// Removes the address that perf's way puts in front.
 fn without_address(text: &str) -> &str {
     match text.split_once(' ') {
         Some((address, function)) if address.len() >= 8 && hexadecimal(address.as_bytes()).is_some() => {

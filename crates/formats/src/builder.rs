@@ -8,18 +8,18 @@ use rustc_hash::FxHashMap;
 
 use super::{Addresses, Foreign, FormatError, InputFormat};
 
-/// Deeper stacks are cut, as `record --max-depth` cuts them at the most.
+/// Most frames of a stack; deeper ones are cut, as `record --max-depth` cuts them at the most.
 pub const DEPTH: usize = 4096;
-/// So many frames in different stacks are believed of any file, …
+/// Frames in different stacks that are believed of any file; larger ones may have one more for each [`BYTES_A_NODE`].
 const NODES: u64 = 4 << 20;
-/// … and one more for so many bytes of it. Frames that stacks share count once: real files have one for a hundred.
+/// Bytes of a file for each frame beyond [`NODES`]. Frames that stacks share count once: real files have one for a
+/// hundred.
 const BYTES_A_NODE: u64 = 2;
 
-/// A profile under construction.
 pub struct Builder {
-    /// Its strings, command and times may be set.
+    /// Callers may set strings, command and times.
     pub profile: Profile,
-    /// What a person has to know.
+    /// One-line remarks for people, as in [`Foreign`].
     pub remarks: Vec<String>,
     /// The first process, and of most files the only one.
     pub process: Process,
@@ -35,7 +35,6 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An empty profile.
     pub fn new(format: InputFormat) -> Self {
         Self {
             profile: Profile::default(),
@@ -52,12 +51,11 @@ impl Builder {
         }
     }
 
-    /// So many more bytes of the file have been read.
+    /// Counts bytes of the file that have been read: they raise the number of frames that are believed.
     pub fn read(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// The module of this path.
     pub fn module(&mut self, path: &str) -> ModuleId {
         if let Some(&id) = self.modules.get(path) {
             return id;
@@ -67,13 +65,13 @@ impl Builder {
         id
     }
 
-    /// One more module, which may have the path of another.
+    /// Adds a module, which may have the path of another.
     pub fn add_module(&mut self, path: &str, build_id: Vec<u8>) -> ModuleId {
         self.profile.modules.push(Module { path: path.to_owned(), build_id });
         ModuleId(self.profile.modules.len() as u32 - 1)
     }
 
-    /// The frame that is like this; equal frames are one.
+    /// Returns the frame that is equal to this one, or adds it.
     pub fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(&id) = self.frames.get(&frame) {
             return id;
@@ -83,18 +81,18 @@ impl Builder {
         id
     }
 
-    /// One more frame, of a file that has each once.
+    /// Adds a frame of a file that has each once.
     pub fn add_frame(&mut self, frame: Frame) -> FrameId {
         self.profile.frames.push(frame);
         FrameId(self.profile.frames.len() as u32 - 1)
     }
 
-    /// The stack of these frames, the innermost first. A very deep one is cut.
+    /// Returns the stack of these frames. One with more than [`DEPTH`] is cut.
     pub fn stack(&mut self, innermost_first: impl IntoIterator<Item = FrameId>) -> Result<StackId, FormatError> {
         self.stack_on(Stacks::ROOT, innermost_first)
     }
 
-    /// The same upon one of the roots.
+    /// Returns the stack of these frames upon `root`, one of the roots. One with more than [`DEPTH`] frames is cut.
     pub fn stack_on(
         &mut self,
         root: StackId,
@@ -121,7 +119,6 @@ impl Builder {
         Ok(stack)
     }
 
-    /// The stack of `frame` called from `parent`.
     pub fn push(&mut self, parent: StackId, frame: FrameId) -> Result<StackId, FormatError> {
         let stacks = &mut self.profile.stacks;
         if stacks.len() as u64 > NODES + self.bytes / BYTES_A_NODE || stacks.len() >= u32::MAX as usize {
@@ -131,13 +128,12 @@ impl Builder {
         Ok(stacks.push(parent, frame))
     }
 
-    /// Adds to what was allocated with this stack.
     pub fn add(&mut self, stack: StackId, counts: Counts) {
         let site = self.site(stack);
         self.profile.sites[site].counts += counts;
     }
 
-    /// One more process than the first.
+    /// Adds a process beside the first.
     pub fn add_process(&mut self, process: Process) -> ProcessId {
         self.others.push(process);
         ProcessId(self.others.len() as u32)
@@ -165,7 +161,8 @@ impl Builder {
         self.profile.sites.len() - 1
     }
 
-    /// The profile, with its sums. Frees follow from allocations and what was live at the end, where both are known.
+    /// Returns the profile, with its sums. Frees follow from allocations and what was live at the end, where both are
+    /// known.
     pub fn finish(mut self, mut quantities: Quantities, sampled_bytes: Option<u64>, addresses: Addresses) -> Foreign {
         let Profile { sites, totals, .. } = &mut self.profile;
         sites.retain(|site| site.counts != Counts::default());
@@ -203,7 +200,7 @@ impl Builder {
 
 type Derived = (Quantity, Quantity, Quantity, fn(&mut Counts));
 
-/// What is neither live at the end nor was it never allocated has been freed.
+/// Quantities that follow from two others: what was allocated and is not live at the end has been freed.
 const DERIVED: [Derived; 2] = [
     (Quantity::Allocations, Quantity::Live, Quantity::Frees, |c| c.frees = c.allocations.saturating_sub(c.live)),
     (Quantity::AllocatedBytes, Quantity::LiveBytes, Quantity::FreedBytes, |c| {

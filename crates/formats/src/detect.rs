@@ -42,7 +42,7 @@ pub fn detect(head: &[u8]) -> Result<InputFormat, FormatError> {
     Err(FormatError::Unknown(foreign_to_all(head)))
 }
 
-/// A stack that is deeper than the head is long, or the only one.
+/// The format of a single line: a stack that is deeper than the head is long, or the only one.
 fn one_line(head: &[u8]) -> Result<InputFormat, FormatError> {
     let frames = head.iter().filter(|&&byte| byte == b';').count();
     let text = !head.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
@@ -52,7 +52,7 @@ fn one_line(head: &[u8]) -> Result<InputFormat, FormatError> {
     }
 }
 
-/// What can be said of some files that people give by mistake.
+/// A hint for files that people give by mistake; empty for all others.
 fn foreign_to_all(head: &[u8]) -> &'static str {
     match head {
         [0x7f, b'E', b'L', b'F', ..] => ": it is a program; record it with mallow record",

@@ -13,7 +13,7 @@ use mallow_report::analysis::by_stack;
 
 const VERSION: u32 = 48;
 
-/// Writes a profile. `exporter`: who did.
+/// `exporter` names the program that wrote the file.
 pub fn write(profile: &Profile, exporter: &str, mut out: impl Write) -> io::Result<()> {
     let meta = json!({
         "version": 24,
@@ -141,7 +141,6 @@ struct Resources {
     length: usize,
 }
 
-/// Makes the tables of a thread.
 struct Builder<'a> {
     profile: &'a Profile,
     table: Table<'a>,
@@ -268,7 +267,7 @@ impl Builder<'_> {
     }
 
     fn resource(&mut self, path: &str) -> i32 {
-        /// Of the profiler's kinds of resources, a library.
+        /// Kind of resource of Firefox's profiler.
         const LIBRARY: u8 = 1;
         if let Some(&id) = self.resource_ids.get(path) {
             return id;

@@ -11,7 +11,7 @@ use super::input::{Lines, hexadecimal, name};
 use super::{Addresses, Foreign, FormatError, InputFormat};
 use mallow_report::analysis::by_stack;
 
-/// Lines of a stack and a number, at least one of them with several frames.
+/// Whether lines are a stack and a number, at least one of them with several frames.
 pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut several = false;
     for line in lines.filter(|line| !is_comment(line)) {
@@ -25,8 +25,8 @@ fn is_comment(line: &[u8]) -> bool {
     line.is_empty() || line.starts_with(b"#")
 }
 
-/// The stack and the number of a line. A number above 2^64 - 1 becomes that, and so does a sum of such:
-/// `Builder::finish` says so.
+/// Stack and number of a line. A number above 2^64 - 1 becomes that, and so does a sum of such: `Builder::finish` says
+/// so.
 fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
     let space = line.iter().rposition(|&byte| matches!(byte, b' ' | b'\t'))?;
     let (stack, number) = (line[..space].trim_ascii_end(), &line[space + 1..]);
@@ -66,7 +66,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     Ok(builder.finish(Quantities::of(&[quantity.unwrap_or(Quantity::Allocations)]), None, Addresses::Opaque))
 }
 
-/// The measures that a comment may name.
+/// Measures that a comment may name.
 const MEASURES: [(&str, Quantity); 5] = [
     ("allocations", Quantity::Allocations),
     ("allocated_bytes", Quantity::AllocatedBytes),
@@ -75,7 +75,7 @@ const MEASURES: [(&str, Quantity); 5] = [
     ("temporary", Quantity::Temporary),
 ];
 
-/// What stands before the measure in the first comment of a file that Mallow wrote.
+/// Prefix of the measure in the first comment of a file that Mallow wrote.
 const MARK: &str = "mallow: ";
 
 fn measure(comment: &[u8]) -> Option<Quantity> {
@@ -120,7 +120,8 @@ pub fn write(profile: &Profile, quantity: Quantity, mut out: impl Write) -> io::
     out.flush()
 }
 
-/// `function`, `function (file.c)` as heaptrack has it, `function_[i]` of an inlined one as perf's folding has it.
+/// Reads a frame: `function`, `function (file.c)` as heaptrack has it, or `function_[i]` of an inlined one as perf's
+/// folding has it.
 fn frame_of(text: &str, builder: &mut Builder) -> FrameId {
     let text = ["_[i]", "_[k]", "_[j]"].iter().find_map(|mark| text.strip_suffix(mark)).unwrap_or(text);
     let (function, file) = match text.rsplit_once(" (").and_then(|(f, file)| Some((f, file.strip_suffix(')')?))) {

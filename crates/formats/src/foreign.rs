@@ -2,10 +2,9 @@
 
 use mallow_profile::Profile;
 
-/// What the addresses of a foreign profile's frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// Nothing to look names up by: what has a name has it from the file.
+    /// Nothing to look names up by: all names that a frame has come from the file.
     Opaque,
     /// Link-time addresses in their modules, as in a recording.
     LinkTime,
@@ -13,13 +12,11 @@ pub enum Addresses {
     FileOffsets,
 }
 
-/// A profile of another tool.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    /// What it says; its origin has the quantities that it has.
+    /// The origin of this profile says which quantities the file has.
     pub profile: Profile,
-    /// What the addresses of its frames are.
     pub addresses: Addresses,
-    /// What a person has to know to read its numbers, in one line each.
+    /// Remarks for people who read the numbers, each in one line.
     pub remarks: Vec<String>,
 }

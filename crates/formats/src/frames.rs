@@ -6,19 +6,17 @@ use mallow_profile::{Counts, FrameId, Process, Profile, Quantity, StackId};
 
 use mallow_report::analysis::place_name;
 
-/// One function of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function<'a> {
-    /// Its name, or `module+0xoffset`.
+    /// Name of the function, or `module+0xoffset`.
     pub name: Cow<'a, str>,
     pub file: Option<&'a str>,
-    /// 0 where it is not known.
+    /// Line, from 1; 0 where it is not known.
     pub line: u32,
-    /// Path of the ELF file.
     pub module: Option<&'a str>,
 }
 
-/// The functions of a frame, the innermost inlined one first. A frame always has one.
+/// The functions of a frame, the innermost inlined one first; at least one.
 pub fn functions(profile: &Profile, frame: FrameId) -> Vec<Function<'_>> {
     let Some(raw) = profile.frames.get(frame.0 as usize) else {
         return vec![Function { name: Cow::Borrowed("??"), file: None, line: 0, module: None }];
@@ -36,18 +34,18 @@ pub fn functions(profile: &Profile, frame: FrameId) -> Vec<Function<'_>> {
     named.collect()
 }
 
-/// A number for each function that is another one: index into the functions, by frame and by depth of inlining.
+/// Numbers for different functions, by frame and by depth of inlining.
 pub struct Table<'a> {
-    /// Each once.
+    /// Each function once; a number is an index of this.
     pub functions: Vec<Function<'a>>,
-    /// For each frame of the profile, where its functions are; None for one that is in no stack.
+    /// By frame of the profile, the numbers of its functions, the innermost first; None for a frame that was in no
+    /// stack yet.
     frames: Vec<Option<Box<[u32]>>>,
     ids: rustc_hash::FxHashMap<Function<'a>, u32>,
     profile: &'a Profile,
 }
 
 impl<'a> Table<'a> {
-    /// An empty one.
     pub fn new(profile: &'a Profile) -> Self {
         Self { functions: Vec::new(), frames: vec![None; profile.frames.len()], ids: Default::default(), profile }
     }
@@ -76,12 +74,12 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The process's program, as people know it.
+/// Name of the process's program, as people know it.
 pub fn program(process: &Process) -> &str {
     process.program()
 }
 
-/// The command, or what the profile is of.
+/// The command line, or what the profile is of.
 pub fn title(profile: &Profile) -> String {
     match profile.command.is_empty() {
         true => profile.processes.first().map_or("mallow", program).to_owned(),
@@ -89,7 +87,7 @@ pub fn title(profile: &Profile) -> String {
     }
 }
 
-/// A measure that writers show as one picture: what it is called, whether it counts bytes, and its number.
+/// A measure that writers show as one picture.
 pub struct Picture {
     pub quantity: Quantity,
     pub name: &'static str,
@@ -97,7 +95,7 @@ pub struct Picture {
     pub of: fn(&Counts) -> u64,
 }
 
-/// All of them, those first that people look at first.
+/// Pictures in the order in which people look at them.
 pub const PICTURES: [Picture; 7] = [
     Picture { quantity: Quantity::AllocatedBytes, name: "allocated bytes", bytes: true, of: |c| c.allocated_bytes },
     Picture { quantity: Quantity::Allocations, name: "allocations", bytes: false, of: |c| c.allocations },
@@ -112,7 +110,7 @@ pub fn pictured() -> Vec<Quantity> {
     PICTURES.iter().map(|picture| picture.quantity).collect()
 }
 
-/// A name for a line of text: nothing in it ends the line, or steers the terminal that shows it.
+/// The name without characters that end the line, or steer the terminal that shows it.
 pub fn plain(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_control) {
         true => Cow::Owned(text.replace(char::is_control, " ")),

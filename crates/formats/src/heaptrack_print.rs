@@ -6,13 +6,13 @@ use super::builder::Builder;
 use super::input::{Lines, hexadecimal, name};
 use super::{Addresses, Foreign, FormatError, InputFormat};
 
-/// A list, and what it ranks by.
+/// A list of the text, with the quantity that it ranks by.
 struct Section {
     title: &'static str,
     quantity: Quantity,
-    /// What comes behind the number of a place.
+    /// Text behind the number of a place.
     unit: &'static str,
-    /// What stands before the whole sum, at the end.
+    /// Text before the whole sum, at the end.
     total: &'static str,
     field: fn(&mut Counts) -> &mut u64,
 }
@@ -52,7 +52,7 @@ fn section(line: &[u8]) -> Option<usize> {
     SECTIONS.iter().position(|section| line == section.title.as_bytes())
 }
 
-/// One of the lists begins.
+/// Whether one of the lists begins.
 pub fn looks_like<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
     lines.any(|line| section(line).is_some())
 }
@@ -64,18 +64,17 @@ struct Pending {
     module: Option<String>,
 }
 
-/// What the lines of a list are being put into.
 struct Reading {
     builder: Builder,
     /// Innermost frames that the stacks below share.
     shared: Vec<FrameId>,
-    /// Of what they allocated, the part that no stack has claimed yet.
+    /// Part of the place's number that no stack has claimed yet.
     left: u64,
     /// The stack under construction, and its number.
     stack: Option<(Vec<FrameId>, u64)>,
     /// The function of the last frame, until its place is known.
     frame: Option<Pending>,
-    /// It goes to the shared frames.
+    /// Whether `frame` goes to the shared frames.
     of_shared: bool,
 }
 
@@ -85,7 +84,7 @@ enum Head {
     Stack(u64),
 }
 
-/// Reads the lists. What they leave out of the whole sums has no stack.
+/// Reads the lists. The part of the whole sums that they leave out has no stack.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut it = Reading {
         builder: Builder::new(InputFormat::HeaptrackPrint),
@@ -154,8 +153,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     Ok(it.builder.finish(quantities, None, Addresses::Opaque))
 }
 
-/// `2547 calls to allocation functions with 174K peak consumption from`, and in the other lists their own words; a
-/// colon at the end where a stack of the place follows.
+/// Reads `2547 calls to allocation functions with 174K peak consumption from`, and in the other lists their own words;
+/// a colon is at the end where a stack of the place follows.
 fn head(text: &str, section: &Section) -> Option<Head> {
     let (rest, place) = match text.strip_suffix(" from:") {
         Some(rest) => (rest, false),
@@ -166,7 +165,7 @@ fn head(text: &str, section: &Section) -> Option<Head> {
     Some(if place { Head::Place(number) } else { Head::Stack(number) })
 }
 
-/// `2547`, `16B`, `173.89K`.
+/// Reads `2547`, `16B` or `173.89K`.
 fn amount(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -187,7 +186,7 @@ fn amount(text: &str) -> Option<u64> {
 }
 
 impl Reading {
-    /// A line of a frame: its function, or where that is.
+    /// Takes in a line of a frame: its function, or the function's place.
     fn line(&mut self, text: &str) {
         let bare = text.trim_start();
         let indent = text.len() - bare.len();
@@ -236,7 +235,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A place ends: what none of its stacks has claimed is its own.
+    /// Ends a place: the part that none of its stacks has claimed is its own.
     fn close(&mut self, section: Option<&Section>, sums: &mut Counts) -> Result<(), FormatError> {
         let Some(section) = section else { return Ok(()) };
         self.end_stack(section, sums)?;

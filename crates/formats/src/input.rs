@@ -10,32 +10,32 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::{At, FormatError, InputFormat};
 
-/// What is read to find out the format.
+/// Bytes that are read to find out the format.
 const HEAD: usize = 256 << 10;
-/// What is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
-/// Longer lines belong to no profile. Names of C++ functions reach some hundred kilobytes.
+/// Longest line, in bytes; longer ones belong to no profile. Names of C++ functions reach some hundred kilobytes.
 const LINE: usize = 4 << 20;
-/// Longer names are cut, as those of symbol tables are.
+/// Longest name, in bytes; longer ones are cut, as those of symbol tables are.
 const NAME: usize = 32 << 10;
-/// What a file that is held as a whole may unpack to: this, and so many times its packed length. Real profiles are
-/// packed to a third or a tenth.
+/// Bytes that a file which is held as a whole may unpack to, beside [`WHOLE_RATIO`] times its packed length. Real
+/// profiles are packed to a third or a tenth.
 const WHOLE: u64 = 32 << 20;
 const WHOLE_RATIO: u64 = 48;
-/// And never more than this, where offsets end.
+/// Most bytes that a file which is held as a whole may unpack to: offsets end there.
 const WHOLE_LIMIT: u64 = (2 << 30) - 1;
 
-/// What a packed file that is read in lines may unpack to: this, and so many times the packed bytes that were read.
-/// gzip reaches 1,032 to 1 at the most, zstd a hundred times that: a bomb of 100 KB would take half a minute.
+/// Bytes that a packed file which is read in lines may unpack to, beside [`STREAM_RATIO`] times the packed bytes that
+/// were read. gzip reaches 1,032 to 1 at the most, zstd a hundred times that: a bomb of 100 KB would take half a
+/// minute.
 const STREAM: u64 = 512 << 20;
 const STREAM_RATIO: u64 = 1032;
 
-/// How far a file has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
+    /// Bytes of the packed file that were read.
     pub done: u64,
-    /// Bytes there are; None for a pipe.
+    /// Bytes of the packed file; None for a pipe.
     pub all: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A file unpacks to more than this many bytes.
+/// The error of a file that unpacks to more than this many bytes.
 #[derive(Debug)]
 struct TooLarge(u64);
 
@@ -92,7 +92,6 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-/// A file of another tool, unpacked.
 pub struct Input<'a> {
     reader: Box<dyn BufRead + 'a>,
     head: Vec<u8>,
@@ -100,7 +99,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Looks whether it is packed.
+    /// Unpacks the file if it is packed, up to twice. `packed_length` is None for a pipe.
     pub fn open(
         file: impl Read + 'a,
         packed_length: Option<u64>,
@@ -132,7 +131,7 @@ impl<'a> Input<'a> {
         Ok(Self { reader, head: Vec::new(), packed_length })
     }
 
-    /// The first bytes.
+    /// The first bytes, unpacked; reading goes on from the beginning.
     pub fn head(&mut self) -> Result<&[u8], FormatError> {
         let mut head = Vec::new();
         let read = self.reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
@@ -171,13 +170,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a decoder unpacks, as far as `packed` bytes that were read allow.
+/// Reads what a decoder unpacks, as far as the `packed` bytes that were read allow.
 fn unpacked<'a>(decoder: impl Read + 'a, packed: &Rc<Cell<u64>>) -> Box<dyn BufRead + 'a> {
     let bounded = Bounded { inner: decoder, packed: Rc::clone(packed), unpacked: 0 };
     Box::new(BufReader::with_capacity(PIECE, bounded))
 }
 
-/// Of errors that do not come from the file system, where from.
+/// Adds to an error that does not come from the file system that the packed file is damaged.
 fn spoilt(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(_) => error,
@@ -185,7 +184,7 @@ fn spoilt(error: io::Error) -> io::Error {
     }
 }
 
-/// Fails, as the packed file did.
+/// A reader that fails as the packed file did.
 struct Broken(io::ErrorKind, String);
 
 impl Read for Broken {
@@ -213,28 +212,25 @@ fn fill(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Lines of text, one at a time.
 pub struct Lines<'a> {
     input: Input<'a>,
     line: Vec<u8>,
     number: u64,
     format: InputFormat,
-    /// The text ends in the middle of a line, or of what was packed.
+    /// Whether the text ends in the middle of a line, or of what was packed.
     cut: bool,
 }
 
 impl<'a> Lines<'a> {
-    /// From the beginning.
     pub fn new(input: Input<'a>, format: InputFormat) -> Self {
         Self { input, line: Vec::new(), number: 0, format, cut: false }
     }
 
-    /// What the text is.
     pub fn format(&self) -> InputFormat {
         self.format
     }
 
-    /// It turned out to be another one.
+    /// Corrects the format that errors name.
     pub fn set_format(&mut self, format: InputFormat) {
         self.format = format;
     }
@@ -262,7 +258,7 @@ impl<'a> Lines<'a> {
         Ok(Some(&self.line))
     }
 
-    /// The same of a file whose writer may have been killed: a line without an end is none.
+    /// The next line of a file whose writer may have been killed: a line without an end is none.
     pub fn next_whole(&mut self) -> Result<Option<&[u8]>, FormatError> {
         let there = self.next().map(|line| line.is_some());
         match there {
@@ -272,12 +268,12 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// All that follows the current line, text or not.
+    /// Reads all that follows the current line, text or not.
     pub fn rest(&mut self) -> Result<Vec<u8>, FormatError> {
         self.input.whole(self.format)
     }
 
-    /// The text ended in the middle of something.
+    /// Whether the text ended in the middle of a line, or of what was packed.
     pub fn cut(&self) -> bool {
         self.cut
     }
@@ -287,12 +283,12 @@ impl<'a> Lines<'a> {
         FormatError::Damaged { format: self.format, at: At::Line(self.number), what: what.into() }
     }
 
-    /// An error of the whole.
+    /// An error of the file as a whole.
     pub fn unusable(&self, what: impl Into<String>) -> FormatError {
         FormatError::Unusable { format: self.format, what: what.into() }
     }
 
-    /// What unpacking says of a file that was cut short or spoilt, or that is too large.
+    /// The error of a file that cannot be unpacked: it was cut short or spoilt, or is too large.
     fn unreadable(&self, error: io::Error) -> FormatError {
         if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) {
             return self.unusable(error.to_string());
@@ -309,17 +305,17 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A name, as text of a length that is within reason.
+/// The bytes as text, cut to a length that is within reason.
 pub fn name(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&bytes[..bytes.len().min(NAME)])
 }
 
-/// A number in decimal digits.
+/// A number in decimal digits without a sign; None for other text.
 pub fn decimal(bytes: &[u8]) -> Option<u64> {
     std::str::from_utf8(bytes).ok().filter(|text| !text.starts_with('+'))?.parse().ok()
 }
 
-/// A number in hexadecimal digits, with `0x` in front or without.
+/// A number in hexadecimal digits, with `0x` in front or without; None for other text.
 pub fn hexadecimal(bytes: &[u8]) -> Option<u64> {
     let digits = bytes.strip_prefix(b"0x").unwrap_or(bytes);
     if digits.is_empty() || digits.len() > 16 {

@@ -2,30 +2,23 @@
 
 use std::fmt;
 
-/// A format that Mallow reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputFormat {
     /// Protocol buffers of pprof: Go, tcmalloc, jemalloc's tools, parca and others.
     Pprof,
-    /// What heaptrack writes, interpreted or raw.
+    /// Data files of heaptrack, interpreted or raw.
     Heaptrack,
-    /// What `heaptrack_print` prints.
+    /// The text that `heaptrack_print` prints.
     HeaptrackPrint,
     /// JSON of valgrind's DHAT, and of the dhat crate.
     Dhat,
-    /// Snapshots of valgrind's massif.
     Massif,
-    /// jemalloc's heap profiles.
     Jemalloc,
-    /// Heap profiles of gperftools.
     Gperftools,
     /// Heap profiles of php-memprof in the format that it calls pprof.
     Memprof,
-    /// Heap profiles of Go as text.
     GoText,
-    /// Stacks that dtrace has counted.
     Dtrace,
-    /// Stacks that bpftrace has counted.
     Bpftrace,
     /// One stack a line, with a number.
     Folded,
@@ -34,12 +27,12 @@ pub enum InputFormat {
 }
 
 impl InputFormat {
-    /// True for the name of a format whose functions are those of Go, which need no demangling.
+    /// Whether the functions of the format with this name are those of Go, which need no demangling.
     pub fn has_go_names(name: &str) -> bool {
         [Self::Pprof, Self::GoText].iter().any(|format| format.name() == name)
     }
 
-    /// All that views read.
+    /// All formats that views read.
     pub const ALL: [Self; 12] = [
         Self::Pprof,
         Self::Heaptrack,
@@ -55,7 +48,6 @@ impl InputFormat {
         Self::Folded,
     ];
 
-    /// As people call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pprof => "pprof",

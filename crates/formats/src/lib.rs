@@ -77,7 +77,7 @@ pub fn read(
     read_chosen(file, packed_length, &[], progress)
 }
 
-/// The same; of a pprof profile these values alone, if there are any.
+/// [`read`], but of a pprof profile only the `chosen` values, if there are any.
 pub fn read_chosen(
     file: impl Read + Send,
     packed_length: Option<u64>,

@@ -9,10 +9,10 @@ use super::input::{Lines, decimal, name};
 use super::valgrind::Text;
 use super::{Addresses, Foreign, FormatError, InputFormat};
 
-/// What the description says of a file that counts pages: blocks are what it counts otherwise.
+/// Text in the description of a file that counts pages, not blocks.
 const PAGES: &str = "--pages-as-heap=yes";
 
-/// A snapshot begins, after a description or at once.
+/// Whether a snapshot begins, after a description or at once.
 pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut ruled = false;
     lines.take(8).any(|line| std::mem::replace(&mut ruled, line.starts_with(b"#---")) && line.starts_with(b"snapshot="))
@@ -24,7 +24,7 @@ struct Snapshot {
     number: u64,
     time: f64,
     bytes: u64,
-    /// What is live by each stack.
+    /// Live bytes by stack.
     stacks: Option<Vec<(StackId, u64)>>,
 }
 
@@ -116,7 +116,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     Ok(builder.finish(Quantities::of(&quantities), None, Addresses::Opaque))
 }
 
-/// What is in no stack is live at an unknown place.
+/// Adds the part of `total` that is in no stack at an unknown place.
 fn put(builder: &mut Builder, stacks: Option<Vec<(StackId, u64)>>, total: u64, field: fn(&mut Counts) -> &mut u64) {
     let mut left = total;
     let mut add = |stack, bytes: u64| {
@@ -174,7 +174,7 @@ fn tree(lines: &mut Lines, builder: &mut Builder) -> Result<Vec<(StackId, u64)>,
     }
 }
 
-/// Number of children, bytes, and what it is.
+/// Number of children, bytes, and the text of the place.
 fn node(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let rest = line.strip_prefix(b"n")?;
     let colon = rest.iter().position(|&byte| byte == b':')?;

@@ -9,16 +9,13 @@ use flate2::write::GzEncoder;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// As it is.
     Plain,
-    /// `.gz`
     Gzip,
-    /// `.zst`
     Zstd,
 }
 
 impl Packing {
-    /// By the end of a file's name.
+    /// Goes by the end of the file's name: `.gz`, `.zst` or any other.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(OsStr::to_str) {
             Some("gz") => Self::Gzip,
@@ -28,18 +25,14 @@ impl Packing {
     }
 }
 
-/// Packs. [`Packed::finish`] is to be called at the end.
+/// Packs what is written. [`Packed::finish`] must be called at the end.
 pub enum Packed<W: Write> {
-    /// See [`Packing`].
     Plain(W),
-    /// See [`Packing`].
     Gzip(GzEncoder<W>),
-    /// See [`Packing`].
     Zstd(zstd::Encoder<'static, W>),
 }
 
 impl<W: Write> Packed<W> {
-    /// Packs for `out`.
     pub fn new(out: W, packing: Packing) -> io::Result<Self> {
         Ok(match packing {
             Packing::Plain => Self::Plain(out),
@@ -48,7 +41,7 @@ impl<W: Write> Packed<W> {
         })
     }
 
-    /// Writes what is left.
+    /// Writes the rest, without which the packed file is damaged.
     pub fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(mut out) => out.flush(),
@@ -67,7 +60,7 @@ impl<W: Write> Write for Packed<W> {
         }
     }
 
-    /// What is packed is not passed on before the end: small pieces pack badly.
+    /// Passes on nothing that is packed before the end: small pieces pack badly.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(out) => out.flush(),

@@ -30,7 +30,7 @@ struct Sampled<'a> {
     weights: Vec<u64>,
 }
 
-/// Writes a file. `exporter`: who did.
+/// `exporter` names the program that wrote the file.
 pub fn write(profile: &Profile, exporter: &str, mut out: impl Write) -> io::Result<()> {
     let stacks: Vec<_> = by_stack(profile).collect();
     let mut table = Table::new(profile);

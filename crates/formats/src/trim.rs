@@ -5,10 +5,10 @@ use rustc_hash::FxHashMap;
 
 use mallow_report::names;
 
-/// So many frames may lie between the program and the place where a tool took the stack.
+/// Most frames between the program and the place where a tool took the stack.
 const INNERMOST: usize = 16;
 
-/// Names of functions that allocate apart from [`FAMILIES`], without what allocators put in front.
+/// Names of functions that allocate apart from [`FAMILIES`], without prefixes of allocators.
 const OTHERS: [&str; 8] = [
     "reallocf",
     "mallocx",
@@ -22,11 +22,11 @@ const OTHERS: [&str; 8] = [
 
 const PREFIXES: [&str; 7] = ["__libc_", "__GI___libc_", "_rjem_", "je_", "tc_", "mi_", "_"];
 
-/// Shared objects that are allocators.
+/// Prefixes of the file names of shared objects that are allocators.
 const ALLOCATORS: [&str; 6] =
     ["libjemalloc.", "libtcmalloc", "libmimalloc.", "vgpreload_", "libsystem_malloc.", "libheaptrack_"];
 
-/// Takes them off, and adds up sites whose stacks are the same then.
+/// Removes innermost frames that belong to an allocator, and adds up sites whose stacks are the same then.
 pub fn trim(profile: &mut Profile) {
     let inner: Vec<bool> = profile.frames.iter().map(|frame| is_allocator(profile, frame)).collect();
     if !inner.contains(&true) {
@@ -54,7 +54,8 @@ pub fn trim(profile: &mut Profile) {
     sites.truncate(kept);
 }
 
-/// The stack below the outermost of its innermost frames that belong to an allocator. A stack of those alone stays.
+/// The stack without its innermost frames up to the outermost one that belongs to an allocator. A stack of those alone
+/// stays.
 fn caller(stacks: &Stacks, inner: &[bool], stack: StackId) -> StackId {
     let (mut at, mut best) = (stack, stack);
     for _ in 0..INNERMOST {

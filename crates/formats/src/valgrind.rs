@@ -5,12 +5,10 @@ use mallow_profile::{Frame, FrameId, Line};
 use super::builder::Builder;
 use super::input::hexadecimal;
 
-/// A frame taken apart.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// None where it has none.
     pub address: Option<u64>,
-    /// None for `???`.
+    /// Name of the function; None for `???`.
     pub function: Option<&'a str>,
     pub file: Option<&'a str>,
     pub line: u32,
@@ -47,14 +45,14 @@ impl<'a> Text<'a> {
         it
     }
 
-    /// The function, its file and its line, where it has a name.
+    /// The function, its file and its line; None where it has no name.
     pub fn to_line(&self, builder: &mut Builder) -> Option<Line> {
         let function = builder.profile.strings.intern(self.function?);
         let file = self.file.map(|file| builder.profile.strings.intern(file));
         Some(Line { function, file, line: self.line })
     }
 
-    /// A frame of it alone.
+    /// A frame of this function alone.
     pub fn to_frame(&self, builder: &mut Builder) -> FrameId {
         let module = self.module.map(|path| builder.module(path));
         let lines = self.to_line(builder).into_iter().collect();

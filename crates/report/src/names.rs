@@ -8,19 +8,18 @@ pub(crate) mod swift;
 /// The qualified name alone: without return type, parameters and anonymous namespaces, template arguments folded to
 /// `<…>`. Swift's functions have no module, and the labels of their parameters, which distinguish overloads.
 ///
-/// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
-/// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
+/// Works on what demanglers of C++, Rust, Go and Swift print. A name that is not understood (unbalanced brackets, say)
+/// comes back as it is. Costs one pass; nesting does not multiply it.
 pub fn short(name: &str) -> String {
     shortened(name, Arguments::Folded)
 }
 
-/// The same with the arguments of templates and generics, which distinguish instances of one function:
+/// [`short`] with the arguments of templates and generics, which distinguish instances of one function:
 /// `gen.Map[go.shape.int]`.
 pub fn with_arguments(name: &str) -> String {
     shortened(name, Arguments::Kept)
 }
 
-/// What becomes of the arguments of templates and generics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arguments {
     Folded,
@@ -45,17 +44,19 @@ fn shortened(name: &str, arguments: Arguments) -> String {
     fold(&plain, MAX_NESTING, arguments).unwrap_or(plain)
 }
 
-/// `app (copy)+0x1139`: what a function without a name is called. Its file may have any name.
+/// Whether this is the name of a place in a file, as functions without a name have: `app (copy)+0x1139`. The file may
+/// have any name.
 fn is_place_in_file(name: &str) -> bool {
     let offset = name.rsplit_once("+0x").map(|(_, offset)| offset);
     offset.is_some_and(|offset| !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What a legacy symbol of Rust calls code that the compiler put into std's own function: it does not name it.
+/// Name that a legacy symbol of Rust has for code that the compiler put into std's own function, and does not name.
 const INLINED_INTO_STD: &str = "{closure inlined into std}";
 
-/// Rust's `__rust_begin_short_backtrace` runs a thread's closure, and optimised builds put the closure into it. Names
-/// of version 0 say which: `Some(Some(closure))`. None for all other functions, and where what it runs is std's.
+/// The closure that Rust's `__rust_begin_short_backtrace` runs, the first function of a thread: optimised builds put
+/// the closure into it. `Some(None)` where the name does not say which, as legacy ones do not. None for all other
+/// functions, and where it runs a closure of std's own.
 pub(crate) fn run_by_std(name: &str) -> Option<Option<&str>> {
     let (path, arguments) = name.split_once("__rust_begin_short_backtrace")?;
     if !path.is_empty() && path != "std::sys::backtrace::" && path != "std::sys_common::backtrace::" {
@@ -71,7 +72,7 @@ pub(crate) fn run_by_std(name: &str) -> Option<Option<&str>> {
     Some(Some(closure))
 }
 
-/// Up to the first comma that is in no brackets.
+/// The text up to the first comma that is in no brackets.
 fn first_argument(arguments: &str) -> &str {
     let mut depth = 0i32;
     let end = arguments.find(|c| {
@@ -85,10 +86,10 @@ fn first_argument(arguments: &str) -> &str {
     arguments[..end.unwrap_or(arguments.len())].trim()
 }
 
-/// Deeper `<<A as B> as C>` than this is left as it is: names come from the recorded program.
+/// Deepest `<<A as B> as C>` that is taken apart: names come from the recorded program.
 const MAX_NESTING: u32 = 16;
 
-/// Every reader knows that it is there; it says nothing.
+/// Left out of names: it says nothing.
 const ANONYMOUS: &str = "(anonymous namespace)::";
 
 fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
@@ -178,12 +179,12 @@ fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
     Some(out)
 }
 
-/// True after the word `operator`, and not after `my_operator`.
+/// Whether the text ends with the word `operator`, and not with `my_operator`.
 fn ends_with_operator(out: &str) -> bool {
     out.strip_suffix("operator").is_some_and(|before| !before.ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
-/// True after `operator<` and its like, and the space that may follow it.
+/// Whether the text ends with `operator<` or its like, and the space that may follow it.
 fn ends_with_symbol(out: &str) -> bool {
     let out = out.trim_end();
     let word = out.trim_end_matches(['<', '>', '-', '=', '!']);
@@ -208,7 +209,7 @@ pub(crate) fn group(text: &str, open: char, close: char) -> Option<usize> {
     None
 }
 
-/// Rust's `Type as Trait`, split at the outermost ` as `.
+/// Splits Rust's `Type as Trait` at the outermost ` as `.
 pub(crate) fn split_as(inner: &str) -> Option<(&str, &str)> {
     let mut depth = 0i32;
     let mut before = ' ';
@@ -225,7 +226,7 @@ pub(crate) fn split_as(inner: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Without `+0x12` or `+18` at the end. `operator+` has none.
+/// Removes `+0x12` or `+18` at the end. `operator+` has none.
 pub fn without_offset(text: &str) -> &str {
     match text.rsplit_once('+') {
         Some((function, offset)) if !function.is_empty() && !function.ends_with("operator") && is_offset(offset) => {

@@ -170,7 +170,7 @@ pub fn parser() -> Profile {
     profile
 }
 
-/// The same program later: rows are parsed twice as often, and a place of the first process is gone.
+/// [`parser`] later: rows are parsed twice as often, and a place of the first process is gone.
 pub fn parser_later() -> Profile {
     let mut later = parser();
     later.sites[0].counts += blocks(900_000, 40, 500_000, 0);

@@ -6,34 +6,33 @@ use rustc_hash::FxHashMap;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Life {
-    /// Milliseconds that its blocks lived, added up.
+    /// Milliseconds that the stack's blocks lived, added up.
     pub lived_ms: u64,
-    /// The most bytes and blocks that were live at once.
+    /// Most bytes that were live at once, and the blocks of that moment; of equal bytes the most blocks.
     pub most: (u64, u64),
 }
 
-/// Of one site: the same stack in several processes is one stack, and their blocks end with them.
+/// A site's live blocks. The same stack in several processes is one stack, and the blocks end with each process.
 #[derive(Clone, Copy, Debug)]
 struct Site {
     stack: u32,
     end_ms: u64,
     live: u64,
-    /// When the blocks that are live were allocated, added up.
+    /// Milliseconds at which the live blocks were allocated, added up.
     since_ms: u64,
 }
 
-/// Of all stacks. Events are to be added in their order.
+/// The lives of all stacks' blocks. Events are to be added in their order.
 #[derive(Clone, Debug)]
 pub struct Lives {
     stacks: FxHashMap<StackId, u32>,
     sites: Vec<Site>,
     lives: Vec<Life>,
-    /// Bytes and blocks that are live.
+    /// By stack, live bytes and blocks.
     live: Vec<(u64, u64)>,
 }
 
 impl Lives {
-    /// For the sites of a profile.
     pub fn new(profile: &Profile) -> Self {
         let mut stacks = FxHashMap::default();
         let sites = profile.sites.iter().map(|site| {
@@ -52,7 +51,6 @@ impl Lives {
         Self { stacks, sites, lives, live }
     }
 
-    /// Takes an event in.
     pub fn add(&mut self, at: Moment, event: Event) {
         match event {
             Event::Allocate(call) => self.begin(call.site, call.size, at.ms),
@@ -88,7 +86,7 @@ impl Lives {
         life.lived_ms = life.lived_ms.saturating_add(ms.saturating_sub(block.ms));
     }
 
-    /// There are no more events: what is live lives to the end of its process.
+    /// Call it after the last event: live blocks live to the end of their process.
     pub fn finish(&mut self) {
         for site in &mut self.sites {
             let until_end = site.end_ms.saturating_mul(site.live).saturating_sub(site.since_ms);
@@ -98,7 +96,6 @@ impl Lives {
         }
     }
 
-    /// The life of a stack.
     pub fn of(&self, stack: StackId) -> Life {
         self.stacks.get(&stack).and_then(|&at| self.lives.get(at as usize)).copied().unwrap_or_default()
     }

@@ -11,13 +11,13 @@ use crate::input::Input;
 use crate::valgrind::Text;
 use crate::{Addresses, At, Foreign, FormatError, InputFormat};
 
-/// One program point: its numbers, and where its frames are among all.
+/// A program point: its numbers, and the range of its frames among those of all points.
 struct Point {
     counts: Counts,
     frames: std::ops::Range<usize>,
 }
 
-/// What the file says. Points come before the table of their frames.
+/// The parts of a file that are read. Points come before the table of their frames.
 #[derive(Default)]
 struct File {
     version: Option<u64>,

@@ -27,7 +27,7 @@ pub fn carries(lives: bool) -> Vec<Quantity> {
     quantities
 }
 
-/// The head of a file. DHAT's own comes in this order.
+/// The head of a file, in DHAT's own order.
 #[derive(Serialize)]
 #[allow(non_snake_case, reason = "DHAT's name of it")]
 struct Head<'a> {
@@ -67,8 +67,8 @@ struct Lived {
     ebk: u64,
 }
 
-/// Writes a file. Without lives of blocks, it has what was allocated in all, and nothing of peaks and ends: DHAT has
-/// these together or not at all.
+/// Writes a file. Without lives of blocks, the file has what was allocated in all, and nothing of peaks and ends: DHAT
+/// has these together or not at all.
 pub fn write(profile: &Profile, lives: Option<&Lives>, mut out: impl Write) -> io::Result<()> {
     // Microseconds: of a unit, the millionfold has to have a name too.
     let time = |ms: u64| ms.saturating_mul(1000);
@@ -137,7 +137,7 @@ struct Frames<'p> {
 }
 
 impl Frames<'_> {
-    /// What stands for frames that are missing: the stack would be the same as a whole one otherwise.
+    /// The frame that stands for missing ones: the stack would be the same as a whole one otherwise.
     fn cut(&mut self) -> u32 {
         *self.cut.get_or_insert_with(|| {
             self.texts.push("[outer frames are missing]".to_owned());
@@ -164,7 +164,7 @@ impl Frames<'_> {
     }
 }
 
-/// `0x12: name (file.c:3)`
+/// A frame as `0x12: name (file.c:3)`.
 fn text(address: u64, Function { name, file, line, module }: &Function) -> String {
     let place = match (file, module) {
         (Some(file), _) => format!("{file}:{line}"),

@@ -3,7 +3,7 @@
 use crate::FormatError;
 use crate::input::{Lines, hexadecimal, name};
 
-/// One file in memory.
+/// A mapping of a file in memory.
 pub struct Map {
     pub start: u64,
     pub end: u64,
@@ -11,7 +11,7 @@ pub struct Map {
     pub path: String,
 }
 
-/// Lines as `/proc/PID/maps` has them. What is no file is passed over.
+/// Reads lines as `/proc/PID/maps` has them. Mappings of no file are passed over.
 pub fn read(lines: &mut Lines) -> Result<Vec<Map>, FormatError> {
     let mut maps = Vec::new();
     while let Some(line) = lines.next()? {

@@ -21,7 +21,7 @@ use crate::input::Lines;
 use crate::{Addresses, Foreign, FormatError, InputFormat};
 
 const HEAD: [u64; 5] = [0, 3, 0, 0, 0];
-/// The function with the first number of each table.
+/// The first entry of each table: its number, and the name of the function.
 const ROOT: (u64, &str) = (8, "root");
 
 /// Reads what follows `--- profile`.

@@ -14,14 +14,12 @@ use rustc_hash::FxHashMap;
 use crate::input::{Lines, hexadecimal, name};
 use crate::{FormatError, InputFormat};
 
-/// A function, and where it is in the source.
 pub struct Named {
     function: String,
     file: Option<(String, u32)>,
 }
 
 impl Named {
-    /// Interned.
     pub fn line(&self, strings: &mut Strings) -> Line {
         let file = self.file.as_ref().map(|(file, line)| (strings.intern(file), *line));
         Line {
@@ -32,8 +30,8 @@ impl Named {
     }
 }
 
-/// A comment below a stack: `#`, an address, a function, its place, with tabs between. The address is missing where a
-/// function was put into the one above it. None for other comments, and for a function without a name.
+/// Reads a comment below a stack: `#`, an address, a function, its place, with tabs between. The address is missing
+/// where a function was put into the one above it. None for other comments, and for a function without a name.
 pub fn comment(text: &[u8], go: bool) -> Option<(Option<u64>, Named)> {
     let text = name(text.strip_prefix(b"#\t")?);
     let (address, rest) = text.split_once('\t')?;
@@ -57,19 +55,19 @@ pub fn comment(text: &[u8], go: bool) -> Option<(Option<u64>, Named)> {
     Some((address, Named { function: function.to_owned(), file }))
 }
 
-/// Names by their addresses, as they stand before a profile. There is one more function for each `--` in a name, the
-/// innermost last.
+/// Names by address, from the table before a profile. A name has one more function for each `--` in it, the innermost
+/// last.
 #[derive(Default)]
 pub struct SymbolTable {
     names: FxHashMap<u64, String>,
     pub binary: Option<String>,
 }
 
-/// The line with which a table begins.
+/// The line that a table begins with.
 pub const TABLE: &[u8] = b"--- symbol";
 
 impl SymbolTable {
-    /// Reads to the line that ends the table, `---`.
+    /// Reads up to and including the line that ends the table, `---`.
     pub fn read(lines: &mut Lines) -> Result<Self, FormatError> {
         let mut table = Self::default();
         loop {
@@ -99,7 +97,7 @@ impl SymbolTable {
         }
     }
 
-    /// The name of an address, as it stands in the table.
+    /// The whole name of an address, as the table has it.
     pub fn name(&self, address: u64) -> Option<&str> {
         self.names.get(&address).map(String::as_str)
     }
@@ -118,7 +116,7 @@ impl SymbolTable {
     }
 }
 
-/// Without `<1149>`, the function's address, and `@@GLIBC_2.2.5`, its version.
+/// Removes `<1149>`, the function's address, and `@@GLIBC_2.2.5`, its version.
 fn without_marks(name: &str) -> &str {
     let is_address = |digits: &str| digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let marked = name.strip_suffix('>').and_then(|name| name.rsplit_once('<'));

@@ -9,23 +9,22 @@ use crate::builder::{Builder, DEPTH};
 use crate::input::{Lines, hexadecimal};
 use crate::{Addresses, Foreign, FormatError, InputFormat};
 
-/// A heap profile as text, as far as it has been read.
 pub struct Raw {
     pub builder: Builder,
-    /// What stands before the profile, where a tool put the names of its addresses there.
+    /// The table before the profile, where a tool put the names of its addresses there.
     pub symbols: SymbolTable,
-    /// Addresses are those of the files' own symbol tables.
+    /// Whether addresses are those of the files' own symbol tables.
     pub link_time: bool,
     format: InputFormat,
     frames: FxHashMap<u64, FrameId>,
-    /// The stack that was read last, the innermost address first, with the names below it, and its counts.
+    /// The last stack, the innermost address first, with the names below it, and its counts.
     stack: Vec<u64>,
     names: Vec<Vec<Named>>,
     named: Option<usize>,
     counts: Option<[u64; 4]>,
-    /// One allocation in so many bytes was recorded; 1: all were.
+    /// Mean bytes from one recorded allocation to the next; 1 where all were recorded.
     period: f64,
-    /// Sums of all allocations are there, not of live blocks alone.
+    /// Whether there are sums of all allocations, not of live blocks alone.
     accumulated: bool,
 }
 
@@ -46,7 +45,7 @@ impl Raw {
         }
     }
 
-    /// Begins a stack: false where this is none.
+    /// Begins a stack; false where the text is none.
     pub fn begin(&mut self, addresses: &[u8]) -> Result<bool, FormatError> {
         self.flush()?;
         for text in addresses.split(u8::is_ascii_whitespace).filter(|text| !text.is_empty()) {
@@ -60,13 +59,12 @@ impl Raw {
         Ok(true)
     }
 
-    /// The counts of the stack that was begun.
     pub fn count(&mut self, counts: [u64; 4]) {
         self.counts = Some(counts);
     }
 
-    /// A name below the stack that was begun. Functions of one address are in one another, the innermost first, unless
-    /// the stack has the address several times in a row.
+    /// Adds a name below the stack that was begun. Functions of one address are in one another, the innermost first,
+    /// unless the stack has the address several times in a row.
     pub fn name(&mut self, address: Option<u64>, name: Named) {
         let is_of = |entry: u64, wanted: u64| entry == wanted || entry.wrapping_sub(1) == wanted;
         let at = match (address, self.named) {
@@ -138,8 +136,9 @@ impl Raw {
         self.builder.add(stack, Counts { allocations, allocated_bytes, live, live_bytes, ..Counts::default() });
     }
 
-    /// A block of `size` bytes is in the sample with a probability of `1 - exp(-size / period)`. The blocks of a stack
-    /// are taken to be all of one size, as all readers of these profiles do; jemalloc prepares its numbers for that.
+    /// Estimates all blocks and bytes from the recorded ones. A block of `size` bytes is in the sample with a
+    /// probability of `1 - exp(-size / period)`. The blocks of a stack are taken to be all of one size, as all readers
+    /// of these profiles do; jemalloc prepares its numbers for that.
     fn unbiased(&self, blocks: u64, bytes: u64) -> (u64, u64) {
         if self.period <= 1.0 || blocks == 0 || bytes == 0 {
             return (blocks, bytes);
@@ -169,7 +168,7 @@ impl Raw {
     }
 }
 
-/// Sets for each frame the file that it lies in, and where there.
+/// Sets the module of each frame, and the address within it.
 fn place(builder: &mut Builder, maps: &[Map]) {
     let modules: Vec<ModuleId> = maps.iter().map(|map| builder.module(&map.path)).collect();
     let Profile { frames, .. } = &mut builder.profile;

@@ -17,7 +17,7 @@ use super::write::LINK_TIME;
 use crate::input::{Lines, decimal, name};
 use crate::{Foreign, FormatError, InputFormat};
 
-/// The format of a text that begins like this. The profile may stand behind a table of symbols.
+/// The format of a text that begins like this; the profile may be behind a table of symbols. None for any other text.
 pub fn detect<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Option<InputFormat> {
     let mut first = lines.next()?;
     if first.trim_ascii() == TABLE {
@@ -37,7 +37,7 @@ pub fn detect<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Option<InputForm
     Some(if go { InputFormat::GoText } else { InputFormat::Gperftools })
 }
 
-/// Reads a profile of any of the formats.
+/// Reads a profile of any of these formats.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut first = lines.next()?.unwrap_or_default().to_vec();
     let mut symbols = SymbolTable::default();
@@ -64,8 +64,8 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     }
 }
 
-/// `1: 4096 [ 1: 4096]`, and what comes after it. None for counts below 0 in place of the counts, and None for
-/// something else.
+/// Reads `1: 4096 [ 1: 4096]`, and returns what comes after it. Counts are None if one is below 0; all is None for
+/// other text.
 fn numbers(text: &[u8]) -> Option<(Option<[u64; 4]>, &[u8])> {
     let mut all = [0; 4];
     let mut negative = false;
@@ -112,7 +112,7 @@ fn read_jemalloc(mut lines: Lines, period: &[u8], symbols: SymbolTable) -> Resul
     }
 }
 
-/// What the head of a profile says: one allocation in so many bytes was recorded.
+/// The sampling period in the head of a profile, in bytes; 1 where all allocations were recorded.
 fn period(lines: &Lines, head: &[u8]) -> Result<u64, FormatError> {
     let head = head.strip_prefix(b"heap profile:").and_then(|head| {
         let (_, rest) = numbers(head)?;

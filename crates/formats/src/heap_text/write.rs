@@ -7,10 +7,11 @@ use mallow_profile::{FrameId, ModuleId, Profile};
 
 use crate::frames::{functions, plain};
 
-/// Says that addresses are link-time ones of their modules. Offsets into files are what other writers mean.
+/// A comment that says that addresses are link-time ones of their modules. Offsets into files are what other writers
+/// mean.
 pub const LINK_TIME: &str = "# mallow: link-time addresses";
 
-/// Each module has so many addresses in the text: those of several modules would be the same otherwise.
+/// Addresses that each module has in the text: those of several modules would be the same otherwise.
 const SPAN: u64 = 1 << 40;
 
 /// Writes live blocks and all allocations of each site, those with most live bytes first.

@@ -2,12 +2,12 @@
 
 use mallow_profile::Counts;
 
-/// What is live by one site, and at the last peak.
+/// Blocks and bytes of a site that are live, and that were live at the last peak.
 #[derive(Clone, Copy, Default)]
 struct Live {
     now: (u64, u64),
     at_peak: (u64, u64),
-    /// It has changed since the last peak.
+    /// Whether the site has changed since the last peak.
     changed: bool,
 }
 
@@ -20,23 +20,20 @@ pub struct HeaptrackLedger {
     changed: Vec<u32>,
     bytes: u64,
     peak_bytes: u64,
-    /// When the last peak was.
+    /// Milliseconds since the recording began.
     pub peak_ms: u64,
     now_ms: u64,
 }
 
 impl HeaptrackLedger {
-    /// Time goes on.
     pub fn at(&mut self, ms: u64) {
         self.now_ms = ms;
     }
 
-    /// When it is.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// A block was allocated.
     pub fn allocate(&mut self, site: u32, size: u64) {
         let at = site as usize;
         if self.counts.len() <= at {
@@ -59,7 +56,7 @@ impl HeaptrackLedger {
         }
     }
 
-    /// A block was freed that was allocated here; false where there is none left.
+    /// Frees a block that was allocated at this site; false where none is left.
     pub fn free(&mut self, site: u32, size: u64, temporary: bool) -> bool {
         if self.live.get(site as usize).is_none_or(|live| live.now.0 == 0 || live.now.1 < size) {
             return false;
@@ -86,7 +83,7 @@ impl HeaptrackLedger {
         live
     }
 
-    /// The sums of each site.
+    /// The counts of each site, in the order of their indices.
     pub fn finish(self) -> impl Iterator<Item = Counts> {
         self.counts.into_iter().zip(self.live).map(|(counts, live)| Counts {
             live: live.now.0,

@@ -22,7 +22,8 @@ mod ledger;
 mod read;
 mod write;
 
-/// A remark, which heaptrack passes over: addresses are those of calls, one less than those of recordings.
+/// A remark, which heaptrack passes over, in files that Mallow wrote: addresses are those of calls, one less than those
+/// of recordings.
 const CALLS: &str = "# addresses: of calls, by mallow";
 
 pub use read::read;

@@ -9,31 +9,30 @@ use crate::builder::{Builder, DEPTH};
 use crate::input::{Lines, hexadecimal, name};
 use crate::{Addresses, Foreign, FormatError, InputFormat};
 
-/// The newest version of files that is known.
+/// Newest version of files that is known.
 const VERSION: u64 = 3;
 
-/// What the lines so far contain.
 struct Reader {
     builder: Builder,
     version: u64,
     raw: bool,
-    /// Numbers of strings → strings; a string that is also a path of a module has a module.
+    /// Strings by their numbers in the file; `modules` has those that are also paths of modules.
     strings: Vec<StringId>,
     modules: FxHashMap<u64, ModuleId>,
     frames: Vec<FrameId>,
     stacks: Vec<StackId>,
-    /// Size and site of each kind.
+    /// Size and site by the number of the kind.
     kinds: Vec<(u64, u32)>,
     ledger: HeaptrackLedger,
-    /// The kind or the address of the last event, if that was an allocation; kind 0 after a free.
+    /// Kind or address of the last event, if that was an allocation; kind 0 after a free.
     last: Option<u64>,
     loaded: Loaded,
     blocks: FxHashMap<u64, (u64, u32)>,
     by_address: FxHashMap<u64, FrameId>,
-    /// Frees of blocks that were not seen allocated.
+    /// Number of frees of blocks that were not seen allocated.
     unknown: u64,
     attached: bool,
-    /// Mallow wrote it.
+    /// Whether Mallow wrote the file, so that addresses are those of calls.
     calls: bool,
     string: Vec<u8>,
 }
@@ -42,7 +41,7 @@ struct Reader {
 #[derive(Default)]
 struct Loaded {
     executable: String,
-    /// Begin and end of segments, and their module with its place.
+    /// Begin and end of each segment, its module, and the address that the module is loaded at.
     segments: Vec<(u64, u64, ModuleId, u64)>,
     sorted: bool,
 }
@@ -58,7 +57,6 @@ impl Loaded {
     }
 }
 
-/// Reads a data file.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut reader = Reader {
         builder: Builder::new(InputFormat::Heaptrack),
@@ -105,7 +103,6 @@ impl From<FormatError> for Fault {
     }
 }
 
-/// Numbers of a line.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -122,7 +119,7 @@ impl Numbers<'_> {
 }
 
 impl Reader {
-    /// Takes a line in. A string may go on in the next lines: so many bytes are missing of it.
+    /// Takes a line in. A string may go on in the next lines: returns how many bytes of it are missing.
     fn line(&mut self, line: &[u8]) -> Result<u64, Fault> {
         self.builder.read(line.len() + 1);
         let (Some(&letter), rest) = (line.first(), line.get(2..).unwrap_or_default()) else { return Ok(0) };
@@ -297,7 +294,7 @@ impl Reader {
         self.strings.push(self.builder.profile.strings.intern(&name(&self.string)));
     }
 
-    /// A string with line ends in it.
+    /// Reads the rest of a string with line ends in it.
     fn long_string(&mut self, lines: &mut Lines, mut missing: u64) -> Result<(), FormatError> {
         while missing > 0 {
             let Some(line) = lines.next_whole()? else { break };
@@ -380,7 +377,7 @@ impl Reader {
     }
 }
 
-/// A string behind its length: as much of it as the line has, and how much is missing.
+/// Reads a string behind its length: as much of it as the line has, and how many bytes are missing.
 fn sized(rest: &[u8]) -> Result<(&[u8], u64), Fault> {
     let ((text, _), missing) = sized_part(rest)?;
     Ok((text, missing))
@@ -388,7 +385,7 @@ fn sized(rest: &[u8]) -> Result<(&[u8], u64), Fault> {
 
 type Part<'a> = (&'a [u8], &'a [u8]);
 
-/// The same, with what comes behind the string and a space.
+/// Reads a string behind its length, with what comes behind it and a space, and how many bytes are missing.
 fn sized_part(rest: &[u8]) -> Result<(Part<'_>, u64), Fault> {
     let space = rest.iter().position(|&byte| byte == b' ').ok_or(Fault::Line("a length is missing"))?;
     let length = hexadecimal(&rest[..space]).ok_or(Fault::Line("this is no length"))?;

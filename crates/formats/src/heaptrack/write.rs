@@ -27,14 +27,14 @@ pub struct Writer<'p, W> {
     profile: &'p Profile,
     out: W,
     strings: FxHashMap<String, u64>,
-    /// Numbers of frames and stacks, from 1; 0: not written yet.
+    /// By frame and by stack, the number in the file, from 1; 0 where it is not written yet.
     frames: Vec<u64>,
     stacks: Vec<u64>,
     written: (u64, u64),
-    /// Sizes and sites of kinds → their numbers, in the order of their first allocations: heaptrack_gui fails where
+    /// By size and site, the number of the kind, in the order of their first allocations: heaptrack_gui fails where
     /// another kind is allocated first.
     kinds: FxHashMap<(u64, u32), u64>,
-    /// Size and site of kind 0, which the first allocation alone is of: heaptrack takes each of its frees that follows
+    /// Size and site of kind 0, which only the first allocation is of: heaptrack takes each of its frees that follows
     /// another free for temporary. Later ones like it have a number of their own.
     first: Option<(u64, u32)>,
     ms: u64,
@@ -59,14 +59,14 @@ impl<'p, W: Write> Writer<'p, W> {
         })
     }
 
-    /// The next event. A failure is reported at the end.
+    /// Writes the next event. A failure is reported by [`Self::finish`].
     pub fn add(&mut self, at: Moment, event: Event) {
         if self.failed.is_ok() {
             self.failed = self.event(at, event);
         }
     }
 
-    /// There are no more.
+    /// Fails if an earlier write did.
     pub fn finish(mut self) -> io::Result<()> {
         self.failed?;
         if self.profile.duration_ms > self.ms {

@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use super::kinds::{self, Kind};
 
-/// A value of each sample, and what its number is.
+/// A value of each sample, and the meaning of its number, as the command line has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleType {
-    /// Its name, or its number among the values, from 1 on: some have no name.
+    /// Name of the value, or its position among the values, from 1 on: some have no name.
     name: String,
-    /// How the name begins that Mallow has for such numbers; None: as its own name says, or allocated.
+    /// Prefix of the name that Mallow has for such numbers; None: as the value's name says, or allocated.
     meaning: Option<&'static str>,
 }
 
-/// What a number may be, and how names of such types begin.
+/// Meanings that a number may have, each with the prefix of the names of such types.
 const MEANINGS: [(&str, &str); 3] = [("allocated", "alloc"), ("live", "inuse"), ("peak", "peak")];
 
 impl FromStr for SampleType {
@@ -34,12 +34,12 @@ impl FromStr for SampleType {
 }
 
 impl SampleType {
-    /// Whether it is this one, the `index`th of a profile.
+    /// Whether this is the `index`th value of a profile, counted from 0.
     pub fn is(&self, index: usize, name: &str) -> bool {
         self.name == name || self.name.parse() == Ok(index + 1)
     }
 
-    /// What the number is of a type of this name; by its unit: bytes, or else blocks.
+    /// The kind of a value with this name; the unit says whether it counts bytes, or else blocks.
     pub fn kind(&self, name: &str, unit: &str) -> Option<&'static Kind> {
         if let Some(known) = kinds::of(name, unit).filter(|_| self.meaning.is_none()) {
             return Some(known);
@@ -50,13 +50,12 @@ impl SampleType {
         kinds::of(&format!("{meaning}_{ending}"), unit)
     }
 
-    /// As the user named it.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// `alloc_x/bytes`; `value 2/count` of one without a name.
+/// The value's name for people: `alloc_x/bytes`, or `value 2/count` of one without a name.
 pub fn described(index: usize, name: &str, unit: &str) -> String {
     let name: Cow<'_, str> = if name.is_empty() { format!("value {}", index + 1).into() } else { name.into() };
     if unit.is_empty() { name.into_owned() } else { format!("{name}/{unit}") }

@@ -3,8 +3,8 @@
 use mallow_profile::{Counts, ProcessId, Profile, StackId};
 use rustc_hash::FxHashMap;
 
-/// The counts of each site then. Sums of processes that have ended are one process without an id, which comes after all
-/// others and so has another number later.
+/// The counts of each site of an earlier state. Sums of processes that have ended are one process without an id, which
+/// comes after all others and so has another number later.
 #[derive(Default)]
 pub struct Earlier {
     counts: FxHashMap<(u32, u32), Counts>,
@@ -29,12 +29,12 @@ impl Earlier {
         Self { counts }
     }
 
-    /// The counts of a site, once.
+    /// Returns the counts of a site, and 0 when asked again.
     pub fn take(&mut self, profile: &Profile, process: ProcessId, stack: StackId) -> Counts {
         self.counts.remove(&(process_key(profile, process), stack.0)).unwrap_or_default()
     }
 
-    /// Sites that `now` has no longer, in a certain order.
+    /// Sites that `now` has no longer, in an order that is always the same.
     pub fn without_site(&self, now: &Profile) -> Vec<(ProcessId, StackId)> {
         let mut gone: Vec<_> = self.counts.keys().copied().collect();
         let still: std::collections::HashSet<(u32, u32)> =

@@ -36,7 +36,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Where its bytes are, for messages.
+    /// The bytes of the value, for messages; empty for a number.
     pub fn start(self) -> &'a [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -51,12 +51,11 @@ fn misplaced() -> FormatError {
 }
 
 impl<'a> Fields<'a> {
-    /// Of these bytes.
     pub fn of(all: &'a [u8]) -> Self {
         Self { all, at: 0 }
     }
 
-    /// After an error: true where a field is longer than what is there.
+    /// Whether the field that could not be read is longer than what is left.
     pub fn reaches_past_end(&self) -> bool {
         let mut rest = &self.all[self.at..];
         let Ok((_, wire)) = decode_key(&mut rest) else { return rest.len() < 10 };
@@ -108,7 +107,7 @@ impl<'a> Iterator for Fields<'a> {
         Some(Ok(Field { number, value }))
     }
 }
-/// It is whole, and no profile that can be read.
+/// The error of a profile that is whole and cannot be used.
 pub fn unusable(what: impl Into<String>) -> FormatError {
     FormatError::Unusable { format: InputFormat::Pprof, what: what.into() }
 }

@@ -2,7 +2,7 @@
 
 use mallow_profile::{Counts, Quantity};
 
-/// A quantity, and where its number is.
+/// A quantity, and the count that has its number.
 pub struct Kind {
     pub quantity: Quantity,
     pub field: fn(&mut Counts) -> &mut u64,
@@ -28,18 +28,17 @@ pub const WRITTEN: [(&str, &str, Kind); 10] = [
 
 /// The keys of the labels that Mallow writes, and reads.
 pub mod label {
-    /// Process id.
     pub const PID: &str = "pid";
     pub const PROCESS: &str = "process";
-    /// The file that it was read from, where several were merged.
+    /// Path of the file that the process was read from, where several were merged.
     pub const SOURCE: &str = "source";
-    /// The outermost functions of the stack are missing.
+    /// Says that the outermost functions of the stack are missing.
     pub const CUT: &str = "cut";
 }
 
-/// What stands before the command in a comment.
+/// Prefix of the command line in a comment.
 pub const COMMAND: &str = "command: ";
-/// And so does this: addresses are those of calls, one less than those of recordings.
+/// A comment that says that addresses are those of calls, one less than those of recordings.
 pub const CALLS: &str = "addresses: of calls, by mallow";
 
 /// Other tools' names for the first four, with `_` for `-`. What pprof calls objects and space, without more, is what
@@ -70,12 +69,12 @@ const OTHERS: [(&str, &str); 19] = [
 /// A JVM allocates in a thread's buffer or outside of it, and a profile has both: together they are what was allocated.
 const PARTS: [&str; 2] = ["alloc_in_new_tlab_bytes", "alloc_outside_tlab_bytes"];
 
-/// Whether these two are parts of one quantity, and no two numbers for the same.
+/// Whether these two are parts of one quantity, and not two numbers for the same.
 pub fn add_up(one: &str, other: &str) -> bool {
     one != other && PARTS.contains(&one) && PARTS.contains(&other)
 }
 
-/// What a sample type means; None for one that is not about allocations, or of another unit.
+/// The kind of a sample type; None for one that is not about allocations, or has another unit.
 pub fn of(name: &str, unit: &str) -> Option<&'static Kind> {
     let name = name.replace('-', "_");
     let name = OTHERS.iter().find(|(other, _)| *other == name).map_or(&*name, |(_, ours)| ours);

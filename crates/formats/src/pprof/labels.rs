@@ -20,11 +20,11 @@ pub struct Labels {
     processes: FxHashMap<Key, ProcessId>,
 }
 
-/// Process id, and numbers of the strings that name its program and its source.
+/// Process id, and the numbers of the strings that name the program and the source.
 type Key = (u32, i64, i64);
 
 impl Labels {
-    /// None where there can be no such labels.
+    /// None where the profile has no key of such labels.
     pub fn of(strings: &[&[u8]]) -> Option<Self> {
         let key = |key: &str| strings.iter().position(|text| *text == key.as_bytes()).map(|at| at as i64);
         let keys = [label::PID, label::PROCESS, label::SOURCE, label::CUT].map(key);
@@ -34,19 +34,19 @@ impl Labels {
         some.then_some(Self { keys, precision_keys, precisions, processes })
     }
 
-    /// Some samples have them.
+    /// Whether some samples have labels of processes.
     pub fn name_processes(&self) -> bool {
         self.processes.keys().any(|key| *key != Key::default())
     }
 
-    /// The process of a sample, what its stack stands upon, and how precise its values are.
+    /// The process of a sample, the root that its stack stands upon, and how precise its values are.
     pub fn read(
         &mut self,
         sample: &[u8],
         tables: &Tables,
         builder: &mut Builder,
     ) -> Result<(ProcessId, StackId, Option<Precisions>), FormatError> {
-        /// The field of samples that holds labels.
+        /// Number of the field of samples that holds labels.
         const LABEL: u32 = 3;
         let (mut key, mut root) = (Key::default(), Stacks::ROOT);
         for field in Fields::of(sample) {

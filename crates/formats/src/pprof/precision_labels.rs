@@ -49,7 +49,7 @@ fn encoded(of: &Precision, unit: f64) -> [i64; NUMBERS] {
     numbers.map(|number| (number.round() as i64).clamp(0, 1 << 62) + 1)
 }
 
-/// None: these are no such numbers.
+/// None where the numbers are no precision that Mallow wrote.
 fn decoded(numbers: &[i64], unit: f64) -> Option<Precision> {
     let &[value, samples, seen, missed, deviation, weight, share, heaviest] = numbers else { return None };
     if numbers.iter().any(|&number| number < 1) {
@@ -77,7 +77,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A number of one of the keys.
     pub fn add(&mut self, key: usize, number: i64) {
         // A damaged file may have any number of them.
         if self.numbers[key].len() <= NUMBERS {
@@ -85,7 +84,8 @@ impl Reader {
         }
     }
 
-    /// What the sample's labels say; the next sample's are others.
+    /// The precisions that the sample's labels say, after which the next sample's labels are expected; None without
+    /// labels.
     pub fn take(&mut self) -> Option<Precisions> {
         if self.numbers.iter().all(Vec::is_empty) {
             return None;

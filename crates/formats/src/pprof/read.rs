@@ -17,7 +17,7 @@ use crate::builder::Builder;
 use crate::input::Input;
 use crate::{Addresses, Foreign, FormatError, InputFormat};
 
-/// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is
+/// Whether a profile begins like this. Its fields have the numbers and types of one, and what is a message in them is
 /// that message: text may look like fields for some bytes.
 pub fn looks_like(head: &[u8]) -> bool {
     let mut fields = Fields::of(head);
@@ -156,19 +156,19 @@ fn count(values: &[i64], kinds: &[Option<&'static Kind>]) -> Result<Counts, Form
     Ok(counts)
 }
 
-/// Frames, by the ids of locations.
+/// Frames by the ids of locations.
 struct Locations<'t, 'a> {
     tables: &'t Tables<'a>,
-    /// By the ids of mappings: where the mapping begins in memory and in its file.
+    /// By the id of a mapping, its module and the distance from addresses in memory to those in the file.
     modules: FxHashMap<u64, (ModuleId, u64)>,
     strings: FxHashMap<i64, StringId>,
     frames: FxHashMap<u64, FrameId>,
     location: Location,
-    /// Some addresses are offsets into files.
+    /// Whether some addresses are offsets into files.
     offsets: bool,
-    /// Mallow wrote it.
+    /// Whether Mallow wrote the profile, so that addresses are those of calls.
     calls: bool,
-    /// All locations have names.
+    /// Whether all locations have names.
     named: bool,
 }
 
@@ -243,7 +243,7 @@ impl<'t, 'a> Locations<'t, 'a> {
     }
 }
 
-/// Bytes of an even number of hexadecimal digits; nothing for other ids, such as Go's.
+/// The bytes of an even number of hexadecimal digits; empty for other ids, such as Go's.
 fn unhex(text: &str) -> Vec<u8> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
     match digits {

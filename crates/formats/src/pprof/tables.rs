@@ -13,10 +13,9 @@ use super::messages::{Function, Mapping, ValueType, field};
 use crate::FormatError;
 use crate::input::name;
 
-/// So many sample types are named where they are of no use.
+/// Most sample types that an error names.
 const SHOWN: usize = 8;
 
-/// What the first pass found.
 pub struct Tables<'a> {
     pub all: &'a [u8],
     pub strings: Vec<&'a [u8]>,
@@ -80,12 +79,12 @@ impl<'a> Tables<'a> {
         name(usize::try_from(index).ok().and_then(|index| self.strings.get(index)).copied().unwrap_or_default())
     }
 
-    /// For each value of a sample, its name and its unit.
+    /// Name and unit of each value of a sample.
     fn types(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
         self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit)))
     }
 
-    /// For each value of a sample, what it means: those that are `chosen`, or else all whose names are known.
+    /// By value of a sample, its kind: of the `chosen` ones, or else of all whose names are known.
     pub fn kinds(&self, chosen: &[SampleType]) -> Result<Vec<Option<&'static Kind>>, FormatError> {
         if chosen.is_empty() { self.known_kinds() } else { self.chosen_kinds(chosen) }
     }
@@ -143,7 +142,7 @@ impl<'a> Tables<'a> {
         Ok(all)
     }
 
-    /// `value 2/bytes as live bytes`, of those that mean something.
+    /// Texts like `value 2/bytes as live bytes`, for values that mean something.
     pub fn read_as(&self, kinds: &[Option<&Kind>]) -> Vec<String> {
         let types = self.types().zip(kinds).enumerate();
         let read = types.filter_map(|(index, ((name, unit), kind))| {
@@ -152,7 +151,8 @@ impl<'a> Tables<'a> {
         read.collect()
     }
 
-    /// The values that mean nothing, where `kinds` is what each means; none that is a second number for something.
+    /// The values that mean nothing, where `kinds` is what each means; but for those that are a second number for
+    /// something.
     pub fn other_kinds(&self, kinds: &[Option<&Kind>]) -> Vec<String> {
         let others = self.types().zip(kinds).enumerate().filter(|(_, ((name, unit), kind))| {
             let known = kinds::of(name, unit);

@@ -22,14 +22,13 @@ pub fn carries() -> Vec<Quantity> {
     quantities
 }
 
-/// How a profile is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The sample type that readers show first.
+    /// Name of the sample type that readers show first.
     pub shown_first: &'a str,
-    /// Functions have names, files and lines. Otherwise readers look them up, by address and build id.
+    /// Whether functions have names, files and lines. Otherwise readers look them up, by address and build id.
     pub names: bool,
-    /// Values are what changed since this earlier state of the same profile; they may be below 0.
+    /// An earlier state of the same profile: values are what changed since, and may be below 0.
     pub since: Option<&'a Profile>,
 }
 
@@ -44,7 +43,6 @@ pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
     write_as(profile, &Options::default(), out)
 }
 
-/// The same, in another way.
 pub fn write_as(profile: &Profile, options: &Options<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = Writer {
         options,
@@ -64,13 +62,13 @@ pub fn write_as(profile: &Profile, options: &Options<'_>, out: impl Write) -> io
 struct Writer<'p, W: Write> {
     out: GzEncoder<W>,
     buffer: Vec<u8>,
-    /// Strings, in the order of their numbers; they are written as they come up.
+    /// By string, its number; strings are written as they come up.
     strings: FxHashMap<String, i64>,
     functions: FxHashMap<(i64, i64), u64>,
-    /// The number of each frame's location; 0: it is not written yet.
+    /// By frame, the number of its location; 0 where it is not written yet.
     locations: Vec<u64>,
-    /// Locations so far. As of functions and mappings, their numbers are 1, 2, 3 …: the format leaves them free, and
-    /// Parca wants them so.
+    /// Number of locations so far. Locations, functions and mappings are numbered 1, 2, 3 …: the format leaves that
+    /// free, and Parca wants it so.
     written: u64,
     profile: &'p Profile,
     options: &'p Options<'p>,
@@ -234,7 +232,7 @@ impl<W: Write> Writer<'_, W> {
         encode_varint(value, &mut self.buffer);
     }
 
-    /// Passes on what is there, once it is more than so much.
+    /// Passes on what is in the buffer, once it has more bytes than `more_than`.
     fn flush(&mut self, more_than: usize) -> io::Result<()> {
         if self.buffer.len() > more_than {
             self.out.write_all(&self.buffer)?;

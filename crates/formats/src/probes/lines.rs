@@ -9,9 +9,8 @@ use mallow_report::names::without_offset;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// Mallow's own, and libpoireau's.
+    /// The probes of Mallow and of libpoireau.
     Mallow,
-    /// `otel_memory`.
     OpenTelemetry,
 }
 
@@ -20,9 +19,8 @@ pub struct Header<'a> {
     /// None where the text has none.
     pub pid: Option<u32>,
     pub tid: u32,
-    /// Name of the thread.
     pub comm: &'a str,
-    /// By the text's clock.
+    /// Nanoseconds of the text's clock.
     pub at_ns: u64,
     pub provider: Provider,
     pub event: &'a str,
@@ -41,7 +39,7 @@ static TRACE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^\s*(\d+)\.(\d{1,6})\s+(?:\([^)]*\):?\s+)?(\S.*?)/(\d+)\s+(?:sdt_)?(mallow|libpoireau|otel_memory):(\w+)\((.*)\)$").ok()
 });
 
-/// The line that an event begins with; None for any other.
+/// None for a line that begins no event.
 pub fn header(text: &str) -> Option<Header<'_>> {
     // Most lines are frames.
     if !names_a_probe(text) {
@@ -73,12 +71,12 @@ pub fn header(text: &str) -> Option<Header<'_>> {
     })
 }
 
-/// It may be an event.
+/// Whether the line may be an event.
 pub fn names_a_probe(text: &str) -> bool {
     ["mallow:", "libpoireau:", "otel_memory:"].iter().any(|provider| text.contains(provider))
 }
 
-/// `whole.fraction` units of so many nanoseconds, 10^`digits`.
+/// Nanoseconds of `whole.fraction` units, each of `unit` nanoseconds, which is 10^`digits`.
 fn nanoseconds(whole: &str, fraction: &str, unit: u64, digits: u32) -> Option<u64> {
     let missing = 10u64.checked_pow(digits.checked_sub(fraction.len() as u32)?)?;
     whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(fraction.parse::<u64>().ok()?.checked_mul(missing)?)
@@ -108,7 +106,7 @@ fn argument_number(name: &str) -> Option<usize> {
     name.strip_prefix("arg")?.parse().ok()
 }
 
-/// perf prints what it takes for signed as such.
+/// Reads a number as perf prints it, with a sign where it takes the value for signed.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => hexadecimal(digits.as_bytes()),
@@ -116,7 +114,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// An event that a program has in several places is `malloc_1`, `malloc_2` to perf.
+/// Removes the number that perf adds to an event which a program has in several places: `malloc_1`, `malloc_2`.
 pub fn without_number(event: &str) -> &str {
     match event.rsplit_once('_') {
         Some((name, digits)) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => name,
@@ -133,16 +131,14 @@ pub fn period_of(size: u64, weighted: u64) -> u64 {
     (-size / (-size / weighted as f64).ln_1p()).round().max(1.0) as u64
 }
 
-/// A frame as it was printed.
 pub struct Named<'a> {
-    /// 0 where it was not.
+    /// Address of the frame; 0 where it was not printed.
     pub address: u64,
-    /// None where no name is known.
     pub function: Option<&'a str>,
     pub module: &'a str,
 }
 
-/// `7f5c3d00 malloc+0x20 (/usr/lib/libc.so.6)`, without the address in perf trace.
+/// Reads `7f5c3d00 malloc+0x20 (/usr/lib/libc.so.6)`, which has no address in perf trace.
 pub fn frame(text: &str) -> Option<Named<'_>> {
     if !text.starts_with([' ', '\t']) {
         return None;

@@ -29,12 +29,12 @@ use super::input::{Input, Lines};
 use super::{FormatError, InputFormat, Progress};
 use lines::{Named, Provider, arguments, frame, header, names_a_probe, period_of, without_number};
 
-/// What such a text brought, after its events.
+/// What a text of probes has beside its events.
 #[derive(Clone, Debug)]
 pub struct Probes {
     /// Strings, frames, stacks and processes that the events name.
     pub profile: Profile,
-    /// The last event's time, nanoseconds of the text's clock.
+    /// Time of the last event, in nanoseconds of the text's clock.
     pub end_ns: u64,
     /// Events that were understood.
     pub events: u64,
@@ -42,16 +42,16 @@ pub struct Probes {
     pub unseen: u64,
     /// Lines of these probes that made no sense.
     pub damaged: u64,
-    /// What a person has to know.
+    /// Remarks for people, each in one line.
     pub remarks: Vec<String>,
 }
 
-/// Some line is an event of these probes.
+/// Whether some line is an event of these probes.
 pub fn looks_like<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
     lines.any(|line| header(&String::from_utf8_lossy(line)).is_some())
 }
 
-/// Reads a text, and calls `each` with what happened, in the text's order. `period` is what the sampler had.
+/// Reads a text, and calls `each` with its events, in the text's order. `period` is what the sampler had.
 pub fn read(
     file: impl Read + Send,
     packed_length: Option<u64>,
@@ -92,7 +92,7 @@ struct Pending {
     event: String,
     arguments: Vec<u64>,
     frames: Vec<FrameId>,
-    /// Frames were left out.
+    /// Whether frames were left out.
     cut: bool,
 }
 
@@ -105,7 +105,7 @@ struct Reader<'a> {
     live: FxHashMap<(ProcessId, u64), SampleKey>,
     generation: u32,
     pending: Option<Pending>,
-    /// The frames that follow belong to another tool's event.
+    /// Whether the frames that follow belong to another tool's event.
     passing: bool,
     began_ns: Option<u64>,
     end_ns: u64,
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// None for what is Mallow's own: stacks begin at the caller of the allocating function.
+    /// None for a frame of Mallow's own: stacks begin at the caller of the allocating function.
     fn frame(&mut self, frame: &Named<'_>) -> Option<FrameId> {
         let file = frame.module.rsplit('/').next().unwrap_or(frame.module);
         if file.starts_with("libmallow") || file.starts_with("libpoireau") {
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         id
     }
 
-    /// The event is whole.
+    /// Ends the event that the last lines belong to.
     fn conclude(&mut self) -> Result<(), FormatError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         match self.seen {

@@ -14,7 +14,7 @@ pub struct Csv<W> {
 }
 
 impl<W: Write> Csv<W> {
-    /// Begins with the names of the columns.
+    /// Writes the names of the columns.
     pub fn new(columns: &[Column], mut out: W) -> io::Result<Self> {
         let names: Vec<_> = columns.iter().map(|column| column.name).collect();
         writeln!(out, "{}\r", names.join(","))?;
@@ -33,7 +33,7 @@ impl<W: Write> Csv<W> {
     }
 }
 
-/// A cell that begins like this is computed by Excel, LibreOffice and Google's sheets.
+/// Adds an apostrophe to a cell that Excel, LibreOffice and Google's sheets would compute.
 fn harmless(text: &str) -> Cow<'_, str> {
     match text.trim_start().starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']) {
         true => Cow::Owned(format!("'{text}")),

@@ -37,13 +37,12 @@ pub struct Events<'p, R> {
 }
 
 impl<'p, R: Rows> Events<'p, R> {
-    /// Of the events of this profile.
     pub fn new(profile: &'p Profile, rows: R) -> Self {
         Self { profile, rows, number: 0, failed: Ok(()) }
     }
 
-    /// The next event. `block`: the number of the block that an allocation makes, as frees name it. A failure is
-    /// reported at the end.
+    /// Writes the next event. `block` is the number of the block that an allocation makes, as frees name it. A failure
+    /// is reported by [`Self::finish`].
     pub fn add(&mut self, block: u64, at: Moment, event: Event) {
         if self.failed.is_ok() {
             let cells = self.cells(block, at, event);
@@ -51,7 +50,7 @@ impl<'p, R: Rows> Events<'p, R> {
         }
     }
 
-    /// There are no more.
+    /// Fails if an earlier write did.
     pub fn finish(self) -> io::Result<()> {
         self.failed?;
         self.rows.finish()

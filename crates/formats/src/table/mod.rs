@@ -13,38 +13,29 @@ pub use events::{COLUMNS as EVENTS, Events};
 pub use parquet::Parquet;
 pub use sites::{COLUMNS as SITES, quantities as site_quantities, write_sites};
 
-/// What a column holds. Each cell may be empty, too.
+/// Types of columns. Each cell may be empty, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number.
     Number,
-    /// Text.
     Text,
-    /// Texts.
     Texts,
-    /// True or false.
     Truth,
 }
 
-/// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
 }
 
-/// What stands in one column of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// Not known, or not to be said of this row.
     Empty,
     /// A number. Databases know numbers below 2^63 alone.
     Number(u64),
-    /// Text.
     Text(Cow<'static, str>),
-    /// Texts.
     Texts(Vec<String>),
-    /// True or false.
     Truth(bool),
 }
 
@@ -60,11 +51,10 @@ impl From<Option<String>> for Cell {
     }
 }
 
-/// Takes rows.
 pub trait Rows {
-    /// One row: a cell for each column.
+    /// Writes a row with a cell for each column.
     fn row(&mut self, cells: Vec<Cell>) -> io::Result<()>;
 
-    /// There are no more.
+    /// Call it after the last row.
     fn finish(self) -> io::Result<()>;
 }

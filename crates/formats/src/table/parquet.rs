@@ -14,7 +14,7 @@ use super::{Cell, Column, Kind, Rows};
 
 /// Rows that are held until they are written together: their columns are packed each for itself.
 const GROUP: usize = 1 << 16;
-/// And texts of lists: rows with deep stacks are written sooner.
+/// Texts of lists that are held at the most: rows with deep stacks are written sooner.
 const TEXTS: usize = 1 << 20;
 
 pub struct Parquet<W: Write + Send> {
@@ -25,7 +25,6 @@ pub struct Parquet<W: Write + Send> {
 }
 
 impl<W: Write + Send> Parquet<W> {
-    /// A table of this name.
     pub fn new(name: &str, columns: &[Column], out: W) -> io::Result<Self> {
         let fields: String = columns.iter().map(field).collect();
         let schema = parse_message_type(&format!("message {name} {{ {fields} }}")).map_err(failed)?;
@@ -90,8 +89,8 @@ fn field(column: &Column) -> String {
     }
 }
 
-/// Values, and for each how much of its path is there (0: no list, 1: an empty one, 2: a text) and whether it goes on
-/// in the list of the one before (1) or begins one (0).
+/// Values, with the definition level of each (0: no list, 1: an empty one, 2: a text) and its repetition level (1: in
+/// the list of the one before, 0: begins one).
 fn lists<'c>(cells: impl Iterator<Item = &'c Cell>) -> (Vec<ByteArray>, Vec<i16>, Vec<i16>) {
     let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     for cell in cells {

@@ -35,12 +35,11 @@ pub static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     before.into_iter().chain(COUNTS.iter().map(|count| column(count.key, Kind::Number))).chain(after).collect()
 });
 
-/// The quantities that the table has.
 pub fn quantities() -> Vec<Quantity> {
     Quantity::COUNTS.into_iter().chain([Quantity::Ages, Quantity::Processes]).collect()
 }
 
-/// The counts of a site, in the order of their columns: the peak stands before the leaks.
+/// The counts of a site, in the order of their columns: the peak is before the leaks.
 static COUNTS: LazyLock<Vec<Count>> = LazyLock::new(|| {
     let mut counts = Count::ALL.to_vec();
     let is = |quantities: [Quantity; 2]| move |count: &Count| quantities.contains(&count.quantity);
@@ -50,7 +49,6 @@ static COUNTS: LazyLock<Vec<Count>> = LazyLock::new(|| {
     counts
 });
 
-/// Writes a row for each site.
 pub fn write_sites(profile: &Profile, mut rows: impl Rows) -> io::Result<()> {
     let named = NamedSites::new(profile);
     for (index, site) in profile.sites.iter().enumerate() {

@@ -8,22 +8,22 @@ mod brackets;
 
 use brackets::{find, group, is_operator};
 
-/// What a demangled name says.
+/// The parts of a demangled name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function<'a> {
-    /// The name for lists: no modules, types, generic arguments and conventions; of nested closures the innermost
+    /// The name for lists, without modules, types, generic arguments and conventions; for nested closures the innermost
     /// alone.
     pub short: String,
-    /// The module that its source is in; None where the name does not say.
+    /// The module with the source; None where the name does not say.
     pub module: Option<&'a str>,
-    /// The compiler made it, and no source has it: thunks, outlined copies, accessors of metadata.
+    /// Whether the compiler made the function, and no source has it: thunks, outlined copies, accessors of metadata.
     pub synthesized: bool,
 }
 
-/// Deeper nested names stay as they are.
+/// Deepest nested name that is taken apart.
 const MAX_NESTING: u32 = 16;
 
-/// What the demangler puts in front of a copy of a function that has a name of its own.
+/// Prefixes by which the demangler marks a copy of a function that has a name of its own.
 const COPIES: [&str; 2] = ["merged ", "function merged "];
 const SPECIALIZED: &str = "specialized ";
 const SPECIALIZATIONS: [&str; 7] = [
@@ -38,7 +38,7 @@ const SPECIALIZATIONS: [&str; 7] = [
 const RESUMED: [&str; 2] = [" suspend resume partial function for ", " await resume partial function for "];
 const SUFFIX: &str = " with unmangled suffix ";
 
-/// Beginnings of names of what no source has.
+/// Prefixes of names of functions that no source has.
 const SYNTHESIZED: [&str; 18] = [
     "associated conformance ",
     "associated type ",
@@ -73,7 +73,7 @@ pub(crate) fn function(name: &str) -> Option<Function<'_>> {
     (!short.is_empty()).then_some(Function { short, module: reader.module, synthesized: reader.synthesized })
 }
 
-/// True for what allocates an object and calls its `init`, by its short name: the compiler writes one for each
+/// Whether the function, by its short name, allocates an object and calls its `init`: the compiler writes one for each
 /// initializer of a class.
 pub(crate) fn is_allocating_initializer(short: &str) -> bool {
     let name = short.split_once('(').map_or(short, |(name, _)| name);
@@ -81,7 +81,7 @@ pub(crate) fn is_allocating_initializer(short: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, method)| method == "__allocating_init") && !name.contains(' ')
 }
 
-/// Without what makes it a copy or a part of the function that is left: specialised, merged, resumed after an `await`.
+/// Removes marks of a copy or a part of a function: specialised, merged, resumed after an `await`.
 pub(crate) fn without_copies(name: &str) -> &str {
     let mut rest = name;
     while let Some((_, after)) = copy(rest) {
@@ -93,7 +93,7 @@ pub(crate) fn without_copies(name: &str) -> &str {
     }
 }
 
-/// The first of these marks, and what is behind it: true for a specialisation.
+/// The first of these marks: whether it is a specialisation's, and what is behind it.
 fn copy(name: &str) -> Option<(bool, &str)> {
     if let Some(rest) = name.strip_prefix(SPECIALIZED) {
         return Some((true, rest));
@@ -109,7 +109,7 @@ fn copy(name: &str) -> Option<(bool, &str)> {
     RESUMED.iter().find_map(|mark| number.strip_prefix(mark)).map(|rest| (false, rest))
 }
 
-/// Does Swift's demangler print such names? A dotted path alone may be Go's or Java's as well.
+/// Whether Swift's demangler prints such names. A dotted path alone may be Go's or Java's as well.
 fn is_swift(name: &str) -> bool {
     const BEGINNINGS: [&str; 8] = [
         "(extension in ",
@@ -134,7 +134,7 @@ fn is_synthesized(name: &str) -> bool {
     SYNTHESIZED.iter().any(|beginning| name.starts_with(beginning)) || name.contains(" value witness for ")
 }
 
-/// Has it types, and modules, which the short form does not have?
+/// Whether the name has types, and modules, which the short form does not have.
 fn has_types(name: &str) -> bool {
     const MARKS: [&str; 5] = [") -> ", ") async -> ", ") throws -> ", ") async throws -> ", ") throws("];
     const ACCESSORS: [&str; 9] = [
@@ -159,7 +159,7 @@ fn has_types(name: &str) -> bool {
                 && (name.contains("variable initialization expression of ") || name.contains("key path ")))
 }
 
-/// `HTTPHeaders.add(name:value:)`: the short form of a function.
+/// Whether the name is the short form of a function: `HTTPHeaders.add(name:value:)`.
 fn labels_alone(name: &str) -> bool {
     name.strip_suffix(":)").and_then(|head| head.rsplit_once('(')).is_some_and(|(path, labels)| {
         !path.is_empty()
@@ -169,7 +169,7 @@ fn labels_alone(name: &str) -> bool {
 }
 
 struct Reader<'a> {
-    /// Paths begin with a module.
+    /// Whether paths begin with a module.
     whole: bool,
     out: String,
     module: Option<&'a str>,
@@ -249,7 +249,8 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// `closure #1 (A) -> B in …`, `inner #1 (at: A) -> B in …`, `variable #0 of …`: what is left behind it.
+    /// Reads `closure #1 (A) -> B in …`, `inner #1 (at: A) -> B in …`, `variable #0 of …`; returns what is left behind
+    /// it.
     fn numbered(&mut self, word: &str, numbered: &'a str, in_closure: &mut bool) -> Option<&'a str> {
         let digits = numbered.find(|c: char| !c.is_ascii_digit()).unwrap_or(numbered.len());
         let after = &numbered[digits..];
@@ -277,7 +278,7 @@ impl<'a> Reader<'a> {
         Some(&after[at + " in ".len()..])
     }
 
-    /// `helper <A> from @escaping (X) -> Y to …`: which type it takes, without its conventions.
+    /// Reads `helper <A> from @escaping (X) -> Y to …`, and writes the type that the helper takes, without conventions.
     fn thunk(&mut self, text: &'a str, nesting: u32) -> Option<()> {
         self.synthesized = true;
         self.out.push_str("thunk for ");
@@ -287,8 +288,8 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// `(extension in M):M.Type<A>.(name in _4F71…)<B>(at: C) -> D` as `Type.name(at:)`; what is left behind the
-    /// parameters.
+    /// Writes `(extension in M):M.Type<A>.(name in _4F71…)<B>(at: C) -> D` as `Type.name(at:)`; returns what is left
+    /// behind the parameters.
     fn entity(&mut self, name: &'a str, nesting: u32) -> Option<&'a str> {
         let mut rest = name;
         let mut extension = None;
@@ -367,7 +368,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The type that a text begins with, without modules and arguments.
+    /// Writes the type that a text begins with, without modules and arguments.
     fn type_name(&mut self, text: &'a str, nesting: u32) -> Option<()> {
         let end = [" : ", " in "].iter().filter_map(|mark| find(text, mark)).min().unwrap_or(text.len());
         self.out.push_str(&type_text(&text[..end], nesting)?);
@@ -375,7 +376,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `(join in _4F71A82B8274C31663F264B9B041CCCC)` is the private name `join`: the file's key distinguishes it.
+/// The private name `join` of `(join in _4F71A82B8274C31663F264B9B041CCCC)`: the file's key distinguishes it.
 fn private(inner: &str) -> Option<&str> {
     let (name, key) = inner.rsplit_once(" in _").or(inner.strip_prefix("in _").map(|key| ("", key)))?;
     (key.len() == 32 && key.bytes().all(|b| b.is_ascii_hexdigit()) && !name.contains(' ')).then_some(name)
@@ -397,7 +398,7 @@ fn operator(text: &str) -> Option<usize> {
     text[end..].starts_with(['<', '(', ':']).then_some(end).or((end == text.len()).then_some(end))
 }
 
-/// `(at: A, B)` as `(at:_:)`.
+/// Writes `(at: A, B)` as `(at:_:)`.
 fn labels(out: &mut String, text: &str, whole: bool) -> Option<()> {
     let end = group(text)?;
     if !whole {

@@ -1,6 +1,6 @@
 //! Texts with brackets, as Swift's demangler prints them.
 
-/// Where `part` begins that is in no bracket.
+/// Position of the first `part` that is in no bracket.
 pub fn find(text: &str, part: &str) -> Option<usize> {
     let mut open = Open::default();
     for (at, what) in Brackets::new(text) {
@@ -35,7 +35,7 @@ pub fn group(text: &str) -> Option<usize> {
 struct Open(Vec<u8>);
 
 impl Open {
-    /// False for one that closes nothing.
+    /// False for a bracket that closes nothing.
     fn take(&mut self, bracket: u8) -> bool {
         let opens = match bracket {
             b'<' | b'(' | b'[' => {
