@@ -12,29 +12,25 @@ use super::intervals::PrecisionTable;
 use super::numbers::{Measure, Totals};
 use super::overview::by_stack;
 
-/// What a site has, and sums of sites.
+/// The numbers of a site, of one profile or of two that are compared.
 pub(crate) trait Amount: Copy + Default + PartialEq + AddAssign {
-    /// As reports show it.
     type Shown: Shown;
 
-    /// What it counts where the largest are chosen: never less than a part of it.
+    /// The number by which the largest sites are chosen: never less than that of a part.
     fn weight(&self, by: Measure) -> u64;
-    /// By the measure: in the profile that is compared with, and in the one that is shown.
+    /// By the measure, the number of the profile that is compared with, 0 without one, and of the one that is shown.
     fn values(&self, by: Measure) -> [u64; 2];
-    /// As reports show it.
     fn shown(&self, by: Measure) -> Self::Shown;
 
-    /// How large a row is.
     fn rank(&self, by: Measure) -> u64 {
         self.shown(by).rank(by)
     }
 }
 
-/// Sums that reports show.
 pub trait Shown: Copy + Default + PartialEq + AddAssign + Serialize {
-    /// How large a row is.
+    /// The number that rows are sorted by; the largest is first.
     fn rank(&self, by: Measure) -> u64;
-    /// All that was allocated, in both profiles where there are two.
+    /// The number of the measure; where profiles are compared, of both together.
     fn whole(&self, by: Measure) -> u64;
 }
 
@@ -64,12 +60,11 @@ impl Shown for Totals {
     }
 }
 
-/// Numbers before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub before: Counts,
     pub after: Counts,
-    /// What each stack has more or less, added up without signs, by the measure of the comparison.
+    /// Sum of each stack's absolute change, by the measure of the comparison.
     pub moved: u64,
 }
 
@@ -140,34 +135,32 @@ pub fn difference(before: u64, after: u64) -> i64 {
     i64::try_from(i128::from(after) - i128::from(before)).unwrap_or(if after > before { i64::MAX } else { i64::MIN })
 }
 
-/// Calls it with each stack, once, and what that has.
+/// Calls back with each stack, once, and the stack's amount.
 pub(crate) type Each<'a, A> = dyn Fn(&mut dyn FnMut(StackId, A)) + 'a;
 
-/// What views of rows are made of: stacks, and what each has.
+/// The sites of one profile, or of two that are compared, as the views of rows read them.
 #[derive(Clone, Copy)]
 pub(crate) struct RowSource<'a, A> {
-    /// The stacks and their functions.
     pub profile: &'a Profile,
-    /// Sums over all of it.
+    /// Sums over all sites.
     pub totals: A,
-    /// Large profiles have millions of them: they are not copied.
+    /// Calls back with each site. Large profiles have millions of them: they are not copied.
     pub sites: &'a Each<'a, A>,
     /// Frames from this one on are of the profile that is compared with.
     pub first_old: u32,
-    /// Of two profiles, which these are.
+    /// None where only one profile is shown.
     both: Option<&'a Both>,
-    /// How precise the numbers of one sampled profile are.
+    /// The precision of each stack's numbers; None where they were counted, and where two profiles are compared.
     pub precisions: Option<&'a PrecisionTable>,
 }
 
 impl<'a, A> RowSource<'a, A> {
-    /// The functions on its stacks.
     pub fn functions(&self) -> Functions<'a> {
         self.both.map_or_else(|| Functions::new(self.profile), Both::functions)
     }
 }
 
-/// Calls it with what is made of the sites of one profile.
+/// Calls `view` with the sites of one profile.
 pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(RowSource<'_, Counts>) -> R) -> R {
     let sites =
         |each: &mut dyn FnMut(StackId, Counts)| by_stack(profile).for_each(|(stack, counts)| each(stack, counts));
@@ -182,15 +175,16 @@ pub struct Both {
     pub(crate) profile: Profile,
     pub(crate) totals: Change,
     pub(crate) sites: Vec<(StackId, Change)>,
-    /// Of stacks of the second profile, what other functions requested of their numbers before, by name.
+    /// By stack of the second profile, and by name of a function that requested memory instead in the first: the first
+    /// profile's numbers.
     pub(crate) formerly: FxHashMap<StackId, BTreeMap<String, Counts>>,
     pub(crate) first_old: u32,
-    /// How precise both profiles' numbers are, and the numbers of each stack, where they are estimates.
+    /// None where the numbers of neither profile are estimates.
     pub(crate) precisions: Option<Box<ChangedPrecisions>>,
 }
 
 impl Both {
-    /// The same of both.
+    /// Calls `view` with the changes of the sites of both profiles.
     pub(crate) fn view<R>(&self, view: impl FnOnce(RowSource<'_, Change>) -> R) -> R {
         let sites =
             |each: &mut dyn FnMut(StackId, Change)| self.sites.iter().for_each(|&(stack, change)| each(stack, change));
@@ -208,18 +202,17 @@ impl Both {
         })
     }
 
-    /// All that changed, in either direction, by the measure that the profiles were compared by.
+    /// The sum of each stack's absolute change, by the measure that the profiles were compared by.
     pub fn moved(&self) -> u64 {
         self.totals.moved
     }
 
-    /// What both have in all.
     pub fn totals(&self, by: Measure) -> Changed {
         self.totals.shown(by)
     }
 }
 
-/// The precision of numbers before and after.
+/// The precision of both profiles' numbers, by stack of each and by stack of the two as one.
 #[derive(Debug)]
 pub(crate) struct ChangedPrecisions {
     pub tables: [PrecisionTable; 2],

@@ -8,10 +8,9 @@ use rustc_hash::FxHashMap;
 
 use super::narrow::add_up;
 
-/// What stands between commands.
 const BETWEEN: &str = "; ";
 
-/// Adds profiles up, one at a time: each may be dropped when it has been added.
+/// Adds profiles up, one at a time; each may be dropped when it has been added.
 #[derive(Debug, Default)]
 pub struct Merger {
     profile: Profile,
@@ -20,13 +19,12 @@ pub struct Merger {
     sites: FxHashMap<(ProcessId, StackId), usize>,
     inputs: Vec<Input>,
     sampled_bytes: Option<u64>,
-    /// How precise numbers are is kept once one of the profiles has estimates: recordings have millions of sites.
+    /// False until one of the profiles has estimates: recordings have millions of sites.
     keeps_precisions: bool,
-    /// The input whose peak it is, and how many bytes that is.
+    /// Index into `inputs` of the one with the highest peak, and that peak in bytes.
     peak: Option<(usize, u64)>,
 }
 
-/// What is kept of a profile that was added.
 #[derive(Clone, Debug)]
 struct Input {
     name: String,
@@ -35,18 +33,19 @@ struct Input {
 
 #[derive(Debug)]
 pub struct Merged {
-    /// Their sum. It has the quantities that each of them has.
+    /// The sum, with the quantities that each of the profiles has.
     pub profile: Profile,
-    /// Whose peak it has, where all have peaks and there is one: the highest one.
+    /// Name of the profile with the highest peak, which is the sum's; None for a single profile, and where not all have
+    /// peaks.
     pub peak_of: Option<String>,
-    /// What is left out because not all have it: the quantity, and the first that does not.
+    /// Quantities that not all profiles have, each with the name of the first that lacks it.
     pub left_out: Vec<(Quantity, String)>,
-    /// What some of them have, whether it is left out or not.
+    /// Quantities that some of the profiles have, whether left out or not.
     pub some_have: Quantities,
 }
 
 impl Merger {
-    /// Adds a profile. Its processes are distinguished from others by this name, unless they have one already.
+    /// Adds a profile. `name` distinguishes its processes from others, unless they have a source already.
     pub fn add(&mut self, name: &str, other: &Profile) {
         let at = self.inputs.len();
         let quantities = Quantity::ALL
@@ -113,8 +112,8 @@ impl Merger {
         }
     }
 
-    /// Takes out what was added so far, but for modules, frames and stacks: what is added from here on has the same
-    /// numbers for them.
+    /// Takes out what was added so far, but for modules, frames and stacks: those of later profiles have the same
+    /// numbers.
     pub(super) fn take_sites(&mut self) -> Vec<Site> {
         self.sites.clear();
         self.inputs.clear();
@@ -123,7 +122,7 @@ impl Merger {
         std::mem::take(&mut self.profile.sites)
     }
 
-    /// Each command once, in one text. What was merged before has several.
+    /// Adds the command to the text, where each is once. A profile that was merged before has several.
     fn command(&mut self, other: &Profile) {
         let text = other.command.join(" ");
         let merged = other.processes.iter().any(|process| !process.source.is_empty());
@@ -139,7 +138,7 @@ impl Merger {
         }
     }
 
-    /// Where its stacks are among these.
+    /// By stack of the other profile, the stack of this one.
     fn stacks(&mut self, other: &Profile) -> Vec<StackId> {
         let modules: Vec<ModuleId> = other.modules.iter().map(|module| self.module(module)).collect();
         let frames: Vec<FrameId> = other.frames.iter().map(|frame| self.frame(other, frame, &modules)).collect();
@@ -192,8 +191,8 @@ impl Merger {
         id
     }
 
-    /// The sum. It has what all of them have: a sum over those that do would look like one over all. Of the peak it has
-    /// the highest one, whole, because the peaks of different runs were at different moments.
+    /// Returns the sum. It has the quantities that all profiles have: a sum over some of them would look like one over
+    /// all. Its peak is the highest one, whole, because the peaks of different runs were at different moments.
     pub fn finish(mut self) -> Merged {
         let has = |input: &Input, quantity| input.quantities.has(quantity);
         let mut quantities = Quantities::default().with(Quantity::Processes);

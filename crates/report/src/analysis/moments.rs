@@ -14,11 +14,11 @@ use mallow_profile::{Counts, Origin, Profile, Quantity, Site};
 use super::merge::Merger;
 use super::narrow::add_up;
 
-/// Profiles of one moment, by the number of the program, which stays the same between moments.
+/// Profiles of one moment, by a number of the program that stays the same between moments.
 pub type ProgramProfiles = BTreeMap<u64, Profile>;
 
-/// The sum of each moment. Processes, frames and stacks have the same numbers in both, so that either can be written as
-/// what changed since the other. Of a program that ended the last numbers stay, of one that is new there is nothing
+/// Returns the sum of each moment. Processes, frames and stacks have the same numbers in both, so that either can be
+/// written as what changed since the other. A program that ended keeps its last numbers, and a new one has nothing
 /// before. All are expected to have the same quantities.
 pub fn merge_moments(before: &ProgramProfiles, now: &ProgramProfiles) -> (Profile, Profile) {
     let numbers: BTreeSet<u64> = before.keys().chain(now.keys()).copied().collect();

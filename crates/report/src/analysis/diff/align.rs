@@ -11,37 +11,35 @@ use super::rows::StackSide;
 use super::stacks::{AFTER, BEFORE, Joint, Token};
 use crate::names;
 
-/// What of a pair of stacks differs may be so large: functions of one times functions of the other.
+/// Most cells that the table of a pair of stacks may have: functions that differ of one, times those of the other.
 const CELLS: usize = 1 << 16;
 
-/// Of a function that one stack lacks: what part of its weight that costs.
+/// Cost of a function that one stack lacks, as a part of its weight.
 const LACKING: f32 = 1.0;
-/// The same where the other side has it nowhere: it was put into its caller, or no longer is.
+/// Cost, as a part of its weight, of a function that one stack lacks and that the other program has nowhere: the
+/// compiler put it into its caller, or no longer does.
 const INLINED: f32 = 0.6;
-/// Of two functions that are each on one side alone: they may be one with two names, which need not resemble each
-/// other.
+/// Costs, as a part of both weights, of taking two functions for one with two names: with equal names, and with names
+/// that have nothing in common. Each function is on one side alone.
 const RENAMED: [f32; 2] = [0.1, 0.5];
-/// Of what is known already.
+/// Cost, as a part of the weight, of a difference that other pairs of stacks have shown already.
 const KNOWN: f32 = 0.02;
 
-/// Comparing two names is as much work as so many pairs of functions.
+/// What the comparison of two names adds to [`Costs::work`], in pairs of functions.
 const NAMES: u64 = 16;
 
-/// How two stacks go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    /// The function is on both.
     Same,
-    /// Two functions that are one.
+    /// Two functions that are one, or overloads of one.
     Renamed,
-    /// It is on the one before alone.
+    /// The function is on the stack of BEFORE alone.
     Before,
-    /// It is on the one after alone.
+    /// The function is on the stack of AFTER alone.
     After,
 }
 
 impl Op {
-    /// As it is shown.
     pub fn steps(self) -> &'static [StackSide] {
         match self {
             Self::Same => &[StackSide::Both],
@@ -56,22 +54,22 @@ pub(super) struct Costs<'a> {
     pub joint: &'a Joint<'a>,
     pub weights: &'a Weights,
     pub learnt: &'a Learnt,
-    /// Functions may be put into their callers.
+    /// Whether functions may have been put into their callers, at the cost [`INLINED`].
     pub inlining: bool,
     work: Cell<u64>,
     known: RefCell<Renames>,
-    /// By side and function.
+    /// Indexed by side, then by token.
     facts: [Vec<Facts>; 2],
     bigrams: RefCell<FxHashMap<Token, Vec<u32>>>,
     scratch: RefCell<Scratch>,
 }
 
-/// Memory that every alignment needs again.
+/// Buffers that alignments reuse.
 #[derive(Default)]
 struct Scratch {
     was: Columns,
     is: Columns,
-    /// Of the functions that one program alone has, as [`Renames`] has them.
+    /// By side, the numbers in [`Renames`] of the functions that may have another name on the other side.
     numbers: [Vec<u32>; 2],
     renames: RenameCosts,
     diagonals: Diagonals,
@@ -89,13 +87,12 @@ impl<'a> Costs<'a> {
         costs
     }
 
-    /// What was done so far: pairs of functions that were looked at, those that may be renamed twice, and names that
-    /// were compared counting [`NAMES`].
+    /// The work so far: cells of tables, those that may be renamed twice, and [`NAMES`] for each two names compared.
     pub fn work(&self) -> u64 {
         self.work.get()
     }
 
-    /// What it costs that one stack lacks a function of `side`.
+    /// The cost of a function of `side` that the other stack lacks.
     fn lacking(&self, token: Token, side: usize) -> f32 {
         self.facts[side].get(token.0 as usize).map_or(0.0, |facts| facts.lacking)
     }
@@ -109,7 +106,7 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// What it costs that the one has `before` where the other has `after`; None where these are two functions.
+    /// The cost of taking `before` for `after`; None where they are two functions.
     fn renamed(&self, before: Token, after: Token) -> Option<f32> {
         if before == after {
             return Some(0.0);
@@ -139,7 +136,7 @@ impl<'a> Costs<'a> {
         weight * (unlike - (unlike - alike) * self.similarity(before, after))
     }
 
-    /// How much two names have in common, from 0 to 1: pairs of letters, as Dice has it.
+    /// How much two names have in common, from 0 to 1: Dice's coefficient of their pairs of letters; 1 for overloads.
     pub fn similarity(&self, a: Token, b: Token) -> f32 {
         if self.weights.overloaded(a, b) {
             return 1.0;
@@ -159,7 +156,7 @@ impl<'a> Costs<'a> {
     }
 
     fn parts(&self, token: Token) -> Vec<u32> {
-        /// Longer names resemble each other by their beginnings.
+        /// Letters of a name that are compared.
         const LONG: usize = 256;
         let short = names::short(self.joint.text(token));
         let letters: Vec<u32> = short.chars().flat_map(char::to_lowercase).take(LONG).map(u32::from).collect();
@@ -204,7 +201,8 @@ impl<'a> Costs<'a> {
         });
     }
 
-    /// That way, the innermost function first.
+    /// The alignment at the least cost, the innermost function first. Where the table is too large, nothing of what
+    /// differs is aligned.
     pub fn ops(&self, before: &[Token], after: &[Token]) -> Vec<Op> {
         let outer = before.len();
         let (inner, x, y) = middle(before, after);
@@ -257,13 +255,12 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// Is what two stacks differ in small enough to be aligned?
 fn fits(x: &[Token], y: &[Token]) -> bool {
     (x.len() + 1).checked_mul(y.len() + 1).is_some_and(|cells| cells <= CELLS)
 }
 
-/// How many functions two stacks have in common at their inner ends, and what is left of each without those of both
-/// ends.
+/// Returns how many functions two stacks have in common at their inner ends, and what of each is between the common
+/// functions of both ends.
 fn middle<'t>(mut x: &'t [Token], mut y: &'t [Token]) -> (usize, &'t [Token], &'t [Token]) {
     let inner = x.iter().zip(y).take_while(|(a, b)| a == b).count();
     (x, y) = (&x[inner..], &y[inner..]);
@@ -271,10 +268,9 @@ fn middle<'t>(mut x: &'t [Token], mut y: &'t [Token]) -> (usize, &'t [Token], &'
     (inner, &x[..x.len() - outer], &y[..y.len() - outer])
 }
 
-/// The tables of costs, as they are defined and as they are made.
 #[cfg(test)]
 impl Costs<'_> {
-    /// Row by row, cell by cell.
+    /// The table of costs in the order of rows, as it is defined.
     pub fn table_by_rows(&self, before: &[Token], after: &[Token]) -> Vec<f32> {
         let (_, x, y) = middle(before, after);
         let width = y.len() + 1;
@@ -292,7 +288,7 @@ impl Costs<'_> {
         table
     }
 
-    /// The table that [`Costs::ops`] reads, in the same order.
+    /// The table that [`Costs::ops`] reads, in the order of [`Costs::table_by_rows`].
     pub fn table_by_diagonals(&self, before: &[Token], after: &[Token]) -> Vec<f32> {
         let (_, x, y) = middle(before, after);
         let scratch = &mut *self.scratch.borrow_mut();

@@ -3,18 +3,17 @@
 use pathfinding::kuhn_munkres::kuhn_munkres;
 use pathfinding::matrix::Matrix;
 
-/// Up to so many stacks of each side that compete with one another get the best partners that there are. Of more, the
-/// best pair comes first, and then the best of those that are left: the cost of the other grows with the cube.
+/// Most stacks of a side that compete with one another and get the best assignment, at a cost that grows with the cube.
+/// Of more, the best pair is taken first, then the best of those that are left.
 const EXACT: usize = 64;
 
-/// Two stacks that may go together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Edge {
     pub before: usize,
     pub after: usize,
-    /// How much their functions are alike, from 0 to 1.
+    /// Likeness of the functions alone, from 0 to 1.
     pub alike: f32,
-    /// The same with their numbers.
+    /// Likeness of functions and numbers, from 0 to 1.
     pub score: f32,
 }
 
@@ -87,7 +86,7 @@ fn greedy(edges: &[Edge], component: &[usize], worth: &impl Fn(f32) -> f32) -> V
     order
 }
 
-/// Numbers that belong together. The least of a set stands for it.
+/// Sets of numbers that belong together; the least number of a set stands for it.
 struct Sets(Vec<usize>);
 
 impl Sets {

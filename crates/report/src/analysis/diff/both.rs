@@ -21,20 +21,20 @@ use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 use crate::names;
 
-/// Stacks that differ by their lines alone: so many of each side are compared with one another. Of more, equal ones are
-/// one.
+/// Most stacks of a side that differ by their lines alone and are aligned in the order of their lines. Of more, only
+/// those with equal lines are one.
 const LINES: usize = 200;
 
 type Members = Vec<(StackId, Counts)>;
 
 impl Both {
-    /// What two profiles have, put together. Costs what the comparison costs.
+    /// Costs what the comparison costs.
     pub fn new(before: &Profile, after: &Profile, by: Measure, rules: Rules) -> Self {
         Self::with_progress(before, after, by, rules, &no_files, &|_| {})
     }
 
-    /// The same, with the functions of the programs. `progress` is called now and then with how much of the comparison
-    /// is done, from 0 to 1.
+    /// `each_function` names the functions of the programs' files. `progress` is called now and then with how much of
+    /// the comparison is done, from 0 to 1.
     pub fn with_progress(
         before: &Profile,
         after: &Profile,
@@ -46,7 +46,6 @@ impl Both {
         Self::of(&compared(before, after, by, rules, each_function, progress), before, after, by)
     }
 
-    /// Of stacks that were compared.
     pub(super) fn of(compared: &Compared<'_>, before: &Profile, after: &Profile, by: Measure) -> Self {
         let Compared { joint, groups, pairing, comparison } = compared;
         let targets = targets(groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
@@ -120,10 +119,10 @@ impl Both {
     }
 }
 
-/// How precise the numbers of both are, where stacks are now.
+/// The precision of both profiles' numbers, by the stacks of the result.
 struct Precise {
     changed: ChangedPrecisions,
-    /// Stacks that became several: of their parts no precision is known.
+    /// Stacks of BEFORE whose numbers were divided: no precision is known of the parts.
     divided: FxHashSet<StackId>,
 }
 
@@ -137,7 +136,7 @@ impl Precise {
         self.divided.insert(stack);
     }
 
-    /// What a stack of a side has counts at this one.
+    /// Adds the precision of a side's stack to that of stack `at` of the result.
     fn add(&mut self, side: usize, stack: StackId, at: StackId) {
         if side == AFTER || !self.divided.contains(&stack) {
             let precisions = self.changed.tables[side].get(stack);
@@ -150,7 +149,7 @@ impl Precise {
     }
 }
 
-/// Of each group, the groups of the second profile that stand for what it had before: itself, those that it is paired
+/// By group, the groups whose stacks of the second profile get its numbers of before: itself, those that it is paired
 /// with, or none.
 fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> {
     let own = |(at, group): (usize, &Group)| if group.stacks[AFTER].is_some() { vec![at] } else { Vec::new() };
@@ -161,7 +160,6 @@ fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> 
     targets
 }
 
-/// What one has more than the other.
 fn difference_of(mut more: Counts, mut less: Counts) -> Counts {
     for (number, less) in more.numbers_mut().into_iter().zip(less.numbers_mut()) {
         *number = number.saturating_sub(*less);
@@ -169,7 +167,7 @@ fn difference_of(mut more: Counts, mut less: Counts) -> Counts {
     more
 }
 
-/// Numbers in as many parts, as large in proportion as these are. The parts add up to the whole.
+/// Divides numbers in proportion to `sizes`; the parts add up to the whole.
 fn divided(mut whole: Counts, sizes: &[Counts]) -> Vec<Counts> {
     let mut parts = vec![Counts::default(); sizes.len()];
     for (field, number) in whole.numbers_mut().into_iter().enumerate() {
@@ -282,7 +280,7 @@ struct Old<'a, R> {
     renamed: R,
     profile: Profile,
     first: u32,
-    /// A step of the second profile for each function that it has.
+    /// By token, a step of the second profile with that function.
     known: FxHashMap<Token, Step>,
     modules: Vec<ModuleId>,
     frames: FxHashMap<Frame, FrameId>,

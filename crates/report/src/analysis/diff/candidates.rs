@@ -6,29 +6,29 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::stacks::Token;
 
-/// Of the stacks that have something in common, so many are noted: those with the nearest numbers.
+/// Stacks that are scored of those that share a feature: the ones with the nearest numbers.
 const NEAREST: usize = 16;
-/// What more stacks than this have in common says little, and what follows what in them says more.
+/// Number of stacks above which a function is common: two such functions in a row are a feature as well.
 const COMMON: u32 = 32;
 
-/// How far a search goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// So many stacks at the most are looked at for one.
+    /// Candidates that are returned for a stack.
     pub most: usize,
-    /// So many things that stacks have in common are looked at, the rarest.
+    /// Features of a stack that are looked up, the rarest first.
     rarest: usize,
-    /// What stacks must have in common, as a part of the weight of the lighter one.
+    /// Weight that two stacks must share, as a part of the weight of the lighter one.
     pub common: f32,
 }
 
-/// Of more stacks than this the search takes less effort for each.
+/// Stacks of a side up to which the search is [`Effort::WHOLE`].
 const FEW: usize = 5_000;
-/// Of more stacks than this the search is [`Effort::LITTLE`].
+/// Stacks of a side from which on the search is [`Effort::LITTLE`].
 const MANY: usize = 20_000;
 
 impl Effort {
-    /// For so many stacks of a side. Between few and many, all of them together are compared with as many as few are.
+    /// `stacks` counts those of a side. Between [`FEW`] and [`MANY`], all of them together have as many candidates as
+    /// [`FEW`].
     pub fn of(stacks: usize) -> Self {
         if stacks <= FEW {
             return Self::WHOLE;
@@ -39,15 +39,14 @@ impl Effort {
         Self { most, rarest, common: Self::LITTLE.common * part.min(1.0) }
     }
 
-    /// For as many stacks as most programs leave.
     const WHOLE: Self = Self { most: 16, rarest: 32, common: 0.0 };
-    /// Where it would take long: what hardly has anything in common is not compared function by function, and the
+    /// Where a search would take long: what hardly has anything in common is not compared function by function, and the
     /// partner is expected among the first few. Rare functions identify it, and the more stacks there are, the more of
     /// these there are.
     const LITTLE: Self = Self { most: 4, rarest: 12, common: 0.25 };
 
-    /// What is left of it after so much work. What was looked at first are the largest stacks; those that come when all
-    /// is spent have their best candidate alone, and those that come when that is spent once more have none.
+    /// Lowers the effort once `work` is above `budget`: the best candidate alone, and none (None) from twice the budget
+    /// on. The largest stacks are searched for first.
     pub fn after(self, work: u64, budget: u64) -> Option<Self> {
         match work {
             _ if work < budget => Some(self),
@@ -57,42 +56,42 @@ impl Effort {
     }
 }
 
-/// Functions of all stacks together that are features: of so many stacks that are so deep, the innermost. Bounds the
-/// memory.
+/// Most features of all stacks together. Bounds the memory: of many deep stacks, only the innermost functions are
+/// features.
 const FEATURES: usize = 1 << 23;
-/// Of a stack, so many at the least.
+/// Functions of a stack that are features at the least, whatever [`FEATURES`] says.
 const INNERMOST: usize = 32;
 
-/// So many stacks of a side are paired, the largest.
+/// Most stacks of a side that are paired, the largest.
 pub(super) const MOST: usize = 250_000;
 
-/// What stacks have in common, and who has it.
+/// The stacks of one side, by what they have in common with others.
 pub(super) struct Index {
     /// Feature and stack in one word, see [`entry`]; sorted. Stacks are in the order of their numbers, the largest
     /// first.
     entries: Vec<u64>,
-    /// Where the entries begin whose upper bits are these, `1 << bucket_bits` of them, and one more.
+    /// By the upper `bucket_bits` bits, the index of the first entry that has them; at the end the number of entries.
     buckets: Vec<u32>,
     bucket_bits: u32,
-    /// A bit for [`SPARSE`] times as many upper bits: most features that are asked for have no entry, and these bits
-    /// are near.
+    /// A bit for each value of [`SPARSE`] more upper bits, set where an entry has them: most features that are asked
+    /// for have none, and these bits are near.
     present: Vec<u64>,
     numbers: Vec<(u64, u64)>,
     common: FxHashMap<Token, u32>,
-    /// So many functions of a stack are features, the innermost.
+    /// Functions of a stack that are features, the innermost.
     innermost: usize,
 }
 
-/// One of the stacks that are searched, or searched for.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub tokens: &'a [Token],
-    /// Allocations and their bytes.
+    /// Allocations and allocated bytes.
     pub numbers: (u64, u64),
 }
 
 impl Index {
-    /// Of stacks in the order of their numbers, the largest first. Costs a few steps for each function of each stack.
+    /// `stacks` are in the order of their numbers, the largest first. Costs a few steps for each function of each
+    /// stack.
     pub fn new<'a>(stacks: impl Iterator<Item = Entry<'a>> + Clone) -> Self {
         let innermost = (FEATURES / stacks.clone().count().max(1)).max(INNERMOST);
         Self::of_inner(stacks, innermost)
@@ -130,7 +129,6 @@ impl Index {
         index
     }
 
-    /// The entries of a feature.
     fn of_feature(&self, feature: u64) -> &[u64] {
         let (word, bit) = bit_of(feature, self.bucket_bits);
         if self.present[word] & bit == 0 {
@@ -146,7 +144,7 @@ impl Index {
         if ends { bucket } else { &bucket[..bucket.partition_point(|&entry| entry <= to)] }
     }
 
-    /// The stacks that have most in common with this one, the best first.
+    /// Indices of the stacks that share the rarest features with this one, the best first.
     pub fn candidates(&self, of: Entry<'_>, effort: Effort) -> Vec<u32> {
         let mut scores: FxHashMap<u32, f32> = FxHashMap::default();
         let mut features = self.features(of.tokens);
@@ -170,7 +168,8 @@ impl Index {
         ranked.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// A function; of common ones, two that follow each other; the whole stack, and all of it but one function.
+    /// The features of a stack: each function, each two common ones in a row, the whole stack, and all of it but one
+    /// function.
     fn features(&self, tokens: &[Token]) -> Vec<u64> {
         let tokens = inner(tokens, self.innermost);
         let common = |token: &Token| self.common.get(token).is_none_or(|&stacks| stacks > COMMON);
@@ -200,7 +199,7 @@ impl Index {
     }
 }
 
-/// More entries are sorted in their place: another copy of them would be most of a comparison's memory.
+/// Most entries that are sorted with a copy. More are sorted in place: the copy would be most of a comparison's memory.
 const COPIED: usize = 1 << 22;
 
 /// Sorts numbers whose upper bits are hashes, and thus evenly distributed: by these bits first, in two steps for each
@@ -237,10 +236,10 @@ const STACK_BITS: u32 = 18;
 const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
 const _: () = assert!(MOST <= 1 << STACK_BITS);
 
-/// So many more bits than entries, as a power of two.
+/// Upper bits that [`Index::present`] has beyond `bucket_bits`.
 const SPARSE: u32 = 3;
 
-/// Where the bit of a feature is, or of an entry: the word, and the bit in it.
+/// The word of [`Index::present`] for a feature or an entry, and the bit in it.
 fn bit_of(feature: u64, bucket_bits: u32) -> (usize, u64) {
     let bit = feature >> (u64::BITS - bucket_bits - SPARSE);
     ((bit / 64) as usize, 1 << (bit % 64))

@@ -2,7 +2,8 @@
 
 use super::stacks::Token;
 
-/// Of two overloads, or two instances of a template. Not less than what it costs that they are renamed.
+/// Cost, as a part of both weights, of taking two overloads or two instances of a template for one. Not less than the
+/// cost where each of the two is on one side alone.
 pub(super) const OVERLOADED: f32 = 0.3;
 
 /// A function of a stack, as the alignment needs it.
@@ -11,30 +12,31 @@ pub(super) struct Facts {
     pub token: Token,
     /// Equal for overloads, and for instances of a template.
     pub short: u32,
-    /// Another function has this `short`.
+    /// Whether another function has this `short`.
     pub overloaded: bool,
     pub weight: f32,
-    /// What it costs that the other stack lacks it.
+    /// Cost of the function where the other stack lacks it.
     pub lacking: f32,
-    /// Only the program of its side has it, as far as it is known: it may have another name on the other side.
+    /// Whether only the program of this side has the function, as far as it is known: it may have another name on the
+    /// other side.
     pub exclusive: bool,
 }
 
-/// The functions of a stack, fact by fact.
+/// The functions of a stack in arrays, one for each field of [`Facts`].
 #[derive(Default)]
 pub(super) struct Columns {
     tokens: Vec<u32>,
     shorts: Vec<u32>,
     weights: Vec<f32>,
     lacking: Vec<f32>,
-    /// Where those are that may have another name on the other side.
+    /// Indices of the functions that may have another name on the other side.
     pub exclusive_at: Vec<usize>,
-    /// One of them has overloads.
+    /// Whether a function of the stack has overloads.
     overloaded: bool,
 }
 
 impl Columns {
-    /// Takes these for what was there before.
+    /// Replaces what was there before.
     pub fn set(&mut self, functions: impl Iterator<Item = Facts>) {
         self.tokens.clear();
         self.shorts.clear();
@@ -65,7 +67,7 @@ impl Columns {
     }
 }
 
-/// Functions that follow each other.
+/// A range of [`Columns`].
 struct Part<'c> {
     tokens: &'c [u32],
     shorts: &'c [u32],
@@ -73,19 +75,19 @@ struct Part<'c> {
     lacking: &'c [f32],
 }
 
-/// What it costs that functions are one with two names, by diagonals, as the table of costs is made. Few of a table's
-/// cells have such a cost, and a diagonal takes them in after all others.
+/// The cells of a table where two functions may be one with two names, by diagonals. Few cells are among them, and a
+/// diagonal takes them in after all others.
 #[derive(Default)]
 pub(super) struct RenameCosts {
-    /// Row, counted from 1, and cost.
+    /// Row, counted from 1, and cost; sorted by diagonal.
     costs: Vec<(u32, f32)>,
-    /// Where those of each diagonal end, from diagonal 2 on.
+    /// By diagonal, from diagonal 2 on, the end of its `costs`.
     ends: Vec<u32>,
 }
 
 impl RenameCosts {
-    /// Of two stacks. `of` is called with each pair of functions that are each on one side alone, by their numbers in
-    /// `exclusive_at`. `is` is in reverse order.
+    /// `of` returns the cost of a pair by its indices in both `exclusive_at`. The functions of `is` are in reverse
+    /// order.
     pub fn set(&mut self, was: &Columns, is: &Columns, mut of: impl FnMut(usize, usize) -> f32) {
         self.costs.clear();
         self.ends.clear();
@@ -112,12 +114,11 @@ impl RenameCosts {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.costs.len()
     }
 
-    /// Of a diagonal: rows and costs.
+    /// Rows and costs on a diagonal.
     fn of(&self, diagonal: usize) -> &[(u32, f32)] {
         let Some(&end) = self.ends.get(diagonal.wrapping_sub(2)) else { return &[] };
         let from = diagonal.checked_sub(3).map_or(0, |before| self.ends[before]);
@@ -139,7 +140,7 @@ pub(super) struct Diagonals([Vec<f32>; 3]);
 impl Diagonals {
     /// The cost of making the one stack the other; None above `most`.
     pub fn cost(&mut self, of: &Alignment<'_>, most: f32) -> Option<f32> {
-        /// So many diagonals are made before two of them are looked at.
+        /// Diagonals that are made before two of them are compared with `most`.
         const LOOK: usize = 8;
         let (rows, columns) = of.size();
         let [mut here, mut before, mut two_before] = self.0.each_mut();
@@ -168,7 +169,6 @@ impl Diagonals {
     }
 }
 
-/// All diagonals of a table, by rows.
 #[derive(Default)]
 pub(super) struct Table {
     cells: Vec<f32>,
@@ -176,7 +176,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Takes the costs of two stacks for what was there before.
+    /// Replaces what was there before.
     pub fn set(&mut self, of: &Alignment<'_>) {
         let (rows, columns) = of.size();
         self.rows = rows;
@@ -206,7 +206,7 @@ impl Alignment<'_> {
         (self.was.tokens.len(), self.is.tokens.len())
     }
 
-    /// Those of a diagonal that are in the table.
+    /// The cells of a diagonal that are inside of the table.
     fn cells<'d>(&self, diagonal: usize, cells: &'d [f32]) -> &'d [f32] {
         let (rows, columns) = self.size();
         &cells[diagonal.saturating_sub(columns)..=diagonal.min(rows)]
@@ -267,7 +267,7 @@ fn inner<const OVERLOADS: bool>((was, is): (&Part, &Part), two_before: &[f32], b
     }
 }
 
-/// One instruction, as [`f32::min`] is not: neither is NaN.
+/// The lesser one by one instruction, as [`f32::min`] is not. Neither may be NaN.
 #[inline(always)]
 fn lesser(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }

@@ -11,24 +11,23 @@ use super::items::Item;
 use super::likeness::Comparison;
 use super::stacks::{AFTER, BEFORE, Token};
 
-/// The mean sizes of blocks are the same up to this part of them: one in eight.
+/// The mean sizes of blocks are the same if they differ by at most one part in so many.
 const SIZES: u64 = 8;
-/// Numbers are the same up to this part of them where nothing else tells a new name from a new function: one in fifty.
+/// Numbers are nearly equal if they differ by at most one part in so many.
 const NEARLY: u64 = 50;
 
-/// How two stacks request memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requests {
-    /// By the same function.
+    /// Both stacks have the same requesting function, or two overloads, or two names of one code.
     Same,
-    /// By functions that may be one, or of which one may have been a part of the other.
+    /// The requesting functions may be one, or one may have been a part of the other.
     Akin,
-    /// By functions that have nothing in common.
+    /// The requesting functions have nothing in common.
     Unlike,
 }
 
-/// How two stacks request memory: each by the functions that it has with what was learnt, and the innermost of the
-/// program's own.
+/// Compares the innermost functions of the programs' own. Each side is its functions, as far as they were learnt by the
+/// other side's names, and that innermost one; None where a stack has none.
 pub(super) fn requests(sides: [(&[Token], Option<Token>); 2], costs: &Costs<'_>) -> Requests {
     let [(was, from), (is, to)] = sides;
     let (Some(from), Some(to)) = (from, to) else {
@@ -41,8 +40,8 @@ pub(super) fn requests(sides: [(&[Token], Option<Token>); 2], costs: &Costs<'_>)
     if renamed || is.contains(&from) || was.contains(&to) { Requests::Akin } else { Requests::Unlike }
 }
 
-/// Whether the numbers may be those of one piece of code: neither is more than twice the other, and blocks have the
-/// same size.
+/// Whether the numbers may be those of one piece of code: neither is more than twice the other, and the mean sizes of
+/// blocks differ by at most one part in [`SIZES`].
 pub(super) fn fit(was: &Counts, is: &Counts, comparison: Comparison) -> bool {
     let half = |a: u64, b: u64| a.max(b) / 2 <= a.min(b);
     let sizes = || {
@@ -57,7 +56,6 @@ pub(super) fn fit(was: &Counts, is: &Counts, comparison: Comparison) -> bool {
         && (!both || sizes())
 }
 
-/// Whether the numbers are nearly equal.
 fn are_nearly_equal(was: &Counts, is: &Counts, comparison: Comparison) -> bool {
     let near = |a: u64, b: u64, compared: bool| !compared || a.abs_diff(b) <= a.max(b) / NEARLY;
     near(was.allocations, is.allocations, comparison.allocations)

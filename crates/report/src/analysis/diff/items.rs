@@ -8,35 +8,36 @@ use crate::names;
 use super::programs::Programs;
 use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 
-/// Functions further out than this are not looked at. Bounds the cost of deep stacks.
+/// Functions of a stack that are looked at, the innermost. Bounds the cost of deep stacks.
 const DEEPEST: usize = 512;
 
-/// Functions that are not the program's own distinguish less: they are on the call path of nearly everything.
+/// Weight of a function that is not the program's own, as a part of what its rarity gives: it is on the call path of
+/// nearly everything.
 const NOT_OWN: f32 = 0.3;
 
 /// A stack that is to be paired.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// Index among the groups.
+    /// Index into the groups.
     pub group: usize,
-    /// Its functions, the innermost first.
+    /// The functions, the innermost first, at most [`DEEPEST`].
     pub tokens: Vec<Token>,
-    /// What is in the side's numbers and in no equal stack of the other: all of it, or what an equal one has less.
+    /// Numbers of this side that no equal stack of the other side has: all of them, or the excess over an equal
+    /// stack's.
     pub counts: Counts,
-    /// The other side has the same stack, with less.
+    /// Whether the other side has an equal stack, with less.
     pub rest: bool,
-    /// What its functions weigh in all.
+    /// The sum of the functions' weights.
     pub weight: f32,
 }
 
-/// What is known of functions over all stacks.
 pub(super) struct Weights {
     weights: Vec<f32>,
     on: Vec<[bool; 2]>,
     programs: Programs,
-    /// Functions with equal numbers are called the same but for arguments and templates.
+    /// By token, a number that functions share whose names differ in arguments and templates alone.
     shorts: Vec<u32>,
-    /// By these numbers: how many functions have them.
+    /// By such a number, how many functions have it.
     overloads: Vec<u32>,
 }
 
@@ -78,23 +79,20 @@ impl Weights {
         self.weights.get(token.0 as usize).copied().unwrap_or(0.0)
     }
 
-    /// Are these overloads, or instances of one template?
+    /// Whether these are overloads, or instances of one template.
     pub fn overloaded(&self, a: Token, b: Token) -> bool {
         self.short(a) == self.short(b)
     }
 
-    /// A number that overloads and instances of one template share.
     pub fn short(&self, token: Token) -> u32 {
         self.shorts.get(token.0 as usize).copied().unwrap_or(u32::MAX)
     }
 
-    /// Has the function overloads, or instances of a template beside it?
     pub fn has_overloads(&self, token: Token) -> bool {
         self.overloads.get(self.short(token) as usize).is_some_and(|&functions| functions > 1)
     }
 
-    /// The side that each function is on, of those that the program of the other side does not have, as far as it is
-    /// known.
+    /// By token, the side of a function that the program of the other side does not have; None for all others.
     pub fn exclusive_sides(&self) -> impl Iterator<Item = Option<usize>> + '_ {
         let side = |(index, on): (usize, &[bool; 2])| {
             let (side, other) = if on[BEFORE] { (BEFORE, AFTER) } else { (AFTER, BEFORE) };
@@ -103,25 +101,24 @@ impl Weights {
         self.on.iter().enumerate().map(side)
     }
 
-    /// Is the function on stacks of one side, and the program of the other side does not have it, as far as it is
-    /// known?
+    /// Whether the function is on stacks of one side, and the program of the other side does not have it, as far as it
+    /// is known.
     pub fn exclusive(&self, token: Token) -> bool {
         let other = if self.on.get(token.0 as usize).is_some_and(|on| on[BEFORE]) { AFTER } else { BEFORE };
         self.one_sided(token) && !self.programs.has(other, token)
     }
 
-    /// Whether all functions of both programs are known.
     pub fn programs_are_known(&self) -> bool {
         self.programs.are_known()
     }
 
-    /// Is the function on stacks of one side alone?
     pub fn one_sided(&self, token: Token) -> bool {
         self.on.get(token.0 as usize).is_some_and(|on| on[BEFORE] != on[AFTER])
     }
 }
 
-/// What a side has that the other has not: in stacks of its own, and more in those that both have.
+/// One item for each stack of a side that the other side lacks, or has with less; in the order of the groups. Stacks of
+/// files that are the same on both sides have no item.
 pub(super) fn items(joint: &Joint, groups: &[Group], weights: &Weights, side: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for (group, of) in groups.iter().enumerate() {
@@ -149,9 +146,9 @@ pub(super) fn items(joint: &Joint, groups: &[Group], weights: &Weights, side: us
 /// Functions that were found to be others, or to be on the path on one side alone, from many pairs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learnt {
-    /// New names, by the old ones.
+    /// New names by old ones.
     pub renamed: FxHashMap<Token, Token>,
-    /// Functions of the first that were put into their callers, and functions of the second that no longer are.
+    /// By side, functions that the other side's stacks lack, because the compiler put them into their callers there.
     pub gone: [FxHashMap<Token, ()>; 2],
 }
 

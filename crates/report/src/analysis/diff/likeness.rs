@@ -2,10 +2,10 @@
 
 use mallow_profile::Counts;
 
-/// What the numbers count, beside the functions.
+/// Weight of the numbers in a pair's score.
 pub(super) const NUMBERS: f32 = 0.25;
 
-/// Which numbers are compared: those that both profiles have.
+/// The numbers that are compared: those that both profiles have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
     pub allocations: bool,
@@ -13,7 +13,7 @@ pub(super) struct Comparison {
     pub live: bool,
 }
 
-/// How near numbers are, from 0 to 1. Small ones are equal by chance.
+/// How near numbers are, from 0 to 1; less where they are small, because those are equal by chance.
 pub(super) fn numbers(was: &Counts, is: &Counts, comparison: Comparison) -> f32 {
     let near = |a: u64, b: u64| a.min(b) as f64 / a.max(b).max(1) as f64;
     let all = [

@@ -51,19 +51,17 @@ use stacks::{Group, Joint, NodeId};
 #[derive(Clone, Copy, Debug)]
 pub struct DiffOptions {
     pub by: Measure,
-    /// What stays the same of functions.
     pub rules: Rules,
-    /// No rows with a change below this.
+    /// Rows whose change is below this are left out.
     pub min: u64,
-    /// At most so many rows of each kind.
+    /// Most rows of each list.
     pub limit: usize,
-    /// Places are of another measure where that one hardly changed.
+    /// Whether places may be by another measure where that of the document hardly changed.
     pub any_measure: bool,
-    /// At most so many places.
     pub places: usize,
 }
 
-/// So many places explain a total.
+/// Most places that a verdict explains a total by.
 const EXPLAINING: usize = 3;
 
 /// Compares two profiles. Costs a step for each frame that stacks do not share.
@@ -71,7 +69,8 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     diff_with_progress(before, after, options, &no_files, &|_| {})
 }
 
-/// The same, with the functions of the programs. `progress` is called now and then with how much is done, from 0 to 1.
+/// `each_function` names the functions of the programs' files. `progress` is called now and then with how much is done,
+/// from 0 to 1.
 pub fn diff_with_progress(
     before: &Profile,
     after: &Profile,
@@ -146,7 +145,6 @@ pub fn diff_with_progress(
     diff
 }
 
-/// What places say of the totals.
 fn explained(
     compared: &Compared<'_>,
     before: &Profile,
@@ -166,7 +164,6 @@ fn explained(
     (verdict, totals, total(by, options.places))
 }
 
-/// The stacks of two profiles, those that are one found.
 struct Compared<'a> {
     joint: Joint<'a>,
     groups: Vec<Group>,
@@ -198,14 +195,14 @@ fn compared<'a>(
     Compared { joint, groups, pairing, comparison }
 }
 
-/// Stacks that are one: none, one or several of each side.
+/// Stacks that are one, or one by itself.
 pub(crate) struct Paired {
     pub stacks: [Vec<StackId>; 2],
-    /// Why they are, where they are not equal.
+    /// Reasons why the stacks are one; empty where they are equal.
     pub why: Vec<Why>,
 }
 
-/// All stacks of two profiles, those that are one together.
+/// Pairs the stacks by all rules, without the programs' files. Each stack is in one element.
 pub(crate) fn paired(before: &Profile, after: &Profile) -> Vec<Paired> {
     let Compared { joint, groups, pairing, .. } =
         compared(before, after, Measure::Allocations, Rules::ALL, &no_files, &|_| {});
@@ -226,7 +223,7 @@ pub(crate) fn paired(before: &Profile, after: &Profile) -> Vec<Paired> {
         .collect()
 }
 
-/// The pairs that were found, and of all other stacks each for itself.
+/// The pairs that were found, and each other group by itself.
 fn together(groups: &[Group], why: impl Fn(usize) -> Vec<Why>, pairs: &[Match]) -> Vec<Match> {
     let mut taken = vec![[false; 2]; groups.len()];
     for pair in pairs {

@@ -7,16 +7,15 @@ use rustc_hash::FxHashMap;
 use super::report::Why;
 use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 
-/// Functions that moved, and from where to where.
 pub(super) struct Moved {
     functions: FxHashMap<Token, Why>,
-    /// Names of files that only one side has.
+    /// By side, names of files that the other side lacks.
     one_sided: [BTreeSet<String>; 2],
 }
 
 impl Moved {
-    /// By the names of files. Where only the directory is another, it counts as moved unless most functions of its
-    /// directory went the same way: builds have directories of their own.
+    /// Goes by the names of files. Where only the directory is another, a function counts as moved unless most
+    /// functions of its directory went the same way: builds have directories of their own.
     pub fn of(joint: &Joint) -> Self {
         let files = [BEFORE, AFTER].map(|side| joint.files(side));
         let mut targets: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
@@ -49,12 +48,12 @@ impl Moved {
         Self { functions, one_sided: [alone(BEFORE), alone(AFTER)] }
     }
 
-    /// Is this a file with another name? It is where the one is there no more and the other was not there.
+    /// Whether a file has another name now: the old one is there no more, and the new one was not there.
     pub fn is_file(&self, from: &str, to: &str) -> bool {
         self.one_sided[BEFORE].contains(from) && self.one_sided[AFTER].contains(to)
     }
 
-    /// What of a stack that both have moved.
+    /// The moves of the functions of a group's stacks, each once.
     pub fn why(&self, joint: &Joint, group: &Group) -> Vec<Why> {
         if self.functions.is_empty() {
             return Vec::new();
@@ -68,12 +67,12 @@ impl Moved {
     }
 }
 
-/// Directory and name of the file, where there is one alone.
+/// Directory and name of the only file; None if there are several.
 fn one<'f>(files: &BTreeSet<&'f str>) -> Option<(&'f str, &'f str)> {
     if files.len() == 1 { files.first().map(|file| split(file)) } else { None }
 }
 
-/// Directory, with its slash, and name.
+/// The directory with its slash, and the name.
 fn split(path: &str) -> (&str, &str) {
     path.split_at(path.rfind('/').map_or(0, |at| at + 1))
 }

@@ -41,7 +41,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them, with their names.
+    /// All rules with the names that the command line has for them.
     pub const ALL: [(Self, &'static str); 10] = [
         (Self::Addresses, "addresses"),
         (Self::Clones, "clones"),
@@ -68,7 +68,7 @@ impl FromStr for Rule {
     }
 }
 
-/// The rules that hold. All, unless some are switched off.
+/// The rules that hold; by default all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules(u16);
 
@@ -81,18 +81,16 @@ impl Default for Rules {
 impl Rules {
     pub const ALL: Self = Self(u16::MAX);
 
-    /// All rules but these.
     pub fn without(rules: &[Rule]) -> Self {
         Self(rules.iter().fold(u16::MAX, |set, rule| set & !(1 << *rule as u16)))
     }
 
-    /// Does it hold?
     pub fn has(self, rule: Rule) -> bool {
         self.0 & 1 << rule as u16 != 0
     }
 }
 
-/// What stays the same of a function's name; None where the function itself is nothing that stays.
+/// What of a function's name is the same in another build; None where the function itself is not.
 pub fn function(name: &str, rules: Rules) -> Option<Cow<'_, str>> {
     let mut name = Cow::Borrowed(name);
     if rules.has(Rule::Addresses) {
@@ -113,7 +111,7 @@ pub fn function(name: &str, rules: Rules) -> Option<Cow<'_, str>> {
     Some(name)
 }
 
-/// Makes the name what is left of it; a name that would vanish stays.
+/// Replaces the name by what `rule` leaves of it, unless that is empty.
 fn cut(name: &mut Cow<'_, str>, rule: fn(&str) -> &str) {
     match name {
         Cow::Borrowed(text) => *text = Some(rule(text)).filter(|left| !left.is_empty()).unwrap_or(text),
@@ -126,8 +124,8 @@ fn cut(name: &mut Cow<'_, str>, rule: fn(&str) -> &str) {
     }
 }
 
-/// Swift's adapters between calling conventions, which forward a call and do nothing else. Mangled names end with what
-/// they are.
+/// Whether the function is one of Swift's adapters between calling conventions, which forward a call and do nothing
+/// else. Mangled names end with the kind.
 fn is_thunk(name: &str) -> bool {
     let name = names::swift::without_copies(name);
     static MANGLED: LazyLock<Option<Regex>> =
@@ -146,12 +144,12 @@ fn is_thunk(name: &str) -> bool {
             && MANGLED.as_ref().is_some_and(|regex| regex.is_match(name))
 }
 
-/// What calls `main`, or the first function of a thread.
+/// Whether the function calls `main`, or the first function of a thread.
 fn is_start(name: &str) -> bool {
     name == "(below main)" || name.starts_with("__libc_start_") || function_kind::begins_a_stack(name)
 }
 
-/// Words of compilers for copies and parts of a function: GCC's, LLVM's.
+/// Suffixes of copies and parts of a function, as GCC and LLVM write them.
 const CLONES: [&str; 10] =
     ["cold", "constprop", "isra", "part", "llvm", "clone", "lto_priv", "localalias", "__uniq", "warm"];
 fn without_clones(name: &str) -> &str {
@@ -173,7 +171,7 @@ fn without_clone(name: &str) -> Option<&str> {
     (!head.is_empty() && (number || CLONES.contains(&last))).then_some(head)
 }
 
-/// Without numbers of closures, lambdas and local functions.
+/// Removes the numbers of closures, lambdas and local functions.
 fn without_numbers(name: &mut Cow<'_, str>) {
     // What no number of a closure follows needs no look: most names.
     if !name.contains(['#', '{', '$', '\'']) && !name.contains(".func") && !name.contains("wrap") {
@@ -191,7 +189,7 @@ fn without_numbers(name: &mut Cow<'_, str>) {
     }
 }
 
-/// Without hashes: Rust's at the end, those of crates, and those that Swift names a file by.
+/// Removes hashes: Rust's at the end, those of crates, and those that Swift names a file by.
 fn without_hashes(name: &mut Cow<'_, str>) {
     cut(name, |name| match name.rsplit_once("::h") {
         Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => path,

@@ -2,23 +2,23 @@
 
 use crate::analysis::branches::{Branch, Criterion};
 
-/// Branches whose paths all have more, or all have less, as far as it matters.
+/// Finds branches whose paths all have more, or all have less. A sum below `least` does not count.
 pub(super) struct OneWay {
-    /// What each path has more.
+    /// By path, `after` - `before`.
     pub deltas: Vec<i64>,
-    /// Less than this is nothing.
     pub least: u64,
 }
 
 /// Call paths that have more, or less, together.
 pub(super) struct Changed {
     pub paths: Vec<usize>,
-    /// The caller that tells them from the others of the line, by its place among the callers.
+    /// Index, from the line outwards, of the caller that tells these paths from the others; None: all paths of the
+    /// line.
     pub caller: Option<usize>,
 }
 
 impl OneWay {
-    /// What these paths have more, and what they have less.
+    /// What the growing paths have more, and what the others have less.
     fn sums(&self, paths: &[usize]) -> [u64; 2] {
         let deltas = paths.iter().filter_map(|at| self.deltas.get(*at));
         deltas.fold([0, 0], |[more, less]: [u64; 2], delta| match delta {
@@ -27,7 +27,6 @@ impl OneWay {
         })
     }
 
-    /// Whether some of these paths have more and others less, so that the sum hides it.
     pub fn goes_both_ways(&self, paths: &[usize]) -> bool {
         self.sums(paths).into_iter().all(|sum| sum >= self.least)
     }

@@ -27,31 +27,30 @@ use super::rows::Match;
 use super::split;
 use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 
-/// Pairs below this are none.
+/// Score below which two stacks are no pair.
 pub(super) const LEAST: f32 = 0.6;
-/// However equal the numbers: stacks that are less alike are no pair.
+/// Likeness of functions below which two stacks are no pair, however equal the numbers are.
 pub(super) const LEAST_ALIKE: f32 = 0.45;
-/// A pair with a rival that is as good is less sure.
+/// How near a rival's score must be to lower the confidence of a pair.
 const RIVAL: f32 = 0.1;
-/// A pair above this is not searched on for.
+/// Score from which on no better partner is searched for.
 const CERTAIN: f32 = 0.97;
-/// From this similarity on two names speak for one function: `load_users` and `load_orders` have more than half in
+/// Similarity from which on two names speak for one function: `load_users` and `load_orders` have more than half in
 /// common. A function that took another one's place, with its numbers, has not.
 const LIKE_NAMES: f32 = 0.3;
-/// Functions are learnt from so many of the largest stacks.
+/// Largest stacks of the first side that rounds of learning pair.
 const SAMPLE: usize = 3000;
-/// They are looked for among so many of the largest of the other side.
+/// Largest stacks of the second side that rounds of learning search.
 const AMONG: usize = 10 * SAMPLE;
-/// As often as something new is learnt, at the most.
+/// Most rounds of learning; they end when one finds nothing new.
 const ROUNDS: usize = 4;
 /// Work on pairs in all, as [`Costs::work`] has it: some seconds. 20,000 stacks of 30 functions, with all their
 /// candidates, take a twentieth of it.
 const WORK: u64 = 1 << 31;
-/// The same of each round of learning.
+/// Work of one round of learning at the most, as [`Costs::work`] has it.
 const LEARNING: u64 = WORK / 8;
 
 pub(super) struct Pairing {
-    /// Stacks that are one.
     pub matches: Vec<Match>,
     learnt: Learnt,
     weights: Weights,
@@ -64,7 +63,6 @@ impl Pairing {
         self.learnt.renamed.get(&token).copied().unwrap_or(token)
     }
 
-    /// Where two groups agree.
     pub fn ops(&self, joint: &Joint, before: &Group, after: &Group) -> Vec<Op> {
         let costs = Costs::new(joint, &self.weights, &self.learnt, self.inlining);
         let tokens = |group: &Group| joint.tokens(group.node).collect::<Vec<_>>();
@@ -72,16 +70,16 @@ impl Pairing {
     }
 }
 
-/// One side's stacks, and the same as the other side would call them.
+/// The stacks of one side, with what was learnt and without.
 struct SideItems {
     items: Vec<Item>,
     translated: Vec<Vec<Token>>,
-    /// Of each translated stack, the innermost function of the program's own.
+    /// By stack, the innermost function of the program's own after translation.
     requesting: Vec<Option<Token>>,
 }
 
 impl SideItems {
-    /// The largest first.
+    /// At most [`MOST`] stacks, the largest first.
     fn of(joint: &Joint, groups: &[Group], weights: &Weights, side: usize) -> Self {
         let mut items = items(joint, groups, weights, side);
         items.sort_by_key(|item| (Reverse((item.counts.allocations, item.counts.allocated_bytes)), item.group));
@@ -92,7 +90,7 @@ impl SideItems {
         of_side
     }
 
-    /// As the other side would call them, with what was learnt.
+    /// Rewrites the stacks as the other side would call their functions.
     fn translate(&mut self, joint: &Joint, learnt: &Learnt, side: usize) {
         self.translated = self.items.iter().map(|item| learnt.translate(&item.tokens, side)).collect();
         let own = |tokens: &Vec<Token>| tokens.iter().copied().find(|&token| joint.is_own(token));
@@ -107,7 +105,7 @@ impl SideItems {
 /// How alike pairs of stacks are, from one round of learning to the next: what a round learns changes few of them.
 #[derive(Default)]
 struct Likenesses {
-    /// By item of the one side and of the other; None: too little.
+    /// By index of the item of each side; None: too little alike.
     known: FxHashMap<(usize, usize), Option<f32>>,
 }
 
@@ -129,8 +127,7 @@ impl Likenesses {
     }
 }
 
-/// Pairs what only one side has. `matches` of the result are those alone.
-/// `progress` is called with how much is done, from 0 to 1.
+/// Pairs what only one side has; `matches` has no others. `progress` is called with how much is done, from 0 to 1.
 pub(super) fn pair(
     joint: &Joint,
     groups: &[Group],
@@ -139,7 +136,7 @@ pub(super) fn pair(
     each_function: &EachFunction<'_>,
     progress: &dyn Fn(f64),
 ) -> Pairing {
-    /// What a round of learning is of the whole, at the most.
+    /// Part of the whole that a round of learning counts in `progress`, at the most.
     const ROUND: f64 = 0.1;
     let learning = ROUND * ROUNDS as f64;
     let weights = Weights::of(joint, groups, Programs::of(joint, rules, each_function));
@@ -187,15 +184,16 @@ pub(super) fn pair(
 
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// So many stacks of the first side, the largest.
+    /// Stacks of the first side that are searched for, the largest.
     sample: usize,
-    /// Stacks are as they are, not as what was learnt makes them.
+    /// Whether stacks are compared as they are, not as what was learnt translates them.
     learning: bool,
-    /// See [`WORK`].
+    /// Work at the most, as [`Costs::work`] has it.
     work: u64,
 }
 
-/// Pairs that may be, and of stacks that the other side has too, with less, those that may have what is left over.
+/// Edges between stacks that may be a pair, and edges with stacks that the other side has too, with less, which may
+/// have what is left over.
 fn edges(
     sides: &[SideItems; 2],
     costs: &Costs<'_>,
@@ -288,7 +286,7 @@ fn edges(
     (edges, rests)
 }
 
-/// How alike two stacks are, functions alone.
+/// The likeness of two stacks' functions, from 0 to 1; None below about [`LEAST_ALIKE`].
 pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f32> {
     let all = before.weight + after.weight;
     // A little more than what the least likeness allows: rounding decides nothing here.
@@ -296,7 +294,7 @@ pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f3
     Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
 }
 
-/// The pair, and whether its numbers fit; None: the two are no pair.
+/// The pair, and whether its numbers fit; None where the two are no pair.
 fn edge(
     sides: &[SideItems; 2],
     before: usize,
@@ -321,7 +319,7 @@ fn chosen(edges: &[Edge], sides: &[SideItems; 2]) -> Vec<usize> {
     assign(edges, sides[BEFORE].items.len(), sides[AFTER].items.len(), edges_worth)
 }
 
-/// How sure pairs are: as much as they are alike, less where another stack would do as well.
+/// By pair, its score, lowered where another stack would do nearly as well.
 fn confidences(edges: &[Edge], pairs: &[Edge], sides: &[SideItems; 2]) -> Vec<f32> {
     let mut best: [Vec<[f32; 2]>; 2] = [BEFORE, AFTER].map(|side| vec![[0.0; 2]; sides[side].items.len()]);
     for edge in edges {
@@ -346,9 +344,9 @@ fn confidences(edges: &[Edge], pairs: &[Edge], sides: &[SideItems; 2]) -> Vec<f3
     pairs.iter().map(confidence).collect()
 }
 
-/// What many pairs agree on: names that are others now, and functions that are on the call path on one side alone.
+/// The names that changed and the functions that are on the call path on one side alone, as far as many pairs agree.
 fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
-    /// Fewer pairs describe themselves alone.
+    /// Least pairs that must agree: a single one describes itself alone.
     const VOTES: usize = 2;
     let mut renamed: BTreeMap<(Token, Token), usize> = BTreeMap::new();
     let mut lacking: [BTreeMap<Token, usize>; 2] = Default::default();
@@ -394,7 +392,7 @@ fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
     learnt
 }
 
-/// Why two stacks are one, in the order of their functions.
+/// The reasons why two stacks are one, in the order of their functions.
 fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Comparison) -> Vec<Why> {
     let (was, is) = (&sides[BEFORE].items[pair.before], &sides[AFTER].items[pair.after]);
     let (mut before, mut after) = (was.tokens.iter(), is.tokens.iter());

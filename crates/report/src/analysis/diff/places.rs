@@ -19,10 +19,9 @@ use crate::analysis::intervals::change_estimate;
 use crate::analysis::numbers::Measure;
 use crate::analysis::sampled::Estimate;
 
-/// A part of a line's call paths is a place of its own from one in so many of all changes on.
+/// One part in so many of all changes is the least that makes some of a line's call paths a place of their own.
 const PARTS: u64 = 100;
 
-/// All places of two profiles, with what each has in them.
 pub(super) struct Places<'a> {
     functions: Functions<'a>,
     places: Vec<DiffSums>,
@@ -39,19 +38,18 @@ struct DiffSums {
     before: Counts,
     after: Counts,
     stacks: Vec<StackId>,
-    /// Which builds its stacks are of is not known to be the same: some are of one side alone.
+    /// Whether some stacks are of one side alone, so that their lines may be those of two builds.
     is_of_two_builds: bool,
-    /// The caller of the line that tells these stacks from others of the line, by its place among the callers; None:
-    /// all of them.
+    /// Index of the caller that tells these stacks from others of the line, from the line outwards; None: all stacks of
+    /// the line.
     caller: Option<usize>,
-    /// None where numbers were counted.
+    /// The precision of each side's numbers; None where they were counted.
     precisions: Option<Box<[Precisions; 2]>>,
-    /// For each measure, the stack that changed most, and by how much.
+    /// By measure, the largest change of a stack, and that stack.
     largest: [(u64, StackId); Measure::ALL.len()],
 }
 
 impl DiffSums {
-    /// Those of one stack.
     fn of(named: Option<Named>, stack: StackId, change: &Change, precisions: Option<&ChangedPrecisions>) -> Self {
         let changed = |by: Measure| {
             let [was, is] = change.values(by);
@@ -112,7 +110,7 @@ impl<'a> Places<'a> {
         Self { places: folded(places, &both.profile, before), changes, functions, precisions, formerly: &both.formerly }
     }
 
-    /// What changed by a measure: the largest places, at most `limit` of them.
+    /// Lists at most `limit` places, those with the largest change by the measure.
     pub fn total(&self, by: Measure, totals: [u64; 2], limit: usize) -> DiffTotal {
         let at = by as usize;
         let places = self.divided(by);
@@ -142,14 +140,14 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The places, those lines divided of which some call paths have more and others less.
+    /// The places, with those lines divided of which some call paths have more and others less.
     fn divided(&self, by: Measure) -> Vec<Cow<'_, DiffSums>> {
         let mut callers = Callers::new(&self.functions);
         let least = self.least_part(by);
         self.places.iter().flat_map(|place| self.parts(place, by, least, &mut callers)).collect()
     }
 
-    /// From what on a part of a line is a place: a hundredth of what all stacks have more and less.
+    /// The least change that makes a part of a line a place.
     fn least_part(&self, by: Measure) -> u64 {
         let all = self.changes.values().map(|change| {
             let [was, is] = change.values(by);
@@ -241,7 +239,7 @@ impl<'a> Places<'a> {
 }
 
 impl Places<'_> {
-    /// Other functions that requested what a place has in the first profile.
+    /// The functions that requested the place's memory in the first profile, where they are others.
     fn formerly(&self, place: &DiffSums, by: Measure) -> Vec<FormerFunction> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (function, counts) in place.stacks.iter().filter_map(|stack| self.formerly.get(stack)).flatten() {

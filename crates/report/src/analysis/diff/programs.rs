@@ -13,12 +13,11 @@ use crate::analysis::function_kind::FunctionKind;
 /// Names of other things may be among them.
 pub type EachFunction<'a> = dyn Fn(usize, &BTreeSet<ModuleId>, &mut dyn FnMut(&str)) -> bool + 'a;
 
-/// Where the files of the programs are not at hand.
+/// An [`EachFunction`] for when the files of the programs are not at hand.
 pub fn no_files(_: usize, _: &BTreeSet<ModuleId>, _: &mut dyn FnMut(&str)) -> bool {
     false
 }
 
-/// Which functions each program has.
 #[derive(Debug)]
 pub(super) struct Programs {
     has: [Vec<bool>; 2],
@@ -58,12 +57,11 @@ impl Programs {
         Self { has, complete }
     }
 
-    /// Whether a side's program has the function, as far as it is known.
+    /// Whether the function is known to be in the side's program.
     pub fn has(&self, side: usize, token: Token) -> bool {
         self.has[side].get(token.0 as usize).copied().unwrap_or(false)
     }
 
-    /// Whether all functions of both programs are known.
     pub fn are_known(&self) -> bool {
         self.complete
     }

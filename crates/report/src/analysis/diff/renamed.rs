@@ -6,7 +6,7 @@ use super::moved::Moved;
 use super::report::{DiffRename, Why};
 use super::stacks::Joint;
 
-/// Of all reasons, those that name something; the one that most stacks have comes first.
+/// Counts the reasons of all stacks that name something; the one that most stacks have comes first.
 pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved, joint: &Joint) -> Vec<DiffRename> {
     // An address says nothing of another build.
     let is_own = |function: &str| joint.is_own_text(function) && !function.contains("+0x");

@@ -4,27 +4,27 @@
 use super::items::{Learnt, Weights};
 use super::stacks::{AFTER, BEFORE, Token};
 
-/// So many names' costs are remembered: two stacks that were renamed nearly throughout have few in common with the next
-/// two.
+/// Most costs that are remembered, 4 bytes each: two stacks that were renamed nearly throughout have few in common with
+/// the next two.
 const REMEMBERED: usize = 1 << 24;
-/// No number.
+/// The number of a function that has none.
 const NONE: u32 = u32::MAX;
 
-/// Costs by pairs of functions, each on one side alone.
+/// Costs of pairs of functions, each on one side alone.
 #[derive(Debug, Default)]
 pub(super) struct Renames {
-    /// The number of each function among those that only the program of its side has.
+    /// By token, the function's index among those that only the program of its side has, or [`NONE`].
     numbers: Vec<u32>,
-    /// Functions that are on the second side alone.
+    /// Functions that only the second side has.
     columns: usize,
     rows: Vec<Vec<f32>>,
     remembered: usize,
-    /// Pairs that were learnt.
+    /// Learnt pairs with their cost; never forgotten.
     learnt: Vec<(u32, u32, f32)>,
 }
 
 impl Renames {
-    /// Nothing is known but what was learnt: that costs `known` of the functions' weight.
+    /// A learnt pair costs `known` of both functions' weight; no other cost is known yet.
     pub fn new(weights: &Weights, learnt: &Learnt, known: f32) -> Self {
         let mut sums = [0u32; 2];
         let numbers: Vec<u32> = weights
@@ -47,7 +47,7 @@ impl Renames {
         renames
     }
 
-    /// All but what was learnt.
+    /// Forgets all costs but those of learnt pairs.
     fn forget(&mut self) {
         self.rows.iter_mut().for_each(|row| *row = Vec::new());
         self.remembered = 0;
@@ -57,19 +57,19 @@ impl Renames {
         }
     }
 
-    /// The number of a function on one side alone.
+    /// [`NONE`] if the function is not on one side alone.
     pub fn number(&self, token: Token) -> u32 {
         self.numbers.get(token.0 as usize).copied().unwrap_or(NONE)
     }
 
-    /// The cost, if it is remembered.
     #[inline]
     pub fn get(&self, before: u32, after: u32) -> Option<f32> {
         let cost = *self.rows.get(before as usize)?.get(after as usize)?;
         (!cost.is_nan()).then_some(cost)
     }
 
-    /// Remembers a cost.
+    /// Remembers a cost by both functions' numbers. Above [`REMEMBERED`] all others but the learnt ones are forgotten
+    /// first.
     pub fn set(&mut self, before: u32, after: u32, cost: f32) {
         if self.remembered >= REMEMBERED {
             self.forget();

@@ -75,7 +75,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The places are more than half of what changed.
+    /// Whether the places are more than half of what changed.
     pub fn is_clear(&self) -> bool {
         self.share > 0.5
     }
@@ -227,12 +227,12 @@ pub struct DiffList {
 }
 
 impl DiffList {
-    /// How many are not shown.
+    /// Rows that are not shown.
     pub fn hidden(&self) -> u64 {
         self.rows_in_all.saturating_sub(self.rows.len() as u64)
     }
 
-    /// Changes of those that are not shown.
+    /// Sum of the changes of the rows that are not shown.
     pub fn hidden_change(&self) -> i64 {
         self.rows.iter().fold(self.change, |left, row| left.saturating_sub(row.change))
     }

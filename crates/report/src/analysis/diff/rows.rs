@@ -7,7 +7,7 @@ use super::stacks::{AFTER, BEFORE, Group, Joint};
 use crate::analysis::changes::difference;
 use crate::analysis::numbers::Measure;
 
-/// Stacks that are one, by their index among the groups: none, one or several of each side.
+/// Stacks that are one, as indices into the groups: none, one or several of each side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Match {
     pub before: Vec<usize>,
@@ -16,23 +16,19 @@ pub(super) struct Match {
     pub why: Vec<Why>,
 }
 
-/// Where two stacks agree, by the position of functions that keep something, the innermost first.
+/// The stacks that have a function, by its position among those that keep something, the innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StackSide {
-    /// On both stacks.
     Both,
-    /// On the one before alone.
     Before,
-    /// On the one after alone.
     After,
 }
 
-/// What a side's group has, by the measure.
 pub(super) fn value(group: &Group, side: usize, by: Measure) -> u64 {
     by.of(&group.counts[side].into())
 }
 
-/// The numbers of a match.
+/// Sums of both sides of a match.
 pub(super) fn numbers(groups: &[Group], of: &Match, by: Measure) -> (u64, u64) {
     let sum = |members: &[usize], side| {
         members.iter().fold(0, |sum: u64, &at| sum.saturating_add(value(&groups[at], side, by)))
@@ -40,7 +36,7 @@ pub(super) fn numbers(groups: &[Group], of: &Match, by: Measure) -> (u64, u64) {
     (sum(&of.before, BEFORE), sum(&of.after, AFTER))
 }
 
-/// A match as a row. `steps` returns where two groups agree.
+/// `steps` returns how two groups align.
 pub(super) fn row(
     joint: &Joint,
     groups: &[Group],
@@ -79,7 +75,7 @@ fn is_cut(joint: &Joint, stacks: [Option<StackId>; 2]) -> bool {
     stacks.iter().enumerate().any(|(side, stack)| stack.is_some_and(|stack| joint.is_cut(side, stack)))
 }
 
-/// The functions of two stacks that are one, or of one that is alone. Without `steps`, the stacks agree.
+/// The functions of two stacks that are one, or of one stack. Without `steps`, both have the same functions.
 fn frames(joint: &Joint, stacks: [Option<StackId>; 2], steps: Option<&[StackSide]>) -> Vec<DiffFrame> {
     let [before, after] = stacks;
     let all = |side: usize, stack: Option<StackId>, of: Mark| {

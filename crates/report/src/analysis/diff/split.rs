@@ -12,17 +12,17 @@ use super::report::Why;
 use super::rows::Match;
 use super::stacks::{AFTER, BEFORE};
 
-/// Numbers are the same up to this part of them: one in fifty.
+/// Numbers are the same if they differ by at most one part in so many.
 const NEARLY: u64 = 50;
-/// Smaller numbers are the same by chance.
+/// Numbers below this are the same by chance.
 const ENOUGH: u64 = 4;
-/// Stacks that are less alike are no parts of one.
+/// Likeness of functions below which a stack is no part of another one.
 const ALIKE: f32 = 0.6;
-/// One stack becomes so many at the most.
+/// Most stacks that one stack becomes.
 const PARTS: usize = 16;
 
-/// Matches of pairs, some of them with more stacks of one side: where numbers are left over on the other, and these are
-/// those. `rests` are edges with stacks that both sides have.
+/// Adds stacks to one side of a pair where the other has numbers left over that they account for. `rests` are edges
+/// with stacks that both sides have.
 pub(super) fn matches(
     items: [&[Item]; 2],
     pairs: &[(Edge, f32)],
@@ -113,7 +113,7 @@ pub(super) fn matches(
     matches
 }
 
-/// The stack of `side`, and the other one.
+/// The edge's item on `side`, and the one on the other side.
 fn ends(edge: &Edge, side: usize) -> (usize, usize) {
     if side == BEFORE { (edge.before, edge.after) } else { (edge.after, edge.before) }
 }
@@ -126,7 +126,7 @@ fn minus(a: &Counts, b: &Counts) -> Option<Counts> {
     })
 }
 
-/// The stack that has what is left over, or those, the most alike first, that together have it.
+/// The stack whose numbers are what is left over, or the most alike ones that together have it.
 fn parts(
     left: &Counts,
     edges: &[Edge],

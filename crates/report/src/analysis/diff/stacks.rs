@@ -11,49 +11,50 @@ use crate::analysis::functions::{FunctionId, Functions, Step};
 use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 
-/// What stays the same of a function. Numbered in the order of their texts, so that nothing depends on the order of a
+/// A function by what of its name is the same in both profiles. Numbers follow the order of these texts, not that of a
 /// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub u32);
 
-/// A node of the trie.
+/// Index of a node of the trie of both profiles' stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(pub u32);
 
-/// Which of the two profiles.
+/// Index of the first profile wherever something is indexed by side.
 pub(crate) const BEFORE: usize = 0;
-/// See [`BEFORE`].
+/// Index of the second profile wherever something is indexed by side.
 pub(crate) const AFTER: usize = 1;
 
 struct Side<'a> {
     profile: &'a Profile,
     functions: Functions<'a>,
-    /// Of each function of each frame, the innermost first; None for what nothing stays of.
+    /// By frame, the token of each of its functions, the innermost first; None where nothing of a function is the same
+    /// in another build.
     tokens: Vec<Box<[Option<Token>]>>,
-    /// Of each module, whether both profiles have this build of it.
+    /// By module, whether both profiles have this build of it.
     shared: Vec<bool>,
 }
 
-/// Stacks of both profiles that are one.
+/// Stacks of both profiles with the same functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub node: NodeId,
-    /// What was allocated there, before and after.
+    /// Sums of these stacks, by side.
     pub counts: [Counts; 2],
-    /// A stack of each side, where there is one: that with the largest change.
+    /// By side, the stack with the largest change; None where it has no such stack.
     pub stacks: [Option<StackId>; 2],
 }
 
 pub(crate) struct Joint<'a> {
     sides: [Side<'a>; 2],
     texts: Vec<String>,
-    /// By token: which is of the program's own.
+    /// By token, whether the function is one of the program's own.
     own: Vec<bool>,
-    /// Functions of one code: the smaller token first.
+    /// Pairs of functions that share one code, the smaller token first.
     folded: FxHashSet<(Token, Token)>,
-    /// Caller and function; the two roots are their own callers.
+    /// By node, its caller and its function; the two roots are their own callers.
     nodes: Vec<(NodeId, Token)>,
-    /// The node of each stack, of both sides.
+    /// By side and stack, its node.
     places: [Vec<NodeId>; 2],
 }
 
@@ -163,7 +164,7 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// The stacks of both, those that are one as one. In no order that means anything.
+    /// The order means nothing; see [`Joint::sort`].
     pub fn groups(&self, by: Measure) -> Vec<Group> {
         let mut index: FxHashMap<NodeId, usize> = FxHashMap::default();
         let mut groups: Vec<Group> = Vec::new();
@@ -189,8 +190,8 @@ impl<'a> Joint<'a> {
         groups
     }
 
-    /// Of the stacks of one group, which differ by their lines alone: that which changed most. Where all lines moved,
-    /// the largest.
+    /// The stack of a group that changed most; the largest where all lines moved. None without a stack of this side.
+    /// Stacks of a group differ by their lines alone.
     fn largest(&self, side: usize, members: &[(usize, usize, StackId, u64)]) -> Option<StackId> {
         let mut own = members.iter().filter(|member| member.1 == side);
         let &(_, _, first, _) = own.next()?;
@@ -209,14 +210,13 @@ impl<'a> Joint<'a> {
         own.max_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2))).map(|(.., stack)| stack)
     }
 
-    /// The lines of a stack, the innermost first.
+    /// The lines of a stack, the innermost first, at most `FAR`.
     pub fn lines(&self, side: usize, stack: StackId) -> Vec<u32> {
-        /// What is further out than this distinguishes no two stacks.
+        /// Further out, no line tells two stacks apart.
         const FAR: usize = 256;
         self.sides[side].functions.steps(stack).take(FAR).map(|step| step.line).collect()
     }
 
-    /// The node of a stack of a side.
     pub fn node(&self, side: usize, stack: StackId) -> NodeId {
         self.places[side].get(stack.0 as usize).copied().unwrap_or(ROOT)
     }
@@ -258,33 +258,32 @@ impl<'a> Joint<'a> {
         callers.take(self.nodes.len()).find(|&at| at == ROOT || at == CUT_ROOT).unwrap_or(ROOT)
     }
 
-    /// What stays the same of a function, as text.
     pub fn text(&self, token: Token) -> &str {
         self.texts.get(token.0 as usize).map_or("", String::as_str)
     }
 
-    /// Is the function one of the program's own?
     pub fn is_own(&self, token: Token) -> bool {
         self.own.get(token.0 as usize).copied().unwrap_or(false)
     }
 
-    /// The same of what stays the same of a function, as text.
+    /// Whether a function with this text, as [`Joint::text`] returns it, is one of the program's own; false for an
+    /// unknown one.
     pub fn is_own_text(&self, text: &str) -> bool {
         self.texts.binary_search_by(|one| one.as_str().cmp(text)).is_ok_and(|at| self.own[at])
     }
 
-    /// May these be one function with two names? Two of the C library's are two: its names are an interface.
+    /// Whether these may be one function with two names. Two of the C library's are two: its names are an interface.
     pub fn may_be_renamed(&self, before: Token, after: Token) -> bool {
         let of_c = |token| !self.is_own(token) && !self.text(token).contains([':', '.', ' ', '<']);
         !(of_c(before) && of_c(after))
     }
 
-    /// Whether two functions have one code in a build: which of its names is shown is chance.
+    /// Whether both names have the same code in a build: which of them is shown is chance.
     pub fn are_one_code(&self, one: Token, other: Token) -> bool {
         self.folded.contains(&(one.min(other), one.max(other)))
     }
 
-    /// How many functions there are; tokens are below it.
+    /// The number of functions; tokens are below it.
     pub fn functions(&self) -> usize {
         self.texts.len()
     }
@@ -298,7 +297,7 @@ impl<'a> Joint<'a> {
         })
     }
 
-    /// Each function of a side, where it stands first among the frames.
+    /// By function, its first step among the frames of a side.
     pub fn first_steps(&self, side: usize) -> FxHashMap<Token, Step> {
         let Side { functions, tokens, .. } = &self.sides[side];
         let mut first: FxHashMap<Token, Step> = FxHashMap::default();
@@ -317,7 +316,6 @@ impl<'a> Joint<'a> {
         (0..tokens.len()).flat_map(|frame| functions.steps_of(FrameId(frame as u32)))
     }
 
-    /// The functions of a side.
     pub fn functions_of(&self, side: usize) -> &Functions<'a> {
         &self.sides[side].functions
     }
@@ -337,8 +335,8 @@ impl<'a> Joint<'a> {
         files
     }
 
-    /// Whether each frame of a stack is in a file of which both profiles have the same build: then no function of it
-    /// has another name on the other side.
+    /// Whether both profiles have the same build of the file of each frame: then no function of the stack has another
+    /// name on the other side.
     pub fn is_of_one_build(&self, side: usize, stack: StackId) -> bool {
         let Side { profile, shared, .. } = &self.sides[side];
         let module = |frame: FrameId| profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);
@@ -346,7 +344,7 @@ impl<'a> Joint<'a> {
         !self.is_cut(side, stack) && profile.stacks.frames(stack).all(is_shared)
     }
 
-    /// Are the outermost frames of a stack missing?
+    /// Whether the outermost frames of a stack are missing.
     pub fn is_cut(&self, side: usize, stack: StackId) -> bool {
         self.sides[side].profile.stacks.is_cut(stack)
     }
@@ -362,7 +360,8 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// What stays the same of a function. Its address does where both profiles have the same build of its file.
+/// What of a function is the same in both profiles; None for nothing. An address is the same where both have the same
+/// build of its file.
 fn text(
     profile: &Profile,
     functions: &Functions,

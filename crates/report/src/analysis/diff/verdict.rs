@@ -3,12 +3,12 @@
 use super::report::{DiffTotal, Verdict};
 use crate::analysis::numbers::Measure;
 
-/// So many places are named, if they are more than half of what changed. Of more, the largest is.
+/// Most places that are named, if together they are more than half of what changed. Otherwise the largest is.
 const NAMED: usize = 3;
-/// Where nothing else was asked for, a measure that changed by less than one in so many is no answer if another changed
-/// by more than one in [`MUCH`].
+/// A measure that changed by less than one part in so many is no answer if another changed by more than one in
+/// [`MUCH`], and the command line asked for none.
 const LITTLE: u64 = 1000;
-/// See [`LITTLE`].
+/// One part in so many is a change that may replace one below [`LITTLE`].
 const MUCH: u64 = 100;
 
 /// The measure that answers what changed: the one that is compared, unless it changed little or not at all, another one
@@ -30,7 +30,7 @@ pub(super) fn measure(by: Measure, totals: &[DiffTotal], free: bool) -> Measure 
 }
 
 impl Verdict {
-    /// Of what changed by its measure.
+    /// Names the places that explain a total, by the measure of that total.
     pub(super) fn of(total: &DiffTotal) -> Self {
         let mut sum = 0u64;
         let half = total.largest.iter().take(NAMED).position(|place| {

@@ -12,7 +12,7 @@ use crate::analysis::function_kind::{FunctionKind, classify};
 use crate::analysis::functions::Functions;
 use crate::analysis::numbers::Measure;
 
-/// A box before it has a place. Its number is above that of the one that it stands on.
+/// A box without a position. A node's index is above that of the node that it stands on.
 #[derive(Clone, Copy)]
 pub struct Node {
     parent: u32,
@@ -21,7 +21,7 @@ pub struct Node {
     recursive: bool,
     value: u64,
     own: u64,
-    /// The same, of the profile that is compared with.
+    /// `value` in the profile that is compared with.
     before: u64,
     own_before: u64,
 }
@@ -84,12 +84,11 @@ pub fn callers<A: Amount>(calls: &Calls<A>, by: Measure) -> Vec<Node> {
     nodes
 }
 
-/// Boxes under construction.
 pub struct Layout<'a> {
     functions: &'a Functions<'a>,
     groups: &'a Groups,
     tree: &'a [Node],
-    /// Indices in the report.
+    /// By callee, the index into [`Flame::functions`].
     known: FxHashMap<Callee, usize>,
     flame: &'a mut Flame,
 }
@@ -99,7 +98,7 @@ impl<'a> Layout<'a> {
         Self { functions, groups, tree, known: FxHashMap::default(), flame }
     }
 
-    /// Gives each box that is large enough its place.
+    /// Places the boxes that are at least one part in `parts` of the whole.
     pub fn lay_out(&mut self, parts: u64) {
         let nodes = self.tree;
         let whole = nodes[0].value;
@@ -148,8 +147,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Of each node, how what stands on no other box has changed, and what calls had that are gone: a call that is no
-    /// box belongs to the one that it would stand on.
+    /// By node, the change of what stands on no other box, and what calls had that are gone: a call that is no box
+    /// belongs to the node that it would stand on.
     fn changes(&mut self, large: &impl Fn(&Node) -> bool) -> (Vec<i64>, Vec<u64>) {
         let nodes = self.tree;
         let mut changes: Vec<i64> = nodes.iter().map(|node| difference(node.own_before, node.own)).collect();

@@ -11,14 +11,13 @@ use crate::analysis::changes::{Amount, RowSource};
 use crate::analysis::function_kind::{FunctionKind, classify};
 use crate::analysis::functions::{FunctionId, Functions};
 
-/// A module dominates where its functions allocated this part of the whole themselves, in percent; one colour says
+/// Percentage of the whole that a module's functions must allocate themselves for it to dominate; one colour says
 /// nothing then. Its functions are grouped by file if the files of at least half of that are known.
 const DOMINATES: u128 = 66;
 
-/// The groups of a profile's functions.
 pub struct Groups {
     groups: Vec<FlameGroup>,
-    /// By function.
+    /// By function, the index of its group.
     of: Vec<usize>,
     by_file_in: Option<String>,
 }
@@ -64,7 +63,8 @@ impl Groups {
         it
     }
 
-    /// Each group's part of each stack that a function of it is on. Functions that are no boxes count for nothing.
+    /// Adds to each group the sites of all stacks that a function of it is on, each stack once. Functions that are no
+    /// boxes count for nothing.
     fn add_callees<A: Amount>(&mut self, source: RowSource<'_, A>, functions: &Functions<'_>, options: FlameOptions) {
         let mut counted = vec![0u64; self.groups.len()];
         let mut number = 0;
@@ -91,17 +91,17 @@ impl Groups {
         });
     }
 
-    /// The module whose functions are grouped by file.
+    /// The path of the module whose functions are grouped by file.
     pub fn by_file_in(&self) -> Option<&str> {
         self.by_file_in.as_deref()
     }
 
-    /// The group of a function.
     pub fn of(&self, function: FunctionId) -> usize {
         self.of[function.0 as usize]
     }
 
-    /// Those that allocate, and those of the boxes.
+    /// Writes the groups that allocate or that boxes have, the largest cumulative value first, and the functions'
+    /// indices of them.
     pub fn finish(&self, flame: &mut Flame) {
         let mut used: Vec<bool> = self.groups.iter().map(|group| group.own > 0).collect();
         flame.functions.iter().filter_map(|function| function.group).for_each(|group| used[group] = true);

@@ -15,16 +15,16 @@ use super::calls::Calls;
 use super::changes::{Amount, Both, RowSource, difference, of_one};
 use super::numbers::Ending;
 
-/// The graph. Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
+/// Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
 pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
     flame_fitting(profile, options, &mut |_, _| None)
 }
 
-/// What makes a graph smaller that was drawn with some options: those to draw it with next. Only `parts` and `least`
-/// may differ. None: it is small enough. Drawing it again costs a step for each call, and nothing for stacks.
+/// Returns the options to draw a graph with again, smaller; None if it is small enough. Only `parts` and `least` may
+/// differ. Drawing again costs a step for each call, and nothing for stacks.
 pub type Shrink<'a> = dyn FnMut(&Flame, FlameOptions) -> Option<FlameOptions> + 'a;
 
-/// The graph as small as it is wanted.
+/// Draws the graph until `shrink` returns None.
 pub fn flame_fitting(profile: &Profile, options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
     of_one(profile, |source| drawn(source, options, shrink))
 }
@@ -34,7 +34,7 @@ pub fn flame_changes(both: &Both, options: FlameOptions) -> Flame {
     flame_changes_fitting(both, options, &mut |_, _| None)
 }
 
-/// The same as small as it is wanted.
+/// Draws the graph of changes until `shrink` returns None.
 pub fn flame_changes_fitting(both: &Both, options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
     let mut flame = both.view(|source| drawn(source, options, shrink));
     let [before, after] = both.totals.values(options.by);
@@ -66,7 +66,6 @@ fn drawn<A: Amount>(source: RowSource<'_, A>, mut options: FlameOptions, shrink:
     }
 }
 
-/// Without boxes.
 fn empty(profile: &Profile, options: FlameOptions, sites: u64) -> Flame {
     Flame {
         command: profile.command.clone(),

@@ -60,11 +60,10 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them, in the order in which a run's lines are printed.
+    /// All metrics, in the order of the lines of a run.
     pub const ALL: [Self; 4] =
         [Self::RemainingAllocations, Self::TotalAllocations, Self::TotalAllocatedBytes, Self::LeakedFds];
 
-    /// Its name in lines and keys.
     pub fn key(self) -> &'static str {
         match self {
             Self::RemainingAllocations => "remaining_allocations",
@@ -74,7 +73,6 @@ impl Metric {
         }
     }
 
-    /// The metric of a name.
     pub fn of_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.key() == key)
     }
@@ -109,7 +107,7 @@ impl Figures {
         }
     }
 
-    /// Sets one of them.
+    /// Sets a metric's figure; None is 0, but for [`Metric::LeakedFds`].
     pub fn set(&mut self, metric: Metric, value: Option<i64>) {
         match metric {
             Metric::RemainingAllocations => self.remaining_allocations = value.unwrap_or_default(),
@@ -145,7 +143,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Tolerance {
-    /// What the runs differed by, and a quarter more, at least one: other runs may differ by a little more than these.
+    /// The spread of the runs, and a quarter more, at least one: other runs may differ by a little more than these.
     pub fn of(measured: &Measured) -> Self {
         let of = |metric| {
             let (least, most) = (measured.figures.get(metric), measured.most.get(metric));
@@ -157,7 +155,6 @@ impl Tolerance {
         Self { total_allocations: of(Metric::TotalAllocations), total_allocated_bytes: of(Metric::TotalAllocatedBytes) }
     }
 
-    /// That of one metric.
     pub fn get(&self, metric: Metric) -> u64 {
         match metric {
             Metric::TotalAllocations => self.total_allocations,
@@ -166,12 +163,11 @@ impl Tolerance {
         }
     }
 
-    /// True where it tolerates nothing.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True where two sets of figures differ by no more than it.
+    /// Whether two sets of figures differ by no more than this tolerance.
     pub fn covers(&self, one: &Figures, other: &Figures) -> bool {
         let within = |metric| match (one.get(metric), other.get(metric)) {
             (Some(one), Some(other)) => one.abs_diff(other) <= self.get(metric),
@@ -196,7 +192,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// None without runs.
+    /// The least and the most of each figure over the runs. None without runs.
     pub fn of(runs: &[Run]) -> Option<Self> {
         // A descriptor count that one run could not have is not known.
         let fds: Option<Vec<i64>> = runs.iter().map(|run| run.leaked_fds).collect();
@@ -215,7 +211,7 @@ impl Measured {
         Some(Self { figures: of(|n| n.min())?, most: of(|n| n.max())?, runs: runs.to_vec() })
     }
 
-    /// True where the runs disagree.
+    /// Whether the runs disagree.
     pub fn unstable(&self) -> bool {
         self.figures != self.most
     }
@@ -234,7 +230,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The line through two measurements; None where their operations are equal.
+    /// The line through two measurements; None where both have the same number of operations.
     pub fn of(few: &Figures, many: &Figures) -> Option<Self> {
         let operations = many.operations as f64 - few.operations as f64;
         if operations == 0.0 {

@@ -29,12 +29,11 @@ impl Rest {
         self.largest_bytes = self.largest_bytes.max(site.allocated_bytes);
     }
 
-    /// True where it sums up nothing.
     pub fn is_none(&self) -> bool {
         self.stacks == 0
     }
 
-    /// True where a stack without a pair may be one of these.
+    /// Whether a stack without a pair may be one that is summed up here: it is not larger than the largest of them.
     fn may_hold(&self, difference: &Difference) -> bool {
         difference.change == Change::New
             && difference.now <= self.largest_allocations
@@ -61,19 +60,17 @@ pub struct Smaller {
 }
 
 impl Smaller {
-    /// Allocations more than before.
     pub fn allocations(&self) -> i64 {
         self.now.wrapping_sub(self.before) as i64
     }
 
-    /// Requested bytes more than before.
     pub fn bytes(&self) -> i64 {
         self.bytes_now.wrapping_sub(self.bytes_before) as i64
     }
 }
 
-/// Stacks whose numbers differ, and the sum of those that are too small to tell whether they do; None where the
-/// baseline sums up nothing. All of them together are the difference of the totals.
+/// Lists the stacks whose numbers differ, and sums up those that are too small to tell whether they do; None where the
+/// baseline sums up nothing. List and sum together are the difference of the totals.
 pub fn difference_with_rest(
     before: &[SiteCount],
     rest: &Rest,

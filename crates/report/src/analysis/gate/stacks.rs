@@ -31,18 +31,18 @@ pub struct SiteCount {
 }
 
 impl SiteCount {
-    /// What stays the same from build to build.
+    /// The functions of the stack as [`function_of`] returns them: equal in another build.
     fn key(&self) -> Vec<Cow<'_, str>> {
         self.stack.iter().filter_map(|step| function_of(step)).collect()
     }
 }
 
-/// What stays the same of the function of a step; None where nothing does.
+/// What of a step's function is the same in another build; None where nothing is.
 fn function_of(step: &str) -> Option<Cow<'_, str>> {
     function(name_of(step), Rules::ALL)
 }
 
-/// The function of a step, without the place or the file that stands behind it.
+/// The function of a step, without the place or the file behind it.
 pub fn name_of(step: &str) -> &str {
     let place =
         |at: usize| step[at..step.len() - 1].rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok());
@@ -51,14 +51,14 @@ pub fn name_of(step: &str) -> &str {
     module_of(name).map_or(name, |(name, _)| name)
 }
 
-/// Function and file of a step that says in which file it is.
+/// Function and file of a step that names its file, not a place in the source.
 fn module_of(step: &str) -> Option<(&str, &str)> {
     let (function, module) = step.strip_suffix(']')?.rsplit_once(" [")?;
     module.contains(".so").then_some((function, module))
 }
 
 /// The sites of a profile, the largest first, those of equal names as one. Files below `base`, a directory without a
-/// slash at its end, are named by their path from there, others by their names alone.
+/// slash at its end, are named by their path from there, others by their file names alone.
 pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
     let functions = Functions::new(profile);
     let mut sums: BTreeMap<Vec<String>, (SiteCount, u64)> = BTreeMap::new();
@@ -107,19 +107,19 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
     sites
 }
 
-/// A line of a stack for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown<'a> {
     /// Function, with a place where one is known.
     pub step: &'a str,
-    /// So many functions within it that only pass the request on.
+    /// Number of functions within this one that only pass the request on and are not shown.
     pub within: usize,
-    /// It called itself, or is several functions of this name: so many are here.
+    /// Consecutive functions of this name that the line stands for: the function called itself, or several are called
+    /// so.
     pub times: usize,
 }
 
-/// The functions of the program's own, from which the reader learns something, and of those that only pass the request
-/// on the ones that the program called, unless they exist to hand out memory. All of them where none is the program's.
+/// Returns the functions of the program's own, and of those that only pass the request on the ones that the program
+/// called, unless they exist to hand out memory. Returns all of them where none is the program's.
 pub fn informative_steps(stack: &[String]) -> Vec<Shown<'_>> {
     let of = |step: &str| {
         let name = name_of(step);
@@ -192,12 +192,10 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Allocations more than before.
     pub fn allocations(&self) -> i64 {
         self.now.wrapping_sub(self.before) as i64
     }
 
-    /// Requested bytes more than before.
     pub fn bytes(&self) -> i64 {
         self.bytes_now.wrapping_sub(self.bytes_before) as i64
     }
@@ -217,7 +215,7 @@ pub struct PlaceChange {
     pub bytes: i64,
 }
 
-/// Differences by the line that they come from, the largest change first.
+/// Differences by the program's line that they come from, the largest change first.
 pub fn places(differences: &[Difference]) -> Vec<PlaceChange> {
     let mut sums: BTreeMap<&str, (usize, i64, i64)> = BTreeMap::new();
     for difference in differences {
@@ -246,9 +244,9 @@ fn own_step(stack: &[String]) -> &str {
     own.or(shown.first()).map_or("", |shown| shown.step)
 }
 
-/// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals. Stacks that
-/// are not equal and plainly the same, because a function has another name or was put into its caller, are one, as in
-/// `mallow diff`.
+/// All stacks whose numbers differ, the largest change first; together they are the difference of the totals. Stacks
+/// that are plainly the same are one, as in `mallow diff`, although a function has another name or was put into its
+/// caller.
 pub fn difference(before: &[SiteCount], now: &[SiteCount]) -> Vec<Difference> {
     let sides = [before, now];
     let [(was, was_at), (is, is_at)] = sides.map(named);
@@ -286,7 +284,7 @@ pub fn difference(before: &[SiteCount], now: &[SiteCount]) -> Vec<Difference> {
     differences
 }
 
-/// The stacks as a profile of functions with names, and which are which.
+/// The stacks as a profile, and by stack of it the indices of the sites.
 fn named(sites: &[SiteCount]) -> (Profile, BTreeMap<StackId, Vec<usize>>) {
     let mut profile = Profile::default();
     let mut frames: BTreeMap<(&str, Option<&str>), FrameId> = BTreeMap::new();

@@ -24,40 +24,37 @@ impl Slack {
     }
 }
 
-/// What a metric may be, whatever the baseline has.
+/// Bounds of a metric, whatever the baseline has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// At least so many. What is lower says that the limit is too high; of what may be below zero, that nothing was
-    /// measured.
+    /// Lower bound, inclusive. A lower figure says that the limit is too high, or, of what may be below zero, that
+    /// nothing was measured.
     pub min: Option<i64>,
-    /// At most so many.
+    /// Upper bound, inclusive.
     pub max: Option<i64>,
 }
 
-/// What is allowed of one metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limit {
-    /// Whatever the baseline has.
     pub bounds: Bounds,
-    /// So far above the baseline; where nothing is set, what the metric allows by itself or the baseline tolerates.
+    /// How far the figure may be above the baseline; None: as far as the metric allows by itself or the baseline
+    /// tolerates.
     pub up: Option<Slack>,
-    /// So far below it; what is lower is an improvement that the baseline should have.
+    /// How far the figure may be below the baseline; a lower one is an improvement that the baseline should have.
     pub down: Option<Slack>,
 }
 
-/// What is allowed of a case. Without an entry a metric is compared with the baseline exactly.
+/// The limits of a case. A metric without an entry is compared with the baseline exactly.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// By metric.
     pub of: Vec<(Metric, Limit)>,
-    /// A limit of `total_allocations` that overrides all others: where it came from, and the limit.
+    /// A limit of `total_allocations` that overrides all others, with where it came from.
     pub outright: Option<(String, i64)>,
-    /// The limits alone decide; a baseline is there for comparison.
+    /// Whether the limits alone decide; a baseline is there for comparison.
     pub alone: bool,
 }
 
 impl Limits {
-    /// Sets what a metric may be.
     pub fn set_bounds(&mut self, metric: Metric, bounds: Bounds) {
         match self.of.iter_mut().find(|(of, _)| *of == metric) {
             Some((_, own)) => own.bounds = bounds,
@@ -65,12 +62,11 @@ impl Limits {
         }
     }
 
-    /// True where a metric has one that needs no baseline.
+    /// Whether a metric has a limit that needs no baseline.
     pub fn absolute(&self) -> bool {
         self.outright.is_some() || self.of.iter().any(|(_, limit)| limit.bounds != Bounds::default())
     }
 
-    /// What is allowed of a metric.
     pub fn get(&self, metric: Metric) -> Limit {
         self.of.iter().find(|(of, _)| *of == metric).map(|(_, limit)| *limit).unwrap_or_default()
     }
