@@ -47,7 +47,7 @@ pub struct HighestRss {
     pub processes: u64,
 }
 
-/// The highest RSS; None where no memory was read.
+/// None where no memory was read.
 pub fn highest_rss(profile: &Profile) -> Option<HighestRss> {
     let of_footprint = profile.footprints.iter().filter_map(|footprint| highest_of(profile, footprint));
     let has_none = |series: &&RssSeries| profile.footprints.iter().all(|footprint| footprint.process != series.process);
@@ -130,7 +130,7 @@ pub struct RssOverTime {
     pub attached: bool,
 }
 
-/// RSS at these times, which are ascending; None where none was read.
+/// `times` must be ascending; None where no memory was read.
 pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Option<RssOverTime> {
     if profile.rss.is_empty() {
         return None;
@@ -144,8 +144,8 @@ pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Opt
     Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64, peak, attached })
 }
 
-/// Of a recording of one process, the kernel's own maximum. Maxima of several are of different moments, and have no
-/// sum.
+/// The kernel's own maximum in a recording of one process; None for several: their maxima are of different moments, and
+/// have no sum.
 pub(super) fn rss_peak(profile: &Profile) -> Option<KernelPeak> {
     match &*profile.rss {
         [only] => KernelPeak::of(profile, only.process),
@@ -153,15 +153,16 @@ pub(super) fn rss_peak(profile: &Profile) -> Option<KernelPeak> {
     }
 }
 
-/// Moments at which the sum of all processes is looked at.
+/// Most moments at which the sum of all processes is looked at.
 const MOMENTS: usize = 4096;
 
-/// When RSS was read, and the sum of all processes then; of more moments than `most`, some of them.
+/// Milliseconds since the recording began at which RSS was read, and the sum of all processes then, in bytes. Of more
+/// than `most` moments, some are left out.
 pub(super) fn rss_points(profile: &Profile, most: usize) -> Vec<(u64, u64)> {
     sums(profile, most).collect()
 }
 
-/// Of thousands of processes, some of their moments are enough.
+/// Takes at most `most` moments: of thousands of processes, some of them are enough.
 fn sums(profile: &Profile, most: usize) -> impl Iterator<Item = (u64, u64)> {
     let moments = profile.rss.iter().flat_map(|series| series.points.iter().map(|point| point.ms));
     let mut moments: Vec<u64> = moments.collect();

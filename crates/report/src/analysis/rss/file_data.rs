@@ -6,17 +6,17 @@ use mallow_profile::{Footprint, MappingKind};
 
 use super::ledger::RssLedger;
 
-/// What a file has of a part.
+/// A file's share of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfFile {
     pub name: String,
-    /// All that it has.
+    /// Resident bytes, `.bss` included.
     pub bytes: u64,
-    /// The `.bss` among it.
+    /// Resident bytes of `.bss`.
     pub bss: u64,
 }
 
-/// The file with most data, its `.bss` included. None: no file has any.
+/// The file with most data, `.bss` included; None where no file has any.
 pub fn largest(footprint: &Footprint, ledger: Option<&RssLedger<'_>>) -> Option<OfFile> {
     let mut all: BTreeMap<&str, OfFile> = BTreeMap::new();
     let mut add = |name, bytes: u64, bss: u64| {

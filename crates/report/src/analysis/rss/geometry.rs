@@ -37,7 +37,7 @@ pub enum Allocator {
 }
 
 impl Allocator {
-    /// Its name; None of an unknown one.
+    /// None for an unknown allocator.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Glibc => Some("glibc"),
@@ -48,7 +48,7 @@ impl Allocator {
         }
     }
 
-    /// The allocator of a library, by the name of its file.
+    /// The allocator of a library, by the name of its file; None for any other file.
     pub fn of_library(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let has = |word: &str| name.strip_prefix("lib").unwrap_or(name).starts_with(word);
@@ -63,14 +63,14 @@ impl Allocator {
         }
     }
 
-    /// The allocator of this name.
+    /// [`Self::Unknown`] for any other name.
     pub fn of_name(name: &str) -> Self {
         let all = [Self::Glibc, Self::Jemalloc, Self::Tcmalloc, Self::Mimalloc];
         all.into_iter().find(|allocator| allocator.name() == Some(name)).unwrap_or_default()
     }
 
-    /// The usable size of a request by its formula; None where there is none. A chunk of glibc may be 16 bytes larger,
-    /// where less than a whole chunk would have been left over.
+    /// The usable size of a request by the allocator's formula; None where there is none. A chunk of glibc may be 16
+    /// bytes larger, where less than a whole chunk would have been left over.
     pub fn usable(self, requested: u64) -> Option<u64> {
         match self {
             Self::Glibc => glibc_chunk(requested).map(|chunk| chunk - 8),
@@ -82,33 +82,29 @@ impl Allocator {
     }
 }
 
-/// Where a block lies, and what belongs to it. Nothing else is in between.
+/// Addresses of a block and of the allocator's bytes around it. Ends are exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// The allocator's own bytes begin here.
+    /// Beginning of the allocator's own bytes before the block.
     pub start: u64,
     pub block: u64,
-    /// The end of what was requested.
     pub requested_end: u64,
-    /// The end of what may be used.
     pub usable_end: u64,
-    /// The end of the allocator's own bytes behind it.
+    /// End of the allocator's own bytes behind the block.
     pub end: u64,
-    /// What its life keeps from being given back, where that is more than the pages that it lies in.
+    /// Range that cannot be given back while the block lives, where that is more than its pages.
     pub slab: Option<(u64, u64)>,
 }
 
-/// How a block is managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockMemory {
-    /// In the allocator's heap.
     Heap,
-    /// In a mapping of its own: only glibc's are known as such.
+    /// A mapping that has this block alone: only glibc's are known as such.
     OwnMapping,
 }
 
-/// The chunk of a block. `usable`: its usable size, where something better than the formula has it. None: it would
-/// reach beyond the last address.
+/// `usable` is the block's usable size, where something better than the formula has it. None if the chunk would reach
+/// beyond the last address.
 pub fn chunk(
     allocator: Allocator,
     place: BlockMemory,
@@ -139,7 +135,7 @@ pub fn chunk(
     Some(Chunk { start, block: address, requested_end, usable_end, end, slab })
 }
 
-/// What a small block of this usable size keeps from being given back, where its address shows it.
+/// The range that a small block of this usable size keeps from being given back, where its address shows it.
 fn slab(allocator: Allocator, address: u64, usable: u64) -> Option<(u64, u64)> {
     match allocator {
         Allocator::Jemalloc if usable < JEMALLOC_LARGE => {
@@ -159,12 +155,12 @@ fn slab(allocator: Allocator, address: u64, usable: u64) -> Option<(u64, u64)> {
     }
 }
 
-/// The page that an address is in.
+/// The beginning of the page that an address is in.
 pub fn page_of(address: u64) -> u64 {
     address & !(PAGE - 1)
 }
 
-/// The first page that begins at an address or after it.
+/// The first page that begins at an address or after it; None beyond the last one.
 pub fn page_after(address: u64) -> Option<u64> {
     address.checked_add(PAGE - 1).map(page_of)
 }
@@ -177,12 +173,12 @@ fn round_up(n: u64, to: u64) -> Option<u64> {
     n.checked_add(to - 1).map(|n| n & !(to - 1))
 }
 
-/// Bytes that a request takes in glibc's heap, the 8 before it included.
+/// Bytes that a request takes in glibc's heap, with the 8 before it; None where the sum overflows.
 fn glibc_chunk(requested: u64) -> Option<u64> {
     requested.checked_add(overhead(requested))
 }
 
-/// Requests from here on have slabs of their own in jemalloc.
+/// Size, in bytes, from which on a request has slabs of its own in jemalloc.
 pub const JEMALLOC_LARGE: u64 = 16 << 10;
 
 fn jemalloc_class(requested: u64) -> Option<u64> {
@@ -193,7 +189,7 @@ fn jemalloc_class(requested: u64) -> Option<u64> {
     }
 }
 
-/// The first of 2^n, 2^n + 2^(n-2), … that is not smaller.
+/// The first of 2^n, 2^n + 2^(n-2), … that is not smaller; None where it overflows.
 fn four_to_a_power(requested: u64) -> Option<u64> {
     let below = 1u64 << (requested - 1).checked_ilog2()?;
     round_up(requested, (below / 4).max(1))

@@ -25,7 +25,7 @@ pub struct KeptApart {
 }
 
 impl KeptApart {
-    /// That of a footprint, over all of its mappings.
+    /// Sums over all mappings of a footprint.
     pub fn of(footprint: &Footprint) -> Self {
         let anonymous = |kind| matches!(kind, MappingKind::Heap | MappingKind::Anonymous | MappingKind::Bss);
         // The kernel makes huge pages of files and of shared memory (`FilePmdMapped`, `ShmemPmdMapped`) by other rules.

@@ -5,35 +5,36 @@ use mallow_profile::{Footprint, HeapMap, MappingKind, Profile, Site};
 use super::geometry::PAGE;
 use super::owners::Owners;
 
-/// Blocks of this size have mappings of their own in glibc, until the first of them is freed: the threshold rises to
-/// its size then, and that for the end of the heap to twice as much.
+/// Size, in bytes, from which on blocks have mappings of their own in glibc, until the first of them is freed: the
+/// threshold rises to its size then, and that for the end of the heap to twice as much.
 pub const LARGE: u64 = 128 << 10;
-/// The thresholds rise up to this size (`DEFAULT_MMAP_THRESHOLD_MAX`); freeing a larger mapping leaves them.
+/// Largest mapping, in bytes, whose end raises the thresholds (`DEFAULT_MMAP_THRESHOLD_MAX`).
 const MOST: u64 = 32 << 20;
-/// What a mapping has before its block.
+/// Bytes of a mapping before its block.
 const MAPPING_HEADER: u64 = 16;
 /// Arenas of threads begin at multiples of this (`HEAP_MAX_SIZE`).
 const ARENA: u64 = 64 << 20;
 
-/// A chunk takes at most so much more than what was requested: its header, and rounding to 16 bytes.
+/// Most bytes that a chunk takes beyond the request: its header, and rounding to 16 bytes.
 const OVERHEAD: u64 = 8 + 15;
-/// The smallest chunk.
+/// Bytes of the smallest chunk.
 const LEAST_CHUNK: u64 = 32;
-/// Requested bytes of all steps of a buffer that grows by a quarter and more are at most this many times its last ones.
+/// Requested bytes of all steps of a buffer that grows by a quarter and more are at most this many times the last
+/// step's.
 const GEOMETRIC: u64 = 5;
 
 /// What glibc's large blocks have done to a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargeBlocks {
-    /// What sites whose blocks are [`LARGE`] on average had at the peak of live bytes, and have no more: of those
-    /// blocks that may have lain in the heap. Others had mappings of their own, and went back to the kernel when they
-    /// were freed.
+    /// Requested bytes at the peak of live bytes, freed since, of sites whose blocks are [`LARGE`] on average, as far
+    /// as these may have lain in the heap. Others had mappings of their own, and went back to the kernel when they were
+    /// freed.
     pub given_up: u64,
-    /// What chunks of the other sites took then at most, and do no more.
+    /// Most bytes that chunks of all other sites took at the peak, and do no more.
     pub small_given_up: u64,
-    /// A block was freed that raises glibc's thresholds.
+    /// Whether a block was freed that raises glibc's thresholds.
     pub rose: bool,
-    /// What was live at the peak of live bytes and is not at the footprint's moment, whichever comes first.
+    /// Blocks that were live at the peak of live bytes and are not at the footprint's moment, whichever comes first.
     pub at_peak: AtPeak,
 }
 
@@ -41,36 +42,35 @@ pub struct LargeBlocks {
 /// lain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtPeak {
-    /// In glibc's heap: what their chunks took at most.
+    /// Most bytes that the blocks' chunks took in glibc's heap.
     pub heap: u64,
-    /// In mappings of their own, which go back to the kernel with them.
+    /// Bytes of blocks with mappings of their own, which go back to the kernel with them.
     pub mapped: u64,
-    /// In either: where, nothing tells.
+    /// Bytes of which nothing tells whether they were in the heap or in mappings of their own.
     pub unknown: u64,
-    /// In memory of other allocators: requested bytes.
+    /// Requested bytes in memory of other allocators.
     pub others: u64,
 }
 
-/// Of a site, its blocks that are live at the moment.
+/// The blocks of a site that are live at the footprint's moment.
 #[derive(Clone, Copy, Default)]
 struct LiveBlocks {
     blocks: u64,
     bytes: u64,
-    /// Those of its large blocks.
+    /// Bytes of the large ones, each with its mapping.
     large_bytes: u64,
     largest: u64,
 }
 
 /// The highest thresholds that frees before the peak of live bytes may have brought.
 struct Thresholds {
-    /// By the frees of one site, which has this index among the process's.
+    /// Highest threshold by the frees of one site, and that site's index among the process's.
     highest: (u64, usize),
-    /// By those of any other.
+    /// Highest threshold by the frees of any other site.
     second: u64,
 }
 
 impl LargeBlocks {
-    /// Of the process of a footprint, at its moment.
     pub fn of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> Self {
         let is_its = |at: usize| owners.inside(at as u32).is_empty() && !owners.has_foremost();
         let mut live = vec![LiveBlocks::default(); profile.sites.len()];
@@ -127,7 +127,7 @@ impl LargeBlocks {
     }
 }
 
-/// How large the heap and the arenas of threads are.
+/// Bytes of the address space of the heap and of the threads' arenas.
 fn heaps(footprint: &Footprint) -> u64 {
     let is_one = |kind, start: u64| match kind {
         MappingKind::Heap => true,
@@ -138,12 +138,13 @@ fn heaps(footprint: &Footprint) -> u64 {
     own.fold(0u64, |sum, mapping| sum.saturating_add(mapping.end.saturating_sub(mapping.start)))
 }
 
-/// How large the blocks of a site were on average that were live at the peak of live bytes.
+/// Mean size, in bytes, of the site's blocks that were live at the peak of live bytes.
 fn mean_at_peak(site: &Site) -> u64 {
     site.counts.peak_bytes / site.counts.peak.max(1)
 }
 
-/// No block of a site that was live at the peak was smaller: the others were no larger than its largest.
+/// Lower bound of the size, in bytes, of each block of the site that was live at the peak: all others were no larger
+/// than its largest.
 fn least_at_peak(site: &Site) -> u64 {
     let mean = mean_at_peak(site);
     let others = site.counts.peak.saturating_sub(1).saturating_mul(site.patterns.largest.max(mean));
@@ -155,7 +156,7 @@ fn gone(site: &Site, live: LiveBlocks) -> u64 {
     site.counts.peak_bytes.saturating_sub(live.bytes)
 }
 
-/// What chunks of so many blocks and requested bytes take at most.
+/// Most bytes that chunks of so many blocks and requested bytes take.
 pub fn chunks_at_most(blocks: u64, bytes: u64) -> u64 {
     bytes.saturating_add(blocks.saturating_mul(OVERHEAD)).max(blocks.saturating_mul(LEAST_CHUNK))
 }
@@ -182,7 +183,7 @@ impl Thresholds {
     }
 }
 
-/// The highest threshold to which frees of a site's blocks may have brought glibc before the peak of live bytes; 0:
+/// The highest threshold to which frees of a site's blocks may have brought glibc before the peak of live bytes; 0 for
 /// none. Blocks that were live at the peak were not freed before it, and a buffer that realloc grew is freed once.
 fn threshold_before_peak(site: &Site) -> u64 {
     let counts = &site.counts;
@@ -197,12 +198,13 @@ fn threshold_before_peak(site: &Site) -> u64 {
     mapping_of(largest).min(MOST)
 }
 
-/// A mapping is whole pages.
+/// Bytes of the mapping of a block: whole pages.
 fn mapping_of(size: u64) -> u64 {
     size.saturating_add(MAPPING_HEADER).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
 }
 
-/// Whether each block of a site took over from a smaller one, by steps in proportion to its size: a buffer that grows.
+/// Whether the site is a buffer that grows: each block took over from a smaller one, by steps in proportion to its
+/// size.
 fn grows(site: &Site) -> bool {
     is_one_buffer(site) && site.counts.allocated_bytes <= site.patterns.largest.saturating_mul(GEOMETRIC)
 }
@@ -212,16 +214,16 @@ fn is_one_buffer(site: &Site) -> bool {
     patterns.grown_buffers <= 1 && patterns.growth_steps.saturating_add(1) >= counts.allocations
 }
 
-/// Whether realloc made each block of a site of the one before: realloc moves a mapping or gives it back, and leaves
-/// the thresholds. free alone raises them, of the last block.
+/// Whether realloc made each block of a site from the one before: realloc moves a mapping or gives it back, and leaves
+/// the thresholds. Only free raises them, of the last block.
 fn is_grown_by_realloc(site: &Site) -> bool {
     let counts = &site.counts;
     let reallocs = counts.reallocs_in_place.saturating_add(counts.reallocs_moved);
     reallocs > 0 && reallocs.saturating_add(1) >= counts.allocations && is_one_buffer(site)
 }
 
-/// Whether a site has had a block that raises the thresholds, and has it no more: its largest one, or any where they
-/// are so large on average.
+/// Whether a site has freed a block that raises the thresholds: its largest one, or any where they are so large on
+/// average.
 fn raises(site: &Site, live: LiveBlocks) -> bool {
     let is_large = |size: u64| size >= LARGE && mapping_of(size) <= MOST;
     let counts = &site.counts;

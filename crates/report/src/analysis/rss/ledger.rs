@@ -39,112 +39,109 @@ pub struct HeapSums {
     pub cached_bytes: u64,
 }
 
-/// What one place has.
+/// Sums over the live blocks of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaceSums {
-    /// Live blocks.
+    /// Number of live blocks.
     pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes.
     pub live_bytes: u64,
-    /// What of these is in memory.
+    /// Requested bytes that are in memory.
     pub resident_bytes: u64,
-    /// Bytes in memory that its blocks take: requested, rounding and headers.
+    /// Bytes in memory that the blocks take: requested, rounding and headers.
     pub taken_bytes: u64,
-    /// Usable, not requested.
+    /// Usable bytes that were not requested.
     pub rounding_bytes: u64,
-    /// Its share of the free bytes in pages that its blocks pin: by the bytes that its blocks have there.
+    /// Share of the free bytes in pages that the blocks pin, by the bytes of all blocks there.
     pub holes_bytes: u64,
-    /// The free bytes in pages that its blocks alone pin.
+    /// Free bytes in pages that these blocks alone pin.
     pub alone_bytes: u64,
-    /// Pages with its blocks and free bytes.
+    /// Number of pages that have both a block of the place and free bytes.
     pub pinned_pages: u64,
 }
 
 /// A line of a function of the program's own.
 pub struct PlaceEntry {
-    /// What its sites are named by.
+    /// What the place's sites are named by.
     pub named: Option<Named>,
     pub sums: PlaceSums,
-    /// Of its sites with live blocks, how many there are, and the one with most live bytes.
+    /// Number of the place's sites with live blocks.
     pub sites: u64,
-    /// See `sites`.
+    /// Most live bytes of a site, and that site's stack.
     pub largest: (u64, StackId),
 }
 
-/// Blocks of one usable size.
+/// Sums over the blocks of one usable size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSums {
     pub live: u64,
-    /// Requested bytes.
     pub live_bytes: u64,
-    /// Usable, not requested.
+    /// Usable bytes that were not requested.
     pub rounding_bytes: u64,
 }
 
-/// What an allocator has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnerSums {
-    /// Sums of its territories.
+    /// Sums of the allocator's territories.
     pub sums: HeapSums,
-    /// What is known of its usable sizes is the truth: no rounding is hidden in holes.
+    /// Whether usable sizes are known, so that no rounding is hidden in holes.
     pub knows_classes: bool,
 }
 
-/// What an arena of glibc has, or all mappings of another allocator.
+/// Sums over an arena of glibc, or over all mappings of another allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaSums {
     pub kind: TerritoryKind,
-    /// Whose, among [`Owners::all`].
+    /// Index into [`Owners::all`].
     pub owner: usize,
-    /// Resident bytes.
     pub resident: u64,
-    /// Those of live blocks, with rounding and headers.
+    /// Resident bytes of live blocks, with rounding and headers.
     pub used: u64,
-    /// Free, in pages that live blocks pin.
+    /// Free bytes in pages that live blocks pin.
     pub holes: u64,
-    /// Resident pages between its blocks.
+    /// Resident bytes of pages between live blocks.
     pub between: u64,
-    /// Resident pages behind its last block.
+    /// Resident bytes of pages behind the last live block.
     pub top: u64,
-    /// Resident pages of one without live blocks.
+    /// Resident bytes of pages in territories without live blocks.
     pub unused: u64,
-    /// Free, in pages that only what threads keep pins.
+    /// Free bytes in pages that only blocks in threads' caches pin.
     pub beside_cached: u64,
-    /// What `malloc_trim` would give back: whole pages of the gaps between blocks.
+    /// Bytes that `malloc_trim` would give back: whole pages of the gaps between blocks.
     pub trim_between: u64,
-    /// How much of that is locked in memory, so that it gives nothing back.
+    /// Part of `trim_between` that is locked in memory, so that it gives nothing back.
     pub trim_locked: u64,
-    /// That of gaps in which a block that the program calls large may have lain.
+    /// Part of `trim_between` in gaps where a block that the program calls large may have lain.
     pub trim_large: u64,
-    /// And at its end.
+    /// Bytes that `malloc_trim` would give back at the end of the arena.
     pub trim_top: u64,
 }
 
 pub struct RssLedger<'a> {
     pub functions: Functions<'a>,
     pub owners: Owners,
-    /// Of each of them, what it has.
+    /// Indexed as [`Owners::all`].
     pub by_owner: Vec<OwnerSums>,
     /// Sums of all territories.
     pub sums: HeapSums,
-    /// By place.
+    /// Sums by place; [`Pools`] and pins have indices of them.
     pub places: Vec<PlaceEntry>,
-    /// By usable size.
+    /// Sums by usable size.
     pub classes: BTreeMap<u64, ClassSums>,
-    /// By territory of glibc's; of each other allocator one.
+    /// One for each territory of glibc's, and one for each other allocator.
     pub arenas: Vec<ArenaSums>,
     /// Resident bytes of stacks that are in a territory: blocks that the program made stacks of.
     pub managed_stacks: u64,
     /// Resident bytes of heaps that their contents name, but for what an allocator manages.
     pub runtimes: Vec<(HeapKind, u64)>,
-    /// Bytes in use in CPython's pools, as these say.
+    /// Bytes in use in CPython's pools, by the pools' own counts.
     pub pymalloc_used: u64,
-    /// Mappings of threads' stacks that no allocator manages, by index.
+    /// Indices of the mappings of threads' stacks that no allocator manages.
     pub stacks: Vec<usize>,
     /// An estimate of the bytes of zeros in huge pages that the process asked for.
     pub huge_zeros: u64,
-    /// What blocks with mappings of their own have done to glibc. Its thresholds rose only where the environment does
-    /// not fix them.
+    /// Effects of blocks with mappings of their own on glibc. Thresholds rose only where the environment does not fix
+    /// them.
     pub large: LargeBlocks,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
@@ -155,20 +152,19 @@ pub struct RssLedger<'a> {
     pub managed_bss: u64,
     /// Blocks in no territory: where no pages were read, or in no mapping at all.
     pub elsewhere: ClassSums,
-    /// Places whose blocks may get memory pools.
     pub pools: Pools,
-    /// Where jemalloc keeps its tables is known.
+    /// Whether it is known where jemalloc keeps its tables.
     pub knows_tables: bool,
-    /// What threads keep is known, of all threads.
+    /// Whether the caches of all threads are known.
     pub knows_caches: bool,
-    /// Whether blocks are there that the recording does not know: pages without known blocks may hold those.
+    /// Whether there are blocks that the recording does not know: pages without known blocks may hold those.
     pub older_blocks: bool,
 }
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
 impl<'a> RssLedger<'a> {
-    /// Of a footprint with its pages and blocks.
+    /// Divides a footprint by its pages and blocks.
     pub fn of(profile: &'a Profile, footprint: &Footprint, heap: &HeapMap) -> Self {
         let functions = Functions::new(profile);
         let (site_places, places) = places(profile, footprint.process, heap, &functions);
@@ -327,7 +323,8 @@ impl<'a> RssLedger<'a> {
         }
     }
 
-    /// Free bytes go to who pins them, by the bytes of each; what is left of the division goes to the last one.
+    /// Divides free bytes among those that pin them, by the bytes of each; the last one gets what the division leaves
+    /// over.
     fn unit(&mut self, free: u64, pages: u64, pins: &[(u32, u64)]) {
         if free == 0 {
             return;
@@ -423,7 +420,7 @@ impl HeapSums {
 }
 
 impl ArenaSums {
-    /// Resident bytes of its free pages.
+    /// Resident bytes of the arena's free pages.
     pub fn free(&self) -> u64 {
         self.between + self.top + self.unused + self.beside_cached
     }
@@ -489,7 +486,7 @@ fn pymalloc_used(heap: &HeapMap) -> u64 {
     pools.fold(0, |sum, heap| sum.saturating_add(heap.used))
 }
 
-/// Of each site its place, where it has a live block, and the places.
+/// By site, the index of its place, where it has a live block; and the places.
 pub fn places(
     profile: &Profile,
     process: ProcessId,

@@ -13,34 +13,33 @@ use super::territory::{TerritoryKind, territories};
 /// The pages of a process that its allocators manage.
 #[derive(Clone, Debug)]
 pub struct PageMap {
-    /// Pages that each cell stands for.
     pub pages_per_cell: u64,
-    /// By address.
+    /// Sorted by address.
     pub rows: Vec<HeapRow>,
-    /// The places that cells name by their index.
+    /// The places that cells have the index of.
     pub places: Vec<Option<Frame>>,
 }
 
-/// Addresses that belong together.
+/// Cells of one territory, or of several that are neighbours.
 #[derive(Clone, Debug)]
 pub struct HeapRow {
     pub kind: TerritoryKind,
-    /// The first one, at the beginning of a page.
+    /// First address, the beginning of a page.
     pub start: u64,
-    /// In their order, without gaps.
+    /// By address, without gaps.
     pub cells: Vec<HeapCell>,
 }
 
-/// Some pages. What is missing from their size is not in memory.
+/// The bytes of some pages. The rest of their size is not in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapCell {
     /// Bytes of live blocks, with rounding and headers.
     pub used: u64,
-    /// Free bytes that these pin.
+    /// Free bytes in pages that live blocks pin.
     pub holes: u64,
-    /// Free pages, and what threads keep of freed blocks.
+    /// Bytes of free pages and of freed blocks that threads keep.
     pub free: u64,
-    /// Who has most bytes in them: indexes of places, at most three, and bytes.
+    /// The places with most bytes in the cell, at most three: index of the place, and bytes.
     pub places: Vec<(u32, u64)>,
 }
 

@@ -37,7 +37,7 @@ pub enum RssNote {
     NoPages,
 }
 
-/// What was changed in a process, so that it is another one than by itself: a sentence each.
+/// Sentences about what the recording changed in a process, so that its RSS is not that of a run without Mallow.
 pub(super) fn changes(profile: &Profile, process: ProcessId) -> Vec<&'static str> {
     const PYTHON_MALLOC: &str = "With PYTHONMALLOC=malloc, as record --python sets it: by itself, Python has its small objects in arenas of its own, and RSS, its parts \
          and what helps are others. mallow rss -- python … shows those.";

@@ -13,56 +13,53 @@ use rustc_hash::FxHashSet;
 
 use super::geometry::{Allocator, PAGE};
 
-/// Who can call an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All modules.
     Everywhere,
-    /// Its own module.
+    /// The module that the allocator is in.
     OwnModule,
-    /// Nobody whose calls Mallow sees: its memory alone shows that it is there.
+    /// No module whose calls Mallow sees: the memory alone shows that the allocator is there.
     Unseen,
 }
 
-/// An allocator of a process.
+/// A copy of an allocator in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub allocator: Allocator,
-    /// The file that it is in; None: the C library's, or not known.
+    /// The file with the allocator; None for the C library's, and where it is not known.
     pub module: Option<String>,
-    /// Who can call it.
     pub reach: Reach,
-    /// The variable of the environment that this copy reads for the setting by which it gives free pages back. None: it
-    /// reads none, or that is not known.
+    /// Environment variable that this copy reads for the setting by which it gives free pages back; None where it reads
+    /// none, or that is not known.
     pub environment: Option<String>,
-    /// Options that are compiled into this copy, as that variable would have them; may be empty.
+    /// Options that are compiled into this copy, written as in that variable; may be empty.
     pub options: String,
 }
 
 #[derive(Clone, Debug)]
 pub struct Owners {
-    /// The C library's is the first one.
+    /// The allocator of the C library is the first one.
     pub all: Vec<Owner>,
-    /// Of each site, the copies inside of the module that called: indexes of `groups`, 0 where there are none.
+    /// By site, the index into `groups` of the copies inside of the module that called; 0 where there are none.
     of_sites: Vec<u32>,
     groups: Vec<Vec<usize>>,
-    /// Pages of `[heap]` are the C library's.
+    /// Whether pages of `[heap]` are the C library's.
     pub heap_is_librarys: bool,
-    /// For a test of addresses alone: an allocator that all modules can call, and is no library's.
+    /// Index of an allocator that all modules can call, and that is not the C library's. Used where the address alone
+    /// must tell.
     foremost: Option<usize>,
 }
 
-/// The C library's allocator, among [`Owners::all`].
+/// Index of the C library's allocator in [`Owners::all`].
 pub const LIBRARY: usize = 0;
 
-/// Functions of a module between its code that needs memory and the allocator inside, as far as names are looked at.
+/// Most functions whose names are looked at between a module's code that needs memory and the allocator inside.
 const NAMING_FRAMES: usize = 8;
 
 /// mimalloc reserves memory at multiples of this.
 const MIMALLOC_ARENA: u64 = 32 << 20;
 
 impl Owners {
-    /// Those of a process.
     pub fn of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, process: Option<&Process>) -> Self {
         let has_glibc = footprint.mappings.iter().any(|mapping| is_glibc(&mapping.name));
         let library = if has_glibc { Allocator::Glibc } else { Allocator::Unknown };
@@ -147,8 +144,8 @@ impl Owners {
         self.forget_unnamed();
     }
 
-    /// The group of the copies that a site may have asked. Of several in its module, the one that the innermost
-    /// functions there are named after, as in `MimallocAllocator::AllocateAligned`.
+    /// The index of the group of copies that a site may have asked. Of several in its module, it is the one that the
+    /// innermost functions there are named after, as in `MimallocAllocator::AllocateAligned`.
     fn group_of(&mut self, profile: &Profile, site: &Site, of_modules: &[u32]) -> u32 {
         let frame_of = |stack: StackId| {
             let (frame, caller) = profile.stacks.top(stack)?;
@@ -186,8 +183,8 @@ impl Owners {
         }) as u32
     }
 
-    /// Of several copies in a module, those that no function is named after are not called, where others are: they have
-    /// tables at the most.
+    /// Makes copies that no function is named after [`Reach::Unseen`], where another one of their module is named: they
+    /// are not called, and have tables at the most.
     fn forget_unnamed(&mut self) {
         let used: FxHashSet<u32> = self.of_sites.iter().copied().collect();
         let alone = |group: u32| match self.groups[group as usize][..] {
@@ -201,13 +198,12 @@ impl Owners {
         }
     }
 
-    /// The copies inside of the module that requested the blocks of a site.
+    /// Indices of the copies inside of the module that requested the blocks of a site.
     pub fn inside(&self, site: u32) -> &[usize] {
         let group = self.of_sites.get(site as usize).copied().unwrap_or(0);
         self.groups.get(group as usize).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether the blocks of a site may be those of an owner.
     pub fn may_own(&self, owner: usize, site: u32) -> bool {
         match self.all.get(owner).map(|one| one.reach) {
             Some(Reach::Everywhere) => true,
@@ -216,7 +212,6 @@ impl Owners {
         }
     }
 
-    /// Whether the C library's allocator is glibc's.
     pub fn has_glibc(&self) -> bool {
         self.all[LIBRARY].allocator == Allocator::Glibc
     }
@@ -236,7 +231,8 @@ impl Owners {
         self.foremost.is_some()
     }
 
-    /// Whose a block outside of `[heap]` and of glibc's arenas is. `mapping`: where the mapping begins that it lies in.
+    /// The owner of a block outside of `[heap]` and of glibc's arenas. `mapping` is the beginning of the mapping that
+    /// the block lies in.
     pub fn of_block(&self, block: &PlacedBlock, mapping: u64) -> usize {
         if self.is_alone() || self.has_glibc() && block.address % PAGE == 16 && block.size >= PAGE {
             return LIBRARY;
@@ -254,13 +250,14 @@ impl Owners {
         }
     }
 
-    /// Whose a mapping without live blocks is by its name: some allocators name theirs, and some kernels show that.
+    /// The owner of a mapping without live blocks, by its name: some allocators name theirs, and some kernels show
+    /// that.
     pub fn of_name(&self, mapping: &Mapping) -> Option<usize> {
         let name = mapping.name.strip_prefix("[anon:")?;
         self.all.iter().position(|one| one.allocator.name().is_some_and(|own| name.starts_with(own)))
     }
 
-    /// Who keeps tables: the only jemalloc. Of several, nothing says whose they are.
+    /// The owner of the tables: the only jemalloc. None where several are there, because nothing says whose they are.
     pub fn of_tables(&self) -> Option<usize> {
         let mut all = (0..self.all.len()).filter(|&at| self.all[at].allocator == Allocator::Jemalloc);
         let first = all.next();
@@ -268,13 +265,13 @@ impl Owners {
     }
 }
 
-/// What the copy in a file reads, as the recording found it there.
+/// The variable that the copy in a file reads, as the recording found it there.
 fn environment_of(profile: &Profile, module: &str, allocator: Allocator) -> Option<String> {
     let mut all = copies(profile, module, allocator).map(|one| &one.environment);
     all.find(|environment| !environment.is_empty()).cloned()
 }
 
-/// What is compiled into it.
+/// The options that are compiled into the copy in a file.
 fn options_of(profile: &Profile, module: &str, allocator: Allocator) -> String {
     let mut all = copies(profile, module, allocator).map(|one| &one.options);
     all.find(|options| !options.is_empty()).cloned().unwrap_or_default()
@@ -291,8 +288,8 @@ fn copies<'a>(
     profile.allocators_inside.iter().filter(is_it)
 }
 
-/// What an allocator that is a library, and so has no prefix, reads; for recordings that do not say. mimalloc changed
-/// the name.
+/// The variable that an allocator reads if it is a library, and so has no prefix; for recordings that do not say.
+/// mimalloc changed the name.
 fn of_library(allocator: Allocator) -> Option<&'static str> {
     match allocator {
         Allocator::Jemalloc => Some("MALLOC_CONF"),
@@ -301,7 +298,7 @@ fn of_library(allocator: Allocator) -> Option<&'static str> {
     }
 }
 
-/// Its file is libc.so.6 with any version and libc-2.31.so in old ones; musl's is ld-musl.
+/// Whether the file is glibc's: libc.so.6 with any version, and libc-2.31.so in old ones; musl's is ld-musl.
 fn is_glibc(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file == "libc.so.6" || file.starts_with("libc-2.")

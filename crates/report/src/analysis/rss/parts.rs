@@ -125,15 +125,17 @@ pub struct Cause {
     pub bss_bytes: Option<u64>,
 }
 
-/// At most what user space can address with 57 bits: a file may say anything, and sums of parts must not overflow.
+/// At most 2^56, where user space ends with addresses of 57 bits: a file may say anything, and sums of parts must not
+/// overflow.
 fn signed(bytes: u64) -> i64 {
     bytes.min(1 << 56).cast_signed()
 }
 
-/// A part of an allocator's, by its sums and by whether the process has older blocks.
+/// A part of an allocator's, by the allocator's sums and by whether the process has older blocks.
 type OwnPart = fn(&OwnerSums, bool) -> (PartKind, u64);
 
-/// The parts of a footprint, in the order in which they are shown; those that are 0 are left out, but for live blocks.
+/// The parts of a footprint, in the order in which reports show them; those that are 0 are left out, but for live
+/// blocks.
 pub fn parts(footprint: &Footprint, ledger: Option<&RssLedger<'_>>) -> Vec<Part> {
     let mut bytes: Vec<(PartKind, Option<usize>, i64)> = Vec::new();
     let mut largest = FxHashMap::default();
@@ -228,7 +230,7 @@ fn part_of(kind: HeapKind) -> Option<PartKind> {
     }
 }
 
-/// The first one stands for what is divided where pages were read.
+/// Parts by the kinds of mappings. The first one stands for what is divided where pages were read.
 const OF_KINDS: &[(PartKind, &[MappingKind])] = &[
     (PartKind::Undivided, &[MappingKind::Heap, MappingKind::Anonymous]),
     (PartKind::Stacks, &[MappingKind::Stack, MappingKind::ThreadStack]),
@@ -262,14 +264,14 @@ fn largest_entry<'a>(ledger: &'a RssLedger<'_>, of: impl Fn(&PlaceSums) -> u64) 
     ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)
 }
 
-/// The place whose blocks take most memory with rounding and headers. None: it is the one with most requested bytes in
-/// memory, or takes less than a tenth more than that one takes.
+/// The place whose blocks take most memory with rounding and headers; None where it takes less than a tenth more than
+/// the one with most requested bytes in memory.
 fn heaviest(ledger: &RssLedger<'_>) -> Option<CausePlace> {
     let largest = largest_entry(ledger, |sums| sums.resident_bytes)?.sums.taken_bytes;
     largest_of(ledger, |sums| sums.taken_bytes).filter(|place| place.bytes > largest.saturating_add(largest / 10))
 }
 
-/// The largest part in memory, and whose it is.
+/// The largest part in memory, and whose it is; None where no part is in memory.
 pub fn cause(
     profile: &Profile,
     footprint: &Footprint,
@@ -307,9 +309,9 @@ pub fn cause(
     })
 }
 
-/// Who had more live bytes at the peak than now, of what this allocator may have given it: most of the `free` bytes of
-/// pages were its. A block that is larger than they are has left none of them: it had a mapping of its own, which went
-/// with it.
+/// The place that had more live bytes at the peak than now, of what this allocator may have given it: most of the
+/// `free` bytes of pages were its. A block that is larger than they are has left none of them: it had a mapping of its
+/// own, which went with it.
 fn used_before(
     profile: &Profile,
     footprint: &Footprint,

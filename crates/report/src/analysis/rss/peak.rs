@@ -49,7 +49,8 @@ pub struct FreedBefore {
 }
 
 impl FreedBefore {
-    /// Of a footprint; None: hardly any were. `was_in_use`: so many that a remedy is a bound.
+    /// The latest fall of live bytes before a footprint; None where hardly any were freed. `was_in_use` says that so
+    /// many were that a remedy is a bound.
     pub fn of(footprint: &Footprint, was_in_use: bool) -> Option<Self> {
         let RecentLive { ms, bytes } = footprint.fell_from().or(footprint.recent_live.filter(|_| was_in_use))?;
         Some(Self { ms, live_bytes: bytes, freed_bytes: bytes.saturating_sub(footprint.live_bytes) })
@@ -73,31 +74,31 @@ pub struct KeptMoment {
 /// the earliest: so much may be missing from a figure on two processors, and is in the exact one of the process's end.
 /// On more it may be more; see [`SAME`].
 const LATE: u64 = 3 * 64 * 4096;
-/// RSS is the same within this part of it.
+/// RSS is the same if it differs by at most one part in so many.
 const SAME: u64 = 50;
-/// Live bytes are markedly more by this part of RSS.
+/// Live bytes are markedly more from one part in so many of RSS on.
 const MARKED: u64 = 10;
-/// More is live by this part of RSS: within less, live bytes are those of another moment of the same look.
+/// Live bytes are more from one part in so many of RSS on: below that, they are those of another moment of the same
+/// look.
 const MORE: u64 = 50;
-/// So long before the account's moment, in milliseconds, is shortly before. What is live at any time after it needs its
-/// memory again.
+/// Milliseconds that count as shortly before the account's moment. What is live at any time after it needs its memory
+/// again.
 const SHORTLY: u64 = 1000;
 
-/// The process of the footprint that stands for its highest RSS, where all that was live at any moment is known. Older
-/// blocks may have been freed meanwhile.
+/// The process of a footprint that stands for the highest RSS; None for any other footprint, and where older blocks may
+/// have been freed meanwhile.
 fn known<'a>(profile: &'a Profile, footprint: &Footprint) -> Option<&'a Process> {
     let process = profile.processes.get(footprint.process.0 as usize)?;
     (footprint.is_highest && OlderBlocks::of(process).is_none()).then_some(process)
 }
 
 impl BusierMoment {
-    /// How much more was live than the requested bytes of the account's moment.
+    /// Requested bytes by which more was live than the account's `live_bytes`.
     pub fn more(&self, live_bytes: u64) -> u64 {
         self.live_bytes.saturating_sub(live_bytes)
     }
 
-    /// For the footprint that stands for the highest RSS of its process; None elsewhere, and where there is no such
-    /// moment.
+    /// None unless the footprint stands for the highest RSS of its process, and where there is no such moment.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         let &Footprint { ms, live_bytes, totals, .. } = footprint;
         let process = known(profile, footprint)?;
@@ -121,12 +122,12 @@ impl BusierMoment {
     }
 }
 
-/// RSS is kept as far as this part of it is still there.
+/// RSS is kept if it has fallen by at most one part in so many.
 const KEPT: u64 = 10;
 
 impl KeptMoment {
-    /// For the footprint that stands for the highest RSS of its process, the last one of that process; None elsewhere,
-    /// and where RSS fell, or hardly less was live, or the process was about to end and freed what it had.
+    /// Compares the footprint that stands for the highest RSS of a process with the last one; None for any other
+    /// footprint, and where RSS fell, or hardly less was live, or the process was about to end and freed what it had.
     pub fn of(profile: &Profile, footprint: &Footprint) -> Option<Self> {
         known(profile, footprint)?;
         let is_last = |other: &&Footprint| other.process == footprint.process && other.is_last && !other.is_highest;
@@ -139,7 +140,7 @@ impl KeptMoment {
 }
 
 impl KernelPeak {
-    /// Of a process; None: nothing was read of it.
+    /// None where no memory of the process was read.
     pub fn of(profile: &Profile, process: ProcessId) -> Option<Self> {
         let own = || profile.footprints.iter().filter(|footprint| footprint.process == process);
         let series = profile.rss.iter().find(|series| series.process == process);
@@ -195,7 +196,7 @@ pub enum OlderBlocks {
 }
 
 impl OlderBlocks {
-    /// Of a process; None: all its blocks are known.
+    /// None where all blocks of the process are known.
     pub fn of(process: &Process) -> Option<Self> {
         match process {
             Process { attached: true, .. } => Some(Self::Attached),

@@ -9,20 +9,18 @@ use super::large::chunks_at_most;
 use super::sweep::{Found, Sweep};
 use super::territory::Territory;
 
-/// Places whose blocks may get a memory pool: nobody makes more.
+/// Most places that get memory pools: nobody makes more.
 const POOLS: usize = 12;
-/// Less is not worth a remedy: 1 % of RSS, or what 16 pages have.
+/// One part in so many of RSS is the least that a remedy is worth, and [`LEAST`] bytes.
 const LEAST_SHARE: u64 = 100;
 const LEAST: u64 = 16 * PAGE;
-/// What places freed themselves is little by this part of their holes.
+/// Blocks that places freed themselves are few if they are below one part in so many of the places' holes.
 pub const LITTLE: u64 = 10;
 
-/// A place with live blocks.
 #[derive(Clone, Copy)]
 pub struct Pinning {
-    /// What its sites are named by.
     pub named: Option<Named>,
-    /// Its share of the holes, in bytes.
+    /// Share of the holes, in bytes.
     pub holes: u64,
 }
 
@@ -30,21 +28,21 @@ pub struct Pinning {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pools {
     pub places: Vec<u32>,
-    /// By number of the first places: the free bytes in pages that nobody else pins.
+    /// After the first place, the first two and so on: the free bytes in pages that nobody else pins.
     pub together: Vec<u64>,
-    /// Of each place, what chunks of the blocks that it freed itself took at most. A pool of its blocks has the holes
+    /// By place, most bytes that chunks of the blocks which it freed itself took. A pool of its blocks has the holes
     /// that these leave.
     pub own_freed: Vec<u64>,
 }
 
-/// What a remedy has to release to be worth it, in bytes.
+/// Least bytes that a remedy must release to be worth it.
 pub fn least_worth(footprint: &Footprint) -> u64 {
     LEAST.max(footprint.totals.rss / LEAST_SHARE)
 }
 
 impl Pools {
-    /// Of places that pin holes, by the passes over the territories. Places whose holes other places' blocks left come
-    /// first: if they release anything, the others are left out.
+    /// Chooses among places that pin holes, by passes over the territories. Places whose holes other places' blocks
+    /// left come first: if they release anything, the others are left out.
     pub fn of(
         profile: &Profile,
         process: ProcessId,
@@ -91,7 +89,7 @@ fn own_freed(
     freed
 }
 
-/// What would be free without the first place, the first two and so on.
+/// Bytes that would be free without the first place, the first two and so on.
 fn together(places: &[u32], count: usize, sweep: &Sweep<'_>, all: &[Territory]) -> Vec<u64> {
     let mut rank = vec![usize::MAX; count];
     for (at, &place) in places.iter().enumerate() {

@@ -83,16 +83,16 @@ pub struct Remedy {
     pub own_bytes: Option<u64>,
 }
 
-/// glibc keeps this much at the end of its heap (`M_TOP_PAD`), and starts with a threshold that is as large.
+/// Bytes that glibc keeps at the end of its heap (`M_TOP_PAD`); its trim threshold begins with as many.
 const TOP_PAD: u64 = 128 << 10;
-/// Blocks that a thread's cache may keep in glibc: 7 of each of 64 sizes. Each is in use to its arena.
+/// Most blocks that a thread's cache keeps in glibc: 7 of each of 64 sizes. Each is in use to its arena.
 const CACHED: u64 = 7 * 64;
-/// What these take: 7 of each size from 32 to 1040 bytes.
+/// Most bytes in a thread's cache: 7 blocks of each size from 32 to 1040 bytes.
 const CACHE_MOST: u64 = 7 * 64 * (32 + 1040) / 2;
 
-/// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
-/// And whether live bytes that were freed in the second before made bounds of some. `needed`: so many bytes more were
-/// live at another moment of this RSS. `undivided`: what the account stands for, and does not divide.
+/// Remedies that are worth it, those that are expected to release most first; those that are only bounds come last. The
+/// flag says whether live bytes that were freed in the second before made bounds of some. `needed` bytes more were live
+/// at another moment of this RSS. `undivided` is what the account stands for, and does not divide.
 pub fn remedies(
     footprint: &Footprint,
     process: &Process,
@@ -138,7 +138,7 @@ pub fn remedies(
     (all, was_in_use)
 }
 
-/// How much of what was not divided a remedy may reach: of what is not known, nothing.
+/// Bytes of what was not divided that a remedy may reach; 0 where it is not known.
 fn reached(undivided: &Undivided, remedy: RemedyKind) -> u64 {
     let Some(blocks) = undivided.blocks else { return 0 };
     let reached = match remedy {
@@ -156,8 +156,8 @@ fn reached(undivided: &Undivided, remedy: RemedyKind) -> u64 {
     reached.min(undivided.bytes)
 }
 
-/// What was in use until the program's end is free after it, when nobody has a use for it; what is free for a moment is
-/// in use before or after it. The estimates are bounds, and may be 0.
+/// Makes the estimates bounds, which may be 0. What was in use until the program's end is free after it, when nobody
+/// has a use for it; what is free for a moment is in use before or after it.
 fn bound(remedy: &mut Remedy) {
     (remedy.certainty, remedy.least_bytes) = (Certainty::AtMost, 0);
 }
@@ -262,8 +262,8 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) ->
     all
 }
 
-/// Mappings without a live block may be free memory of an allocator, as far as the program has freed that much: twice
-/// the requested bytes, for what these took beside.
+/// Bytes of mappings without a live block that may be an allocator's free memory, as far as the program has freed that
+/// much: twice the requested bytes, for what these took beside.
 fn unowned(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) -> u64 {
     let is_unnamed = |index: usize| footprint.mappings.get(index).is_some_and(|mapping| mapping.name.is_empty());
     let unnamed = ledger.others.iter().filter(|(index, _)| is_unnamed(*index)).map(|(_, bytes)| bytes).sum::<u64>();
@@ -271,13 +271,13 @@ fn unowned(footprint: &Footprint, process: &Process, ledger: &RssLedger<'_>) -> 
     unnamed.min(freed.saturating_mul(2))
 }
 
-/// What a thread needs of its stack, unless it is known to need more.
+/// Bytes that a thread needs of its stack, unless it is known to need more.
 const ENOUGH_STACK: u64 = 256 << 10;
-/// The stack of a thread where neither the program nor the user sets another size.
+/// Bytes of a thread's stack where neither the program nor the user sets another size.
 const USUAL_STACK: u64 = 8 << 20;
 
-/// Locked memory is in memory whether it is used or not, so a smaller stack is less RSS. Elsewhere, pages of a stack
-/// are those that a thread has touched, and it would touch as many of a smaller one.
+/// The remedy for locked stacks: locked memory is in memory whether it is used or not, so a smaller stack is less RSS.
+/// Elsewhere, pages of a stack are those that a thread has touched, and it would touch as many of a smaller one.
 fn of_stacks(footprint: &Footprint, ledger: &RssLedger<'_>) -> Remedy {
     let stacks = ledger.stacks.iter().filter_map(|&index| footprint.mappings.get(index));
     let is_whole = |mapping: &&Mapping| {
@@ -297,8 +297,8 @@ fn of_stacks(footprint: &Footprint, ledger: &RssLedger<'_>) -> Remedy {
     Remedy { allocator: None, ..remedy(RemedyKind::ThreadStacks, setting, 0, saved, Certainty::Likely) }
 }
 
-/// Settings with which another allocator gives free pages back, where this copy of it reads any. `unowned`: memory that
-/// may be its.
+/// Settings with which another allocator gives free pages back, where this copy of it reads any. `unowned` is memory
+/// that may belong to it.
 fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
     let Some(variable) = owner.environment.as_deref() else { return Vec::new() };
     let settings: &[(RemedyKind, &str)] = match owner.allocator {
@@ -320,8 +320,8 @@ fn of_others(owner: &Owner, own: &OwnerSums, unowned: u64) -> Vec<Remedy> {
     settings.iter().map(of_setting).collect()
 }
 
-/// Whether the process ran with it. jemalloc's options are a list, and those of the environment override what is
-/// compiled in; to tcmalloc, anything but a no says yes.
+/// Whether the process ran with a remedy's setting. jemalloc's options are a list, and those of the environment
+/// override what is compiled in; to tcmalloc, anything but a no says yes.
 fn is_in_force(footprint: &Footprint, ledger: &RssLedger<'_>, owner: &Owner, remedy: &Remedy) -> bool {
     let Some((name, value)) = remedy.setting.as_deref().and_then(|setting| setting.split_once('=')) else {
         return false;
@@ -368,8 +368,8 @@ fn of_python(footprint: &Footprint, ledger: &RssLedger<'_>) -> Vec<Remedy> {
     vec![Remedy { allocator: None, ..found }]
 }
 
-/// The fewest places that bring four fifths of what all of them would. What they freed themselves leaves the same holes
-/// in a pool.
+/// The remedy that pools the fewest places which bring four fifths of what all of them would. Blocks that places freed
+/// themselves leave the same holes in a pool.
 fn pool(ledger: &RssLedger<'_>) -> Option<Remedy> {
     let Pools { places, together, own_freed } = &ledger.pools;
     let most = *together.last()?;

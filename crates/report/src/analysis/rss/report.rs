@@ -18,15 +18,13 @@ use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 use super::undivided::Undivided;
 
-/// Which footprint is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RssMoment {
-    /// The one with the highest RSS.
+    /// The footprint with the highest RSS.
     #[default]
     Highest,
-    /// The last one.
     End,
-    /// The one nearest to this time, in milliseconds since the recording began.
+    /// The footprint nearest to this time, in milliseconds since the recording began.
     Ms(u64),
 }
 
@@ -284,7 +282,7 @@ pub struct ThreadStacks {
     pub reserved_bytes: u64,
 }
 
-/// The index of the footprint that is shown: of the process with this number, or of the one with the highest RSS.
+/// The index of the footprint that is shown: of the process with this index, or of the one with the highest RSS.
 pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -> Option<usize> {
     let all = || profile.footprints.iter().enumerate();
     let process = match process {
@@ -303,7 +301,7 @@ pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -
     found.map(|(index, _)| index)
 }
 
-/// The report of a footprint, by its index, with at most `limit` places and rows of each list. None: there is no such
+/// The report of a footprint, by its index, with at most `limit` places and rows of each list; None without such a
 /// footprint.
 pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize) -> Option<Rss> {
     let footprint = profile.footprints.get(index)?;
@@ -344,7 +342,7 @@ fn processes(profile: &Profile, shown: ProcessId) -> Vec<RssProcess> {
     rows
 }
 
-/// The path by which it was executed.
+/// The path by which the process was executed.
 fn executed(process: &Process) -> String {
     if process.executed_as.is_empty() { &process.executable } else { &process.executed_as }.clone()
 }
@@ -450,7 +448,7 @@ fn size_classes(ledger: &RssLedger<'_>, limit: usize) -> Vec<SizeClassRow> {
     rows
 }
 
-/// Those that manage any memory; where there are none, the one that would.
+/// The allocators that manage any memory; where there are none, the one that would.
 fn allocator_rows(ledger: &RssLedger<'_>) -> Vec<AllocatorRow> {
     let row = |(owner, own): (&Owner, &OwnerSums)| AllocatorRow {
         allocator: owner.allocator.name(),
@@ -516,7 +514,7 @@ fn mappings(footprint: &Footprint, ledger: Option<&RssLedger<'_>>, limit: usize)
     rows.into_iter().map(row).collect()
 }
 
-/// Whether something lies so near behind `[heap]` that the next request may not fit before it (brk fails then).
+/// Whether a mapping lies so near behind `[heap]` that the next request may not fit before it (brk fails then).
 fn is_blocked(mappings: &[Mapping]) -> bool {
     const NEAR: u64 = 32 << 20;
     let Some(last) = mappings.iter().rposition(|mapping| mapping.kind == MappingKind::Heap) else { return false };
@@ -543,7 +541,6 @@ fn thread_stacks(footprint: &Footprint, ledger: &RssLedger<'_>) -> ThreadStacks 
     ThreadStacks { stacks, ended: all.stacks - stacks, ..all }
 }
 
-/// What the account says of moments beside its own.
 struct Notes {
     is_freed: bool,
     is_busier: bool,

@@ -2,12 +2,9 @@
 
 use mallow_profile::{PageRun, PageState};
 
-/// Bytes of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// In memory.
     pub resident: u64,
-    /// In swap.
     pub swapped: u64,
 }
 
@@ -16,12 +13,12 @@ pub struct Bytes {
 pub struct Residency<'a> {
     runs: &'a [PageRun],
     page_bytes: u64,
-    /// Of each run, what is before it.
+    /// By run, the sums of all runs before it.
     before: Vec<Bytes>,
 }
 
 impl<'a> Residency<'a> {
-    /// Of runs by address, without overlaps.
+    /// `runs` are sorted by address, without overlaps.
     pub fn new(runs: &'a [PageRun], page_bytes: u32) -> Self {
         let mut it = Self { runs, page_bytes: page_bytes.into(), before: Vec::with_capacity(runs.len() + 1) };
         let mut sum = Bytes::default();
@@ -45,7 +42,7 @@ impl<'a> Residency<'a> {
         }
     }
 
-    /// What lies before an address.
+    /// Bytes below an address.
     fn below(&self, address: u64) -> Bytes {
         let after = self.runs.partition_point(|run| run.start < address);
         let Some(last) = after.checked_sub(1) else { return Bytes::default() };
@@ -55,7 +52,7 @@ impl<'a> Residency<'a> {
         sum
     }
 
-    /// What lies in a range.
+    /// Bytes in a range, whose end is exclusive.
     pub fn of(&self, start: u64, end: u64) -> Bytes {
         if end <= start {
             return Bytes::default();
@@ -64,7 +61,6 @@ impl<'a> Residency<'a> {
         Bytes { resident: to.resident - from.resident, swapped: to.swapped - from.swapped }
     }
 
-    /// Resident bytes of a range.
     pub fn resident(&self, start: u64, end: u64) -> u64 {
         self.of(start, end).resident
     }

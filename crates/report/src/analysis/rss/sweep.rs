@@ -11,108 +11,95 @@ use super::owners::{Owners, Reach};
 use super::residency::{Bytes, Residency};
 use super::territory::{Territory, TerritoryKind};
 
-/// Whose the bytes at the beginning of a territory are.
+/// The pin that stands for the allocator's own bytes at the beginning of a territory.
 pub const ALLOCATORS_OWN: u32 = u32::MAX;
-/// Whose freed blocks are that threads keep.
+/// The pin that stands for freed blocks that threads keep.
 pub const CACHED: u32 = u32::MAX - 1;
 
-/// Whether nothing pins a unit but what threads keep.
+/// Whether nothing pins a unit but blocks in threads' caches.
 pub fn is_cached(pins: &[(u32, u64)]) -> bool {
     matches!(pins, [(CACHED, _)])
 }
 
-/// What a block takes, resident or not.
+/// Bytes of a block and its header, resident or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockBytes {
-    /// What was requested.
     pub requested: u64,
-    /// What of it is in memory.
     pub requested_resident: u64,
-    /// Usable, not requested.
+    /// Usable bytes that were not requested.
     pub rounding: u64,
-    /// What of it is in memory.
     pub rounding_resident: u64,
     pub own: u64,
-    /// What of it is in memory.
     pub own_resident: u64,
-    /// What of all three is in swap.
+    /// Requested bytes, rounding and the allocator's own bytes that are in swap.
     pub swapped: u64,
 }
 
 impl BlockBytes {
-    /// What of the block, its rounding and its header is in memory.
+    /// Resident bytes of the block, its rounding and its header.
     pub fn resident(&self) -> u64 {
         self.requested_resident + self.rounding_resident + self.own_resident
     }
 }
 
-/// Where free pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FreeAt {
-    /// Between live blocks.
     Between,
-    /// Behind the last live block.
     Top,
-    /// In a territory without a live block.
+    /// Pages in a territory without a live block.
     Unused,
 }
 
-/// What a pass finds.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     /// A block, by its index in the heap map.
     Block(usize, BlockBytes),
     /// Pages that can only be given back together, because live blocks lie in them.
     Unit {
-        /// First address.
         start: u64,
-        /// Past the last.
+        /// End, exclusive.
         end: u64,
-        /// Resident bytes.
         resident: u64,
-        /// Those of them that are not free.
+        /// Resident bytes that are not free.
         used: u64,
-        /// Those of them that threads keep.
+        /// Resident bytes of freed blocks that threads keep.
         cached: u64,
-        /// Whose blocks lie there, and how many bytes of each: places, [`ALLOCATORS_OWN`] or [`CACHED`].
+        /// Owners of the unit's blocks, with the bytes of each: indices of places, [`ALLOCATORS_OWN`] or [`CACHED`].
         pins: &'a [(u32, u64)],
     },
     /// Pages without a live block.
     Free {
-        /// First address.
         start: u64,
-        /// Past the last.
+        /// End, exclusive.
         end: u64,
-        /// Resident bytes.
         resident: u64,
         at: FreeAt,
     },
     /// Free bytes from the end of a chunk to the beginning of the next one, or to the end of the territory.
     Gap {
-        /// The end of the chunk, its header's place included.
+        /// End of the chunk, its header's place included.
         start: u64,
-        /// The next chunk, or the territory's end.
+        /// Beginning of the next chunk, or the territory's end.
         end: u64,
-        /// There is no chunk behind it.
+        /// Whether there is no chunk behind the gap.
         is_top: bool,
     },
 }
 
-/// What a pass goes over.
+/// Walks territories block by block and says what lies where.
 pub struct Sweep<'a> {
-    /// Which addresses are in memory.
     pub residency: &'a Residency<'a>,
     pub heap: &'a HeapMap,
     /// Usable sizes that the process reported.
     pub classes: Option<&'a SizeClasses>,
-    /// Of each site, its place.
+    /// By site, the index of its place.
     pub places: &'a [u32],
     pub owners: &'a Owners,
-    /// Ranges from which `madvise` gives no page back: [`locked`].
+    /// Ranges from which `madvise` gives no page back, as [`locked`] returns them.
     pub locked: &'a [(u64, u64)],
 }
 
-/// Mappings that are locked in memory.
+/// Address ranges of the mappings that are locked in memory, ends exclusive.
 pub fn locked(footprint: &Footprint) -> Vec<(u64, u64)> {
     let mappings = footprint.mappings.iter().filter(|mapping| mapping.flags.has(MappingFlags::LOCKED));
     mappings.map(|mapping| (mapping.start, mapping.end)).collect()
@@ -127,7 +114,7 @@ struct Unit {
 }
 
 impl Sweep<'_> {
-    /// Goes over a territory.
+    /// Calls back for each block, unit, free range and gap of a territory.
     pub fn territory(&self, territory: &Territory, each: &mut impl FnMut(Found<'_>)) {
         let owner = &self.owners.all[territory.owner];
         let allocator = owner.allocator;
@@ -189,7 +176,7 @@ impl Sweep<'_> {
         pass.finish();
     }
 
-    /// Where the allocator of a territory keeps its tables there.
+    /// The address ranges in a territory where its allocator keeps tables.
     fn tables(
         &self,
         allocator: Allocator,
@@ -247,16 +234,16 @@ struct Pass<'a, F> {
     territory: &'a Territory,
     each: &'a mut F,
     unit: Option<Unit>,
-    /// The end of what was handed out.
+    /// End of what was reported so far.
     done: u64,
-    /// There was a unit.
+    /// Whether there was a unit.
     any: bool,
-    /// Of a unit that is done: its memory is used again.
+    /// Pins of a unit that was reported: its memory is used again.
     pins: Vec<(u32, u64)>,
 }
 
 impl<F: FnMut(Found<'_>)> Pass<'_, F> {
-    /// A freed block that a thread keeps, with its header, up to `limit`. Returns where it ends.
+    /// Takes in a freed block that a thread keeps, with its header, up to `limit`. Returns its end.
     fn cached(&mut self, block: &CachedBlock, cursor: u64, limit: u64) -> u64 {
         let start = block.address.saturating_sub(8).max(cursor).min(limit);
         let end = block.address.saturating_add(block.size).min(limit).max(start);
@@ -267,7 +254,7 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         cursor.max(end)
     }
 
-    /// Tables of the allocator, up to `limit`: what of them is in memory is its own. Returns where they end.
+    /// Takes in tables of the allocator, up to `limit`: resident bytes of them are its own. Returns their end.
     fn tables(&mut self, range: &AddressRange, cursor: u64, limit: u64) -> u64 {
         let start = range.start.max(cursor).min(limit);
         let end = range.end.min(limit).max(start);
@@ -277,7 +264,7 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         cursor.max(end)
     }
 
-    /// Bytes of a chunk, which pins its slab, or its pages, each by itself.
+    /// Takes in bytes of a chunk, which pins its slab, or its pages, each by itself.
     fn cover(&mut self, start: u64, end: u64, slab: Option<(u64, u64)>, pin: u32) {
         if end <= start {
             return;
@@ -301,7 +288,7 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         }
     }
 
-    /// Bytes of a chunk within the unit from `from` to `to`.
+    /// Takes in the bytes of a chunk that lie within the unit from `from` to `to`.
     fn part(&mut self, start: u64, end: u64, from: u64, to: u64, pin: u32) {
         let used = self.sweep.residency.resident(start, end);
         let to = to.max(end).min(page_after(self.territory.end).unwrap_or(u64::MAX));
@@ -325,7 +312,7 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         self.any = true;
     }
 
-    /// The unit is complete.
+    /// Reports the unit, if there is one.
     fn flush(&mut self) {
         let Some(unit) = self.unit.take() else { return };
         let end = unit.end.min(self.territory.end);
@@ -336,7 +323,7 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         self.pins = unit.pins;
     }
 
-    /// What lies up to `end` is free.
+    /// Reports what lies before `end` as free.
     fn free(&mut self, end: u64, at: FreeAt) {
         if end > self.done {
             let resident = self.sweep.residency.resident(self.done, end);

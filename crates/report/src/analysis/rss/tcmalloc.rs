@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
-/// The largest request that has a class.
+/// Largest request, in bytes, that has a class.
 const MOST: u64 = 256 << 10;
 const PAGE: u64 = 8 << 10;
 const LEAST_ALIGNMENT: u64 = 16;
-/// What a thread's cache and the central list exchange, in bytes.
+/// Bytes that a thread's cache and the central list exchange at once.
 const BATCH_BYTES: u64 = 64 << 10;
 
-/// The usable size of a request.
+/// The usable size of a request; None where it overflows.
 pub fn class(requested: u64) -> Option<u64> {
     if requested > MOST {
         return requested.checked_add(PAGE - 1).map(|n| n & !(PAGE - 1));

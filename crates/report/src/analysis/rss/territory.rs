@@ -21,34 +21,31 @@ pub enum TerritoryKind {
     Allocator,
 }
 
-/// Addresses that an allocator manages. Precondition of all that uses it: territories are by address and do not
-/// overlap.
+/// Addresses that an allocator manages. All that use territories expect them sorted by address and without overlaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Territory {
     pub kind: TerritoryKind,
-    /// Whose, among [`Owners::all`].
+    /// Index into [`Owners::all`].
     pub owner: usize,
-    /// Its first address.
     pub start: u64,
-    /// Past its last.
+    /// End, exclusive.
     pub end: u64,
-    /// Bytes at its beginning that the allocator itself uses.
+    /// Bytes at the beginning that the allocator itself uses.
     pub head: u64,
-    /// Its blocks, among those of the heap map.
+    /// Range of indices into the heap map's blocks, the end exclusive.
     pub blocks: (usize, usize),
 }
 
 /// The heaps of glibc's other arenas begin at multiples of this.
 const ARENA: u64 = 64 << 20;
-/// The cache of a thread: a chunk that glibc allocates for itself at the thread's first request.
+/// Bytes of a thread's cache: a chunk that glibc allocates for itself at the thread's first request.
 const THREAD_CACHE: u64 = 0x290;
-/// What a heap begins with: `heap_info`; the first one of an arena goes on with its `malloc_state`.
+/// Bytes of `heap_info`, which a heap begins with; in the first one of an arena `malloc_state` follows.
 const HEAP_INFO: u64 = 0x30;
 const ARENA_STATE: u64 = 0x898;
-/// Where Go's own heap begins, in blocks of the same size.
+/// Addresses of Go's own heap, in blocks of the size of arenas.
 const GO_HEAP: std::ops::Range<u64> = 0xc0_0000_0000..0xe0_0000_0000;
 
-/// The territories of all allocators of a process.
 pub fn territories(footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> Vec<Territory> {
     let mut survey = Survey { heap, owners, all: Vec::new() };
     let same_area = |before: &Mapping, next: &Mapping| {
@@ -64,7 +61,7 @@ pub fn territories(footprint: &Footprint, heap: &HeapMap, owners: &Owners) -> Ve
     survey.all
 }
 
-/// The blocks with addresses in a range.
+/// Range of indices of the blocks with addresses in a range.
 fn within(blocks: &[PlacedBlock], start: u64, end: u64) -> (usize, usize) {
     let first = |address| blocks.partition_point(|block| block.address < address);
     (first(start), first(end))
@@ -80,7 +77,7 @@ struct Survey<'a> {
     all: Vec<Territory>,
 }
 
-/// A part of a mapping, or of several, and whose it is.
+/// A part of a mapping, or of several neighbours, with its owner.
 #[derive(Clone, Copy)]
 struct Segment {
     owner: Option<usize>,
@@ -91,7 +88,8 @@ struct Segment {
 }
 
 impl Survey<'_> {
-    /// Mappings next to each other: what was one mapping until madvise, mprotect or mbind split it, or several.
+    /// Finds the territories in neighbouring mappings: what was one mapping until madvise, mprotect or mbind split it,
+    /// or several.
     fn area(&mut self, area: &[Mapping]) {
         let (Some(first), Some(last)) = (area.first(), area.last()) else { return };
         let (start, end) = (first.start, last.end);
@@ -116,8 +114,9 @@ impl Survey<'_> {
         self.region(area, from, end);
     }
 
-    /// The heap of an arena that begins at a multiple of its size. Where nobody looked for its head: it is followed by
-    /// the addresses that are kept for it, or fills them, and its first block is not one with a mapping of its own.
+    /// The territory of an arena's heap that begins at `start`, a multiple of its size. Where nobody looked for its
+    /// head, it is one if the addresses that are kept for it follow, or it fills them, and its first block is not one
+    /// with a mapping of its own.
     fn arena(&self, area: &[Mapping], start: u64) -> Option<Territory> {
         let blocks = &self.heap.blocks;
         let first = area.partition_point(|mapping| mapping.end <= start);
@@ -157,7 +156,8 @@ impl Survey<'_> {
         is_arena.then_some(found)
     }
 
-    /// Addresses outside of glibc's arenas: its blocks with mappings of their own first. What they leave is others'.
+    /// Finds the territories outside of glibc's arenas: glibc's blocks with mappings of their own first, then other
+    /// allocators'.
     fn region(&mut self, area: &[Mapping], start: u64, end: u64) {
         let heap = self.heap;
         let (first, last) = within(&heap.blocks, start, end);
@@ -199,8 +199,9 @@ impl Survey<'_> {
         self.rest(area, (from, end), (rest, last));
     }
 
-    /// What is not glibc's: an allocator has the mappings that its live blocks lie in. A mapping without one is
-    /// nobody's, unless it lies between two of one allocator: naming an owner would be a guess.
+    /// Finds the territories of other allocators than glibc: an allocator has the mappings that its live blocks lie in.
+    /// A mapping without one is nobody's, unless it lies between two of one allocator: naming an owner would be a
+    /// guess.
     fn rest(&mut self, area: &[Mapping], (start, end): (u64, u64), (first, last): (usize, usize)) {
         if start >= end || self.owners.is_alone_glibc() {
             return;
@@ -229,7 +230,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The segments of a mapping, or of a part of it. `before`: whose block reaches into it.
+    /// Divides a mapping, or a part of it, by owner. `before` is the owner of the block that reaches into it.
     fn segments(
         &self,
         piece: &Mapping,
@@ -276,7 +277,7 @@ impl Survey<'_> {
     }
 }
 
-/// Joins what belongs together: neighbours of one owner, and what lies between two of them without a block.
+/// Joins neighbours of one owner, and what lies between two of them without a block.
 fn join(segments: &mut Vec<Segment>) {
     for at in 2..segments.len() {
         let (before, middle, after) = (&segments[at - 2], &segments[at - 1], &segments[at]);
@@ -295,7 +296,7 @@ fn join(segments: &mut Vec<Segment>) {
     });
 }
 
-/// The least that has a mapping of its own, unless the program has changed that.
+/// Least bytes that have a mapping of their own, unless the program has changed that.
 const OWN_MAPPING: u64 = 64 << 10;
 
 #[cfg(test)]

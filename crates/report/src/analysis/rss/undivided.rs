@@ -33,11 +33,11 @@ pub struct UndividedBlocks {
     pub other_bytes: u64,
 }
 
-/// An account stands for the highest RSS of its process as far as it is this part of RSS below it, at the most.
+/// An account stands for the highest RSS of its process if that is at most one part in so many above it.
 const BELOW: u64 = 50;
 
 impl Undivided {
-    /// Of a footprint that stands for the highest RSS; None: it is of another moment, or divides nearly all.
+    /// None unless the footprint stands for the highest RSS, and where it divides nearly all of that.
     pub(super) fn of(
         profile: &Profile,
         footprint: &Footprint,
