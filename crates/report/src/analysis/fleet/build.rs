@@ -11,43 +11,41 @@ use crate::analysis::numbers::LeftOut;
 use crate::analysis::sampled::{Estimate, Sum, Verdict};
 use crate::analysis::watched::{WatchLosses, WatchedPlace};
 
-/// Processes that are named for a place that grows in them.
+/// Most processes that are named for a place that grows in them.
 const PIDS: usize = 10;
 
-/// How much of a fleet is shown. The rest is summed up.
+/// Most rows of each kind that are listed; sums cover the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetLimits {
     pub programs: usize,
-    /// Processes of a program.
+    /// Most processes of each program.
     pub processes: usize,
-    /// Places of a program.
+    /// Most places of each program.
     pub places: usize,
 }
 
-/// What a report is to say, but for the numbers.
+/// Everything of a report but the processes.
 #[derive(Clone, Debug)]
 pub struct FleetOptions<'a> {
-    /// Why it is made.
+    /// The reason for the report, in a word.
     pub occasion: &'a str,
-    /// When, milliseconds since 1970 UTC.
+    /// Milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
-    /// How long mallow has watched.
     pub watched_ms: u64,
-    /// What chooses the processes.
+    /// The pattern that chooses the processes.
     pub pattern: &'a str,
-    /// Processes that have ended since mallow watches.
+    /// Number of processes that have ended since mallow began to watch.
     pub ended_in_all: u64,
-    /// Allocations, and their bytes, of processes that have ended, by program.
+    /// By program, the allocations and allocated bytes of processes that have ended.
     pub former: &'a BTreeMap<String, (u64, u64)>,
     /// Processes that match and are not watched.
     pub unwatched: Vec<Unwatched>,
-    /// Losses of processes that have ended, and of none.
+    /// Losses of processes that have ended, and those that belong to no process.
     pub lost: WatchLosses,
-    /// How much is shown.
     pub limits: FleetLimits,
 }
 
-/// The report. Of the ended processes, those whose last numbers are new.
+/// `processes` are the running ones, and those of the ended ones whose last numbers are new.
 pub fn fleet(processes: Vec<FleetProcess>, options: FleetOptions<'_>) -> FleetReport {
     let mut by_program: BTreeMap<String, Vec<FleetProcess>> = BTreeMap::new();
     let (mut sums, mut lost) = (FleetSums::default(), options.lost);
@@ -85,7 +83,7 @@ pub fn fleet(processes: Vec<FleetProcess>, options: FleetOptions<'_>) -> FleetRe
 }
 
 impl FleetProgram {
-    /// Where it stands among others.
+    /// The key that programs are sorted by: the verdict on the first place and the low end of its bytes per hour.
     fn growth(&self) -> (Verdict, f64) {
         let worst = self.places.first().filter(|place| place.verdict >= Verdict::SoFar);
         worst.map_or((Verdict::Unknown, 0.0), |place| (place.verdict, place.bytes_per_hour.low.unwrap_or(0.0)))
@@ -131,7 +129,7 @@ fn program(name: String, mut processes: Vec<FleetProcess>, options: &FleetOption
     }
 }
 
-/// The places of running processes, by what they read as.
+/// The places of running processes, one for all that read the same.
 fn places(processes: &[FleetProcess]) -> Vec<FleetPlace> {
     let mut groups: FxHashMap<u64, Vec<(u32, &WatchedPlace)>> = FxHashMap::default();
     for process in processes.iter().filter(|process| process.running) {

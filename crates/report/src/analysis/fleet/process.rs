@@ -4,11 +4,11 @@ use super::{FleetProcess, FleetSums, GrownElsewhere};
 use crate::analysis::sampled::{SampleLedger, Verdict};
 use crate::analysis::watched::{WatchLosses, Watched, is_notable_growth};
 
-/// Places of a process that are kept: those that grow, and a few that hold most.
+/// Most places of a process that are kept: those that grow, and a few that hold most.
 const PLACES: usize = 10;
 
 impl FleetProcess {
-    /// A process by its report, which has all of its live samples, and by its ledger.
+    /// `report` has all live samples of the process, and `ledger` is the one it was made from.
     pub fn of(pid: u32, program: &str, command: &[String], report: Watched, ledger: &SampleLedger) -> Self {
         let (blocks, bytes) = ledger.heap_sums();
         let (allocations, allocated_bytes) = ledger.allocated();
@@ -45,19 +45,18 @@ impl FleetProcess {
         }
     }
 
-    /// The same when it has ended.
+    /// Marks the process as ended.
     pub fn ended(self, abrupt: bool) -> Self {
         Self { running: false, abrupt, ..self }
     }
 
-    /// With its RSS now, and when it began to be watched.
+    /// Adds the RSS now, in bytes, and the growth since `at_first`, the RSS when the process began to be watched.
     pub fn in_memory(self, rss: Option<u64>, at_first: Option<u64>) -> Self {
         let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
         Self { rss, rss_grown_bytes: rss.zip(at_first).map(|(now, then)| signed(now) - signed(then)), ..self }
     }
 
-    /// By how much its RSS has grown beyond all that sampled blocks may hold; None: by nothing of note, or it is not
-    /// known.
+    /// The growth of RSS beyond all that sampled blocks may hold; None where it is not notable, or not known.
     pub(super) fn grown_elsewhere(&self) -> Option<GrownElsewhere> {
         // All that is live, whatever the report covers.
         let live = self.bytes.estimate(0.5);
@@ -67,13 +66,13 @@ impl FleetProcess {
         is_it.then(|| GrownElsewhere { program: self.program.clone(), pid: self.pid, bytes })
     }
 
-    /// The bytes an hour by which its places surely grow.
+    /// The bytes an hour by which the process's places surely grow, together.
     pub fn surely(&self) -> f64 {
         let growing = self.places.iter().filter(|place| place.growth.verdict >= Verdict::SoFar);
         growing.map(|place| place.growth.surely()).sum()
     }
 
-    /// It alone, as a sum. What was live in one that has ended is no longer.
+    /// Counts the process in the sums of a fleet. What was live in one that has ended is no longer.
     pub(super) fn sums(&self) -> FleetSums {
         let mut sums = FleetSums::default();
         let (live, grows) = (self.running, |verdict| u64::from(self.running && self.verdict == verdict));

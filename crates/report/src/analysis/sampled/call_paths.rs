@@ -15,31 +15,32 @@ use super::standing::Standings;
 
 /// Paths that keep less than this share of what the growing ones keep are not among what grows.
 const KEEPING: f64 = 0.5;
-/// So many blocks are expected at the most, 39 times in 40, where none was picked: `-ln 0.025`.
+/// Most blocks that are expected, 39 times in 40, where none was picked: `-ln 0.025`.
 const UNSEEN: f64 = 3.69;
 
 /// A call path of a line: stacks that read the same.
 #[derive(Clone, Debug, Default)]
 pub struct CallPath {
     pub stacks: Vec<StackId>,
-    /// The callers of the line, the nearest one first, each by a number that names its function and line.
+    /// The callers from the line outwards; a number names the function and line of each.
     pub callers: Vec<u64>,
 }
 
 /// Call paths of a line that grow, and that all go through one caller of it.
 #[derive(Clone, Debug)]
 pub struct GrowingPaths {
-    /// Indices of the paths in the list.
+    /// Indices into the paths of the line.
     pub paths: Vec<usize>,
-    /// The caller that tells them from the others of the line, by its place among the callers. None: the line itself.
+    /// Index, from the line outwards, of the caller that tells these paths from the others; None: all paths of the
+    /// line.
     pub caller: Option<usize>,
-    /// Names them from look to look.
+    /// A hash of the line and these callers, the same from look to look.
     pub id: u64,
     /// Figures of all these paths together.
     pub figures: SiteFigures,
 }
 
-/// What grows of a line with these call paths. `id` names the line.
+/// Finds which of a line's call paths grow. `id` names the line.
 pub fn growing_paths(
     ledger: &SampleLedger,
     id: u64,
@@ -74,8 +75,8 @@ impl Criterion for Growing<'_> {
         true
     }
 
-    /// Whether a branch that grows is what to name, and not those of its parts that grow by themselves: unless the rest
-    /// of it does something else, the same part of the program is behind all of it.
+    /// Whether a branch that grows is named instead of those of its parts that grow by themselves: unless the rest of
+    /// it does something else, the same part of the program is behind all of it.
     fn is_named_whole(&mut self, whole: &GrowingPaths, inner: &[GrowingPaths]) -> bool {
         let verdict = inner.iter().map(|part| part.figures.growth.verdict).max();
         if verdict > Some(whole.figures.growth.verdict) {
@@ -103,7 +104,7 @@ impl Growing<'_> {
         paths.iter().filter_map(|at| self.paths.get(*at)).flat_map(|path| path.stacks.iter().copied()).collect()
     }
 
-    /// Whether paths keep less of what they allocate, or hold, than those that grow do.
+    /// Whether the rest keeps less of what it allocates, or holds, than the growing paths do.
     fn differs(&self, rest: &SiteFigures, growing: &SiteFigures) -> bool {
         let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let allocated = of(rest.allocated_bytes.value, growing.allocated_bytes.value);

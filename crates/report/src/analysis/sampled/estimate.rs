@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::limits::Spread;
 
-/// The samples that an interval needs at the least, in samples of the largest weight that an allocation may have.
+/// Least samples that an interval needs, counted in samples of the largest weight that an allocation may have.
 pub(super) const LEAST_SAMPLES: f64 = 7.5;
 /// [`LEAST_SAMPLES`] as a whole number, for readers: samples that an estimate of small blocks needs.
 pub const NEEDED_SAMPLES: u64 = 8;
-/// Everything is known where fewer allocations than this are expected to have been missed.
+/// Allocations expected to have been missed below which everything is known.
 const KNOWN: f64 = 0.005;
-/// `-ln 0.025`: as many samples are expected at the most, 39 times in 40, where none is found.
+/// Most samples that are expected, 39 times in 40, where none is found: `-ln 0.025`.
 const UNSEEN: f64 = 3.688_879_454_113_936;
 
 /// A number estimated from samples.
@@ -37,7 +37,7 @@ impl Estimate {
     }
 
     /// The sum of numbers that were sampled each by itself, as those of several processes are. The distances from the
-    /// value to a limit add up as deviations do. No limits where one of them has none.
+    /// value to a limit add up as deviations do. Without limits where one of them has none.
     pub fn sum<'e>(all: impl IntoIterator<Item = &'e Self>) -> Self {
         let (mut sum, mut below, mut above) = (Self::default(), Some(0.0), Some(0.0));
         let add = |squares: &mut Option<f64>, distance: Option<f64>| {
@@ -54,7 +54,7 @@ impl Estimate {
         sum
     }
 
-    /// The estimate of a sum with this precision. `draw` as for [`Sum::estimate`].
+    /// `draw` is a uniform number in [0, 1), as for [`Sum::estimate`].
     pub fn of(precision: &Precision, draw: f64) -> Self {
         let Precision { value, samples, seen, missed, variance, heaviest, .. } = *precision;
         let with = |low, high| Self { value, low, high, samples: samples as u64 };
@@ -69,7 +69,7 @@ impl Estimate {
         with(Some(low), Some(high))
     }
 
-    /// What changed between two sums of different runs, or hosts.
+    /// The change between two sums of different runs, or hosts.
     ///
     /// The limits are those of both sums, put together as deviations of independent numbers are: by the root of their
     /// squares, each in its direction (Zou and Donner's method of variance estimates recovery). A sum without samples
@@ -97,18 +97,17 @@ impl Estimate {
         with(Some(value - below), Some(value + above))
     }
 
-    /// Of a change: whether it may be chance, and nothing have changed.
+    /// Whether the estimate of a change includes zero, so that it may be chance.
     pub fn may_be_zero(&self) -> bool {
         self.interval().is_some_and(|(low, high)| low < high && low <= 0.0 && high >= 0.0)
     }
 
-    /// Whether there are enough samples for an interval.
     pub fn enough(&self) -> bool {
         self.interval().is_some()
     }
 }
 
-/// Whether what is known of a sum is a distribution. Files may say anything.
+/// Whether a sum's precision describes a distribution. Files may say anything.
 fn has_spread(of: &Precision) -> bool {
     let Precision { value, samples, seen, variance, third, common, .. } = *of;
     let finite = [value, samples, seen].iter().all(|number| number.is_finite());
@@ -127,31 +126,32 @@ fn spread(of: &Precision, least_variance: f64, floor: f64, draw: f64) -> Spread 
     Spread { value, variance, weight, missed, least_variance, floor, draw }
 }
 
-/// How likely an allocation of so many bytes is to be picked.
+/// The probability that an allocation of `size` bytes is picked with a mean distance of `period` bytes.
 pub fn picked(size: u64, period: u64) -> f64 {
     -(-(size as f64) / period.max(1) as f64).exp_m1()
 }
 
-/// What weighted samples say about the distribution of their sum. Two of these add up.
+/// Sums over weighted samples that describe the distribution of their total. Two of these add up. `w` is a value
+/// divided by the probability `p` that the sample is picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     pub samples: u64,
-    /// Of the weighted values.
+    /// Sum of `w`.
     pub value: f64,
-    /// Of their squares.
+    /// Sum of `w²`.
     pub squares: f64,
-    /// Of their cubes.
+    /// Sum of `w³`.
     cubes: f64,
-    /// Of `w² (1 - p)`.
+    /// Sum of `w² (1 - p)`.
     pub variance: f64,
-    /// Of `w³ (1 - p)`; with `common` it gives the third central moment.
+    /// Sum of `w³ (1 - p)`; with `common` it gives the third central moment.
     third: f64,
-    /// Of `w³ (1 - p)²`: what the sum and its estimated variance have in common.
+    /// Sum of `w³ (1 - p)²`: what the total and its estimated variance have in common.
     common: f64,
 }
 
 impl Moments {
-    /// Of one sample that was picked with probability `p`, above 0.
+    /// `p` is the probability, above 0, that the sample was picked.
     pub fn of(value: f64, p: f64) -> Self {
         let (w, missed) = (value / p, 1.0 - p);
         let (square, cube) = (w * w, w * w * w);
@@ -159,8 +159,8 @@ impl Moments {
         Self { samples: 1, value: w, squares: square, cubes: cube, variance, third, common: third * missed }
     }
 
-    /// Between which limits the expected sum lies, if as many blocks come as Poisson's distribution has them, where
-    /// limits are shown from this sum of squares on. There must be samples.
+    /// Limits of the expected sum if blocks come as Poisson's distribution has them, where limits are shown from this
+    /// sum of squares on. There must be samples.
     pub fn arrivals(&self, least_squares: f64, draw: f64) -> (f64, f64) {
         let Self { value, squares, cubes, .. } = *self;
         let (weight, draw) = (cubes / squares, draw.clamp(0.0, 1.0));
@@ -181,21 +181,21 @@ impl AddAssign for Moments {
     }
 }
 
-/// What is kept of samples to estimate a sum over all allocations. Two of these add up.
+/// Samples summed up to estimate a total over all allocations. Two of these add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
     moments: Moments,
-    /// Of the values, as they were seen.
+    /// Sum of the values, unweighted.
     seen: f64,
-    /// Of `(1 - p) / p`: how many were missed.
+    /// Sum of `(1 - p) / p`: the expected number of allocations that were missed.
     missed: f64,
-    /// The largest weight that an allocation may have that is not here.
+    /// The largest weighted value of an allocation that may have been missed.
     heaviest: f64,
 }
 
 impl Sum {
-    /// One more sample with a value of its own, 0 or above. `heaviest` is the largest weighted value that an allocation
-    /// may have that was not picked.
+    /// Adds a sample with a value of its own, 0 or above. `heaviest` is the largest weighted value of an allocation
+    /// that may have been missed.
     pub fn add(&mut self, sample: &Sample, value: f64, heaviest: f64) {
         let p = picked(sample.size, sample.period);
         if p > 0.0 {
@@ -206,28 +206,27 @@ impl Sum {
         }
     }
 
-    /// One more sample of a sum of bytes.
+    /// Adds a sample to a sum of bytes.
     pub fn add_bytes(&mut self, sample: &Sample) {
         self.add(sample, sample.size as f64, sample.period as f64);
     }
 
-    /// One more sample of a number of allocations. Small ones that were never picked may be any number: the interval
+    /// Adds a sample to a number of allocations. Small ones that were never picked may be any number: the interval
     /// counts those that are at least as large as the smallest sample.
     pub fn add_count(&mut self, sample: &Sample) {
         self.add(sample, 1.0, 1.0 / picked(sample.size, sample.period));
     }
 
-    /// Takes it that an allocation that was not picked may have this weighted value.
+    /// Raises the largest weighted value of an allocation that may have been missed.
     pub fn may_miss(&mut self, heaviest: f64) {
         self.heaviest = self.heaviest.max(heaviest);
     }
 
-    /// How many samples there are.
     pub fn samples(&self) -> u64 {
         self.moments.samples
     }
 
-    /// The estimate alone: cheap.
+    /// The estimate without its interval, which is cheap.
     pub fn value(&self) -> f64 {
         self.moments.value
     }
@@ -240,7 +239,7 @@ impl Sum {
         if self.moments.samples == 0 { Estimate { low: None, high: None, ..estimate } } else { estimate }
     }
 
-    /// What a profile keeps of it, beside this number: the estimate, rounded.
+    /// The precision that a profile keeps with `number`, the rounded estimate.
     pub fn precision(&self, number: u64) -> Precision {
         self.with_value(number as f64)
     }

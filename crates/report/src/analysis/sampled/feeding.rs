@@ -6,9 +6,9 @@ use super::ledger::{Ended, Running, SampleLedger};
 use super::lives::{CLOCKS, Clock};
 use super::site::{Site, weight};
 
-/// Ended samples that are remembered whole.
+/// Most ended samples that are remembered whole.
 const RECENT: usize = 1000;
-/// Sites that are kept apart.
+/// Most sites that are kept apart.
 const SITES: usize = 16 << 10;
 /// Number under which the sums of ended processes are kept.
 const FORMER: ProcessId = ProcessId(u32::MAX);
@@ -87,7 +87,7 @@ impl SampleLedger {
         }
     }
 
-    /// A live sample is gone. `reallocated`: whether by realloc; None where nobody saw how.
+    /// Ends a live sample. `reallocated` says whether realloc did; None where nobody saw how.
     fn end(&mut self, key: SampleKey, release: Release, reallocated: Option<bool>, clocks: &[Clock; CLOCKS]) {
         let Some(sample) = self.forget(key) else { return };
         let since_ns = self.processes.get(&key.process).map_or(0, |p| p.known_ns);
@@ -112,7 +112,7 @@ impl SampleLedger {
         Some(sample)
     }
 
-    /// The sums of processes that ended go together, by stack; what was live there is no longer.
+    /// Adds up the sums of processes that ended, by stack; what was live there is no longer.
     fn drop_ended(&mut self) {
         let ended = |processes: &rustc_hash::FxHashMap<ProcessId, Running>, process: &ProcessId| {
             processes.get(process).is_some_and(|p| p.ended)
@@ -136,7 +136,7 @@ impl SampleLedger {
         self.kept_apart = self.sites.values().map(|sites| sites.len()).sum();
     }
 
-    /// Gives half of the sites up: those without live samples that allocated least.
+    /// Gives up half of the sites: those without live samples that allocated least.
     fn fold(&mut self) {
         let mut idle: Vec<_> = self
             .sites

@@ -28,26 +28,26 @@ use super::estimate::{Estimate, Moments};
 use super::lives::{BUCKETS, CLOCKS, Clock, Deaths, FIRST_WIDTH_NS, Traffic};
 use super::trend::{Flow, Settled, chance, whole};
 
-/// How likely chance alone may be, over all sites and all looks.
+/// Probability of a verdict by chance alone, at most, over all sites and all looks.
 pub(super) const CHANCE: f64 = 0.01;
-/// The share of an even third that each third has at the least.
+/// Least share of an even third that each third of the time must have.
 const PART: f64 = 0.25;
-/// How many of the settled blocks may die in a time as long as the one that is looked at.
+/// Share of the settled blocks that may die in a time as long as the one that is looked at.
 const DYING: f64 = 0.3;
-/// The fewest buckets that show anything.
+/// Fewest buckets that show anything.
 const LEAST_BUCKETS: u32 = 8;
-/// No site has a verdict before it was watched for so long.
+/// Nanoseconds that a site is watched before its first verdict.
 pub const FIRST_VERDICT_NS: u64 = LEAST_BUCKETS as u64 * FIRST_WIDTH_NS;
-/// How long it must have gone on, unless set otherwise: most caches are full by then.
+/// Nanoseconds that growth must have gone on for, unless set otherwise: most caches are full by then.
 pub const WARM_UP_NS: u64 = 180_000_000_000;
 /// Growth has stopped if its last part is below this share of the expected one, with a p-value below the second number.
 const STOPPED: (f64, f64) = (0.5, 0.001);
 /// The middle of even growth is at 0.5 of its time, with the second number as deviation, divided by the root of the
 /// number of blocks. Where growth halves within the time, its middle is at 0.46: below the first number it may fade.
 const EVEN_MIDDLE: (f64, f64) = (0.47, 0.29);
-/// Of what grows beyond chance, in bytes an hour: zero is outside of the interval.
+/// Low end, in bytes an hour, of growth beyond chance: zero is outside of the interval.
 const LEAST_RATE: f64 = 1.0;
-/// The fewest samples of other sites that show how much there is to do.
+/// Fewest samples of other sites that show how busy the program is.
 const LEAST_TRAFFIC: f64 = 50.0;
 
 /// What is said of a site's growth.
@@ -96,12 +96,12 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// The bytes an hour by which it grows at the least.
+    /// The least bytes an hour by which the site grows; 0 where that is not known.
     pub fn surely(&self) -> f64 {
         self.bytes_per_hour.low.unwrap_or(0.0)
     }
 
-    /// Among sites, the worst first: those that grow by how much they surely do.
+    /// A key that sorts sites: the greatest one grows worst, by how much it surely does.
     pub fn rank(&self) -> (Verdict, f64) {
         match self.verdict {
             Verdict::Growing | Verdict::SoFar => (self.verdict, self.surely()),
@@ -110,23 +110,22 @@ impl Growth {
     }
 }
 
-/// What one clock says.
+/// The findings of one clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Said {
     growth: Growth,
     stopped: bool,
-    /// Samples of other sites a second; None: too few to tell.
+    /// Samples of other sites a second; None where there are too few to tell.
     traffic: Option<f64>,
-    /// More goes than comes, significantly.
+    /// Whether significantly more goes than comes.
     shrinks: bool,
-    /// What lasting growth would look like by chance as seldom as no growth looks like growth.
+    /// Evidence that would occur by chance with lasting growth as seldom as apparent growth without any.
     against: Against,
-    /// How seldom that is.
+    /// The probability of chance that `against` was found with.
     rare: f64,
-    /// Nobody says yet that growth lasts.
+    /// Whether no look has found lasting growth yet.
     early: bool,
-    /// Blocks that came into, and went out of, the settled ones, as many as would be as sure if all had the weight
-    /// `weight`.
+    /// Blocks that came into, and went out of, the settled ones: as many of the weight `weight` as would be as certain.
     came: f64,
     went: f64,
     weight: f64,
@@ -135,17 +134,17 @@ pub struct Said {
 /// Significant evidence that growth, if there is any, is not lasting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Against {
-    /// Growth fades, or has stopped.
+    /// Whether growth fades, or has stopped.
     slows: bool,
-    /// Settled blocks die. That is no sign of less growth while others may stay.
+    /// Whether settled blocks die. That is no sign of less growth while others may stay.
     dies: bool,
-    /// The second or the last third of the time has next to nothing of it.
+    /// Whether the second or the last third of the time has next to nothing of the growth.
     steps: bool,
 }
 
 impl Said {
-    /// What to say of a site if its clocks, the one with the shortest memory first, say this. What grows in a short
-    /// memory may be a cache that a longer one sees fill up, and what grew in a long memory may have stopped.
+    /// Joins the findings of a site's clocks, the one with the shortest memory first. What grows in a short memory may
+    /// be a cache that a longer one sees fill up, and what grew in a long memory may have stopped.
     pub fn together(mut said: [Self; CLOCKS]) -> Growth {
         for shorter in 0..CLOCKS - 1 {
             let [short, long] = [said[shorter], said[shorter + 1]];
@@ -185,9 +184,9 @@ impl Said {
         Growth { verdict: said.verdict(early), ..said.growth }
     }
 
-    /// The criteria of lasting growth are sensitive: in a first verdict, a false alarm is worse than a late one. A
-    /// constant leak of some dozens of blocks fails them in one of six looks. So growth that fails them is only then
-    /// said to slow down, or to come in steps, if that is significant.
+    /// `early` is for a first verdict, in which a false alarm is worse than a late one. The criteria of lasting growth
+    /// are sensitive: a constant leak of some dozens of blocks fails them in one of six looks. So growth that fails
+    /// them is only then said to slow down, or to come in steps, if that is significant.
     fn verdict(&self, early: bool) -> Verdict {
         match (self.growth.verdict, self.against) {
             (Verdict::Slowing | Verdict::Uneven, Against { slows: true, .. }) => Verdict::Slowing,
@@ -199,19 +198,19 @@ impl Said {
         }
     }
 
-    /// What other sites allocate, in samples a second, as far as it is known.
+    /// Samples of other sites a second, as far as it is known.
     pub fn traffic(&self) -> Option<f64> {
         self.traffic
     }
 
-    /// What one settled block weighs, in bytes; 0 without blocks.
+    /// The weight of one settled block, in bytes; 0 without blocks.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Whether the blocks of this clock's time are evidence against growth at half of a rate that was found before, in
-    /// bytes an hour, as strong as a chance of `rare` is. `weight`: of one of its blocks. `usual`: what other sites
-    /// allocated then.
+    /// Whether the blocks of this clock's time are evidence, as strong as a chance of `rare` is, against growth at half
+    /// of `bytes_per_hour`, a rate that was found before. `weight` is that of one of its blocks, and `usual` what other
+    /// sites allocated then.
     pub fn refutes(&self, bytes_per_hour: f64, weight: f64, usual: Option<f64>, rare: f64) -> bool {
         if self.shrinks || self.against.slows || self.against.dies || self.against.steps {
             return true;
@@ -227,29 +226,28 @@ impl Said {
     }
 }
 
-/// How likely a normal variable is to be more than so many deviations below its mean.
+/// Probability that a normal variable is more than so many deviations below its mean.
 fn below(deviations: f64) -> f64 {
     0.5 * erfc(deviations / std::f64::consts::SQRT_2)
 }
 
-/// What is asked of a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// When the process began to be watched.
+    /// CLOCK_MONOTONIC at which the process began to be watched.
     pub since_ns: u64,
     pub now_ns: u64,
-    /// How many such questions are asked.
+    /// Number of tests that share the chance of an error.
     pub tests: f64,
-    /// The longest period.
+    /// The longest period, in bytes.
     pub heaviest: f64,
     /// Uniform number in [0, 1) of the randomized tests: drawn once a site, independent of its samples.
     pub draw: f64,
-    /// Before it has gone on for so long, nobody says that growth lasts.
+    /// Nanoseconds before which no growth is called lasting.
     pub warm_up_ns: u64,
 }
 
-/// Where the time begins that is looked at, of buckets from `first` on and before `to`: three thirds of what is left
-/// without the first quarter. None: there are too few.
+/// First bucket of the time that is looked at, out of those from `first` on and before `to`: it has three equal thirds,
+/// and leaves out the first quarter. None where there are too few buckets.
 fn begin(first: u32, to: u32) -> Option<u32> {
     let buckets = to.saturating_sub(first);
     (buckets >= LEAST_BUCKETS).then(|| to - 3 * (buckets / 4))
@@ -258,7 +256,7 @@ fn begin(first: u32, to: u32) -> Option<u32> {
 /// The lives of a site's blocks, by the buckets of one clock.
 #[derive(Clone, Debug)]
 pub struct Lives {
-    /// Live ones, by the bucket of their birth.
+    /// Live blocks by the bucket of their birth.
     pub live: [Moments; BUCKETS as usize + 1],
     /// Blocks that died, by the buckets of birth and death.
     pub deaths: Deaths,
@@ -271,7 +269,7 @@ impl Default for Lives {
 }
 
 impl Lives {
-    /// Settled at the end of bucket `from` or of bucket `to`, but not at both.
+    /// Blocks that were settled at the end of bucket `from` or of bucket `to`, but not at both.
     fn flow(&self, from: u32, to: u32) -> Flow {
         let mut flow = Flow::default();
         let mut add = |born: u32, died: Option<u32>, block: Moments| {
@@ -291,7 +289,6 @@ impl Lives {
         flow
     }
 
-    /// Settled bytes at each end.
     fn settled(&self) -> Settled {
         let live = (0..).zip(self.live).map(|(born, block)| (born, None, block));
         Settled::of(live.chain(self.deaths.iter().map(|(born, died, block)| (born, Some(died), block))))
@@ -309,7 +306,7 @@ impl Lives {
         places / sum / passed
     }
 
-    /// What other sites allocated, by bucket.
+    /// By bucket, the samples of all other sites.
     fn others(&self, traffic: &Traffic) -> Traffic {
         let mut others = *traffic;
         for (born, block) in (0..).zip(&self.live) {
@@ -363,7 +360,7 @@ impl Lives {
         (died, lived / f64::from(to - from))
     }
 
-    /// These lives as if a block were settled once it has lived through `age` buckets.
+    /// The lives as they would be if a block were settled once it has lived through `age` buckets.
     fn settled_after(&self, age: u32) -> Self {
         let mut older = Self::default();
         older.live[0] = self.live[0];
@@ -379,10 +376,10 @@ impl Lives {
         older
     }
 
-    /// What one clock says. `traffic` is what all sites allocated.
+    /// The findings of one clock. `traffic` has the samples of all sites.
     ///
     /// A site may be two populations: blocks that stay beside those that are replaced after some buckets. Where settled
-    /// blocks die, what lives longer than these is therefore looked at alone, too, and counts where it lasts.
+    /// blocks die, those that live longer are therefore looked at alone, too, and count where they last.
     pub fn growth(&self, clock: &Clock, traffic: &Traffic, asked: &Asked) -> Said {
         let others = self.others(traffic);
         let to = clock.over(asked.now_ns);
@@ -401,20 +398,20 @@ impl Lives {
         older.into_iter().find(|older| older.growth.verdict >= Verdict::SoFar).unwrap_or(said)
     }
 
-    /// How many of the buckets before `to` passed since a block came that lives, or lived for more than a bucket.
+    /// Number of buckets before `to` since the birth of the last block that lives, or lived for more than a bucket.
     fn idle(&self, to: u32) -> u32 {
         let live = (0..).zip(&self.live).filter(|(_, block)| block.samples > 0).map(|(born, _)| born);
         let last = live.chain(self.deaths.iter().map(|(born, _, _)| born)).max().unwrap_or(0);
         to.saturating_sub(last)
     }
 
-    /// Whether so many settled blocks die that what looks like growth may be a population that gathers.
+    /// Whether so many settled blocks die that apparent growth may be a population that gathers.
     fn dies(&self, from: u32, to: u32) -> bool {
         let (died, lived) = self.dying(from, to);
         lived > 0.0 && died > DYING * lived
     }
 
-    /// What one clock says of its buckets before `to`; growth is what there is from `from` on.
+    /// The findings of one clock about its buckets before `to`, with growth from `from` on.
     fn said(&self, clock: &Clock, (first, from, to): (u32, u32, u32), others: &Traffic, asked: &Asked) -> Said {
         let over_ns = clock.width_ns() * u64::from(to - from);
         let flow = self.flow(from, to);
@@ -464,8 +461,8 @@ impl Lives {
         Said { growth, stopped, traffic, shrinks, against, rare, early, came, went, weight: flow.weight() }
     }
 
-    /// Whether growth, if there is any, fails to be lasting by more than chance: as [`Lives::lasts`] decides, and
-    /// [`Lives::stopped`], but on evidence that lasting growth shows by chance less often than `rare`.
+    /// Evidence that growth, if there is any, is not lasting: criteria as in [`Lives::lasts`] and [`Lives::stopped`],
+    /// met by lasting growth by chance less often than `rare`.
     fn against(&self, (first, from, to): (u32, u32, u32), others: &Traffic, rare: f64) -> Against {
         let flow = self.flow(from, to);
         if flow.net() <= 0.0 {
@@ -487,8 +484,7 @@ impl Lives {
         Against { slows, dies, steps }
     }
 
-    /// Whether what came and stayed came so much earlier than later that even growth would do that less often than
-    /// `rare`.
+    /// Whether so much of what came and stayed came early that even growth would look so less often than `rare`.
     fn fades(&self, (first, to): (u32, u32), others: &Traffic, rare: f64) -> bool {
         // Without what happens at the very start.
         let early = first + (to - first).div_ceil(8);
@@ -507,7 +503,8 @@ impl Lives {
         std::iter::once(by_clock).chain(by_traffic)
     }
 
-    /// What share of even growth each third of the time has at the most: less than a third where there was less to do.
+    /// Most that each third of the time may have of even growth, as a share: less than a third where there was less to
+    /// do.
     fn shares(&self, from: u32, to: u32, others: &Traffic) -> [f64; 3] {
         let (third, all) = ((to - from) / 3, others.between(from, to));
         [0, 1, 2].map(|n| {
@@ -517,7 +514,7 @@ impl Lives {
         })
     }
 
-    /// What kind of growth it is that there is since `from`, in a time that began with `first`, if it goes on.
+    /// The kind of growth since `from`, if it goes on. The time began with `first`.
     fn lasts(&self, first: u32, from: u32, to: u32, others: &Traffic) -> Verdict {
         // Without what happens at the very start.
         let early = first + (to - first).div_ceil(8);

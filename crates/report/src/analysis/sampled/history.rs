@@ -1,6 +1,6 @@
 //! How a number went over time, in a bounded number of points.
 
-/// The most points; half as many are left when they are full.
+/// Most points; half of them are left when there are more.
 const POINTS: usize = 240;
 
 /// Points at even distances. Each is the highest number since the one before.
@@ -28,7 +28,7 @@ impl History {
         }
     }
 
-    /// All points, the oldest first.
+    /// Time and number of each point, the oldest first.
     pub fn points(&self) -> &[(u64, u64)] {
         &self.points
     }

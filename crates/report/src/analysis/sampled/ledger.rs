@@ -20,31 +20,29 @@ pub struct Ended {
     pub sample: Sample,
     /// The free or realloc: thread, time and stack.
     pub release: Release,
-    /// By realloc.
+    /// Whether realloc ended the block, not free.
     pub reallocated: bool,
 }
 
 /// Tests for each site: the callers of n sites are a tree with 2 n - 1 branches at the most.
 const BRANCHES: usize = 2;
 
-/// What is said of a site, or of several together.
+/// Figures of a site, or of several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SiteFigures {
-    /// Live blocks.
+    /// Number of live blocks.
     pub live: Estimate,
     pub live_bytes: Estimate,
-    /// Allocations since the watching began.
+    /// Number of allocations since the watching began.
     pub allocations: Estimate,
     pub allocated_bytes: Estimate,
-    /// Bytes of blocks that were freed.
     pub freed_bytes: Estimate,
-    /// Bytes of blocks that another thread freed than had allocated them.
+    /// Bytes of blocks that another thread freed than the one that allocated them.
     pub freed_by_others: Estimate,
-    /// Bytes times the seconds that they were live.
+    /// Bytes times the seconds for which these were live.
     pub byte_seconds: Estimate,
-    /// How its live bytes grow, as this look alone has it.
+    /// Growth of the live bytes, as this look alone has it.
     pub growth: Growth,
-    /// Evidence of `growth`.
     pub evidence: Evidence,
     /// CLOCK_MONOTONIC at which the oldest live sample was allocated; 0 without one.
     pub oldest_ns: u64,
@@ -63,20 +61,20 @@ pub struct Finding {
 pub struct SampleLedger {
     pub(super) now_ns: u64,
     pub(super) began_ns: Option<u64>,
-    /// None until the first sample: it sets when the watching begins.
+    /// None until [`SampleLedger::advance`] has a sample: the oldest one sets when the watching begins.
     pub(super) clocks: Option<[Clock; CLOCKS]>,
-    /// By clock.
+    /// Indexed as `clocks`.
     pub(super) traffic: [Traffic; CLOCKS],
     pub(super) waiting: Vec<SampleEvent>,
     pub(super) processes: FxHashMap<ProcessId, Running>,
     pub(super) sites: FxHashMap<StackId, FxHashMap<ProcessId, Site>>,
     pub(super) kept_apart: usize,
     pub(super) fold_above: usize,
-    /// By process, slot, and whether it was reported after a younger one of that slot.
+    /// By process, slot, and whether the sample was reported after a younger one of that slot.
     pub(super) live: FxHashMap<(ProcessId, u32, bool), (SampleKey, StackId)>,
-    /// Estimated, in whole bytes, so that it comes back to 0.
+    /// Estimated; in whole bytes, so that the sum comes back to 0.
     pub(super) live_bytes: u64,
-    /// Sites that were given up to bound the memory, and what they had allocated.
+    /// Number of sites that were given up to bound the memory, and their sums.
     pub(super) folded: (u64, SiteSums),
     pub(super) recent: VecDeque<Ended>,
     pub(super) history: History,
@@ -88,24 +86,23 @@ pub struct SampleLedger {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
-    /// From when on everything is known.
+    /// CLOCK_MONOTONIC from which on all samples of the process are known.
     pub(super) known_ns: u64,
-    /// When the first sample was picked after that.
+    /// CLOCK_MONOTONIC at which the first sample after `known_ns` was picked.
     pub(super) since_ns: u64,
     pub(super) ended: bool,
 }
 
-/// What was live when most of it was.
+/// The live samples at the moment with most live bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Peak {
-    /// CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC, in nanoseconds.
     pub at_ns: u64,
-    /// Estimated.
     pub live_bytes: u64,
     pub live: Vec<(SampleKey, Sample)>,
 }
 
-/// When what the event reports began.
+/// The time at which the sample of an event was allocated; None for other events.
 fn began(event: &SampleEvent) -> Option<u64> {
     match event {
         SampleEvent::Allocated { sample, .. } => Some(sample.at_ns),
@@ -113,29 +110,28 @@ fn began(event: &SampleEvent) -> Option<u64> {
     }
 }
 
-/// The draw of the site of the lowest process number; None without sites.
+/// The draw of the site with the lowest process number; None without sites.
 fn draw(sites: &[(&ProcessId, &Site)]) -> Option<f64> {
     sites.iter().min_by_key(|(process, _)| process.0).map(|(_, site)| site.draw)
 }
 
 impl SampleLedger {
-    /// Nothing so far.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What grows for less than `warm_up_ns`, instead of [`WARM_UP_NS`], grows so far.
+    /// Sets for how long growth must go on before it is more than growth so far, in place of [`WARM_UP_NS`].
     pub fn warm_up(&mut self, warm_up_ns: u64) {
         self.warm_up_ns = Some(warm_up_ns);
     }
 
-    /// Keeps what was live at the highest footprint. It costs a copy of the live samples for each percent by which it
-    /// rises.
+    /// Keeps the samples that were live at the highest footprint, at the cost of a copy of the live samples for each
+    /// percent by which it rises.
     pub fn track_peak(&mut self) {
         self.peak.get_or_insert_default();
     }
 
-    /// What happened. Nothing of it is later than the next [`SampleLedger::advance`].
+    /// Takes in an event. No event may be later than the next [`SampleLedger::advance`].
     pub fn feed(&mut self, event: &SampleEvent) {
         // Has no time, and may be all there is.
         if let SampleEvent::Lost { lost, .. } = event {
@@ -149,7 +145,7 @@ impl SampleLedger {
         }
     }
 
-    /// The time goes on. To be called after what happened until then was fed.
+    /// Moves the clock on. All events until then must have been fed.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = now_ns.max(self.now_ns);
         if self.clocks.is_none() {
@@ -172,7 +168,7 @@ impl SampleLedger {
         }
     }
 
-    /// Live samples. When the last process ended, what was live then stays.
+    /// Live samples. When the last process has ended, those that were live then stay.
     pub fn live(&self) -> impl Iterator<Item = (SampleKey, &Sample)> {
         self.sites.values().flat_map(FxHashMap::values).flat_map(|site| &site.live).map(|(key, sample)| (*key, sample))
     }
@@ -198,7 +194,7 @@ impl SampleLedger {
         (blocks, bytes)
     }
 
-    /// What was allocated since the watching began, blocks and bytes, by all processes: it never becomes less.
+    /// Blocks and bytes that were allocated since the watching began, by all processes: they never become less.
     pub fn allocated(&self) -> (Estimate, Estimate) {
         let mut sums = self.folded.1;
         for (_, _, of) in self.sums() {
@@ -212,17 +208,17 @@ impl SampleLedger {
         self.history.points()
     }
 
-    /// What was live at the highest footprint; None if nobody asked for it.
+    /// None unless [`Self::track_peak`] was called.
     pub fn peak(&self) -> Option<&Peak> {
         self.peak.as_ref()
     }
 
-    /// What could not be reported, over all processes.
+    /// Events that could not be reported, over all processes.
     pub fn losses(&self) -> Lost {
         self.lost
     }
 
-    /// How many sites were given up to bound the memory, and the bytes that they had allocated. They had no live
+    /// Number of sites that were given up to bound the memory, and the bytes that they had allocated. They had no live
     /// samples.
     pub fn folded(&self) -> (u64, Estimate) {
         (self.folded.0, self.folded.1.allocated_bytes.estimate(0.5))
@@ -238,18 +234,17 @@ impl SampleLedger {
         self.longest_period
     }
 
-    /// What each site of each process ever had.
+    /// Sums over all samples that each site of each process ever had.
     pub fn sums(&self) -> impl Iterator<Item = (ProcessId, StackId, &SiteSums)> {
         self.sites.iter().flat_map(|(stack, of)| of.iter().map(|(process, site)| (*process, *stack, &site.sums)))
     }
 
-    /// All stacks that allocated, those of sites that were given up excepted.
+    /// Stacks that allocated, but for those of sites that were given up.
     pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
         self.sites.keys().copied()
     }
 
-    /// What each stack asked for so far: estimated allocations, and their mean size in bytes. Sites that were given up
-    /// are missing.
+    /// By stack, the estimated allocations, and their mean size in bytes. Sites that were given up are missing.
     pub fn requests(&self) -> impl Iterator<Item = (StackId, u64, u64)> + '_ {
         self.sites.iter().map(|(stack, processes)| {
             let mut sums = SiteSums::default();
@@ -271,7 +266,7 @@ impl SampleLedger {
         draw(&of).map_or(Evidence::default(), |draw| self.evidence(&of, draw))
     }
 
-    /// What these stacks, which read the same, did in all processes.
+    /// Figures of these stacks, which read the same, in all processes together.
     pub fn site(&self, stacks: &[StackId]) -> SiteFigures {
         let of = self.of_stacks(stacks);
         let Some(draw) = draw(&of) else {
@@ -320,7 +315,7 @@ impl SampleLedger {
         findings
     }
 
-    /// What the clocks say of these sites together.
+    /// The findings of the clocks about these sites together.
     fn evidence(&self, sites: &[(&ProcessId, &Site)], draw: f64) -> Evidence {
         let Some(clocks) = &self.clocks else { return Evidence::default() };
         let running = || sites.iter().filter(|(process, _)| self.processes.contains_key(process));

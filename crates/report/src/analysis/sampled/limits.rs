@@ -17,25 +17,24 @@ use statrs::function::beta::beta_reg;
 use statrs::function::erf::erfc;
 use statrs::function::gamma::gamma_lr;
 
-/// How often the truth is outside.
+/// Probability that the truth is outside of the limits.
 const MISS: f64 = 0.05;
-/// So many strides down to a limit have one length; those that follow are twice as long each.
+/// Strides of one length down to a limit; those that follow are twice as long each.
 const STRIDES: u32 = 16;
 
-/// A sum, and what is known of its distribution.
+/// A sum of samples and the distribution that it comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
-    /// The sum.
     pub value: f64,
     /// Estimated variance of the sum, above 0.
     pub variance: f64,
-    /// By how much one sample changes the sum.
+    /// Change of the sum by one sample.
     pub weight: f64,
-    /// How much of a sample's weight is by chance: the share of such allocations that is missed, above 0.
+    /// Share of such allocations that is missed, above 0: the part of a sample's weight that is by chance.
     pub missed: f64,
     /// The variance below which no limits are shown.
     pub least_variance: f64,
-    /// The truth is not below: so much was seen.
+    /// Lower bound of the truth: so much was seen.
     pub floor: f64,
     /// Uniform number in [0, 1) of the randomized test.
     pub draw: f64,
@@ -116,8 +115,8 @@ impl Spread {
         0.5 * (below + above)
     }
 
-    /// If this is the truth: how likely a larger sum is, among those that are shown, and how likely one that is shown.
-    /// Both rise with the truth.
+    /// If this is the truth: the probability of a larger sum among those that are shown, and that of a sum that is
+    /// shown. Both rise with the truth.
     fn larger(&self, truth: f64) -> (f64, f64) {
         let Self { value, variance, weight, missed, .. } = *self;
         let picked = 1.0 - missed;
@@ -132,7 +131,7 @@ impl Spread {
     }
 }
 
-/// How likely it is that at least `n` are picked, each with probability `picked`, if `expected` are on average.
+/// Probability that at least `n` are picked, each with probability `picked`, if `expected` are on average.
 fn at_least(n: f64, expected: f64, picked: f64) -> f64 {
     if expected <= 0.0 {
         return 0.0;

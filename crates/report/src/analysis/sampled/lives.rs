@@ -12,14 +12,13 @@ use super::estimate::Moments;
 
 /// Buckets of a clock. Between half of them and all are in use.
 pub const BUCKETS: u32 = 24;
-/// The bucket of a clock that has just begun.
+/// Nanoseconds of a bucket of a clock that has just begun.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000_000;
 /// The widest bucket of each clock: half a minute looks back 6 to 13 minutes, a quarter of an hour 3 to 6 hours.
 const WIDEST_NS: [u64; CLOCKS] = [32 << 30, 1024 << 30, u64::MAX];
-/// How many clocks there are.
 pub const CLOCKS: usize = 3;
 
-/// One way to cut time. Bucket 0 is everything before it began.
+/// A division of time into buckets. Bucket 0 is everything before the clock began.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin_ns: u64,
@@ -27,10 +26,9 @@ pub struct Clock {
     widest_ns: u64,
 }
 
-/// What happens to buckets that are full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketStep {
-    /// Two become one.
+    /// Each two become one.
     Merge,
     /// The older half becomes bucket 0.
     Slide,
@@ -46,7 +44,7 @@ impl BucketStep {
 }
 
 impl Clock {
-    /// All clocks, from now on.
+    /// All clocks, beginning at `origin_ns`.
     pub fn all(origin_ns: u64) -> [Self; CLOCKS] {
         WIDEST_NS.map(|widest_ns| Self { origin_ns, width_ns: FIRST_WIDTH_NS, widest_ns })
     }
@@ -59,17 +57,17 @@ impl Clock {
         }
     }
 
-    /// How many buckets are over.
+    /// Number of buckets that are over.
     pub fn over(&self, now_ns: u64) -> u32 {
         (now_ns.saturating_sub(self.origin_ns) / self.width_ns).min(BUCKETS.into()) as u32
     }
 
-    /// How long a bucket is.
     pub fn width_ns(&self) -> u64 {
         self.width_ns
     }
 
-    /// Makes room, where the buckets are full. Ask again until there is nothing to do.
+    /// Makes room where the buckets are full, and returns what must be done to all that is kept by bucket. Call it
+    /// until it returns None.
     pub fn step(&mut self, now_ns: u64) -> Option<BucketStep> {
         let span = self.width_ns.saturating_mul(BUCKETS.into());
         if now_ns.saturating_sub(self.origin_ns) < span {
@@ -99,14 +97,13 @@ impl Deaths {
         }
     }
 
-    /// Adds the deaths of another site.
     pub fn merge(&mut self, other: &Self) {
         for (&(born, died), &block) in &other.cells {
             self.add(born, died, block);
         }
     }
 
-    /// Follows the clock.
+    /// Applies a step of the clock.
     pub fn step(&mut self, step: BucketStep) {
         for ((born, died), block) in std::mem::take(&mut self.cells) {
             let died = step.bucket(died);
@@ -116,13 +113,13 @@ impl Deaths {
         }
     }
 
-    /// Each pair of buckets.
+    /// Births, deaths and blocks of all pairs of buckets.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32, Moments)> + '_ {
         self.cells.iter().map(|(&(born, died), &block)| (born, died, block))
     }
 }
 
-/// How many samples all sites took, by bucket.
+/// Number of samples of all sites, by bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
     samples: [u64; BUCKETS as usize + 1],
@@ -133,18 +130,17 @@ impl Traffic {
         self.samples[bucket.min(BUCKETS) as usize] += 1;
     }
 
-    /// So many less.
     pub fn take(&mut self, bucket: u32, samples: u64) {
         let of = &mut self.samples[bucket.min(BUCKETS) as usize];
         *of = of.saturating_sub(samples);
     }
 
-    /// In the buckets from `from` on, and before `to`.
+    /// Samples in the buckets from `from` on and before `to`.
     pub fn between(&self, from: u32, to: u32) -> f64 {
         self.samples.iter().take(to as usize).skip(from as usize).sum::<u64>() as f64
     }
 
-    /// Follows the clock.
+    /// Applies a step of the clock.
     pub fn step(&mut self, step: BucketStep) {
         let mut after = Self::default();
         for (bucket, samples) in (0..).zip(self.samples) {

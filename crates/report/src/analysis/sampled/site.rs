@@ -13,22 +13,21 @@ use super::lives::{CLOCKS, Clock, Deaths};
 pub struct Site {
     pub live: FxHashMap<SampleKey, Sample>,
     pub sums: SiteSums,
-    /// By clock.
+    /// Indexed as the ledger's clocks.
     pub deaths: [Deaths; CLOCKS],
     /// Uniform number in [0, 1) of the randomized tests, independent of the number of samples.
     pub draw: f64,
 }
 
-/// What is summed up of all samples that a site ever had.
+/// Sums over all samples that a site ever had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SiteSums {
     pub allocations: Sum,
     pub allocated_bytes: Sum,
-    /// Bytes of those that were freed.
     pub freed_bytes: Sum,
-    /// Bytes of those that another thread freed.
+    /// Bytes of blocks that another thread freed.
     pub freed_by_others: Sum,
-    /// Bytes times seconds of those that were freed.
+    /// Bytes times seconds of freed blocks.
     pub byte_seconds: Sum,
 }
 
@@ -47,13 +46,13 @@ pub fn weight(sample: &Sample) -> Moments {
     Moments::of(sample.size as f64, picked(sample.size, sample.period))
 }
 
-/// For how long of the time since `since_ns` the sample was live, in seconds.
+/// Seconds since `since_ns` for which the sample was live until `until_ns`.
 pub fn seconds(sample: &Sample, since_ns: u64, until_ns: u64) -> f64 {
     until_ns.saturating_sub(sample.at_ns.max(since_ns)) as f64 * 1e-9
 }
 
 impl Site {
-    /// A site with its first sample.
+    /// The first sample gives the draw; it is not added.
     pub fn new(first: &Sample) -> Self {
         // The clock's last digits and the address are as good as drawn.
         let mut word = first.at_ns ^ first.address.rotate_left(32) ^ u64::from(first.thread) << 48;
@@ -63,7 +62,7 @@ impl Site {
         Self { draw: ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64, ..Self::default() }
     }
 
-    /// A sample more. One that was allocated before `since_ns` is not among what is summed up from then on.
+    /// Adds a sample. One that was allocated before `since_ns` is live, and not among the sums.
     pub fn allocate(&mut self, key: SampleKey, sample: Sample, since_ns: u64) {
         if sample.at_ns >= since_ns {
             self.sums.allocations.add_count(&sample);
@@ -72,7 +71,7 @@ impl Site {
         self.live.insert(key, sample);
     }
 
-    /// A live sample is gone. `known`: whether an event reported how.
+    /// Takes out a live sample. `known` says whether an event reported how it ended.
     pub fn free(&mut self, sample: &Sample, release: &Release, known: bool, since_ns: u64, clocks: &[Clock; CLOCKS]) {
         let seconds = seconds(sample, since_ns, release.at_ns);
         self.sums.byte_seconds.add(sample, sample.size as f64 * seconds, 0.0);

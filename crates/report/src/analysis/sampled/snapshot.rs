@@ -8,7 +8,6 @@ use mallow_profile::{Counts, Origin, Precisions, Process, ProcessId, Profile, Qu
 use super::estimate::Sum;
 use super::ledger::SampleLedger;
 
-/// What is known of a site, before it is rounded.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     allocations: Sum,
@@ -21,21 +20,21 @@ struct Figures {
     youngest_ns: u64,
 }
 
-/// What was allocated and is live now, and what was live at the highest footprint if the ledger tracks it. `tables` are
-/// those that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. The profile's end is
-/// now.
+/// The allocations so far and the live blocks, and what was live at the highest footprint if the ledger tracks it.
+/// `tables` are those that the samples' stacks and processes belong to; `unix_ms` is the wall clock's time now, at
+/// which the profile ends.
 pub fn snapshot(ledger: &SampleLedger, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     // What was live before everything was known was allocated too.
     made(ledger, tables, (now_ns, unix_ms), true)
 }
 
-/// As [`snapshot`], without allocations from before everything was known, even of live blocks: allocated sums never
+/// [`snapshot`] without allocations from before everything was known, even of live blocks: allocated sums never
 /// decrease.
 pub fn snapshot_since_known(ledger: &SampleLedger, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     made(ledger, tables, (now_ns, unix_ms), false)
 }
 
-/// `live_too`: each live block was allocated.
+/// `live_too` says that each live block counts as allocated.
 fn made(ledger: &SampleLedger, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: bool) -> Profile {
     let mut profile = Profile { sites: Vec::new(), ..tables.clone() };
     // Sums of processes that ended have no number of a process any more.

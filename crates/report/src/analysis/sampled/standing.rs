@@ -11,30 +11,29 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::growth::{CHANCE, Growth, Said, Verdict};
 use super::lives::CLOCKS;
 
-/// What the samples of some sites show of their growth at one look, for [`Standings::settle`].
+/// What some sites show of their growth at one look, for [`Standings::settle`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// What this look alone says.
     pub growth: Growth,
     pub(super) said: [Said; CLOCKS],
-    /// When the processes with these sites began to be watched.
+    /// CLOCK_MONOTONIC at which the processes with these sites began to be watched.
     pub(super) since_ns: u64,
-    /// How many tests the chance is over.
+    /// Number of tests that share the chance of an error.
     pub(super) tests: f64,
 }
 
 /// Growth that was found, and not refuted since.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
-    /// As it was found last.
+    /// Growth as the last look has it that found any.
     growth: Growth,
     since_ns: u64,
-    /// What a block weighed then, and what other sites allocated, by the clock that saw most of them.
+    /// Weight of a block then and samples of other sites a second, by the clock that saw most of them.
     weight: f64,
     traffic: Option<f64>,
 }
 
-/// What was found growing in the looks before, by the number that names the sites.
+/// By the number that names sites, the growth that earlier looks found.
 #[derive(Clone, Debug, Default)]
 pub struct Standings {
     of: FxHashMap<u64, Standing>,
@@ -43,7 +42,7 @@ pub struct Standings {
 }
 
 impl Standings {
-    /// How the sites grow that `id` names: as this look says, or as an earlier one that nothing refuted.
+    /// The growth of the sites that `id` names: as this look says, or as an earlier one did that nothing has refuted.
     pub fn settle(&mut self, id: u64, evidence: &Evidence) -> Growth {
         let Evidence { growth, said, since_ns, tests } = evidence;
         if growth.verdict == Verdict::Growing {
@@ -69,7 +68,7 @@ impl Standings {
         self.named.contains(&id)
     }
 
-    /// What this look names as growing.
+    /// Replaces the ids that the last look named as growing.
     pub fn name(&mut self, ids: impl IntoIterator<Item = u64>) {
         self.named = ids.into_iter().collect();
     }

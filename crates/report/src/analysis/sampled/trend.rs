@@ -16,7 +16,7 @@ use statrs::function::beta::beta_reg;
 use super::estimate::{LEAST_SAMPLES, Moments};
 use super::lives::BUCKETS;
 
-/// On either side of zero: how likely chance alone may be where zero is left out of the interval.
+/// Probability, on either side, that chance alone leaves zero out of the interval.
 const MISS: f64 = 0.025;
 /// z-score of a two-sided 95 % normal interval.
 const Z_95: f64 = 1.96;
@@ -32,7 +32,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// What came less what went, in bytes.
+    /// Bytes that came, less those that went.
     pub fn net(&self) -> f64 {
         self.came.value - self.went.value
     }
@@ -42,7 +42,7 @@ impl Flow {
         Self { came: self.went, went: self.came }
     }
 
-    /// What one block weighs, if all weighed the same and were as sure together; 0 without blocks.
+    /// Bytes of one block, if all weighed the same and were as sure together; 0 without blocks.
     pub fn weight(&self) -> f64 {
         let value = self.came.value + self.went.value;
         if value > 0.0 { self.squares() / value } else { 0.0 }
@@ -52,13 +52,13 @@ impl Flow {
         self.came.squares + self.went.squares
     }
 
-    /// Whether there are blocks enough for an interval, where one that was missed may have the weight `heaviest`.
+    /// Whether there are enough blocks for an interval, where one that was missed may have the weight `heaviest`.
     pub fn enough(&self, heaviest: f64) -> bool {
         let squares = self.squares();
         squares > 0.0 && squares >= self.least(heaviest)
     }
 
-    /// How many samples an interval needs, if they weigh as those that there are.
+    /// Number of samples that an interval needs, if they weigh as those that there are.
     pub fn needed(&self, heaviest: f64) -> u64 {
         let samples = (self.came.samples + self.went.samples) as f64;
         let squares = self.squares();
@@ -98,7 +98,8 @@ impl Flow {
         self.between(self.came.squares * above / came, variance, draw)
     }
 
-    /// `least`: the squares of what came, or of what went where nothing came, below which nothing is shown.
+    /// `least` is the sum of the squares of what came, or of what went where nothing came, below which nothing is
+    /// shown.
     fn between(&self, least: f64, variance: f64, draw: f64) -> (f64, f64) {
         let net = self.net();
         let (down, up) = match (self.came.squares > 0.0, self.went.squares > 0.0) {
@@ -125,13 +126,13 @@ impl Flow {
     }
 }
 
-/// How many blocks of one weight would be as sure: those that came, and those that went.
+/// Numbers of blocks of one weight that would be as sure: those that came, and those that went.
 pub fn whole(flow: &Flow) -> (f64, f64) {
     let weight = flow.weight();
     (flow.came.value / weight, flow.went.value / weight)
 }
 
-/// How likely so many come and so few go, if each block is as likely to do one as the other.
+/// Probability that so many come and so few go, if each block is as likely to do one as the other.
 pub fn chance(flow: &Flow) -> f64 {
     if flow.net() <= 0.0 {
         return 1.0;
@@ -146,14 +147,14 @@ fn chance_of(came: f64, went: f64) -> f64 {
     0.5 * (at_least + more)
 }
 
-/// How many settled bytes there are at the end of each bucket.
+/// Settled bytes at the end of each bucket.
 #[derive(Clone, Debug)]
 pub struct Settled {
     bytes: [f64; BUCKETS as usize + 2],
 }
 
 impl Settled {
-    /// Of blocks with the buckets of their birth and their death, if they died.
+    /// `blocks` are with the buckets of their birth and of their death, if they died.
     pub fn of(blocks: impl Iterator<Item = (u32, Option<u32>, Moments)>) -> Self {
         let mut bytes = [0.0; BUCKETS as usize + 2];
         for (born, died, block) in blocks {

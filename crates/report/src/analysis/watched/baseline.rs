@@ -22,13 +22,12 @@ impl Baseline {
         Self { stacks: live.map(|site| key(&functions, site.stack)).collect() }
     }
 
-    /// Is this stack one of them?
     pub(crate) fn has(&self, functions: &Functions<'_>, stack: StackId) -> bool {
         self.stacks.contains(&key(functions, stack))
     }
 }
 
-/// Of the functions that show a person where it is: allocating functions and start-up code may be left out of a file.
+/// Hashes the program's own functions: allocating functions and start-up code may be left out of a file.
 fn key(functions: &Functions<'_>, stack: StackId) -> u64 {
     let mut hasher = FxHasher::default();
     for step in functions.steps(stack).filter(|step| step.kind == crate::analysis::function_kind::FunctionKind::Own) {

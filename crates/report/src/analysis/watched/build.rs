@@ -17,35 +17,32 @@ use crate::analysis::numbers::LeftOut;
 use crate::analysis::sampled::{CallPath, SampleLedger, SiteFigures, Standings, Sum, Verdict};
 use crate::analysis::suppressions::Suppressions;
 
-/// What is known of a watched program at some moment.
+/// A watched program at some moment.
 pub struct WatchState<'a> {
-    /// Names, stacks and processes.
+    /// Names, stacks and processes that `ledger` refers to.
     pub profile: &'a Profile,
-    /// Samples so far.
     pub ledger: &'a SampleLedger,
-    /// The moment, CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC at the report's moment.
     pub now_ns: u64,
-    /// For how long it has been watched.
+    /// Nanoseconds for which the program has been watched.
     pub watched_ns: u64,
-    /// The moment on the wall.
+    /// The moment, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
-    /// Milliseconds that the program had run when mallow attached to it; None: it was started under mallow.
+    /// Milliseconds that the program had run when mallow attached to it; None where it was started under mallow.
     pub attached_ms: Option<u64>,
-    /// Null: sampling is switched off.
+    /// Mean bytes between samples; None where sampling is switched off.
     pub period_bytes: Option<u64>,
-    /// Why nothing of the command's own program can be sampled, where that is known.
+    /// The reason why nothing of the command's own program can be sampled, where that is known.
     pub unseen: Option<&'a Unseen>,
     /// Whether a process runs.
     pub runs: &'a dyn Fn(ProcessId) -> bool,
 }
 
-/// What is asked of a report.
 pub struct WatchOptions<'a> {
-    /// Why it is made.
+    /// The reason for the report, in a word.
     pub occasion: &'a str,
-    /// What it is about.
     pub which: Which,
-    /// With [`Which::Old`]: samples that are younger are left out, but for those of sites that grow.
+    /// Age below which [`Which::Old`] leaves samples out, but for those of sites that grow.
     pub older_than_ms: u64,
     /// Sites that are left out.
     pub suppressions: &'a Suppressions,
@@ -53,20 +50,18 @@ pub struct WatchOptions<'a> {
     pub baseline: Option<&'a Baseline>,
     /// Whether a sample is left out.
     pub muted: &'a dyn Fn(SampleKey) -> bool,
-    /// Whether a place is, by its [`super::WatchedPlace::id`].
+    /// Whether a place is left out, by its [`super::WatchedPlace::id`].
     pub muted_place: &'a dyn Fn(u64) -> bool,
-    /// Sites that are shown at the most.
+    /// Most sites that are listed.
     pub limit: usize,
 }
 
-/// Samples of a site.
 #[derive(Default)]
 struct Group {
     stacks: Vec<StackId>,
     samples: Vec<(SampleKey, Sample)>,
 }
 
-/// A site that nothing leaves out.
 struct Candidate {
     id: u64,
     stack: StackId,
@@ -75,7 +70,7 @@ struct Candidate {
     samples: Vec<Sample>,
 }
 
-/// The report. `standings` are those of all reports of this watch so far.
+/// `standings` are those of all reports of this watch so far.
 pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &mut Standings) -> Watched {
     // What was live at the peak is no look at what is live now.
     let mut apart = if options.which == Which::Peak { Some(standings.clone()) } else { None };
@@ -224,8 +219,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
     }
 }
 
-/// Names a site by what its stack reads as: two calls on one line are one site, and so is the same program in several
-/// processes.
+/// Hashes what the stack reads as: two calls on one line are one site, and so is the same program in several processes.
 fn id(functions: &Functions<'_>, profile: &Profile, stack: StackId) -> u64 {
     let mut hasher = FxHasher::default();
     for step in functions.steps(stack) {
@@ -237,7 +231,7 @@ fn id(functions: &Functions<'_>, profile: &Profile, stack: StackId) -> u64 {
     hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Names a run of the program.
+/// Hashes what tells this run of the program from others.
 fn run(state: &WatchState<'_>) -> u64 {
     let mut hasher = FxHasher::default();
     (state.ledger.began_ns(), state.profile.started_unix_ms).hash(&mut hasher);
@@ -274,7 +268,6 @@ fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<Wat
 }
 
 impl WatchLosses {
-    /// As the samples' reader counts them.
     pub fn of(Lost { events, picks, stacks, damaged, left, filtered, foreign, unsampled }: Lost) -> Self {
         Self { events, picks, stacks, damaged, left, filtered, foreign, unsampled }
     }

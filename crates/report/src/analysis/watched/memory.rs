@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::super::rss::OlderBlocks;
 use super::super::sampled::Estimate;
 
-/// A part that grew less than this, or less than this share of RSS, is not named.
+/// Least bytes, and least part of RSS, one in so many, by which a part has grown that is named.
 const LEAST_BYTES: u64 = 1 << 20;
 const LEAST_SHARE: u64 = 50;
 
@@ -76,7 +76,7 @@ pub struct WatchedMemory {
     pub grows: Option<MemoryPart>,
 }
 
-/// What memory of some processes consists of at a moment, in bytes.
+/// Resident bytes of some processes at a moment, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryParts {
     live: u64,
@@ -88,7 +88,7 @@ pub struct MemoryParts {
 }
 
 impl MemoryParts {
-    /// Of some processes, which have so many live bytes together.
+    /// `live` are the live bytes of all these processes together.
     pub fn of(footprints: &[Footprint], live: u64) -> Self {
         let of = |kinds: &[MappingKind]| {
             let mappings = footprints.iter().flat_map(|footprint| &footprint.mappings);
@@ -109,8 +109,8 @@ impl MemoryParts {
         }
     }
 
-    /// Private memory of no file is divided only where all live blocks are known and may be in memory: what is unknown
-    /// is not absent.
+    /// Where `is_divided`, private memory of no file is divided into live blocks and the rest. That holds only where
+    /// all live blocks are known and may be in memory: what is unknown is not absent.
     fn rows(&self, is_divided: bool) -> Vec<(MemoryPart, u64)> {
         let mut rows = match is_divided {
             true => vec![
@@ -129,15 +129,15 @@ impl MemoryParts {
     }
 }
 
-/// Between which bytes the truth lies; None: nobody knows.
+/// Least and most bytes that the truth may be; None where it is not known.
 type Limits = Option<(u64, u64)>;
 
-/// Whether so many bytes more are named, in processes that have this RSS.
+/// Whether growth by so many bytes is named, in processes that have this RSS.
 pub fn is_notable_growth(bytes: u64, rss: u64) -> bool {
     bytes >= LEAST_BYTES.max(rss / LEAST_SHARE)
 }
 
-/// The memory of some processes now, and what of it has grown. `before`: the parts when the watching began.
+/// The memory of some processes now, and what of it has grown. `before` are the parts when the watching began.
 pub fn watched_memory(
     footprints: &[Footprint],
     live: &Estimate,
@@ -188,7 +188,6 @@ pub fn watched_memory(
     }
 }
 
-/// An estimate as whole bytes.
 fn whole(bytes: f64) -> u64 {
     bytes.max(0.0) as u64
 }

@@ -102,7 +102,7 @@ pub struct Unseen {
 }
 
 impl Watched {
-    /// Why there is nothing to report: no process was sampled, and none can be.
+    /// The reason why there is nothing to report: no process was sampled, and none can be. None in all other cases.
     pub fn nothing_seen(&self) -> Option<&Unseen> {
         self.unseen.as_ref().filter(|_| self.processes.is_empty() && self.samples == 0)
     }

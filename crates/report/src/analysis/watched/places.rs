@@ -14,10 +14,9 @@ use crate::analysis::sampled::{
 };
 use crate::analysis::tell_apart::{Row, Shown, tell_apart};
 
-/// The fewest sampled frees for a meaningful share of them.
+/// Fewest sampled frees for a meaningful share of them.
 const LEAST_FREES: u64 = 8;
 
-/// Live samples, summed up.
 #[derive(Default)]
 pub(super) struct Held {
     pub bytes: Sum,
@@ -38,7 +37,7 @@ impl Held {
         }
     }
 
-    /// Precondition: both hold samples.
+    /// Both must hold samples.
     fn merge(&mut self, other: &Self) {
         self.youngest_ms =
             if self.bytes.samples() == 0 { other.youngest_ms } else { self.youngest_ms.min(other.youngest_ms) };
@@ -53,24 +52,23 @@ impl Held {
     }
 }
 
-/// The sites of a place.
 #[derive(Default)]
 pub(super) struct PlaceGroup {
-    /// Names it from report to report.
+    /// A hash of the line and its callers, the same from report to report.
     pub id: u64,
-    /// The caller of the line that tells these sites from others of the line, by its place among the callers; None: all
-    /// of them.
+    /// Index of the caller that tells these sites from others of the line, from the line outwards; None: all sites of
+    /// the line.
     caller: Option<usize>,
     /// Figures of all sites together: growth is that of the place as a whole.
     pub figures: SiteFigures,
     held: Held,
     sites: u64,
-    /// The stack of the site that holds most, and how much.
+    /// Most bytes of a site, and that site's stack.
     largest: Option<(f64, StackId)>,
 }
 
 impl PlaceGroup {
-    /// A site that is reported.
+    /// Adds a site that is reported.
     pub fn add(&mut self, stack: StackId, held: &Held) {
         self.held.merge(held);
         self.sites += 1;
@@ -82,7 +80,7 @@ impl PlaceGroup {
     }
 }
 
-/// The places of a line with these call paths, and of each path which of them it belongs to. `line` names the line.
+/// The places of a line with these call paths, and for each path the index of its place. `line` names the line.
 pub(super) fn places_of(
     ledger: &SampleLedger,
     line: u64,
@@ -116,7 +114,7 @@ pub(super) fn places_of(
     (places, of_paths.into_iter().map(|place| place.unwrap_or(rest)).collect())
 }
 
-/// Names what is left of a line of which some call paths are places of their own.
+/// Names the sites of a line that are left where some call paths are places of their own.
 fn rest_of(line: u64) -> u64 {
     line.rotate_left(32) ^ 0x517c_c1b7_2722_0a95
 }
@@ -126,7 +124,7 @@ pub(super) fn freed_by_others(figures: &SiteFigures) -> Option<f64> {
     (figures.freed_bytes.samples >= LEAST_FREES).then(|| figures.freed_by_others.value / figures.freed_bytes.value)
 }
 
-/// The places, at most `limit` of them in full. `draw` gives the uniform number of a place by its id.
+/// Lists at most `limit` places in full. `draw` gives the uniform number of a place by its id.
 pub(super) fn watched_places(
     functions: &Functions<'_>,
     groups: Vec<PlaceGroup>,
@@ -211,7 +209,7 @@ impl Row for WatchedPlace {
     }
 }
 
-/// What grows most surely first, then what holds most; of sites and of places.
+/// Orders sites or places: what grows most surely first, then what holds most.
 pub fn by_growth(a: (&Growth, &Estimate), b: (&Growth, &Estimate)) -> Ordering {
     let ((a_verdict, a_surely), (b_verdict, b_surely)) = (a.0.rank(), b.0.rank());
     let by_growth = b_verdict.cmp(&a_verdict).then(b_surely.total_cmp(&a_surely));
