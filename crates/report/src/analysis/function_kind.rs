@@ -11,15 +11,13 @@ use crate::names;
 
 mod third_party;
 
-/// How near to the allocator a function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FunctionKind {
-    /// It exists to hand out memory: `operator new`, `strdup`, `xmalloc`, `RawVec`.
+    /// A function that exists to hand out memory: `operator new`, `strdup`, `xmalloc`, `RawVec`.
     Allocator,
     /// The language's own library: its containers, its start-up code, its C functions that allocate inside. What
     /// compilers and generators write counts as such: copies, derived functions, serializers.
     Runtime,
-    /// Everything else.
     Own,
 }
 
@@ -39,7 +37,7 @@ const C_ALLOCATORS: &[&str] = &[
     "IO_getdelim",
 ];
 
-/// Whole names of what the languages themselves allocate by.
+/// Whole names of functions that the languages themselves allocate by.
 const ALLOCATORS: &[&str] = &[
     "operator new",
     "operator new[]",
@@ -54,10 +52,10 @@ const ALLOCATORS: &[&str] = &[
     "__rg_realloc",
 ];
 
-/// The same of Swift's runtime.
+/// Whole names of functions that Swift's runtime allocates by.
 const SWIFT_ALLOCATORS: &[&str] = &["swift_slowAlloc", "swift_slowAllocTyped", "swift_allocObject"];
 
-/// Beginnings of qualified names that are all about handing out memory.
+/// Prefixes of qualified names of functions that hand out memory.
 const ALLOCATOR_PATHS: &[&str] = &[
     "std::allocator",
     "std::__new_allocator",
@@ -70,10 +68,10 @@ const ALLOCATOR_PATHS: &[&str] = &[
     "__rustc::",
 ];
 
-/// The same of Rust's, whose crates are called as a namespace of C++ may be.
+/// Prefixes of names of Rust's functions that hand out memory. A namespace of C++ may have the name of such a crate.
 const RUST_ALLOCATOR_PATHS: &[&str] = &["alloc::alloc::", "alloc::raw_vec::", "hashbrown::raw::alloc"];
 
-/// Beginnings of qualified names of the languages' own libraries.
+/// Prefixes of qualified names of the languages' own libraries.
 const RUNTIME_PATHS: &[&str] = &[
     "std::",
     "__gnu_cxx::",
@@ -88,7 +86,7 @@ const RUNTIME_PATHS: &[&str] = &[
     "internal/bytealg.",
 ];
 
-/// The same of Rust's, whose crates are called as a namespace of C++ may be.
+/// Prefixes of names of Rust's own library. A namespace of C++ may have the name of such a crate.
 const RUST_RUNTIME_PATHS: &[&str] = &["alloc::", "core::", "hashbrown::"];
 
 /// Modules of Swift's own libraries. Their generic functions are specialised in the program that uses them, and their
@@ -115,7 +113,7 @@ const SWIFT_MODULES: &[&str] = &[
     "_FoundationCollections",
 ];
 
-/// Beginnings of the names of Swift's runtime and of what its compiler makes, underscores in front left out. They count
+/// Prefixes of the names of Swift's runtime and of what its compiler makes, underscores in front left out. They count
 /// in every module, since a program may contain the runtime, unless the source shows another author.
 const SWIFT_RUNTIME: &[&str] = &["swift_", "swift::", "objectdestroy", "block_copy_helper", "block_destroy_helper"];
 
@@ -134,7 +132,7 @@ const ROOTS: &[&str] = &[
     "_GLOBAL__sub_I",
 ];
 
-/// Shared objects that are the runtime as a whole: a file name begins with one of these.
+/// Prefixes of the file names of shared objects that are the runtime as a whole.
 const RUNTIME_MODULES: &[&str] = &[
     "libc.so",
     "libc-",
@@ -182,7 +180,7 @@ const DERIVED: &[&str] =
 const GENERATED_SOURCES: &[&str] =
     &[".pb.cc", ".pb.h", ".pb.go", ".pb.swift", ".pb-c.c", ".grpc.swift", "_generated.h", "_generated.rs"];
 
-/// How near to the allocator a function is, by its demangled name, its source file and its module's path.
+/// Classifies a function by its demangled name, its source file and its module's path.
 pub fn classify(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> FunctionKind {
     if let Some(kind) = function.and_then(|function| by_name(function, file, module)) {
         return kind;
@@ -196,7 +194,7 @@ pub fn classify(function: Option<&str>, file: Option<&str>, module: Option<&str>
     FunctionKind::Own
 }
 
-/// The same where the name shows it.
+/// Classifies a function where its name suffices; None otherwise.
 fn by_name(function: &str, file: Option<&str>, module: Option<&str>) -> Option<FunctionKind> {
     if let Some(swift) = names::swift::function(function) {
         let of_library = swift.module.is_some_and(|module| SWIFT_MODULES.contains(&module));
@@ -243,19 +241,19 @@ fn by_name(function: &str, file: Option<&str>, module: Option<&str>) -> Option<F
     (library || is_copy(function) || is_in_macro(function)).then_some(FunctionKind::Runtime)
 }
 
-/// May a function be from these sources? A source file that is known and elsewhere shows another author, unless the
-/// module is the runtime's as a whole.
+/// Whether a function may be from these sources. A source file that is known and elsewhere shows another author, unless
+/// the module is the runtime's as a whole.
 fn written_there(file: Option<&str>, module: Option<&str>, sources: &[&str]) -> bool {
     module.is_some_and(of_runtime) || file.is_none_or(|file| sources.iter().any(|part| file.contains(part)))
 }
 
-/// True for a demangled name of C++: Rust's have no parameters.
+/// Whether this is the demangled name of a function of C++: Rust's have no parameters.
 fn has_parameters(function: &str) -> bool {
     let function = function.split(" [clone").next().unwrap_or(function);
     function.strip_suffix(" const").unwrap_or(function).ends_with(')')
 }
 
-/// True for what copies a value of a type of the program's own.
+/// Whether the function copies a value of a type of the program's own.
 pub fn copies_own(function: &str) -> bool {
     if let Some((of, of_trait)) = trait_impl(&names::short(function)) {
         return ["core::clone::Clone", "alloc::borrow::ToOwned"].contains(&of_trait) && !library_impl(of, of_trait);
@@ -264,7 +262,7 @@ pub fn copies_own(function: &str) -> bool {
     is_copy(function) && !library
 }
 
-/// A C++ class's copy constructor or assignment; the compiler writes most of them.
+/// Whether this is a C++ class's copy constructor or assignment; the compiler writes most of them.
 fn is_copy(function: &str) -> bool {
     let Some((path, class)) = function.strip_suffix(" const&)").and_then(|f| f.rsplit_once('(')) else { return false };
     let Some(method) = path.strip_prefix(class).and_then(|method| method.strip_prefix("::")) else { return false };
@@ -272,7 +270,7 @@ fn is_copy(function: &str) -> bool {
     method == "operator=" || method == name.rsplit("::").next().unwrap_or(name)
 }
 
-/// Functions of Rust that a derive macro wrote are in a constant without a name.
+/// Whether a derive macro of Rust wrote the function: it is in a constant without a name.
 fn is_in_macro(function: &str) -> bool {
     function.contains("::_::")
 }
@@ -282,19 +280,19 @@ fn is_generated(file: &str) -> bool {
     GENERATED_SOURCES.iter().any(|end| name.ends_with(end)) || name.starts_with("moc_") && name.ends_with(".cpp")
 }
 
-/// Is this what runs before `main`, or below a thread's first function? By its name alone.
+/// Whether the function runs before `main`, or below a thread's first function. By its name alone.
 pub fn begins_a_stack(function: &str) -> bool {
     ROOTS.contains(&names::short(function).as_str())
 }
 
-/// True for a shared object that is the runtime as a whole, by its path.
+/// Whether the shared object, by its path, is the runtime as a whole.
 pub fn of_runtime(module: &str) -> bool {
     let name = module.rsplit('/').next().unwrap_or(module);
     RUNTIME_MODULES.iter().any(|p| name.starts_with(p))
 }
 
-/// True for Mallow's own part of a stack: what runs a measured region, in its library, in `mallow.h` and in the faces.
-/// It is between the program's functions and allocates nothing, and no view shows it.
+/// Whether this is Mallow's own part of a stack: what runs a measured region, in its library, in `mallow.h` and in the
+/// faces. It is between the program's functions and allocates nothing, and no view shows it.
 pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> bool {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     if module.is_some_and(|m| base(m).starts_with("libmallow")) {
@@ -312,8 +310,8 @@ pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>
     of_rust || of_swift || of_c || names::short(function).starts_with("mallow::measure<")
 }
 
-/// Rust's `core::alloc::GlobalAlloc`, and `Allocator` of it or of a crate that offers it to stable compilers. Whoever
-/// implements one, by a library or in the program, hands out memory for others.
+/// Whether this is Rust's `core::alloc::GlobalAlloc`, or `Allocator` of it or of a crate that offers it to stable
+/// compilers. Whoever implements one, by a library or in the program, hands out memory for others.
 fn is_trait_of_allocators(of_trait: &str) -> bool {
     let mut path = of_trait.rsplit("::");
     matches!(
@@ -328,7 +326,7 @@ fn trait_impl(short: &str) -> Option<(&str, &str)> {
     names::split_as(short.strip_prefix('<')?.get(..end - 2)?)
 }
 
-/// Is it code of Rust's library? It is where the trait is the library's, and the type too or built into the language.
+/// Whether this is code of Rust's library: the trait is the library's, and the type too or built into the language.
 /// Calls through function pointers and closures always are.
 fn library_impl(of: &str, of_trait: &str) -> bool {
     let library = |path: &str| ["core::", "alloc::", "std::", "hashbrown::"].iter().any(|p| path.starts_with(p));

@@ -17,14 +17,14 @@ use crate::names;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     pub step: Step,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// The function that the named one called to get its memory; None where that is an allocating function.
     pub through: Option<Step>,
-    /// Functions of the program's own without names that were looked past, between it and the allocator.
+    /// Functions of the program's own without names that were looked past, between the named one and the allocator.
     pub nameless: u64,
 }
 
 impl Named {
-    /// Sites with equal keys are of one place: one line of one function.
+    /// Equal for sites of one line of one function.
     pub fn key(&self) -> (FunctionId, Option<StringId>, u32) {
         (self.step.function, self.step.file, self.step.line)
     }
@@ -99,12 +99,13 @@ impl Stack {
         if own.is_empty() { self.frames.iter().collect() } else { own }
     }
 
-    /// Those of them that called `frame`, without those that have no name, if others have.
+    /// The program's own functions that called `frame`, the innermost first, without those that have no name, if others
+    /// have.
     pub fn callers_of(&self, frame: &Frame) -> Vec<&Frame> {
         self.callers_and_gaps(frame).into_iter().map(|(caller, _)| caller).collect()
     }
 
-    /// The same, each with whether functions without names were left out between it and the one before.
+    /// [`Self::callers_of`], each with whether functions without names were left out between it and the one before.
     pub fn callers_and_gaps(&self, frame: &Frame) -> Vec<(&Frame, bool)> {
         let own = self.own();
         let from = own.iter().position(|f| f.function == frame.function).map_or(0, |at| at + 1);
@@ -130,7 +131,7 @@ impl Stack {
         self.frames[..at].iter().filter(|f| !f.named && !f.looked_past)
     }
 
-    /// How many functions without names rows look past that are named by `frame` and have this stack.
+    /// How many functions without names are looked past in this stack by rows that are named by `frame`.
     pub fn nameless_below(&self, frame: &Frame) -> u64 {
         self.frames.iter().find(|f| f.nameless > 0 && f.function == frame.function).map_or(0, |f| f.nameless)
     }
@@ -142,38 +143,37 @@ pub fn stack_of(profile: &Profile, stack: StackId) -> Stack {
 }
 
 struct Function {
-    /// None: known by its address alone, that of `frame`.
+    /// None for a function of which only the address is known, that of `frame`.
     name: Option<StringId>,
     file: Option<StringId>,
     module: Option<ModuleId>,
     frame: FrameId,
-    /// A frame in which its code is that of other functions, too.
+    /// A frame with the names of other functions that have the same code.
     folded: Option<FrameId>,
 }
 
-/// The functions of a profile. Made once for a report; costs a pass over the frames, and where places are named, some
-/// over the sites.
+/// Made once for a report; costs a pass over the frames, and where places are named, some over the sites.
 pub(crate) struct Functions<'a> {
     profile: &'a Profile,
     functions: Vec<Function>,
     steps: Vec<Step>,
-    /// Of each frame, where its steps begin; one more entry at the end.
+    /// By frame, the index of its first step, and one more entry at the end.
     starts: Vec<u32>,
     /// Frames whose innermost part runs a measured region, and has no steps.
     measuring: FxHashSet<FrameId>,
     /// None where no stack has frames of a script.
     scripts: Option<Scripts>,
-    /// Executables that were executed by another name, and that.
+    /// Executables that were executed by another name, with that name.
     executed: Vec<(ModuleId, &'a str)>,
-    /// Of each function, whether it only passes requests on to the allocator. Found when a view asks for the first
-    /// time: it costs some passes over the sites.
+    /// By function, whether it only passes requests on to the allocator. Found when a view asks for the first time:
+    /// that costs some passes over the sites.
     wrappers: OnceCell<Vec<bool>>,
 }
 
 /// The name of a function whose file and line alone are known, as symbol tables and debuggers have it.
 const UNKNOWN: &str = "??";
 
-/// Functions with equal keys are one. A name alone is not enough: files have static functions of the same name.
+/// Identifies a function. A name alone is not enough: files have static functions of the same name.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     InFile(StringId, StringId),
@@ -198,7 +198,7 @@ pub(crate) fn mean_request(stack: StackId, counts: &Counts) -> SiteRequests {
 }
 
 impl<'a> Functions<'a> {
-    /// The functions of a profile whose sites are kept elsewhere: `requests` lists them, once for each pass.
+    /// Builds the functions of a profile whose sites are kept elsewhere: `requests` lists these, once for each pass.
     pub fn with_requests<I: Iterator<Item = SiteRequests>>(profile: &'a Profile, requests: impl Fn() -> I) -> Self {
         let it = Self::new(profile);
         Self { wrappers: OnceCell::from(it.find_wrappers(requests)), ..it }
@@ -261,8 +261,8 @@ impl<'a> Functions<'a> {
         it
     }
 
-    /// Views look past it, from its callers to the allocator: it is not the program's own, or only passes requests on
-    /// to the allocator, as the stacks of the profile show.
+    /// Whether views look past the step, from its callers to the allocator: it is not the program's own, or only passes
+    /// requests on to the allocator, as the stacks of the profile show.
     pub fn is_looked_past(&self, step: &Step) -> bool {
         step.kind != FunctionKind::Own || self.is_wrapper(step)
     }
@@ -313,7 +313,7 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// How many functions there are; their ids are below it.
+    /// The number of functions; ids are below it.
     pub fn len(&self) -> usize {
         self.functions.len()
     }
@@ -334,25 +334,25 @@ impl<'a> Functions<'a> {
         })
     }
 
-    /// The functions of a frame that `caller` leads to, the innermost first. On stacks with frames of a script
-    /// (`on_stack`), what serves these is looked past.
+    /// The functions of a frame that `caller` leads to, the innermost first. Where frames of a script are `on_stack`,
+    /// what serves these is looked past.
     pub fn steps_called(&self, frame: FrameId, caller: StackId, on_stack: bool) -> &[Step] {
         let scripts = self.scripts.as_ref().and_then(|scripts| scripts.steps(frame, caller, on_stack));
         self.slice(scripts.unwrap_or(&self.steps), frame)
     }
 
-    /// True for a function of a script.
+    /// Whether the step is a function of a script.
     pub fn is_script(&self, step: &Step) -> bool {
         self.scripts.as_ref().is_some_and(|scripts| scripts.is_script(step))
     }
 
-    /// True for a function that no view names as what a place called: the interpreter's own, on a stack with frames of
-    /// a script.
+    /// Whether no view names the step as what a place called: it is the interpreter's own, on a stack with frames of a
+    /// script.
     pub fn is_interpreters(&self, stack: StackId, step: &Step) -> bool {
         self.scripts.as_ref().is_some_and(|scripts| scripts.is_on(stack) && scripts.is_interpreters(step))
     }
 
-    /// The functions of a frame, the innermost first; none of one that the profile does not have.
+    /// The functions of a frame, the innermost first; empty for a frame that the profile does not have.
     pub fn steps_of(&self, frame: FrameId) -> &[Step] {
         self.slice(&self.steps, frame)
     }
@@ -365,8 +365,8 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// All functions of a stack, the innermost first, without what a measured region is run by: the language's own
-    /// between the program's function and that, too.
+    /// All functions of a stack, the innermost first, without those that run a measured region, and without the
+    /// language's own between these and the program's function.
     pub fn steps_measured(&self, stack: StackId) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         for frame in self.profile.stacks.frames(stack) {
@@ -379,7 +379,7 @@ impl<'a> Functions<'a> {
         steps
     }
 
-    /// True for a function of this module with a known name.
+    /// Whether the function has a known name and is in this module.
     pub fn is_named_in(&self, id: FunctionId, module: Option<ModuleId>) -> bool {
         let f = &self.functions[id.0 as usize];
         f.name.is_some() && f.module == module
@@ -387,15 +387,16 @@ impl<'a> Functions<'a> {
 
     /// What the site of this stack is named by; None for a stack without frames.
     ///
-    /// The innermost function of the program's own that is no wrapper. Where that has no name (a static function of a
-    /// stripped library), the first of its module that has one: the same few addresses would stand for everything
-    /// otherwise. Where there is no function of the program's own (the dynamic linker at work, say), the outermost
-    /// wrapper, or the innermost of the runtime that is no allocating function, and at last the innermost of all.
+    /// That is the innermost function of the program's own that is no wrapper. Where it has no name (a static function
+    /// of a stripped library), it is the first of its module that has one: the same few addresses would stand for
+    /// everything otherwise. Where there is no function of the program's own (the dynamic linker at work, say), it is
+    /// the outermost wrapper, or the innermost of the runtime that is no allocating function, and at last the innermost
+    /// of all.
     pub fn named(&self, stack: StackId) -> Option<Named> {
         self.named_at(stack).map(|(_, named)| named)
     }
 
-    /// As [`Self::named`], with its position among the steps of the stack.
+    /// [`Self::named`], with its index among the steps of the stack.
     pub fn named_at(&self, stack: StackId) -> Option<(usize, Named)> {
         let mut runtime = None;
         let mut wrapper = None;
@@ -460,28 +461,24 @@ impl<'a> Functions<'a> {
         self.functions[id.0 as usize].name.map(|name| self.profile.strings.get(name))
     }
 
-    /// Source file of a function.
     pub fn file(&self, id: FunctionId) -> Option<String> {
         self.functions[id.0 as usize].file.map(|f| self.profile.strings.get(f).to_owned())
     }
 
-    /// Path of the module of a function.
     pub fn module(&self, id: FunctionId) -> Option<String> {
         self.module_path(self.functions[id.0 as usize].module?).map(str::to_owned)
     }
 
-    /// Path of a module, of a program the one by which it was executed.
+    /// The path of a module; of a program the one by which it was executed.
     pub fn module_path(&self, module: ModuleId) -> Option<&str> {
         let executed = self.executed.iter().find(|(of, _)| *of == module);
         executed.map_or_else(|| module_path(self.profile, Some(module)), |(_, path)| Some(*path))
     }
 
-    /// The function that sites are named by, as reports show it.
     pub fn place(&self, named: &Named) -> Frame {
         Frame { nameless: named.nameless, ..self.frame(&named.step) }
     }
 
-    /// A step, as reports show it.
     pub fn frame(&self, step: &Step) -> Frame {
         let raw = &self.profile.frames[step.frame.0 as usize];
         let is_whole = !step.inlined && step.kind != FunctionKind::Allocator;
@@ -502,7 +499,7 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Other functions whose code is that of a function, too.
+    /// Names of the other functions that have the same code.
     pub fn folded(&self, id: FunctionId) -> Vec<String> {
         let frame = self.functions[id.0 as usize].folded.map(|frame| &self.profile.frames[frame.0 as usize]);
         frame.and_then(|frame| frame.folded).map_or(Vec::new(), |names| self.one_code(names))
@@ -512,7 +509,6 @@ impl<'a> Functions<'a> {
         self.profile.strings.get(names).lines().map(str::to_owned).collect()
     }
 
-    /// A whole stack, as reports show it.
     pub fn stack(&self, stack: StackId) -> Stack {
         let mut frames: Vec<Frame> = self.steps(stack).map(|s| self.frame(s)).collect();
         if let Some((at, named)) = self.named_at(stack)
@@ -524,7 +520,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Whether a function reads like one of these without its arguments.
+/// Whether a function's name without its arguments is also that of one of `others`.
 pub(crate) fn reads_like_another(function: &str, others: &[String]) -> bool {
     !others.is_empty() && others.iter().any(|other| names::short(other) == names::short(function))
 }
@@ -533,7 +529,7 @@ fn module_path(profile: &Profile, module: Option<ModuleId>) -> Option<&str> {
     profile.modules.get(module?.0 as usize).map(|m| m.path.as_str())
 }
 
-/// The names by which all processes of an executable were executed, where they agree.
+/// The names by which all processes of an executable executed it, where they agree.
 fn executed(profile: &Profile) -> Vec<(ModuleId, &str)> {
     let mut names: FxHashMap<&str, &str> = FxHashMap::default();
     for process in &profile.processes {
@@ -547,12 +543,12 @@ fn executed(profile: &Profile) -> Vec<(ModuleId, &str)> {
     named.filter(|(_, name)| !name.is_empty()).map(|(number, name)| (ModuleId(number as u32), name)).collect()
 }
 
-/// What a frame without a name is called in filters and exports.
+/// The name of a frame without a function's name, in filters and exports.
 pub fn place_name(profile: &Profile, frame: &Raw) -> String {
     place_named(module_path(profile, frame.module), beginning(frame))
 }
 
-/// Where the function of a frame without a name begins, if that is known; else where the call is.
+/// The beginning of the frame's function, where that is known; else the address of the call.
 fn beginning(frame: &Raw) -> u64 {
     frame.start.unwrap_or(frame.address)
 }

@@ -26,7 +26,8 @@ pub(super) struct ByDesign {
 }
 
 impl ByDesign {
-    /// Adds what is live of a stack, which a rule takes or none, if it is one of these; false: it is not.
+    /// Adds what is live of a stack if it is no leak by design, and says whether it did. `rule` is the runtime's rule
+    /// that takes the blocks.
     pub fn takes(&mut self, functions: &Functions<'_>, stack: StackId, rule: Option<RuleId>, lives: &LeakSite) -> bool {
         // First the pool: it has its own row where an interpreter, which has a rule, loads the library.
         let sum = match rule {
@@ -38,7 +39,7 @@ impl ByDesign {
         true
     }
 
-    /// The causes of all other blocks, with the rows of these.
+    /// Adds the rows of the blocks that are no leak to the causes of all others.
     pub fn beside(self, causes: LeakCauses) -> LeakCauses {
         LeakCauses { emergency_pool: self.pool, kept: Kept::rows(self.kept), ..causes }
     }
@@ -94,14 +95,14 @@ impl Kept {
 }
 
 impl LeakCauses {
-    /// Leaves causes with fewer live bytes out.
+    /// Leaves out causes with less than `min` live bytes.
     pub(super) fn leave_out(&mut self, min: u64) {
         let sums = |cause: &LeakCause| cause.live;
         let worth = |cause: &LeakCause| cause.live.live_bytes >= min;
         LeftOut::small(&mut self.leak_causes_hidden, &mut self.leak_causes, worth, sums);
     }
 
-    /// All that is live of them.
+    /// Sum over all causes, those that are hidden, too.
     pub fn live(&self) -> Live {
         let mut sum = self.leak_causes_hidden.map(|hidden| hidden.sums).unwrap_or_default();
         self.leak_causes.iter().for_each(|cause| sum += cause.live);
@@ -138,13 +139,12 @@ pub struct LeakCause {
     pub largest_site: Stack,
 }
 
-/// The causes of a recording's leaks, at most `limit` of them in full.
 pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
     leak_causes_in_state(profile, None, limit)
 }
 
-/// The same of the blocks in one state; None: in any but [`LeakState::Exec`]. Of a file that knows no scans, there are
-/// none in any state.
+/// [`leak_causes`] of the blocks in one state; None: of those in any state but [`LeakState::Exec`]. A file that knows
+/// no scans has no blocks in any state.
 pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
     let functions = Functions::new(profile);
     let live = LiveBlocks::new(profile, &functions, state, true);
@@ -160,7 +160,7 @@ pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: 
 
 struct Cause {
     named: Option<Named>,
-    /// The caller of the line that loses them, by its place among the callers.
+    /// Index of the caller of the line that loses the blocks, from the line outwards.
     caller: Option<usize>,
     lives: LeakSite,
     sites: u64,
@@ -168,7 +168,7 @@ struct Cause {
 }
 
 impl Cause {
-    /// Precondition: there are sites.
+    /// There must be sites.
     fn of<'s>(
         named: Option<Named>,
         caller: Option<usize>,
@@ -189,8 +189,8 @@ impl Cause {
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
-/// The causes of the leaks of some sites. `requests`: where the blocks are lost ones, the sites of which it is known
-/// how much of theirs is: they show which callers of a line lose nothing.
+/// Groups the live blocks of some sites by their cause. `requests` are, for lost blocks, the sites of which it is known
+/// how much is lost: they show which callers of a line lose nothing.
 pub(super) fn causes(
     functions: &Functions<'_>,
     sites: impl Iterator<Item = (StackId, LeakSite)>,

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::functions::Stack;
 
-/// Whether JSON leaves it out.
 pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -27,7 +26,6 @@ impl Live {
         Self { live: site.live, live_bytes: site.live_bytes }
     }
 
-    /// What is left without a part of it.
     pub(super) fn less(self, part: Self) -> Self {
         Self { live: self.live.saturating_sub(part.live), live_bytes: self.live_bytes.saturating_sub(part.live_bytes) }
     }
@@ -63,7 +61,7 @@ pub struct LeakSite {
 }
 
 impl LeakSite {
-    /// What is live of a site, without its stack.
+    /// The live blocks of a site, without its stack.
     pub(super) fn of(profile: &Profile, site: &Site) -> Self {
         let process = profile.processes.get(site.process.0 as usize);
         let end = process.map_or(profile.duration_ms, |p| p.done_ms());

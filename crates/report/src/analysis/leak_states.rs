@@ -15,18 +15,18 @@ use super::runtimes::{RuleId, Runtimes};
 /// What is known of a block that was live when its process image ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeakState {
-    /// Nothing points to it but lost blocks. It counts at the call path of the lost block that holds it.
+    /// Nothing points to the block but lost blocks. It counts at the call path of the lost block that holds it.
     Lost,
-    /// Something points to it.
+    /// Something points to the block.
     Reachable,
-    /// The memory of its process was not scanned.
+    /// The memory of the block's process was not scanned.
     Unscanned,
-    /// Its image ended by exec, which gives back all memory: no leak.
+    /// The image ended by exec, which gives back all memory: no leak.
     Exec,
 }
 
 impl LeakState {
-    /// All of them. Each live block is in one.
+    /// All states; each live block is in one.
     pub const ALL: [Self; 4] = [Self::Lost, Self::Reachable, Self::Unscanned, Self::Exec];
 }
 
@@ -55,24 +55,23 @@ pub struct LeakStates {
 }
 
 impl LeakStates {
-    /// Blocks of processes that were not scanned.
     pub fn unscanned(&self) -> Live {
         let mut sum = Live::default();
         self.unscanned.iter().for_each(|unscanned| sum += unscanned.live);
         sum
     }
 
-    /// Lost blocks, as far as they are known.
+    /// Sum of the lost blocks; 0 where it is not known.
     pub fn lost(&self) -> Live {
         Live { live: self.lost_blocks.unwrap_or(0), live_bytes: self.lost_bytes.unwrap_or(0) }
     }
 
-    /// Reachable blocks, as far as they are known.
+    /// Sum of the reachable blocks; 0 where it is not known.
     pub fn reachable(&self) -> Live {
         Live { live: self.reachable_blocks.unwrap_or(0), live_bytes: self.reachable_bytes.unwrap_or(0) }
     }
 
-    /// Blocks that were live when their image called exec.
+    /// Sum of the blocks that were live when their image called exec.
     pub fn at_exec(&self) -> Live {
         Live { live: self.live_at_exec_blocks, live_bytes: self.live_at_exec_bytes }
     }
@@ -99,16 +98,16 @@ pub struct Unscanned {
 /// Lost blocks of a site.
 #[derive(Clone, Copy, Debug, Default)]
 struct LostSums {
-    /// All that were allocated there.
+    /// Lost blocks that were allocated at the site.
     own: Live,
-    /// Of these, those that no other lost block holds.
+    /// Lost blocks of the site that no other lost block holds.
     heads: Live,
-    /// What these heads hold, wherever it was allocated.
+    /// Lost blocks that the heads hold, wherever they were allocated.
     held: Live,
 }
 
 impl LostSums {
-    /// What counts at the site: its heads, with what they hold.
+    /// The blocks that count at the site: its heads, with what they hold.
     fn counted(&self) -> Live {
         let mut counted = self.heads;
         counted += self.held;
@@ -119,7 +118,7 @@ impl LostSums {
 /// Lost blocks of a site by what their heads are.
 #[derive(Clone, Copy, Debug, Default)]
 struct LostOf {
-    /// No leak of the program: CPython's immortal strings, whoever had them interned.
+    /// Lost blocks below CPython's immortal strings, whoever had them interned: no leak of the program.
     immortal: LostSums,
     other: LostSums,
 }
@@ -132,7 +131,7 @@ impl LostOf {
         }
     }
 
-    /// All that were allocated there.
+    /// Lost blocks that were allocated at the site.
     fn own(&self) -> Live {
         let mut own = self.other.own;
         own += self.immortal.own;
@@ -140,16 +139,15 @@ impl LostOf {
     }
 }
 
-/// From sites to the states of their blocks.
 pub(super) struct States<'a> {
     lost: FxHashMap<(ProcessId, StackId), LostOf>,
     outcomes: FxHashMap<ProcessId, &'a ScanOutcome>,
-    /// Why a process without a scan has none.
+    /// The reason why a process without a scan has none.
     no_scan: &'static str,
 }
 
 impl<'a> States<'a> {
-    /// None: a file that knows no scans, of another tool or merged.
+    /// None for a file that knows no scans: one of another tool, or a merged one.
     pub fn of(profile: &'a Profile) -> Option<Self> {
         if profile.origin.is_some() {
             return None;
@@ -174,7 +172,7 @@ impl<'a> States<'a> {
         Some(Self { lost, outcomes, no_scan })
     }
 
-    /// Why the process of a site was not scanned; None: it was, or ended by exec.
+    /// The reason why the process of a site was not scanned; None if it was, or ended by exec.
     fn failure(&self, site: &Site) -> Option<&'a str> {
         match self.outcomes.get(&site.process) {
             Some(ScanOutcome::Failed(why)) => Some(why),
@@ -191,7 +189,7 @@ impl<'a> States<'a> {
         }
     }
 
-    /// How many of a site's own blocks are in this state: over all states and sites, all live blocks.
+    /// The blocks in this state that were allocated at a site: over all states and sites, all live blocks.
     fn own(&self, site: &Site, state: LeakState) -> Live {
         let all = Live { live: site.counts.live, live_bytes: site.counts.live_bytes };
         let lost = self.lost_of(site).own();
@@ -212,8 +210,8 @@ impl<'a> States<'a> {
         }
     }
 
-    /// The blocks in a state that count at a site, of lost ones those that its heads hold, too; and how many heads
-    /// there are.
+    /// The blocks in a state that count at a site, of lost ones those that its heads hold, too; and the number of
+    /// heads.
     fn counted(&self, site: &Site, state: LeakState) -> (Live, u64) {
         match (self.state_of_image(site), state) {
             (None, LeakState::Lost) => {
@@ -230,7 +228,8 @@ impl<'a> States<'a> {
         self.lost.get(&(site.process, site.stack)).copied().unwrap_or_default()
     }
 
-    /// Of what counts at a site, in a state or in all of them: immortal strings, and how many of them are heads.
+    /// The immortal strings among what counts at a site in a state, and the number of heads among them; None: in any
+    /// state.
     fn immortal(&self, site: &Site, state: Option<LeakState>) -> (Live, u64) {
         let immortal = self.lost_of(site).immortal;
         match (self.state_of_image(site), state) {
@@ -245,23 +244,23 @@ impl<'a> States<'a> {
 pub(super) struct LiveBlocks<'a> {
     profile: &'a Profile,
     states: Option<States<'a>>,
-    /// In this state; None: in any but [`LeakState::Exec`].
+    /// The state of the blocks; None: any but [`LeakState::Exec`].
     state: Option<LeakState>,
-    /// What runtimes keep is marked as theirs.
+    /// Whether what runtimes keep is marked as theirs.
     has_rules: bool,
-    /// None: there are no rules, or no runtime.
+    /// None without rules, and where no runtime is there.
     runtimes: Option<Runtimes<'a>>,
 }
 
 impl<'a> LiveBlocks<'a> {
-    /// `has_rules`: what runtimes keep is marked as theirs.
+    /// `has_rules` says whether what runtimes keep is marked as theirs.
     pub fn new(profile: &'a Profile, functions: &'a Functions<'a>, state: Option<LeakState>, has_rules: bool) -> Self {
         let runtimes = if has_rules { Runtimes::of(profile, functions) } else { None };
         Self { profile, states: States::of(profile), state, has_rules, runtimes }
     }
 
-    /// What is live of a site, in up to three parts: immortal strings, what a runtime keeps by a rule, and what none
-    /// does.
+    /// The live blocks of a site in up to three parts: immortal strings, what a runtime keeps by a rule, and all
+    /// others.
     pub fn of(&self, site: &Site) -> impl Iterator<Item = (LeakSite, Option<RuleId>)> + use<> {
         let Some(all) = self.chosen(site) else { return [None, None, None].into_iter().flatten() };
         let runtimes = self.runtimes.as_ref();
@@ -306,8 +305,7 @@ impl<'a> LiveBlocks<'a> {
     }
 }
 
-/// The sites of which it is known how much of theirs is lost: of a process that was not scanned, those with nothing
-/// live.
+/// The sites of which it is known how much is lost: in a process that was not scanned, those with nothing live.
 pub(super) fn divided(profile: &Profile) -> Vec<&Site> {
     let Some(states) = States::of(profile) else { return Vec::new() };
     let is_known = |site: &&Site| {
@@ -317,13 +315,13 @@ pub(super) fn divided(profile: &Profile) -> Vec<&Site> {
     profile.sites.iter().filter(is_known).collect()
 }
 
-/// How the blocks of a recording that were live at the end divide; None: a file that knows no scans. At most `limit`
-/// kinds of cycles.
+/// Divides the blocks that were live at the end by their state, with at most `limit` kinds of cycles; None for a file
+/// that knows no scans.
 pub fn leak_states(profile: &Profile, limit: usize) -> Option<LeakStates> {
     leak_states_with(profile, limit, true)
 }
 
-/// The same; `has_rules`: without cycles that a runtime loses by design.
+/// [`leak_states`]; with `has_rules`, without cycles that a runtime loses by design.
 pub(super) fn leak_states_with(profile: &Profile, limit: usize, has_rules: bool) -> Option<LeakStates> {
     let states = States::of(profile)?;
     let mut sums = LeakStates::default();

@@ -85,21 +85,20 @@ pub struct SuppressionUse {
     pub live_bytes: u64,
 }
 
-/// Kinds of cycles that are shown.
+/// Most kinds of cycles that are listed.
 const CYCLES: usize = 10;
 
-/// Which blocks are reported, and which are suppressed.
 #[derive(Clone, Copy, Debug)]
 pub struct LeakOptions<'a> {
-    /// In this state; None: in any but [`LeakState::Exec`], of which there are sums alone. Of a file that knows no
-    /// scans, there are none in any state.
+    /// The state of the blocks; None: any but [`LeakState::Exec`], of which there are sums alone. A file that knows no
+    /// scans has no blocks in any state.
     pub state: Option<LeakState>,
     pub suppressions: &'a Suppressions,
-    /// What runtimes keep is suppressed.
+    /// Whether what runtimes keep is suppressed.
     pub built_in: bool,
-    /// Sites and causes are those that are suppressed, in place of those that are reported.
+    /// Whether sites and causes are those that are suppressed, in place of those that are reported.
     pub of_suppressed: bool,
-    /// At most so many sites and causes.
+    /// Most sites, and most causes, that are listed.
     pub limit: usize,
 }
 
@@ -110,7 +109,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     leaks_with(profile, &LeakOptions { state: None, suppressions, built_in: true, of_suppressed: false, limit })
 }
 
-/// The same with all options.
+/// [`leaks`] with all options.
 pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     let &LeakOptions { state, suppressions, built_in, of_suppressed, limit } = options;
     let functions = Functions::new(profile);
@@ -171,13 +170,12 @@ pub fn leaks_with(profile: &Profile, options: &LeakOptions<'_>) -> Leaks {
     }
 }
 
-/// Sums stay at their highest where a damaged recording drives them beyond.
 fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
     (sum.0.saturating_add(site.live), sum.1.saturating_add(site.live_bytes))
 }
 
-/// Live blocks without their stacks, each with one of the stacks that read as theirs, and with the rule of what a
-/// runtime keeps.
+/// Merges the live blocks of stacks that read the same; with each is one of these stacks, and the rule by which a
+/// runtime keeps the blocks.
 fn sites(
     profile: &Profile,
     functions: &Functions<'_>,
@@ -205,7 +203,7 @@ fn sites(
     merged
 }
 
-/// The first pattern that matches a name, a file or a module of the stack.
+/// Index of the first pattern that matches a name, a file or a module of the stack.
 pub(crate) fn suppressed_by(functions: &Functions<'_>, suppressions: &Suppressions, stack: StackId) -> Option<usize> {
     if suppressions.patterns().is_empty() {
         return None;

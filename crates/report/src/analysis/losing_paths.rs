@@ -9,20 +9,21 @@ use super::branches::{Branch, Branches, Criterion};
 use super::callers::Callers;
 use super::leak_sites::LeakSite;
 
-/// Of more callers than these, the line is what they have in common.
+/// Most callers that are named one by one; of more, the line is what they have in common.
 const MOST: usize = 3;
-/// Callers that lose nothing tell apart if they have so much of what the losing ones have, in percent.
+/// Callers that lose nothing tell apart if they have this percentage of the allocations of the losing ones.
 const OTHERS_PERCENT: u64 = 50;
 
 /// Call paths of a line that lose blocks, and that all go through one caller of it.
 pub(super) struct LosingPaths {
     pub stacks: FxHashSet<StackId>,
-    /// The caller, by its place among the callers; None: the line itself.
+    /// Index of the caller, from the line outwards; None: all paths of the line.
     pub caller: Option<usize>,
     allocated: u64,
 }
 
-/// Those of a line. `requests`: all stacks of the line, with their allocations; `lost`: those with lost blocks.
+/// Finds the losing paths of a line. `requests` are all stacks of the line with their allocations, `lost` those with
+/// lost blocks.
 pub(super) fn losing_paths(
     requests: &BTreeMap<StackId, u64>,
     lost: &[(StackId, LeakSite)],
@@ -43,7 +44,7 @@ pub(super) fn losing_paths(
 }
 
 struct Losing<'a> {
-    /// Stacks, how often each allocated, and whether any of its blocks is lost.
+    /// Stacks, the number of allocations of each, and whether a block of it is lost.
     paths: &'a [(StackId, u64, bool)],
 }
 

@@ -36,8 +36,9 @@ pub struct CyclePlace {
     pub pointer: Option<&'static str>,
 }
 
-/// Those of counted references and then those with the most bytes, at most `limit` kinds. `is_listed`: whether lost
-/// blocks with this stack are among those that are listed, and not all of them a runtime's by design.
+/// Lists at most `limit` kinds of cycles: those of counted references first, then those with the most bytes.
+/// `is_listed` says whether lost blocks with a stack are among those that are listed, and not all of them a runtime's
+/// by design.
 pub(super) fn cycles(
     profile: &Profile,
     functions: &Functions<'_>,
@@ -73,7 +74,7 @@ pub(super) fn cycles(
     all
 }
 
-/// Whether something counts the references to each block of a cycle. What `shared_ptr` took over has its counts in a
+/// Whether each block of a cycle has counted references. An object that `shared_ptr` took over has its counts in a
 /// block beside it, and a container has its elements in one of its own.
 fn is_counted(functions: &Functions<'_>, stacks: &[StackId]) -> bool {
     const WITH_ITS_COUNTS: [&str; 2] = ["std::make_shared<", "std::allocate_shared<"];
@@ -94,7 +95,7 @@ fn is_counted(functions: &Functions<'_>, stacks: &[StackId]) -> bool {
     others <= counts
 }
 
-/// What counts the references to a block, by the functions that allocated it.
+/// The kind of counted reference to a block, by the functions that allocated it; None for no such block.
 fn pointer(functions: &Functions<'_>, stack: StackId) -> Option<&'static str> {
     const MARKS: [(&str, &str); 6] = [
         ("swift_allocObject", "Swift reference"),

@@ -13,24 +13,23 @@ use mallow_profile::{ModuleId, ProcessId, Profile, Site, StackId};
 use super::functions::Functions;
 use super::live_moment::LiveMoment;
 
-/// What one interpreter, runtime or library keeps.
+/// The blocks that one interpreter, runtime or library keeps.
 #[derive(Debug)]
 struct Rule {
-    /// Who.
     keeper: &'static str,
-    /// What it keeps, and why, for people.
+    /// The kept things and the reason, for people.
     what: &'static str,
-    /// Paths of its modules: `#` is a version, or nothing; `*` is any text. Without a slash, the file's name.
+    /// Paths of the keeper's modules: `#` is a version, or nothing; `*` is any text. Without a slash, the file's name.
     modules: &'static [&'static str],
-    /// Beginnings of names of which one of its functions on the stack must have one. Empty: its modules alone are
-    /// proof.
+    /// Prefixes of names, of which a function of the keeper on the stack must have one. Empty where its modules alone
+    /// are proof.
     marks: &'static [&'static str],
-    /// Functions of its modules that a program calls to start it, or to have made what it keeps: callers do not matter.
-    /// A `*` at the end stands for any end.
+    /// Functions of the keeper's modules that a program calls to start it, or to have made what it keeps: callers do
+    /// not matter. A `*` at the end stands for any end.
     entries: &'static [&'static str],
-    /// Whether a stack without entries counts, all of whose frames are its own.
+    /// Whether a stack without entries counts, all of whose frames are the keeper's.
     is_program: bool,
-    /// It loses blocks in an empty program, so that none that its rule takes is a leak.
+    /// Whether the keeper loses blocks in an empty program, so that none that this rule takes is a leak.
     may_lose: bool,
 }
 
@@ -149,7 +148,7 @@ const RULES: [Rule; 9] = [
     },
 ];
 
-/// Modules that any of them calls: the C library, the dynamic linker, the C++ library.
+/// Modules that any keeper calls: the C library, the dynamic linker, the C++ library.
 const BELOW: [&str; 10] = [
     "libc.so#",
     "libm.so#",
@@ -163,26 +162,25 @@ const BELOW: [&str; 10] = [
     "[vdso]",
 ];
 
-/// A rule, by its number.
+/// Index into [`RULES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct RuleId(u8);
 
 impl RuleId {
-    /// Whose immortal strings are.
+    /// The rule of CPython, which keeps the immortal strings.
     pub const CPYTHON: Self = Self(0);
-    /// Whose buffers of streams are.
+    /// The rule of streams' buffers.
     const STREAMS: Self = Self(RULES.len() as u8 - 1);
 
     fn rule(self) -> &'static Rule {
         &RULES[usize::from(self.0) % RULES.len()]
     }
 
-    /// Who keeps the blocks.
     pub fn keeper(self) -> &'static str {
         self.rule().keeper
     }
 
-    /// Whether it keeps lost blocks, too.
+    /// Whether the keeper keeps lost blocks, too.
     pub fn may_lose(self) -> bool {
         self.rule().may_lose
     }
@@ -191,37 +189,36 @@ impl RuleId {
         self.rule().what
     }
 
-    /// Whether all of it is known to be kept by design. Of an interpreter it is not: what its script keeps, or leaks,
-    /// has the same stacks.
+    /// Whether all that the rule takes is known to be kept by design. Of an interpreter it is not: what its script
+    /// keeps, or leaks, has the same stacks.
     pub fn is_judged(self) -> bool {
         !self.rule().is_program
     }
 }
 
-/// Whether a module is an interpreter's, a virtual machine's or one of their own libraries', by its path.
+/// Whether a module, by its path, is an interpreter's, a virtual machine's or one of their own libraries'.
 pub(super) fn is_interpreter(path: &str) -> bool {
     let programs = RULES.iter().filter(|rule| rule.is_program);
     programs.flat_map(|rule| rule.modules).any(|pattern| is_module(pattern, path))
 }
 
-/// A bit for each rule.
+/// A set of rules, with the bit of each one's index in [`RULES`].
 type Rules = u16;
 const ALL: Rules = (1 << RULES.len()) - 1;
 
-/// A process opens so many streams without being asked. Of more, some are the program's, which did not close them.
+/// Streams that a process opens without being asked. Of more, some are the program's, which did not close them.
 const STANDARD_STREAMS: u64 = 3;
 
-/// Rules at work on a profile.
 pub(super) struct Runtimes<'a> {
     functions: &'a Functions<'a>,
-    /// By module: the rules that it does not contradict, and those whose own it is.
+    /// By module, the rules that it does not contradict, and the rules of which it is one of the keeper's modules.
     modules: Vec<(Rules, Rules)>,
-    /// Live buffers of streams, by process.
+    /// By process, the number of live buffers of streams.
     buffers: BTreeMap<ProcessId, u64>,
 }
 
 impl<'a> Runtimes<'a> {
-    /// None: no module of the profile is one of theirs.
+    /// None where no module is a keeper's, and where the profile is not one of processes that ended.
     pub fn of(profile: &Profile, functions: &'a Functions<'a>) -> Option<Self> {
         let of_module = |path: &str| {
             let is_own = |rule: &Rule| rule.modules.iter().any(|pattern| is_module(pattern, path));
@@ -249,7 +246,7 @@ impl<'a> Runtimes<'a> {
         Some(it)
     }
 
-    /// The rule that takes what was allocated at a site.
+    /// The rule that takes what was allocated at a site; None where none does.
     pub fn rule_of(&self, site: &Site) -> Option<RuleId> {
         let rule = self.rule_among(ALL, site.stack);
         let has_own = self.buffers.get(&site.process).is_some_and(|&buffers| buffers > STANDARD_STREAMS);
@@ -297,13 +294,13 @@ fn is_called(entry: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a pattern of a rule is that of a module, by its path.
+/// Whether a module, by its path, is one of a rule's pattern.
 fn is_module(pattern: &str, path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     matches(pattern, if pattern.contains('/') { path } else { file })
 }
 
-/// `#`: digits and points, with one point in front where something precedes; `*`: anything.
+/// `#` matches digits and points, with one point in front where something precedes, and `*` anything.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some(at) = pattern.find(['#', '*']) else { return pattern == text };
     let Some(rest) = text.strip_prefix(&pattern[..at]) else { return false };

@@ -10,23 +10,21 @@ pub struct Suppressions {
     patterns: Vec<Pattern>,
 }
 
-/// A line that is not of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}; write leak:PATTERN, or # and a comment")]
 pub struct Malformed {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
     pub what: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// As written, without `leak:`.
+    /// The pattern as written, without `leak:`.
     pub text: String,
-    /// Where, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What stood between the asterisks.
+    /// Texts between the asterisks.
     parts: Vec<String>,
     from_start: bool,
     to_end: bool,
@@ -38,7 +36,7 @@ impl Suppressions {
         Self::parse_kind("leak", text)
     }
 
-    /// The patterns of lines that begin with this kind. Those of others are passed over.
+    /// Reads the patterns of lines that begin with this kind. Those of others are passed over.
     pub fn parse_kind(wanted: &str, text: &str) -> Result<Self, Malformed> {
         let mut patterns = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -72,7 +70,7 @@ impl Suppressions {
         self.find(&names).is_some()
     }
 
-    /// The first pattern that matches one of the names.
+    /// Index of the first pattern that matches one of the names.
     pub(crate) fn find(&self, names: &[String]) -> Option<usize> {
         self.patterns.iter().position(|p| names.iter().any(|name| p.matches(name)))
     }

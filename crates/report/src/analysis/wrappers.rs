@@ -13,45 +13,45 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Functions of the program that are looked at, from the allocator outwards.
 pub const DEPTH: usize = 6;
-/// Different functions that call a wrapper, at the least.
+/// Fewest different functions that call a wrapper.
 const CALLERS: usize = 4;
-/// Lines of a module at which it allocates, at the most.
+/// Most lines of a module at which a wrapper allocates.
 const LINES: usize = 3;
-/// Between the smallest size asked for and the largest one, at the least.
+/// Least ratio of the largest size that a wrapper asks for to the smallest.
 const SIZES: u64 = 2;
-/// Of what passes through it, what other work it may do, in percent: collecting garbage when memory is scarce, say.
+/// Percentage of a wrapper's requests that other work may add at the most: collecting garbage when memory is scarce,
+/// say.
 const OTHER_WORK_PERCENT: u64 = 5;
-/// Wrappers of wrappers, at the most.
+/// Most levels of wrappers of wrappers.
 const LEVELS: usize = 4;
-/// What a function with few callers passes on for wrappers, at the least, in percent.
+/// Least percentage of its requests that a function with few callers passes on for wrappers.
 const WRAPPERS_PERCENT: u64 = 80;
-/// Of all requests, what such a function passes on at the least, in percent: to find one costs a look at all sites.
+/// Least percentage of all requests that a wrapper with few callers passes on: to find one costs a look at all sites.
 const WORTH_PERCENT: u64 = 1;
 
 /// A function of the program on the call path of a request to the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
     pub function: u32,
-    /// The module that it is in: another build has other lines.
+    /// The module of the function: another build has other lines.
     pub module: u32,
-    /// Where it makes the call: equal numbers are one line.
+    /// Equal for calls that the function makes on one line.
     pub line: u64,
-    /// It calls the next one, or the allocator, without a function of the language's library between.
+    /// Whether the function calls the next one, or the allocator, without a function of the language's library between.
     pub direct: bool,
 }
 
-/// The requests of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub number: u64,
-    /// The smallest and the largest size in bytes; 0 where it is unknown.
+    /// Smallest and largest size in bytes; 0 where it is unknown.
     pub sizes: (u64, u64),
-    /// The innermost function first.
+    /// From the innermost function outwards.
     pub passages: Vec<Passage>,
 }
 
-/// Which of `functions` functions are wrappers. `visit` calls what it is given with each site's requests; it is called
-/// twice [`LEVELS`] times at the most.
+/// By function, whether it is a wrapper. `visit` calls back with each site's requests; it is called twice [`LEVELS`]
+/// times at the most.
 pub fn wrappers(functions: usize, mut visit: impl FnMut(&mut dyn FnMut(&Request))) -> Vec<bool> {
     let mut wrappers = vec![false; functions];
     for _ in 0..LEVELS {
@@ -93,13 +93,12 @@ pub fn wrappers(functions: usize, mut visit: impl FnMut(&mut dyn FnMut(&Request)
     wrappers
 }
 
-/// What is known of a function.
 #[derive(Default)]
 struct Shape {
-    /// Requests that it passes on, and those that something else leads to that it does.
+    /// Number of requests that the function passes on, and of those that its other work leads to.
     passed: u64,
     worked: u64,
-    /// With what each of them asks for; one more than matter is not counted.
+    /// Requests by caller; one more caller than matter is not counted.
     callers: BTreeMap<u32, u64>,
     lines: Lines,
     smallest: u64,
@@ -107,12 +106,12 @@ struct Shape {
 }
 
 impl Shape {
-    /// It passes requests on, and several functions call it.
+    /// Whether the function passes requests on, and several functions call it.
     fn passes_on(&self) -> bool {
         self.is_thin() && self.callers.len() >= CALLERS
     }
 
-    /// It passes requests on, and two or three functions call it.
+    /// Whether the function passes requests on, and two or three functions call it.
     fn passes_on_for_few(&self) -> bool {
         self.is_thin() && (2..CALLERS).contains(&self.callers.len())
     }
@@ -121,7 +120,7 @@ impl Shape {
         self.callers.iter().filter(|(caller, _)| which(**caller as usize)).map(|(_, number)| number).sum()
     }
 
-    /// It does nothing else, at few lines and for different sizes.
+    /// Whether the function does little else than pass requests on, at few lines and for different sizes.
     fn is_thin(&self) -> bool {
         let sizes = self.smallest > 0 && self.largest / self.smallest >= SIZES;
         let other_work = u128::from(self.worked) * 100 > u128::from(self.passed) * u128::from(OTHER_WORK_PERCENT);
@@ -141,7 +140,7 @@ impl Lines {
         }
     }
 
-    /// So few in each module that it may only pass requests on.
+    /// Whether there are so few lines in each module that the function may only pass requests on.
     fn are_few(&self) -> bool {
         self.0.values().all(|lines| lines.len() <= LINES)
     }

@@ -24,16 +24,14 @@ mod library;
 use libraries::LIBRARIES;
 use library::Library;
 
-/// What a library's function is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It hands out memory.
     Allocator,
-    /// It is a container's.
     Container,
 }
 
-/// What a library's function is for, by its short name, source file and module; None: it is of no library known here.
+/// The purpose of a library's function, by its short name, source file and module; None for a function of no library
+/// known here.
 pub(super) fn purpose(short: &str, file: Option<&str>, module: Option<&str>) -> Option<Purpose> {
     static NAMES: LazyLock<FxHashMap<&str, Vec<(&Library, Purpose)>>> = LazyLock::new(names);
     let name = without_clones(short.trim_start_matches('_'));
@@ -51,7 +49,7 @@ fn names() -> FxHashMap<&'static str, Vec<(&'static Library, Purpose)>> {
     names
 }
 
-/// The name of a C function without what GCC appends to copies and parts of it: `xmalloc.part.0`.
+/// Removes what GCC appends to the names of copies and parts of a C function: `xmalloc.part.0`.
 fn without_clones(name: &str) -> &str {
     match name.split_once('.') {
         Some((function, rest))

@@ -17,40 +17,37 @@ use super::last_growth::LargeBlocks;
 use super::library_call::LibraryCall;
 use super::worth::at_least;
 
-/// Functions of the program's own on a path, at the most.
+/// Most functions of the program's own on a path.
 const DEPTH: usize = 5;
-/// Call paths with less than one in so many of the program's allocations and bytes are not followed further out.
+/// A call path with less than one part in so many of the program's allocations and bytes is not followed further out.
 const SHARE: u64 = 200;
-/// From this share of temporary allocations on, in percent, no level of a recursion keeps its block for the next one.
+/// Percentage of temporary allocations from which on no level of a recursion keeps its block for the next one.
 const FREED_AT_ONCE_PERCENT: u64 = 90;
 
-/// A call path, by its outermost function.
+/// The call paths of all stacks that have the same functions up to this one, the outermost of the path.
 #[derive(Clone, Debug)]
 pub(crate) struct CallPath {
     pub step: Step,
-    /// The path further in; None for a root.
+    /// Number of the path that ends one function further in; None for a root.
     pub inner: Option<usize>,
-    /// The paths further out, of one whose habits matter.
+    /// Numbers of the paths that go one function further out and matter.
     pub outer: Vec<usize>,
-    /// What the innermost function called of the language's own library.
+    /// The function of the language's own library that the innermost function called.
     pub through: Option<FunctionId>,
-    /// What kind of thing of that library the memory is for.
+    /// The thing of that library that the memory is for.
     pub container: Option<Container>,
-    /// What `through` does with that.
     pub call: LibraryCall,
-    /// Sums over its sites.
     pub counts: Counts,
     pub patterns: Patterns,
-    /// Their large blocks, by where the peak was.
+    /// Large blocks of the path's sites, by where the peak was.
     pub large: LargeBlocks,
     pub sites: u64,
-    /// Hashes of the frames from the allocation to this function: calls that are not one are different here, whatever
-    /// called the function.
+    /// Hashes of the frames from the allocation to this function: different for each call in it, equal whatever called
+    /// it.
     calls: FxHashSet<u64>,
-    /// The same with how often the function, or its caller, is further out once more: levels of a recursion are
-    /// different here.
+    /// Hashes of `calls`, each with the recursion depth of the function or its caller: different for levels of a
+    /// recursion.
     levels: FxHashSet<u64>,
-    /// The stack with the most allocations.
     pub largest: StackId,
     most: u64,
 }
@@ -59,33 +56,33 @@ pub(crate) struct CallPaths {
     paths: Vec<CallPath>,
 }
 
-/// What call paths have in common that are one.
+/// Equal for stacks of one call path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     inner: Option<usize>,
     function: FunctionId,
     file: Option<StringId>,
     line: u32,
-    /// Where no line is known, calls are distinguished by their addresses.
+    /// None where the line is known. Elsewhere addresses tell calls apart.
     frame: Option<FrameId>,
     through: Option<FunctionId>,
     container: Option<Container>,
 }
 
-/// A stack, and how far out it was followed.
+/// A stack, with how far out it has been followed.
 struct Walker {
     stack: StackId,
     counts: Counts,
     patterns: Patterns,
     large: LargeBlocks,
-    /// Index of a step of the stack: the next one to look at.
+    /// Index of the step to look at next.
     next: usize,
     path: Option<usize>,
 }
 
 impl CallPath {
-    /// How many calls of the function lead to the allocator: each has blocks of its own, and so has each level of a
-    /// recursion, unless a block is gone before its thread allocates anything else.
+    /// Number of calls of the function that lead to the allocator: each has blocks of its own, and so has each level of
+    /// a recursion, unless a block is gone before its thread allocates anything else.
     pub fn calls(&self) -> u64 {
         let is_gone = at_least(self.counts.temporary, FREED_AT_ONCE_PERCENT, self.counts.allocations);
         if is_gone { self.calls.len() as u64 } else { self.levels.len() as u64 }
@@ -115,7 +112,7 @@ impl CallPaths {
         paths
     }
 
-    /// True if there was one more function of the program's own.
+    /// Extends the walker's path by one function of the program's own; false if there is none.
     fn follow(
         &mut self,
         walker: &mut Walker,
@@ -196,17 +193,15 @@ impl CallPaths {
         false
     }
 
-    /// A call path, by its number.
     pub fn get(&self, number: usize) -> &CallPath {
         &self.paths[number]
     }
 
-    /// The roots, in the order of their first stack.
+    /// Numbers of the roots, in the order of their first stack.
     pub fn roots(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.paths.len()).filter(|&number| self.paths[number].inner.is_none())
     }
 
-    /// The root of a path.
     pub fn root_of(&self, mut number: usize) -> usize {
         while let Some(inner) = self.paths[number].inner {
             number = inner;
@@ -214,8 +209,8 @@ impl CallPaths {
         number
     }
 
-    /// Is it a wrapper that others allocate through? It is when several functions call it, and none of them stands for
-    /// nearly all. What it does is then theirs, where they want different things.
+    /// Whether the path is a wrapper that others allocate through: several functions call it, and none of them stands
+    /// for nearly all. What it does is then theirs, where they want different things.
     pub fn is_wrapper(&self, number: usize) -> bool {
         let path = &self.paths[number];
         let callers: FxHashSet<FunctionId> = path.outer.iter().map(|&outer| self.paths[outer].step.function).collect();
@@ -224,7 +219,7 @@ impl CallPaths {
     }
 }
 
-/// How often the first function, or the one of the program's own that called it, is among the others again.
+/// How often the first function, or the innermost of the program's own that called it, is on the path again.
 fn levels(steps: &[Step]) -> u64 {
     let Some((first, outer)) = steps.split_first() else { return 0 };
     let own = || outer.iter().filter(|step| step.kind == FunctionKind::Own).map(|step| step.function);
@@ -234,14 +229,14 @@ fn levels(steps: &[Step]) -> u64 {
     (again + callers) as u64
 }
 
-/// Of frames, by their addresses.
+/// Hashes the addresses of the frames.
 fn hash_of(steps: &[Step]) -> u64 {
     let mut hasher = FxHasher::default();
     steps.iter().for_each(|step| step.frame().hash(&mut hasher));
     hasher.finish()
 }
 
-/// The same stack in several processes is one.
+/// One walker for each stack, whatever processes have it.
 fn walkers(profile: &Profile) -> Vec<Walker> {
     let walker = |s: &Site| {
         let (large, patterns) = (LargeBlocks::of(profile, s), *s.patterns);

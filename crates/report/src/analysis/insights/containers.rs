@@ -7,17 +7,17 @@ use super::super::function_kind;
 use super::super::functions::{FunctionId, Functions};
 use crate::names;
 
-/// A kind of thing that allocates for its contents.
+/// What a library's call allocated for, as far as the function's name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Container {
     CppString,
     CppVector,
     CppPriorityQueue,
-    /// `std::map` or `std::set`, which one is not known.
+    /// `std::map` or `std::set`.
     CppTree,
     CppMap,
     CppSet,
-    /// `std::unordered_map` or `std::unordered_set`, which one is not known.
+    /// `std::unordered_map` or `std::unordered_set`.
     CppHash,
     CppUnorderedMap,
     CppUnorderedSet,
@@ -26,7 +26,7 @@ pub(crate) enum Container {
     CppDeque,
     CppFunction,
     CppShared,
-    /// A stream on a string, which one is not known.
+    /// A stream on a string.
     CppStream,
     CppInput,
     CppOutput,
@@ -35,7 +35,7 @@ pub(crate) enum Container {
     RustVec,
     RustDeque,
     RustHeap,
-    /// `HashMap` or `HashSet`, which one is not known.
+    /// `HashMap` or `HashSet`.
     RustHash,
     RustHashMap,
     RustHashSet,
@@ -49,13 +49,13 @@ pub(crate) enum Container {
     SwiftSet,
     SwiftString,
     SwiftInterpolation,
-    /// What a copy of a value of the program's own needs, whichever kinds its parts have.
+    /// A copy of a value of a type of the program's own, whichever kinds its parts have.
     Copied,
 }
 
 use Container::*;
 
-/// Beginnings of the qualified names of their functions, the more special ones first.
+/// Prefixes of the qualified names of containers' functions; the first one that matches holds.
 const NAMES: &[(&str, Container)] = &[
     ("std::basic_stringbuf<…>::", CppStream),
     ("std::basic_ostringstream<…>::", CppOutput),
@@ -122,7 +122,7 @@ const NAMES: &[(&str, Container)] = &[
     ("alloc::rc::", RustShared),
 ];
 
-/// Beginnings of the paths of their functions in Swift's own module, underscores in front left out.
+/// Prefixes of the paths of containers' functions in Swift's own module, underscores in front left out.
 const SWIFT_NAMES: &[(&str, Container)] = &[
     ("Array.", SwiftArray),
     ("ArraySlice.", SwiftArray),
@@ -150,7 +150,6 @@ const SWIFT_NAMES: &[(&str, Container)] = &[
 ];
 
 impl Container {
-    /// As people call it.
     pub fn name(self) -> &'static str {
         match self {
             CppString => "std::string",
@@ -192,7 +191,7 @@ impl Container {
         }
     }
 
-    /// The kind that is used, and remedied, as this one is.
+    /// The kind that has the same remedies.
     pub fn base(self) -> Self {
         match self {
             CppForwardList => CppList,
@@ -204,7 +203,7 @@ impl Container {
         }
     }
 
-    /// What may be done where it allocates a lot.
+    /// The remedy, as a sentence, where the container allocates a lot.
     pub fn remedy(self) -> &'static str {
         match self {
             CppString => {
@@ -253,8 +252,8 @@ impl Container {
         }
     }
 
-    /// What may be done where several are live at once, whatever call made them. None where there is nothing. `grown`:
-    /// some of its blocks had to grow.
+    /// The remedy, as a sentence, where several are live at once, whatever call made them; None: there is none. `grown`
+    /// says whether some of their blocks had to grow.
     pub fn remedy_of_several(self, grown: bool) -> Option<&'static str> {
         match self.base() {
             CppVector | RustVec if !grown => Some("Move it where a copy is made."),
@@ -271,13 +270,13 @@ impl Container {
         }
     }
 
-    /// What may be done where a good part of its blocks had to grow, however long they live.
+    /// The remedy where a good part of the blocks had to grow, however long they live.
     pub fn remedy_of_growth(self) -> String {
         format!("{}: no block has to grow.", self.reserve())
     }
 
-    /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is
-    /// nothing. `grown`: some of its blocks had to grow.
+    /// The remedy, as a sentence, where the memory is kept: none that takes it for temporary; None: there is none.
+    /// `grown` says whether some of the blocks had to grow.
     pub fn remedy_of_stored(self, grown: bool) -> Option<&'static str> {
         match self.base() {
             RustHash | SwiftDictionary | SwiftSet if !grown => None,
@@ -296,7 +295,7 @@ impl Container {
         }
     }
 
-    /// Whether it moves into a larger block as it grows.
+    /// Whether the container moves into a larger block as it grows.
     pub fn grows(self) -> bool {
         !matches!(
             self.base(),
@@ -304,12 +303,12 @@ impl Container {
         )
     }
 
-    /// Whether it grows by realloc alone.
+    /// Whether the container grows by realloc alone.
     pub fn reallocates(self) -> bool {
         matches!(self.base(), RustString | RustFormat | RustVec)
     }
 
-    /// The call that reserves its final size.
+    /// The call that reserves the container's final size.
     pub fn reserve(self) -> &'static str {
         match self.base() {
             CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet => "reserve() the final size",
@@ -324,7 +323,7 @@ impl Container {
         }
     }
 
-    /// How it is emptied without giving its memory back, where that takes more than the usual function.
+    /// The call that empties the container without giving its memory back; None: `clear()`.
     pub fn clear(self) -> Option<&'static str> {
         match self {
             SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
@@ -334,7 +333,7 @@ impl Container {
         }
     }
 
-    /// What gives back memory that is not in use.
+    /// The call that gives back memory which is not in use; None: there is none.
     pub fn shrink(self) -> Option<&'static str> {
         match self.base() {
             CppString | CppVector | CppDeque => Some("shrink_to_fit()"),
@@ -344,27 +343,27 @@ impl Container {
         }
     }
 
-    /// A sequence or a text of C++'s library.
+    /// Whether this is a sequence or a text of C++'s library.
     pub fn is_of_cpp(self) -> bool {
         matches!(self, CppString | CppVector)
     }
 
-    /// A sequence or a text of Rust's library.
+    /// Whether this is a sequence or a text of Rust's library.
     pub fn is_of_rust(self) -> bool {
         matches!(self.base(), RustString | RustVec | RustHash)
     }
 
-    /// A table that grows when it is full.
+    /// Whether this is a table that grows when it is full.
     pub fn is_hash(self) -> bool {
         matches!(self.base(), CppHash | CppUnorderedMap | CppUnorderedSet | RustHash | SwiftDictionary | SwiftSet)
     }
 
-    /// Its sizes are powers of two, whatever was asked for.
+    /// Whether sizes are powers of two, whatever capacity was asked for.
     pub fn doubles_alone(self) -> bool {
         matches!(self.base(), RustHash | SwiftDictionary | SwiftSet)
     }
 
-    /// Which of two a person would name, where a function of `outer` called one of `self`.
+    /// The one that a person would name, where a function of `outer` called one of `self`.
     fn within(self, outer: Self) -> Self {
         match (self, outer) {
             (_, Copied)
@@ -392,20 +391,19 @@ impl Serialize for Container {
     }
 }
 
-/// Which functions are of containers. Names are looked at when they are asked for: most functions are never between a
-/// container's owner and the allocator.
+/// Containers by function. Names are looked at when they are asked for: most functions are never between a container's
+/// owner and the allocator.
 pub(crate) struct Containers<'a> {
     functions: &'a Functions<'a>,
     known: FxHashMap<FunctionId, Option<Container>>,
 }
 
 impl<'a> Containers<'a> {
-    /// Those of a profile.
     pub fn new(functions: &'a Functions<'a>) -> Self {
         Self { functions, known: FxHashMap::default() }
     }
 
-    /// What the memory is for that `function` asked for on behalf of its caller, where it was `inner` further in.
+    /// What `function` allocated for on behalf of its caller, where the functions further in say `inner`.
     pub fn with(&mut self, inner: Option<Container>, function: FunctionId) -> Option<Container> {
         let of = || self.functions.known_name(function).and_then(container);
         match (inner, *self.known.entry(function).or_insert_with(of)) {
@@ -432,7 +430,7 @@ fn container(function: &str) -> Option<Container> {
     NAMES.iter().find(|(beginning, _)| path.starts_with(beginning)).map(|&(_, container)| container)
 }
 
-/// Of a function of the program's own that has a name like these, nothing is said.
+/// None for a function outside of Swift's module, whatever its name.
 fn swift_container(function: &names::swift::Function<'_>) -> Option<Container> {
     if function.module != Some("Swift") {
         return None;

@@ -6,32 +6,32 @@ use super::language::Language;
 use super::worth::at_least;
 use super::{Evidence, Savings};
 
-/// What the steps of a single growth may copy before it matters that there are so few of them.
+/// Bytes that the steps of a single growth may copy before it matters that these are so few.
 const COPIED: u64 = 10 << 20;
-/// Below this share of allocations, in percent, a block that takes over from another one did so by chance.
+/// Percentage of allocations below which blocks that take over from others do so by chance.
 const CHANCE_PERCENT: u64 = 5;
-/// Growth below this share of the allocations and of the bytes, in percent, is not worth a capacity: that would save
-/// less than a tenth of what the insight promises. By chance, eight in a hundred arrays of a font's glyphs, each sized
-/// once, looked like the next step of another one, with four in a hundred of the bytes. Growth by doubling copies half
-/// of the bytes.
+/// Percentage of the allocations and of the bytes below which growth is not worth a capacity: that would save less than
+/// a tenth of what the insight promises. By chance, eight in a hundred arrays of a font's glyphs, each sized once,
+/// looked like the next step of another one, with four in a hundred of the bytes. Growth by doubling copies half of the
+/// bytes.
 const RESERVE_PERCENT: u64 = 10;
-/// Slack below this share of the peak, in percent, is not worth a copy of the block.
+/// Percentage of the peak below which slack is not worth a copy of the block.
 const SLACK_PERCENT: u64 = 5;
 
 /// Whether most of the buffers that end here began here. A buffer whose first block is of another call is none of this
-/// call's, and how many there are is not known of it.
+/// call's, and the path does not say how many such buffers there are.
 pub(super) fn begin_here(path: &CallPath) -> bool {
     let begun = begun(path);
     begun > 0 && at_least(begun, 50, path.patterns.alternating)
 }
 
-/// Blocks that took over from no other one.
+/// Number of blocks that took over from no other one.
 fn begun(path: &CallPath) -> u64 {
     let p = &path.patterns;
     path.counts.allocations.saturating_sub(p.growth_steps).max(p.grown_buffers)
 }
 
-/// Buffers that grow here, and nothing much else.
+/// Finds buffers that grow here, and nothing much else; None otherwise.
 pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, Savings, String)> {
     let (c, p) = (&path.counts, &path.patterns);
     let begin_here = begin_here(path);
@@ -90,8 +90,8 @@ pub(super) fn growth(path: &CallPath, language: Language) -> Option<(Evidence, S
     Some((evidence, saves, remedy))
 }
 
-/// Steps of containers whose size the program can reserve, where that is worth it. Fewer than one in twenty are chance,
-/// and those within a call that returns a new container are the library's.
+/// Number of growth steps of containers whose size the program can reserve; 0 where that is not worth it. Fewer than
+/// one in twenty are chance, and those within a call that returns a new container are the library's.
 pub(super) fn growth_steps(path: &CallPath) -> u64 {
     let c = &path.counts;
     // A step is an allocation, and no block more.
@@ -103,7 +103,7 @@ pub(super) fn growth_steps(path: &CallPath) -> u64 {
     if is_growth { steps } else { 0 }
 }
 
-/// Whether so many steps, and what they copied, are enough of all allocations, or of all bytes.
+/// Whether the steps, and what they copied, are enough of all allocations, or of all bytes.
 pub(super) fn is_worth_reserving(steps: u64, copied_bytes: u64, allocations: u64, allocated_bytes: u64) -> bool {
     steps > 0
         && (at_least(steps, RESERVE_PERCENT, allocations) || at_least(copied_bytes, RESERVE_PERCENT, allocated_bytes))
@@ -121,13 +121,13 @@ fn reallocs(path: &CallPath) -> u64 {
     path.counts.reallocs_in_place.saturating_add(path.counts.reallocs_moved)
 }
 
-/// So many steps at the most take a buffer from one size to the other where each adds half of it or more.
+/// Most steps that take a buffer from one size to the other where each step adds half of the size or more.
 fn geometric_steps(smallest: u64, largest: u64) -> u64 {
     let doublings = (largest / smallest.max(1)).checked_ilog2().unwrap_or(0);
     2 * u64::from(doublings) + 2
 }
 
-/// Large blocks that may be larger than they need to be, and those that were copied at the peak.
+/// Finds large blocks that may be larger than they need to be, and those that were copied at the peak; None otherwise.
 pub(super) fn slack(path: &CallPath, peak_bytes: u64, language: Language) -> Option<(Evidence, Savings, String)> {
     if !is_growth(path) {
         return None;

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::super::functions::{Frame, FunctionId, Stack, Step};
 
-/// The smallest share of malloc's time or of the peak that is reported, and of the run's CPU time from which on it
-/// matters.
+/// Smallest share of malloc's time or of the peak that is reported, and smallest share of the run's CPU time or of the
+/// peak that matters.
 pub(super) const SHARE: f64 = 0.01;
 
 /// The insights of a recording.
@@ -37,24 +37,25 @@ pub struct MallocTime {
     pub most: f64,
 }
 
-/// Of shares of the run's CPU time, where that is known, and of the peak.
+/// Whether one of the shares, of the run's CPU time or of the peak, is at least [`SHARE`]. An unknown one is.
 pub(super) fn matters(run_share: Option<f64>, peak_share: f64) -> bool {
     run_share.is_none_or(|share| share >= SHARE) || peak_share >= SHARE
 }
 
 impl Insight {
-    /// Whether it may save a hundredth of the run's CPU time or of the peak. Where the CPU time is not known, it may.
+    /// Whether the insight may save a hundredth of the run's CPU time or of the peak. Where the CPU time is not known,
+    /// it may.
     pub fn matters(&self) -> bool {
         matters(self.run_share, self.peak_share)
     }
 
-    /// Whether it saves a part of the peak of which it is not known how large it is: without the copy of a growth, the
-    /// next highest moment is the peak.
+    /// Whether the insight saves an unknown part of the peak: without the copy of a growth, the next highest moment is
+    /// the peak.
     pub fn is_of_unknown_peak(&self) -> bool {
         matches!(self.evidence, Evidence::GrowingAtPeak { .. })
     }
 
-    /// Whether it saves memory at the peak rather than time.
+    /// Whether the insight saves memory at the peak rather than time.
     pub fn is_of_peak(&self) -> bool {
         self.peak_share > self.malloc_share
     }
@@ -198,7 +199,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Calls in the source that do it.
+    /// Number of calls in the source that have the habit.
     pub fn places(&self) -> u64 {
         match self {
             Self::OneLifetime { places, .. } | Self::FreedByOthers { places, .. } => *places,
@@ -252,7 +253,7 @@ pub(super) struct Finding {
     pub evidence: Evidence,
     pub remedy: String,
     pub saves: Savings,
-    /// Where. The stack has this step.
+    /// The named step, which `stack` has.
     pub step: Step,
     pub through: Option<FunctionId>,
     pub sites: u64,

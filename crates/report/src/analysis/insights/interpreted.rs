@@ -7,10 +7,10 @@ use super::super::functions::{Functions, Step};
 use super::super::runtimes::is_interpreter;
 use super::call_paths::CallPaths;
 
-/// Which functions these are.
+/// Tells functions of scripts and of their interpreters from others.
 pub(super) struct Interpreted<'a> {
     functions: &'a Functions<'a>,
-    /// By module: an interpreter's.
+    /// By module, whether it is an interpreter.
     modules: Vec<bool>,
 }
 
@@ -19,7 +19,7 @@ impl<'a> Interpreted<'a> {
         Self { functions, modules: profile.modules.iter().map(|module| is_interpreter(&module.path)).collect() }
     }
 
-    /// A function of a script, which a perf map names, or one of an interpreter.
+    /// Whether the step is a function of a script, which a perf map names, or one of an interpreter.
     pub fn is(&self, step: &Step) -> bool {
         match step.module {
             Some(module) => self.modules.get(module.0 as usize).copied().unwrap_or(false),
@@ -27,7 +27,7 @@ impl<'a> Interpreted<'a> {
         }
     }
 
-    /// Allocations of all places that are such functions.
+    /// Allocations of all roots that are such functions.
     pub fn allocations(&self, paths: &CallPaths) -> u64 {
         let roots = paths.roots().map(|root| paths.get(root)).filter(|path| self.is(&path.step));
         roots.fold(0, |sum, path| sum.saturating_add(path.counts.allocations))

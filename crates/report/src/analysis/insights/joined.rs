@@ -11,13 +11,13 @@ use super::growth::begin_here;
 /// Calls of one function whose containers go from one to the other.
 pub(super) struct Joined {
     pub roots: Vec<usize>,
-    /// The root with the most allocations.
+    /// Number of the root with the most allocations.
     pub largest: usize,
-    /// Their sum, at the place of the largest.
+    /// Sum of the roots, at the place of the largest.
     pub sum: CallPath,
 }
 
-/// Those of all functions in which some call enlarges what began at others.
+/// One element for each function and container where some call enlarges what began at others.
 pub(super) fn find(paths: &CallPaths) -> Vec<Joined> {
     let mut groups: BTreeMap<(FunctionId, Container), Vec<usize>> = BTreeMap::new();
     for root in paths.roots() {

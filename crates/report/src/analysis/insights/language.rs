@@ -2,18 +2,16 @@
 
 use super::super::functions::{Functions, Step};
 
-/// Whose words a remedy has.
+/// The language that a remedy is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
-    /// Rust.
     Rust,
     /// What the Rust compiler writes to drop a value: nobody can edit it.
     DropGlue,
-    /// Any other.
     Other,
 }
 
-/// The language of a function of the program, and of the one that it called.
+/// The language of a function of the program; `through` is what it called.
 pub(super) fn language(functions: &Functions<'_>, step: &Step, through: Option<&str>) -> Language {
     let name = functions.known_name(step.function).unwrap_or_default();
     let is_glue =

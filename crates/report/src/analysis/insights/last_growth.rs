@@ -7,32 +7,30 @@ use std::ops::AddAssign;
 
 use mallow_profile::{Profile, Site};
 
-/// Kept blocks of some sites. Blocks of which it is not known on which side of the peak they grew are in neither part.
+/// Kept blocks of some sites. Those of which it is not known on which side of the peak they grew are in neither part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LargeBlocks {
-    /// Those that had grown for the last time before the peak.
+    /// Blocks that had grown for the last time before the peak.
     pub complete: Kept,
-    /// Those that were growing at the peak: the block that each had grown from was live, too.
+    /// Blocks that were growing at the peak: the block that each had grown from was live, too.
     pub growing: Kept,
 }
 
-/// Kept blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub number: u64,
-    /// Their requested bytes.
+    /// Requested bytes.
     pub bytes: u64,
-    /// What they grew by in their last step.
+    /// Bytes that the blocks grew by in their last step.
     pub slack: u64,
 }
 
 /// The least size of a block whose last step counts.
 const LARGE: u64 = 64 << 10;
-/// A doubled block is this part of it short of twice the old one, at the most: headers of the program's own.
+/// One part in so many is what a doubled block may be short of twice the old one: headers of the program's own.
 const SLIGHTLY: u64 = 32;
 
 impl LargeBlocks {
-    /// Those of a site.
     pub fn of(profile: &Profile, site: &Site) -> Self {
         let (c, p) = (&site.counts, &site.patterns);
         // What was not live at the peak does not lower it.
@@ -57,9 +55,9 @@ impl LargeBlocks {
     }
 }
 
-/// The block of a site whose blocks are one buffer at different times, if the peak is in its last step: the new block
-/// is the largest, and the old one half of it or more. Counts and bytes alone tell, so it is the same in each run; how
-/// long the block was kept after that is a matter of speed.
+/// The only buffer of a site, if the peak is in its last step: the new block is the largest, and the old one half of it
+/// or more. Counts and bytes alone tell, so it is the same in each run; how long the block was kept after that is a
+/// matter of speed.
 fn last_step_at_peak(site: &Site) -> Option<Kept> {
     let (c, p) = (&site.counts, &site.patterns);
     let old = c.peak_bytes.checked_sub(p.largest).filter(|&old| old < p.largest)?;
@@ -75,7 +73,7 @@ fn last_step_at_peak(site: &Site) -> Option<Kept> {
     })
 }
 
-/// When the site's kept blocks had grown for the last time, at the latest.
+/// The latest time at which the site's kept blocks had grown for the last time.
 fn last_growth_ms(profile: &Profile, site: &Site) -> u64 {
     let (c, p) = (&site.counts, &site.patterns);
     // A block is kept if it lives for half of the time from its process's start to its own end, or longer.

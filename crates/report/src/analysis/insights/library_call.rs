@@ -4,19 +4,18 @@
 use super::containers::Container;
 use crate::names;
 
-/// What the innermost function of the program called for its memory.
+/// The effect of the library's function that the innermost function of the program called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LibraryCall {
-    /// Nothing is known of it.
     #[default]
     Unknown,
-    /// It fills or enlarges a container that its caller has: `push_back`, `assign`, `Vec::extend`.
+    /// The call fills or enlarges a container that its caller has: `push_back`, `assign`, `Vec::extend`.
     Fills,
-    /// It makes a new container, which its caller can keep and fill again: `std::vector(n)`.
+    /// The call makes a new container, which its caller can keep and fill again: `std::vector(n)`.
     Makes,
-    /// It copies a value of its own type: `to_vec`, a copy constructor.
+    /// The call copies a value of its own type: `to_vec`, a copy constructor.
     Copies,
-    /// It returns a new container, which it has made in its size: `Path::join`, `std::to_string`.
+    /// The call returns a new container, which it has made in its size: `Path::join`, `std::to_string`.
     Returns,
 }
 
@@ -41,8 +40,8 @@ const RUST_COPIES: &[&str] = &[
 /// Modules of Rust's std whose functions return what they read.
 const RETURNING_ROOMS: &[&str] = &["fs", "env", "io"];
 
-/// Beginnings of the names of functions that work on a container of the caller's, or make one that can be kept and
-/// filled again.
+/// Prefixes of functions of Rust that work on a container of the caller's, or make one that can be kept and filled
+/// again.
 const RUST_FILLS: &[&str] = &[
     "push",
     "extend",
@@ -72,7 +71,7 @@ const RUST_FILLS: &[&str] = &[
     "try_allocate_in",
 ];
 
-/// Functions of std::string and std::vector that do.
+/// Functions of std::string and std::vector that enlarge or fill the caller's.
 const CPP_FILLS: &[&str] = &[
     "append",
     "operator+=",
@@ -104,7 +103,8 @@ const CPP_FILLS: &[&str] = &[
 ];
 
 impl LibraryCall {
-    /// That of a function, by its whole name, where the memory is for such a container.
+    /// [`Unknown`] but for sequences and texts of C++ and Rust. `function` is the whole name of what the program
+    /// called.
     pub fn of(container: Option<Container>, function: Option<&str>) -> Self {
         let (Some(container), Some(function)) = (container, function) else { return Unknown };
         if container.is_of_cpp() {
@@ -116,7 +116,7 @@ impl LibraryCall {
         }
     }
 
-    /// Whether a block that follows a smaller one there may be the same container, grown: what a call makes, returns or
+    /// Whether a block that follows a smaller one may be the same container, grown. What a call makes, returns or
     /// copies is another one each time, and the last one may be freed when the next one is there.
     pub fn may_grow(self) -> bool {
         matches!(self, Unknown | Fills)
@@ -154,7 +154,8 @@ fn of_cpp(function: &str) -> LibraryCall {
     }
 }
 
-/// `push_back` of `std::vector<…>::push_back`, `to_vec` of `<[u8]>::to_vec::<…>`.
+/// The function's name without type and arguments: `push_back` of `std::vector<…>::push_back`, `to_vec` of
+/// `<[u8]>::to_vec::<…>`.
 fn last_segment(short: &str) -> &str {
     let name = short.trim_end_matches("<…>").trim_end_matches("::");
     let name = name.rsplit("::").next().unwrap_or(name);

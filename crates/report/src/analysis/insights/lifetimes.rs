@@ -8,14 +8,14 @@ use super::worth::at_least;
 use super::{Evidence, Savings};
 use crate::names;
 
-/// Blocks up to this size may lie on the stack.
+/// Largest block, in bytes, that may lie on the stack.
 const ON_STACK: u64 = 1 << 10;
-/// Blocks of this mean size or less gain from an arena.
+/// Largest mean size, in bytes, of blocks that gain from an arena.
 const SMALL: u64 = 256;
-/// Mean length of a run from which on an arena is worth its trouble.
+/// Smallest mean length of a run that makes an arena worth its trouble.
 const RUN: u64 = 64;
 
-/// One block after another, where one would do.
+/// Finds one block after another, where one would do; None otherwise.
 pub(super) fn temporary(
     path: &CallPath,
     through: Option<&str>,
@@ -63,7 +63,7 @@ pub(super) fn temporary(
     Some((evidence, Savings { allocations: freed_before_next, ..Savings::default() }, remedy))
 }
 
-/// Blocks of different calls of one line may be live at once: then one is too few.
+/// The remedy for several calls of one line: their blocks may be live at once, and one is too few.
 fn for_each_call(remedy: String, calls: u64) -> String {
     let what = ["Keep one block", "Keep one buffer", "Keep one"].into_iter().find(|what| remedy.starts_with(what));
     match what {
@@ -72,8 +72,8 @@ fn for_each_call(remedy: String, calls: u64) -> String {
     }
 }
 
-/// Small blocks that are freed together; several places may share an arena, so there is no remedy yet.
-/// `in_glibc`: what headers take is known.
+/// Finds small blocks that are freed together. Several places may share an arena, so there is no remedy yet. `in_glibc`
+/// says that the size of headers is known.
 pub(super) fn together(path: &CallPath, in_glibc: bool) -> Option<(Evidence, Savings)> {
     let (c, p) = (&path.counts, &path.patterns);
     let average_bytes = average(path);
@@ -96,7 +96,7 @@ pub(super) fn together(path: &CallPath, in_glibc: bool) -> Option<(Evidence, Sav
     Some((evidence, Savings { allocations: c.allocations, ..Savings::default() }))
 }
 
-/// Blocks that go from thread to thread; as with [`together`], places are merged.
+/// Finds blocks that go from thread to thread; as with [`together`], places are merged.
 pub(super) fn handed_over(path: &CallPath) -> Option<(Evidence, Savings)> {
     let (c, p) = (&path.counts, &path.patterns);
     if !at_least(p.freed_by_others, 50, c.allocations) {
@@ -107,7 +107,7 @@ pub(super) fn handed_over(path: &CallPath) -> Option<(Evidence, Savings)> {
     Some((evidence, Savings { freed_by_others: p.freed_by_others, ..Savings::default() }))
 }
 
-/// Evidence of one kind from several paths, with the number of the path that has the most.
+/// Sums up evidence of one kind from several paths, with the number of the path that has the most.
 pub(super) fn merged(all: Vec<(usize, Evidence, Savings)>) -> Option<(usize, Evidence, Savings)> {
     let weight = |saves: &Savings| (saves.allocations, saves.freed_by_others);
     let largest = all.iter().max_by_key(|(number, _, saves)| (weight(saves), std::cmp::Reverse(*number)))?.0;
@@ -161,7 +161,7 @@ fn average(path: &CallPath) -> u64 {
     path.counts.allocated_bytes.checked_div(path.counts.allocations).unwrap_or(0)
 }
 
-/// As much of `whole`, which all have, as `part` of them have on average.
+/// `whole` in the proportion of `part` to `all`.
 fn share(whole: u64, part: u64, all: u64) -> u64 {
     let product = u128::from(whole) * u128::from(part);
     product.checked_div(all.into()).map_or(0, |share| u64::try_from(share).unwrap_or(u64::MAX))

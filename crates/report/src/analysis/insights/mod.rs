@@ -31,7 +31,7 @@ use insight::{Finding, matters};
 use interpreted::Interpreted;
 use worth::Whole;
 
-/// All insights, at most `limit` of them in full. None where the profile does not have patterns.
+/// At most `limit` insights are in full. Empty where the profile does not have patterns.
 pub fn insights(profile: &Profile, limit: usize) -> Insights {
     if !profile.has(Quantity::Patterns) {
         return Insights::default();

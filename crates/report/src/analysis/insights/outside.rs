@@ -9,13 +9,12 @@ use super::super::overview::by_stack;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Outside, OutsideModule, Savings};
 
-/// Fewer allocations than this, and fewer bytes, are what any program has.
+/// Fewer allocations and bytes outside of main than these are what any program has.
 const ALLOCATIONS: u64 = 1000;
 const BYTES: u64 = 1 << 20;
-/// Modules that are named.
+/// Most modules that are named.
 const MODULES: usize = 3;
 
-/// Outside of main, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before,
@@ -37,7 +36,7 @@ const EXITS: &[&str] = &["exit", "__run_exit_handlers", "_dl_fini"];
 /// `main`, what calls it, and what calls a thread's first function.
 const MAINS: &[&str] = &["main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone3"];
 
-/// What allocates outside of `main`.
+/// At most one finding for each [`When`].
 pub(super) fn find(profile: &Profile, functions: &Functions<'_>, whole: &Whole) -> Vec<Finding> {
     let stages = Stages::new(profile, functions);
     let (mut before, mut after) = (OutsideSums::default(), OutsideSums::default());
@@ -103,22 +102,20 @@ fn finding(when: When, sums: OutsideSums, profile: &Profile, whole: &Whole) -> O
 /// How far a program has come, as its stack shows from the outside in.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Nothing is known yet.
     Begun,
-    /// In the outermost function, which may be the program's entry point.
+    /// The outermost function alone, which may be the program's entry point.
     Entry,
-    /// In the dynamic linker, which has called nobody yet.
+    /// The dynamic linker, which has called nobody yet.
     Loader,
-    /// In the C library's start, which runs the program's own initialisers, and then main through a function of its
-    /// own.
+    /// The C library's start, which runs the program's own initialisers, and then main through a function of its own.
     Start,
-    /// In main, in a thread, or nobody knows.
+    /// In main, in a thread, or unknown.
     Inside,
-    /// With the outermost function of the program's own there, which is what runs outside of main.
+    /// Outside of main, with the outermost function of the program's own there.
     Outside(When, Option<Step>),
 }
 
-/// The stage of each stack: its caller's, and a step further.
+/// By stack, its stage: the caller's, and a step further.
 struct Stages(Vec<Stage>);
 
 impl Stages {

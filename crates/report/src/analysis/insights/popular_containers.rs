@@ -10,19 +10,19 @@ use super::library_call::LibraryCall;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
 
-/// The smallest share of all allocations, in percent, from which on a container is named.
+/// Smallest percentage of all allocations that a container is named for.
 const PERCENT: u64 = 20;
 
-/// From this share that is live at once on, in percent, what is allocated is stored.
+/// Percentage live at once from which on allocated memory counts as stored.
 const STORED_PERCENT: u64 = 50;
 
-/// From this share of the allocations on, in percent, a size that is right from the start is the remedy.
+/// Percentage of the allocations from which on growth makes a size that is right from the start the remedy.
 const GROWN_PERCENT: u64 = 25;
 
-/// From this share on, in percent, what the calls of a function do is what one of them does.
+/// Percentage of a function's calls from which on all are said to do what these do.
 const MOSTLY_PERCENT: u64 = 80;
 
-/// `found` are the insights so far, each with its path.
+/// `found` are the insights so far, each with the number of its path.
 pub(super) fn find(
     paths: &CallPaths,
     functions: &Functions<'_>,
@@ -96,8 +96,8 @@ pub(super) fn find(
     popular.collect()
 }
 
-/// What the calls of a function do for a container, and the name of what the largest of them calls. Where they do
-/// different things, nothing is known of all.
+/// The effect of a function's calls for a container, and the name of what the largest of them calls.
+/// [`LibraryCall::Unknown`] where they do different things.
 fn call<'a>(
     paths: &CallPaths,
     functions: &'a Functions<'_>,

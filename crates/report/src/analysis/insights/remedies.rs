@@ -7,8 +7,8 @@ use crate::names;
 use Container::*;
 
 impl Container {
-    /// [`Self::remedy`] where none of its blocks had to grow, and one is gone before the next: each had its final size,
-    /// and a capacity would change nothing. `call` is what the program called, by the name `through`.
+    /// [`Self::remedy`] where no block had to grow, and one is gone before the next: each had its final size, and a
+    /// capacity would change nothing. `call` is what the program called, by the name `through`.
     pub fn remedy_without_growth(self, call: LibraryCall, through: Option<&str>) -> String {
         let remedy = match (self.base(), call, through) {
             (RustFormat, ..) => self.remedy(),
@@ -36,9 +36,9 @@ impl Container {
         remedy.to_owned()
     }
 
-    /// What may be done where several are live at once, for a while or for long: nothing that takes it for one that is
-    /// kept and cleared, nor for a part of something larger. None where there is nothing. `grown`: some of its blocks
-    /// had to grow.
+    /// The remedy where several are live at once, for a while or for long: none that takes them for one that is kept
+    /// and cleared, nor for a part of something larger; None: there is none. `grown` says whether some blocks had to
+    /// grow.
     pub fn remedy_of_many(self, grown: bool, call: LibraryCall, through: Option<&str>) -> Option<String> {
         match (self.base(), call, through) {
             // Who makes the text that is kept needs its block.
@@ -54,7 +54,7 @@ impl Container {
     }
 }
 
-/// What is advised of a call that hands out a container which it has made in its size.
+/// The remedy for a call that hands out a container which it has made in its size.
 fn returned_anew(through: &str) -> String {
     let name = names::short(through);
     format!("{name} returns a new one in each call: call it less often, or pass on the one that it returned.")

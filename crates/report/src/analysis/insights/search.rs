@@ -10,17 +10,17 @@ use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
 use super::{growth, joined, lifetimes};
 
-/// Small blocks that are freed together are reported from this share of all allocations on, in percent, over all
-/// places: an arena is a larger change than others.
+/// Percentage of all allocations, over all places, from which on small blocks that are freed together are reported: an
+/// arena is a larger change than others.
 const TOGETHER_PERCENT: u64 = 5;
-/// The smallest share of a place that counts among several, in percent.
+/// Smallest percentage of a place that counts among several.
 const PLACE_PERCENT: u64 = 1;
 
 /// A habit, its savings and its remedy.
 type Habit = (Evidence, Savings, String);
 
-/// What is found along the call paths, with the number of the path. No two findings are about the same allocations, but
-/// for slack, which is about something else.
+/// Findings along the call paths, each with the number of its path. No two are about the same allocations, but for
+/// slack.
 pub(super) fn search(
     paths: &CallPaths,
     functions: &Functions<'_>,
@@ -46,14 +46,14 @@ struct Search<'a> {
     whole: &'a Whole,
     interpreted: &'a Interpreted<'a>,
     found: Vec<(usize, Finding)>,
-    /// Call paths whose blocks are freed together, and those whose blocks other threads free: what may have one remedy
-    /// is one insight.
+    /// Call paths whose blocks are freed together, and those whose blocks other threads free; each is one insight,
+    /// because they may have one remedy.
     together: Vec<(usize, Evidence, Savings)>,
     handed_over: Vec<(usize, Evidence, Savings)>,
 }
 
 impl Search<'_> {
-    /// Looks at a path and, where there is nothing to be seen, further out.
+    /// Looks at a path and, where `look` finds nothing, further out.
     fn walk(&mut self, root: usize, look: &mut dyn FnMut(&mut Self, usize) -> bool) {
         let mut open = vec![root];
         while let Some(number) = open.pop() {
@@ -65,7 +65,7 @@ impl Search<'_> {
         }
     }
 
-    /// Containers that grow at several calls of a function; the roots of these calls.
+    /// Finds containers that grow at several calls of a function; returns the roots of these calls.
     fn of_joined(&mut self) -> BTreeSet<usize> {
         let mut roots = BTreeSet::new();
         for joined in joined::find(self.paths) {
@@ -84,7 +84,7 @@ impl Search<'_> {
         roots
     }
 
-    /// True if there is something.
+    /// Looks for habits of allocation; true if there is one.
     fn of_allocations(&mut self, number: usize) -> bool {
         let path = self.paths.get(number);
         if path.patterns.smallest != path.patterns.largest && self.paths.is_wrapper(number) {
@@ -121,12 +121,13 @@ impl Search<'_> {
         }
     }
 
-    /// True if it is worth a word.
+    /// True if the habit is worth an insight.
     fn take(&mut self, number: usize, habit: Habit) -> bool {
         self.take_path(number, self.paths.get(number), habit)
     }
 
-    /// `path` is the one of this number, or the sum of several of which it is the largest.
+    /// `path` is the one of this number, or the sum of several of which it is the largest. True if the habit is worth
+    /// an insight.
     fn take_path(&mut self, number: usize, path: &CallPath, (evidence, mut saves, remedy): Habit) -> bool {
         if saves.allocations > 0 {
             saves.large_bytes = large_bytes(&path.counts);
@@ -151,8 +152,8 @@ impl Search<'_> {
         true
     }
 
-    /// One insight for all blocks that are freed together, whose runs may be the same, and one for all that go to other
-    /// threads, perhaps as parts of one thing. Its place is that with the most allocations.
+    /// Adds one insight for all blocks that are freed together, whose runs may be the same, and one for all that go to
+    /// other threads, perhaps as parts of one thing. Both are at the path with the most allocations.
     fn merge(&mut self) {
         if let Some((number, evidence, saves)) = lifetimes::merged(std::mem::take(&mut self.together))
             && at_least(saves.allocations, TOGETHER_PERCENT, self.whole.counts.allocations)

@@ -15,11 +15,11 @@ use super::insight::{SHARE, Savings};
 const ALLOCATION: f64 = 20.0;
 /// Estimated nanoseconds of a copied byte.
 const COPIED_BYTE: f64 = 0.1;
-/// Estimated nanoseconds that a free by another thread takes more, before anybody waits for a lock.
+/// Estimated nanoseconds that a free by another thread takes beyond a free by its own, before anybody waits for a lock.
 const FREED_BY_OTHER: f64 = 40.0;
 
-/// Blocks from this size on always have a mapping of their own in glibc (`DEFAULT_MMAP_THRESHOLD_MAX`): estimated
-/// nanoseconds of mmap, munmap and the first page, of each.
+/// Size, in bytes, from which on a block always has a mapping of its own in glibc (`DEFAULT_MMAP_THRESHOLD_MAX`), and
+/// estimated nanoseconds of mmap, munmap and the first page of one.
 const MAPPED: u64 = 32 << 20;
 const MAPPING: f64 = 5000.0;
 
@@ -31,27 +31,25 @@ const ALLOCATION_MOST: f64 = 1000.0;
 const COPIED_BYTE_MOST: f64 = 0.5;
 const FREED_BY_OTHER_MOST: f64 = 1000.0;
 const LARGE_BYTE_MOST: f64 = 0.25;
-/// Sites whose blocks have so many bytes on average have large blocks.
+/// Mean size of blocks, in bytes, from which on those of a site are large.
 const LARGE_BLOCK: u64 = 64 << 10;
 
-/// From what on savings are not small in themselves; one of them suffices.
+/// Savings from which on an insight is not small in itself; one of them suffices.
 const ALLOCATIONS: u64 = 10_000;
 const COPIED_BYTES: u64 = 10 << 20;
 const PEAK_BYTES: u64 = 1 << 20;
-/// Fewer allocations than [`ALLOCATIONS`] matter where they are of so many bytes, which have to be cleared or fetched.
+/// Least allocations of so many bytes, which have to be cleared or fetched, that matter below [`ALLOCATIONS`].
 const LARGE_ALLOCATIONS: u64 = 500;
 const LARGE_BYTES: u64 = 10 << 20;
 
-/// The program as a whole.
 pub(crate) struct Whole {
-    /// Sums over all sites.
     pub counts: Counts,
-    /// No other allocator than glibc's was seen.
+    /// Whether no other allocator than glibc's was seen.
     pub in_glibc: bool,
     time: f64,
     least_ns: f64,
     most_ns: f64,
-    /// CPU time of the run.
+    /// CPU time of the run; None where it is not known.
     cpu_ns: Option<f64>,
 }
 
@@ -81,28 +79,28 @@ impl Whole {
         }
     }
 
-    /// The share of malloc's time that this saves, estimated; at most 1.
+    /// The estimated share of malloc's time that this saves; at most 1.
     pub fn malloc_share(&self, saves: &Savings) -> f64 {
         part(time(saves) + mappings(saves.allocations, saves.large_bytes), self.time)
     }
 
-    /// The share of the bytes live at the peak; at most 1.
+    /// The share of the bytes live at the peak that this saves; at most 1.
     pub fn peak_share(&self, saves: &Savings) -> f64 {
         part(saves.peak_bytes as f64, self.counts.peak_bytes as f64)
     }
 
-    /// The most that this may save of the run's CPU time; None: that is not known.
+    /// The most that this may save of the run's CPU time, as a share; None where that time is not known.
     pub fn run_share(&self, saves: &Savings) -> Option<f64> {
         self.cpu_ns.map(|cpu| part(most(saves), cpu))
     }
 
-    /// Between which shares of the run's CPU time malloc's time lies: the least is 0 where processes may have taken
-    /// more than is known. None: that time is not known.
+    /// Least and greatest share that malloc's time may have of the run's CPU time: the least is 0 where processes may
+    /// have taken more than is known. None where that time is not known.
     pub fn malloc_of_run(&self) -> Option<(f64, f64)> {
         self.cpu_ns.map(|cpu| (part(self.least_ns, cpu), part(self.most_ns, cpu)))
     }
 
-    /// Is it worth a word? `bytes` is what is allocated there.
+    /// Whether savings are worth an insight. `bytes` are those allocated there.
     pub fn matters(&self, saves: &Savings, bytes: u64) -> bool {
         let large = saves.allocations >= ALLOCATIONS
             || saves.copied_bytes >= COPIED_BYTES
@@ -113,7 +111,7 @@ impl Whole {
     }
 }
 
-/// The bytes of these counts, where their blocks are large on average.
+/// The allocated bytes, if blocks are large on average; else 0.
 pub(crate) fn large_bytes(counts: &Counts) -> u64 {
     let average = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
     if average >= LARGE_BLOCK { counts.allocated_bytes } else { 0 }
@@ -123,7 +121,7 @@ fn time(s: &Savings) -> f64 {
     s.allocations as f64 * ALLOCATION + s.copied_bytes as f64 * COPIED_BYTE + s.freed_by_others as f64 * FREED_BY_OTHER
 }
 
-/// Of so many blocks of so many bytes together.
+/// Estimated nanoseconds of mappings; 0 unless the blocks' mean size is at least [`MAPPED`].
 fn mappings(allocations: u64, bytes: u64) -> f64 {
     if bytes.checked_div(allocations).is_some_and(|mean| mean >= MAPPED) { allocations as f64 * MAPPING } else { 0.0 }
 }
@@ -139,7 +137,7 @@ fn part(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).min(1.0) } else { 0.0 }
 }
 
-/// True if `part` is at least so many hundredths of `whole`.
+/// Whether `part` is at least `percent` hundredths of `whole`.
 pub(crate) fn at_least(part: u64, percent: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }
@@ -147,7 +145,7 @@ pub(crate) fn at_least(part: u64, percent: u64, whole: u64) -> bool {
 /// Whether somebody waited for each process, as far as the recording shows: the kernel adds the CPU time of a process
 /// to that of the parent that waits for it, and a daemon's to nobody's.
 fn is_cpu_of_all(profile: &Profile) -> bool {
-    /// The end of a process is seen so much later, in milliseconds, than it was.
+    /// Milliseconds by which the end of a process is seen later than it was.
     const SEEN: u64 = 100;
     let Some(first) = profile.processes.first() else { return true };
     let mut ends: FxHashMap<u32, u64> = FxHashMap::default();

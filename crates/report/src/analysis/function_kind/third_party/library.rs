@@ -3,25 +3,25 @@
 /// A library, or a family of programs that share code.
 #[derive(Debug)]
 pub struct Library {
-    /// File names of its modules, without what may stand behind them.
+    /// File names of the library's modules, without a version or suffix behind them.
     pub modules: &'static [&'static str],
-    /// Ends of the paths of its source files; a directory, in slashes, may be anywhere in a path.
+    /// Ends of the paths of the library's source files; a directory, in slashes, may be anywhere in a path.
     pub sources: &'static [&'static str],
     /// Short names of functions that hand out memory. Underscores in front are left out.
     pub allocators: &'static [&'static str],
-    /// Short names of functions of its containers.
+    /// Short names of functions of the library's containers.
     pub containers: &'static [&'static str],
 }
 
 impl Library {
-    /// Is a function of this source file and module the library's?
+    /// Whether a function of this source file and module is the library's.
     pub fn is_from(&self, file: Option<&str>, module: Option<&str>) -> bool {
         module.is_some_and(|module| self.modules.iter().any(|name| is_module(module, name)))
             || file.is_some_and(|file| self.sources.iter().any(|source| is_source(file, source)))
     }
 }
 
-/// True for a module whose file is called `name`, by its path.
+/// Whether the module's file, by its path, is called `name`.
 pub fn is_module(path: &str, name: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     let is_library = |rest: &str| rest.is_empty() || rest.starts_with(['.', '-']);
@@ -35,7 +35,7 @@ pub fn is_module(path: &str, name: &str) -> bool {
     tool.and_then(|tool| tool.strip_prefix(name)).is_some_and(is_version)
 }
 
-/// True for a source file of a library, by its path.
+/// Whether a path is that of a source file of a library.
 pub fn is_source(path: &str, source: &str) -> bool {
     if source.starts_with('/') && source.ends_with('/') {
         return path.contains(source);
