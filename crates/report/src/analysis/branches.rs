@@ -15,49 +15,48 @@ pub const CALLERS: usize = 64;
 /// Call paths of a line with the same callers up to one of them.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// Which, by their places in the list.
+    /// Indices into the paths that [`Branches::of`] was called with.
     pub paths: Vec<usize>,
-    /// The caller that tells them from the others of the line, by its place among the callers. None: the line itself.
+    /// Index, from the line outwards, of the caller that tells these paths from the others; None: all paths of the
+    /// line.
     pub caller: Option<usize>,
-    /// Names them from look to look.
+    /// A hash of the line and these callers, the same from report to report.
     pub id: u64,
 }
 
-/// What is looked for.
+/// Decides which branches [`Branches::find`] returns.
 pub trait Criterion {
-    /// A branch that fits, and what is known of it.
     type Found;
 
-    /// The branch, if its paths together fit.
+    /// Returns the branch if its paths together fit.
     fn find(&mut self, branch: &Branch) -> Option<Self::Found>;
 
-    /// Whether parts of a branch may fit, where `found` says whether the branch does.
+    /// Says whether parts of a branch may fit. `found` says whether the branch itself does.
     fn has_parts(&self, branch: &Branch, found: bool) -> bool;
 
-    /// Whether a branch that fits is what to name, and not those of its parts that fit by themselves.
+    /// Says whether a branch that fits replaces those of its parts that fit by themselves.
     fn is_named_whole(&mut self, whole: &Self::Found, inner: &[Self::Found]) -> bool;
 }
 
-/// The call paths of a line.
 pub struct Branches<'a> {
     line: u64,
-    /// Of each path the callers of the line, the nearest one first, each by a number that names its function and line.
+    /// By path, the callers from the line outwards; [`super::callers::Callers::name`] gives the numbers.
     paths: Vec<&'a [u64]>,
 }
 
 impl<'a> Branches<'a> {
-    /// `line` names the line.
+    /// `line` is a number that names the line, and the id of the branch with all paths.
     pub fn of(line: u64, paths: impl IntoIterator<Item = &'a [u64]>) -> Self {
         Self { line, paths: paths.into_iter().collect() }
     }
 
-    /// What fits of the line.
+    /// Returns the branches that fit, none of which contains another.
     pub fn find<C: Criterion>(&self, criterion: &mut C) -> Vec<C::Found> {
         let root = Branch { paths: (0..self.paths.len()).collect(), caller: None, id: self.line };
         self.within(root, 0, criterion)
     }
 
-    /// What fits of a branch whose callers are the same up to `depth`, without it.
+    /// `depth` counts the callers that all paths of the branch are known to share.
     fn within<C: Criterion>(&self, branch: Branch, depth: usize, criterion: &mut C) -> Vec<C::Found> {
         let whole = criterion.find(&branch);
         if !criterion.has_parts(&branch, whole.is_some()) {
@@ -72,8 +71,8 @@ impl<'a> Branches<'a> {
         }
     }
 
-    /// Its parts from the first caller on in which its paths differ, and how many callers are the same in each; none
-    /// where they do not differ.
+    /// Divides a branch at the first caller in which its paths differ. With each part is the number of callers that its
+    /// paths share; empty where the paths do not differ.
     fn parts(&self, branch: &Branch, mut depth: usize) -> Vec<(Branch, usize)> {
         if branch.paths.len() < 2 {
             return Vec::new();
@@ -103,14 +102,14 @@ impl<'a> Branches<'a> {
         Vec::new()
     }
 
-    /// Names a branch by its callers up to this one.
+    /// A hash of the line and of the paths' callers up to index `depth`, inclusive.
     fn id(&self, paths: &[usize], depth: usize, ends: bool) -> u64 {
         let callers = paths.first().and_then(|at| self.paths.get(*at)).copied().unwrap_or_default();
         number_of((self.line, &callers[..callers.len().min(depth + 1)], ends))
     }
 }
 
-/// A number that names something, the same in each run.
+/// Hashes `what`, the same in each run.
 pub fn number_of(what: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     what.hash(&mut hasher);

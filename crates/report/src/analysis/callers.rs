@@ -23,7 +23,7 @@ impl<'f, 'p> Callers<'f, 'p> {
         steps(functions, stack).map(|step| self.name(step)).collect()
     }
 
-    /// Names a function with its line.
+    /// Hashes the step's function, file and line, the same from report to report.
     pub fn name(&mut self, step: &Step) -> u64 {
         let functions = self.functions;
         *self.known.entry((step.function, step.file(), step.line)).or_insert_with(|| {
@@ -33,7 +33,7 @@ impl<'f, 'p> Callers<'f, 'p> {
     }
 }
 
-/// One of them, by its place among the callers.
+/// Returns the caller of the stack's line at an index of what [`Callers::of`] returns.
 pub(crate) fn caller<'a>(functions: &'a Functions<'_>, stack: StackId, at: usize) -> Option<&'a Step> {
     steps(functions, stack).nth(at)
 }

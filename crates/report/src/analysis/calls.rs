@@ -7,24 +7,20 @@ use super::changes::{Amount, RowSource};
 use super::functions::{FunctionId, Functions, Step};
 use super::numbers::Measure;
 
-/// Index of a call in [`Calls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CallId(pub u32);
 
 impl CallId {
-    /// What called the outermost functions.
+    /// The caller of the outermost functions.
     pub const ROOT: Self = Self(0);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Callee {
-    /// The root.
     Program,
-    /// A function.
     Function(FunctionId),
     /// Stands for the outermost frames of a stack that is cut.
     Missing,
-    /// Stands for a stack without frames.
     Unknown,
 }
 
@@ -37,9 +33,9 @@ pub(crate) struct Call<A> {
     pub recursive: bool,
     /// The compiler put the function into the one that called it, wherever it is called on this path.
     pub inlined: bool,
-    /// What the function allocated itself, called on this path.
+    /// What the function itself allocated on this path.
     pub own: A,
-    /// The same with all that it called.
+    /// What the function and all that it called allocated on this path.
     pub cum: A,
 }
 
@@ -64,8 +60,8 @@ const FAR: usize = 1024;
 #[derive(Clone, Copy)]
 struct PathPosition {
     call: CallId,
-    /// One more call of the same function is recursion. A single one is none yet: compilers split functions, and
-    /// `f` calls `f.part.0` by the same name.
+    /// Whether one more call of the same function is recursion. A single one is not: compilers split functions, and `f`
+    /// calls `f.part.0` by the same name.
     again: bool,
 }
 
@@ -75,7 +71,7 @@ struct Builder<'a, A> {
     raw: bool,
     calls: Vec<Call<A>>,
     children: FxHashMap<(CallId, Callee), CallId>,
-    /// Where the paths of stacks lead that were followed already.
+    /// By stack, the position that its innermost frame has reached.
     places: FxHashMap<StackId, PathPosition>,
 }
 
@@ -114,7 +110,7 @@ impl<A: Amount> Calls<A> {
         &self.calls[id.0 as usize]
     }
 
-    /// All calls, the root first.
+    /// Yields callers before callees, the root first.
     pub fn iter(&self) -> impl Iterator<Item = (CallId, &Call<A>)> {
         self.calls.iter().enumerate().map(|(index, call)| (CallId(index as u32), call))
     }

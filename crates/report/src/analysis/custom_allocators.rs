@@ -18,7 +18,8 @@ pub struct CustomAllocatorRow {
     pub remedy: String,
 }
 
-/// In the order of the first process of each. `executable` names that of a process by its number.
+/// One row for each executable and allocator, in the order of the first process that has it. `executable` returns the
+/// path of a process by its number.
 pub fn custom_allocators<'a>(
     all: &[CustomAllocator],
     executable: impl Fn(usize) -> Option<&'a str>,
@@ -66,7 +67,8 @@ pub struct AllocatorInsideRow {
     pub functions: u32,
 }
 
-/// Those that are counted, but for libraries, whose calls are seen in any case. [`custom_allocators`] has the others.
+/// The allocators in programs and libraries whose calls are counted. A library of an allocator is left out: its calls
+/// are seen in any case. [`custom_allocators`] has those whose calls are not counted.
 pub fn allocators_inside(all: &[AllocatorInside]) -> Vec<AllocatorInsideRow> {
     let row = |one: &AllocatorInside| AllocatorInsideRow {
         executable: one.program.clone(),

@@ -8,7 +8,7 @@ use super::function_kind::FunctionKind;
 use super::functions::Functions;
 use super::step::Step;
 
-/// What the initialiser is called by [`name_emergency_pool`].
+/// The name that [`name_emergency_pool`] gives to the initialiser.
 pub const EMERGENCY_POOL: &str = "libstdc++'s emergency pool";
 
 /// The initialiser, as a static libstdc++ has it in the program's own module. Compilers name it by the file, or by the
@@ -17,10 +17,10 @@ const INITIALISERS: [&str; 3] =
     ["_GLOBAL__sub_I_eh_alloc.cc", "_GLOBAL__sub_I__ZN9__gnu_cxx9__freeresEv", EMERGENCY_POOL];
 /// The end of the path of its source file, with debug information.
 const SOURCE: &str = "libsupc++/eh_alloc.cc";
-/// Other functions of that file: they allocate exceptions.
+/// Prefix of other functions of that file: they allocate exceptions.
 const EXCEPTIONS: &str = "__cxa_";
 
-/// The library, or the linker, begins to run initialisers here: the C library, and the dynamic linker.
+/// Prefixes of the files of the C library and the dynamic linker, which run initialisers.
 const STARTERS: [&str; 4] = ["ld-linux", "ld-2", "libc.so", "libc-2"];
 
 const LIBRARY: &str = "libstdc++.so";
@@ -57,7 +57,7 @@ pub fn name_emergency_pool(profile: &mut Profile) {
     }
 }
 
-/// Those whose outermost function is the initialiser by its name.
+/// The frames whose outermost function is named as the initialiser.
 fn frames_of_initialiser(profile: &Profile) -> Vec<FrameId> {
     let is_it = |frame: &Frame| {
         frame.lines.last().is_some_and(|line| INITIALISERS[..2].contains(&profile.strings.get(line.function)))
@@ -80,10 +80,11 @@ fn base_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Is the stack that of the pool? The initialiser is known by its name or its source, whatever calls it: programs that
-/// were built with an older C library run initialisers themselves (`__libc_csu_init`), and a stack may be cut. Without
-/// both, as the library mostly is, the shape decides: the library's code alone is between the loader and the allocator,
-/// or it has no name and the stack is cut behind it. A stripped program with a static libstdc++ has a block of its own.
+/// Whether the stack is that of the pool. The initialiser is known by its name or its source, whatever calls it:
+/// programs that were built with an older C library run initialisers themselves (`__libc_csu_init`), and a stack may be
+/// cut. Without both, as the library mostly is, the shape decides: the library's code alone is between the loader and
+/// the allocator, or it has no name and the stack is cut behind it. A stripped program with a static libstdc++ has a
+/// block of its own.
 pub(super) fn is_emergency_pool(functions: &Functions<'_>, stack: StackId) -> bool {
     let base = |step: &Step| base_of(step.module.and_then(|module| functions.module_path(module)).unwrap_or_default());
     let is_starter = |step: &Step| STARTERS.iter().any(|starter| base(step).starts_with(starter));

@@ -8,12 +8,11 @@ use serde::Serialize;
 use super::numbers::{Measure, Totals};
 use super::sampled::Estimate;
 
-/// Whether the numbers of a profile are estimates.
 fn is_sampled(profile: &Profile) -> bool {
     profile.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
 }
 
-/// Uniform number in [0, 1) of the randomized tests: independent of the samples, the same whenever the file is read.
+/// Uniform number in [0, 1) for the randomized tests: independent of the samples, the same whenever the file is read.
 fn draw(profile: &Profile) -> f64 {
     let mut word = profile.started_unix_ms;
     for process in &profile.processes {
@@ -25,7 +24,6 @@ fn draw(profile: &Profile) -> f64 {
     ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// How precise the numbers of a profile are, by stack.
 #[derive(Debug)]
 pub(crate) struct PrecisionTable {
     by_stack: FxHashMap<StackId, Precisions>,
@@ -49,7 +47,8 @@ impl PrecisionTable {
         (!table.by_stack.is_empty()).then_some(table)
     }
 
-    /// Of two profiles, if at least one of them is sampled: numbers of the other may have been counted.
+    /// None where no profile is sampled, or a sampled one does not say how precise it is. Numbers of the other may have
+    /// been counted.
     pub fn of_two(profiles: [&Profile; 2]) -> Option<[Self; 2]> {
         let unknown =
             |profile: &&Profile| is_sampled(profile) && profile.sites.iter().all(|site| site.precisions.is_none());
@@ -72,7 +71,7 @@ impl PrecisionTable {
         Some([table(before)?, table(after)?])
     }
 
-    /// Of the sites of a stack.
+    /// The sum over the sites of a stack.
     pub fn get(&self, stack: StackId) -> Precisions {
         self.by_stack.get(&stack).copied().unwrap_or_default()
     }
@@ -81,18 +80,17 @@ impl PrecisionTable {
         self.by_stack.get(&stack).and_then(|all| all.of(by.quantity())).copied().unwrap_or_default()
     }
 
-    /// Of all sites together.
     pub fn totals(&self) -> &Precisions {
         &self.totals
     }
 
-    /// The number with its interval. None: nothing is known of its precision.
+    /// The number with its interval; None where its precision is not known.
     pub fn estimate(&self, number: u64, precision: &Precision) -> Option<Estimate> {
         (number > 0 && precision.is_of(number)).then(|| Estimate::of(precision, self.draw))
     }
 }
 
-/// A change with its interval. None: of one of the numbers no precision is known.
+/// The change with its interval; None where the precision of one of the numbers is not known.
 pub(crate) fn change_estimate(
     tables: &[PrecisionTable; 2],
     numbers: [u64; 2],
@@ -104,7 +102,7 @@ pub(crate) fn change_estimate(
     known.then(|| Estimate::of_change(before, after, tables[1].draw))
 }
 
-/// What is known of a number that a profile has by a measure.
+/// The interval of one of `totals`; None where its precision is not known.
 fn of_measure(table: &PrecisionTable, by: Measure, totals: &Totals, precisions: &Precisions) -> Option<Estimate> {
     table.estimate(by.of(totals), precisions.of(by.quantity())?)
 }
@@ -127,7 +125,7 @@ pub struct TotalEstimates {
     pub live_bytes: Option<Estimate>,
 }
 
-/// None where nothing is known of how precise the profile's numbers are.
+/// None where no number's precision is known.
 pub fn total_estimates(profile: &Profile) -> Option<TotalEstimates> {
     let table = PrecisionTable::of(profile)?;
     let (totals, all) = (Totals::from(profile.totals), table.totals());

@@ -13,11 +13,10 @@ use super::numbers::{LeftOut, Measure, Totals};
 
 #[derive(Clone, Copy, Debug)]
 pub struct ListOptions {
-    /// Functions are sorted by this.
     pub by: Measure,
-    /// Each function for itself, those that only pass the request on too.
+    /// Whether each function is for itself, those that only pass the request on too.
     pub raw: bool,
-    /// At most so many functions.
+    /// Most functions that are listed.
     pub limit: usize,
 }
 
@@ -54,7 +53,7 @@ pub struct List<T = Totals> {
 }
 
 impl<T: Shown> List<T> {
-    /// Leaves functions with a smaller cum out.
+    /// Leaves out functions whose cum is below `min`.
     pub fn leave_out(&mut self, min: u64) {
         let by = self.by;
         LeftOut::small(&mut self.hidden, &mut self.functions, |f| f.cum.rank(by) >= min, |f| f.self_sums);
@@ -85,7 +84,7 @@ pub struct ListFunction<T = Totals> {
 }
 
 impl<T: Shown> ListFunction<T> {
-    /// Lines have more in all than the function: it calls itself.
+    /// Whether lines have more in all than the function: it calls itself.
     pub fn counts_lines_twice(&self, by: Measure) -> bool {
         let lines = self.lines.iter().map(|line| line.cum.whole(by));
         lines.fold(0, u64::saturating_add) > self.cum.whole(by)
@@ -144,14 +143,14 @@ pub struct ListInstruction<T = Totals> {
     pub cum: T,
 }
 
-/// How many names of functions that are not shown are listed.
+/// Most names of functions that are not shown and still are listed.
 const NAMES: usize = 3;
 
 #[derive(Clone, Copy, Default)]
 struct Sum<A> {
     self_sums: A,
     cum: A,
-    /// The last stack that was counted, and 1.
+    /// The last stack that was counted, plus 1.
     seen: u32,
 }
 
@@ -167,12 +166,13 @@ impl<A: Amount> Sum<A> {
     }
 }
 
-/// The functions whose names match. Costs a walk over each stack.
+/// Lists the functions whose names match. Costs a walk over each stack.
 pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List {
     of_one(profile, |source| listed(source, pattern, options))
 }
 
-/// What the lines of those functions changed by. There are no instructions: two builds have no addresses in common.
+/// Lists what the lines of the matching functions changed by. There are no instructions: two builds have no addresses
+/// in common.
 pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> List<Changed> {
     let mut list = both.view(|source| listed(source, pattern, options));
     list.functions.iter_mut().for_each(|function| function.instructions.clear());

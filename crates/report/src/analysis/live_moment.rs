@@ -17,7 +17,6 @@ pub enum LiveMoment {
 }
 
 impl LiveMoment {
-    /// That of a profile.
     pub fn of(profile: &Profile) -> Self {
         const SNAPSHOTS: [&str; 7] =
             ["massif", "pprof", "jemalloc", "gperftools", "php-memprof", "Go text", "mallow watch"];

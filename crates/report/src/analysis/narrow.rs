@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use super::functions::place_name;
 use crate::names;
 
-/// A regular expression for functions, files and modules. It matches anywhere in a name, as it is written. Where a name
-/// has its very letters it matches too: names are full of `+`, `*` and brackets, and people copy them.
+/// A regular expression for functions, files and modules. It matches anywhere in a name, and so does its text letter by
+/// letter: names are full of `+`, `*` and brackets, and people copy them.
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
@@ -24,49 +24,47 @@ impl std::str::FromStr for Pattern {
 }
 
 impl Pattern {
-    /// As it was written.
+    /// The text of the pattern, as it was written.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// True where it matches a name: as it is, or as reports show it.
+    /// Whether the pattern matches a name, as it is or as reports show it.
     pub fn matches(&self, name: &str) -> bool {
         self.is_in(name) || self.is_in(&names::short(name))
     }
 
-    /// True where it matches the text as it is.
+    /// Whether the pattern matches the text as it is.
     fn is_in(&self, text: &str) -> bool {
         self.0.is_match(text) || text.contains(self.as_str())
     }
 }
 
-/// What is wanted of stacks.
 #[derive(Clone, Debug, Default)]
 pub struct Narrowing {
-    /// Only stacks with a function that this matches, by its name, its file or its module.
+    /// Keeps only stacks with a function that this matches, by its name, its file or its module.
     pub focus: Option<Pattern>,
-    /// No stacks with a function that this matches.
+    /// Leaves out stacks with a function that this matches.
     pub ignore: Option<Pattern>,
-    /// Stacks without the functions that this matches.
+    /// Leaves out the functions that this matches, and keeps their stacks.
     pub hide: Option<Pattern>,
 }
 
 impl Narrowing {
-    /// True where nothing is asked for.
     pub fn is_none(&self) -> bool {
         self.focus.is_none() && self.ignore.is_none() && self.hide.is_none()
     }
 }
 
-/// What became of a profile.
 #[derive(Debug)]
 pub struct Narrowed {
-    /// The profile. What its processes have beside sums of sites stays as it was, but for the functions called: these
-    /// are not known by site.
+    /// Narrowed by sites. What its processes have beside sums of sites stays as it was, but for the functions called:
+    /// these are not known by site.
     pub profile: Profile,
-    /// The new index of each site; None where it is left out. Several may have become one.
+    /// By old site, the new index; None where it is left out. Several may have become one.
     pub sites: Vec<Option<u32>>,
-    /// Whether focus, ignore and hide matched a function of any site; true of one that was not asked for.
+    /// Whether focus, ignore and hide, in this order, matched a function of any site; true for one that was not asked
+    /// for.
     pub matched: [bool; 3],
 }
 
@@ -119,7 +117,7 @@ pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
     Narrowed { profile, sites: numbers, matched }
 }
 
-/// Of a scan, what is left of its stacks. A lost block whose holder is left out is held by none.
+/// Narrows a scan to the stacks that are left. A lost block whose holder is left out is held by none.
 fn narrow_scan(scan: &mut Scan, new: &impl Fn(StackId) -> Option<StackId>) {
     let lost = std::mem::take(&mut scan.lost).into_iter();
     let lost =
@@ -160,11 +158,10 @@ pub(super) fn add_up(profile: &mut Profile) {
     }
 }
 
-/// What a pattern matches.
 struct Hits {
-    /// By frame: any of its functions.
+    /// By frame, whether a function, its file or the module matches.
     frames: Vec<bool>,
-    /// By string: as the name of a function or a file.
+    /// By string, whether it matches as the name of a function or a file.
     strings: Vec<bool>,
     modules: Vec<bool>,
 }
@@ -198,7 +195,7 @@ impl Hits {
         self.frames.get(frame.0 as usize).is_some_and(|&hit| hit)
     }
 
-    /// By stack: has it such a function anywhere? Callers have lower numbers than what they call.
+    /// By stack, whether a frame of it matches. Callers have lower numbers than what they call.
     fn within(&self, stacks: &Stacks) -> Vec<bool> {
         let mut within = vec![false; stacks.len()];
         for at in 0..within.len() {
@@ -210,7 +207,7 @@ impl Hits {
     }
 }
 
-/// Takes functions out of frames, and frames that have none left out of stacks. Returns the new stack of each.
+/// Takes functions out of frames, and frames that have none left out of stacks. Returns the new number of each stack.
 fn without(profile: &mut Profile, hide: &Hits) -> Vec<StackId> {
     let mut gone = hide.frames.clone();
     for (gone, frame) in gone.iter_mut().zip(&mut profile.frames) {

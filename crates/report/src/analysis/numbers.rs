@@ -23,7 +23,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them, in the order in which they are shown.
+    /// All measures, in the order in which reports show them.
     pub const ALL: [Self; 5] = [Self::Allocations, Self::Bytes, Self::Peak, Self::Live, Self::Temporary];
 
     /// The number that counts by this measure.
@@ -37,7 +37,7 @@ impl Measure {
         }
     }
 
-    /// The quantity that a profile needs to have for it.
+    /// The quantity that a profile must have for this measure.
     pub fn quantity(self) -> Quantity {
         match self {
             Self::Allocations => Quantity::Allocations,
@@ -48,23 +48,22 @@ impl Measure {
         }
     }
 
-    /// True where the number is one of bytes.
+    /// Whether the measure counts bytes, not blocks or allocations.
     pub fn is_bytes(self) -> bool {
         matches!(self, Self::Bytes | Self::Peak | Self::Live)
     }
 }
 
-/// The least that is worth a row.
+/// The smallest number that is worth a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Least {
-    /// A share of the whole, in percent.
+    /// Percentage of the whole.
     Percent(f64),
-    /// An amount of what is measured.
     Amount(u64),
 }
 
 impl Least {
-    /// As an amount.
+    /// The amount, in the unit of `whole`; percentages are rounded up.
     pub fn of(self, whole: u64) -> u64 {
         match self {
             // Beyond any recording's numbers a few digits are lost.
@@ -86,21 +85,21 @@ pub struct LeftOut<T> {
 }
 
 impl<T: Copy + Default + AddAssign> LeftOut<T> {
-    /// Adds a row to those that there are.
+    /// Adds `sums` as one more row.
     pub(crate) fn add(into: &mut Option<Self>, sums: T) {
         let all = into.get_or_insert_default();
         all.rows += 1;
         all.sums += sums;
     }
 
-    /// All rows but the first few.
+    /// Sums all rows but the first `limit`.
     pub(crate) fn after(limit: usize, rows: impl Iterator<Item = T>) -> Option<Self> {
         let mut all = None;
         rows.skip(limit).for_each(|sums| Self::add(&mut all, sums));
         all
     }
 
-    /// Takes away the rows that are too small.
+    /// Takes out the rows that are too small.
     pub(crate) fn small<R>(
         into: &mut Option<Self>,
         rows: &mut Vec<R>,

@@ -135,14 +135,14 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
-    /// The name of its program: as it was called, without its directory.
+    /// The name that the program was called by, without its directory.
     pub fn program(&self) -> &str {
         program_name(self.arguments.first().map_or("", |name| name), &self.executable)
     }
 }
 
 impl Overview {
-    /// Whether several programs allocated.
+    /// Whether several programs allocated. False where the profile does not know processes.
     pub fn has_several_programs(&self) -> bool {
         let allocated = self.processes.iter().filter(|process| process.totals.allocations > 0);
         let mut names = allocated.map(ProcessRow::program);
@@ -169,7 +169,7 @@ pub struct Largest {
 }
 
 impl Largest {
-    /// Leaves places with less of the measure out.
+    /// Leaves out places with less of the measure.
     pub fn leave_out(&mut self, least: Least) {
         let (by, min) = (self.by, least.of(self.total));
         LeftOut::small(&mut self.hidden, &mut self.largest, |place| by.of(&place.totals) >= min, |place| place.totals);
@@ -208,8 +208,8 @@ pub struct PlaceSite {
     pub stack: Stack,
 }
 
-/// Sums by stack, in the order of their ids: the same stack in several processes is one site.
-/// Four bytes a site: large profiles have millions, and their counts are not copied.
+/// Sums by stack, in the order of their ids: the same stack in several processes is one site. Takes four bytes a site:
+/// large profiles have millions, and their counts are not copied.
 pub fn by_stack(profile: &Profile) -> impl Iterator<Item = (StackId, Counts)> + '_ {
     let mut order: Vec<u32> = (0..profile.sites.len() as u32).collect();
     order.sort_unstable_by_key(|&at| (profile.sites[at as usize].stack, at));
@@ -232,11 +232,11 @@ struct Group {
     /// None where numbers were counted.
     precisions: Option<Box<Precisions>>,
     sites: u64,
-    /// For each measure, the largest site.
+    /// By measure, the site with the most, and its counts.
     largest: [(u64, StackId, Counts); Measure::ALL.len()],
 }
 
-/// The overview, with at most `limit` places for each measure.
+/// Lists at most `limit` places for each measure.
 pub fn overview(profile: &Profile, limit: usize) -> Overview {
     let functions = Functions::new(profile);
     let mut sites = 0;
@@ -293,7 +293,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     }
 }
 
-/// How many processes, and how many threads they had.
+/// Numbers of processes and of threads; exec begins no new ones.
 fn people(profile: &Profile) -> (u64, u64) {
     let replaced = profile.replaced_by_exec();
     let known: FxHashSet<(u32, u32)> = profile.threads.iter().map(|thread| (thread.process.0, thread.tid)).collect();
@@ -308,7 +308,7 @@ fn people(profile: &Profile) -> (u64, u64) {
     (profile.processes.len().saturating_sub(pairs().count()) as u64, threads.saturating_sub(twice))
 }
 
-/// The places of some sites that are the largest by a measure.
+/// The largest places of some sites by a measure.
 pub(crate) fn places(functions: &Functions<'_>, stacks: &[(StackId, Counts)], by: Measure, limit: usize) -> Largest {
     let total = stacks.iter().fold(Counts::default(), |mut sum, (_, counts)| {
         sum += *counts;
@@ -382,7 +382,6 @@ fn largest(
     Largest { by, total: by.of(totals), places, largest, hidden }
 }
 
-/// The families that were called.
 pub(crate) fn family_rows(families: &FamilyCounts) -> Vec<FamilyRow> {
     FAMILIES
         .iter()

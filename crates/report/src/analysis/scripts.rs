@@ -10,11 +10,11 @@ use mallow_profile::{Frame, FrameId, ModuleId, Profile, StackId};
 use super::function_kind::FunctionKind;
 use super::step::Step;
 
-/// Beginnings of the file names of interpreters and their libraries; what follows is a version, a suffix or nothing.
+/// Prefixes of the file names of interpreters and their libraries; a version, a suffix or nothing follows.
 const INTERPRETERS: &[&str] =
     &["python", "libpython", "pypy", "libpypy", "node", "libnode", "libjvm", "java", "libjli", "libjava"];
 
-/// Beginnings of names in perf maps that are parts of the virtual machine, and no functions of a script.
+/// Prefixes of names in perf maps that are parts of the virtual machine, and no functions of a script.
 const MACHINE: &[&str] = &[
     // V8's.
     "Builtin:",
@@ -41,31 +41,30 @@ const MACHINE: &[&str] = &[
     "native signature",
 ];
 
-/// The virtual machine of Java.
 const JVM: &str = "libjvm.so";
 
-/// Beginnings of the names of files of Node's own library.
+/// Prefix of the names of files of Node's own library.
 const NODE_LIBRARY: &str = "node:";
 
-/// Beginnings of the qualified names of Java's own library.
+/// Prefixes of the qualified names of Java's own library.
 const JAVA_LIBRARY: &[&str] = &["java.", "javax.", "jdk.", "sun.", "com.sun."];
 
-/// Beginnings of the names of files of what serves an `import` of Python.
+/// Prefixes of the names of files that serve an `import` of Python.
 const IMPORTS: &[&str] = &["<frozen importlib.", "<frozen zipimport>"];
 
-/// True for what serves an `import` of Python, by its source file: who imports is the place.
+/// Whether a source file serves an `import` of Python: the importing function is the place.
 fn imports(file: &str) -> bool {
     IMPORTS.iter().any(|begin| file.starts_with(begin)) || file.ends_with("/importlib/__init__.py")
 }
 
-/// True for a function of the language's own library that scripts call.
+/// Whether the function is of the language's own library that scripts call.
 fn is_library(function: &str, file: Option<&str>) -> bool {
     let java = || function.contains('(') && JAVA_LIBRARY.iter().any(|begin| function.starts_with(begin));
     file.map_or_else(java, |file| file.starts_with(NODE_LIBRARY) || imports(file))
 }
 
-/// True for an interpreter's program or library, by the shape of its file name: `python3.12`, `libpython3.so.1.0`,
-/// `node`.
+/// Whether the path is that of an interpreter's program or library, by the shape of its file name: `python3.12`,
+/// `libpython3.so.1.0`, `node`.
 fn is_interpreter(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     INTERPRETERS.iter().any(|begin| {
@@ -74,32 +73,32 @@ fn is_interpreter(path: &str) -> bool {
     })
 }
 
-/// True for the name of a part of a virtual machine in its perf map.
+/// Whether the name is that of a part of a virtual machine in its perf map.
 fn is_machine(name: &str) -> bool {
     MACHINE.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Where frames of scripts are in a profile.
 pub(super) struct Scripts {
-    /// By module: an interpreter's.
+    /// By module, whether it is an interpreter's.
     interpreters: Vec<bool>,
-    /// By frame: a part of the virtual machine that its perf map names.
+    /// By frame, whether it is a part of the virtual machine that its perf map names.
     machine: Vec<bool>,
-    /// By frame: what serves an `import` of Python.
+    /// By frame, whether it serves an `import` of Python.
     imports: Vec<bool>,
-    /// By frame: a function of a script.
+    /// By frame, whether it is a function of a script.
     frames: Vec<bool>,
-    /// By frame: one of those that is of the language's own library.
+    /// By frame, whether it is a function of a script and of the language's own library.
     library: Vec<bool>,
-    /// By stack: its innermost frame, or one further out, is of a script.
+    /// By stack, whether a frame of it is of a script.
     stacks: Vec<bool>,
-    /// By stack: the same of a script that is not the library's.
+    /// By stack, whether a frame of it is of a script and not of the language's own library.
     own_stacks: Vec<bool>,
-    /// The steps of all frames, as they are where a script called them.
+    /// The steps of all frames, as views have them where a script called them.
     within: Vec<Step>,
-    /// The same where a script called them that is not the library's: this is looked past as well.
+    /// The steps of all frames where a script called them that is not the library's: the library's are looked past as
+    /// well.
     within_own: Vec<Step>,
-    /// The same where they are further out than a script's functions.
+    /// The steps of all frames where they are further out than a script's functions.
     around: Vec<Step>,
 }
 
@@ -150,7 +149,6 @@ impl Scripts {
         Some(it)
     }
 
-    /// Sets the steps of all frames.
     fn set_steps(&mut self, profile: &Profile, steps: &[Step]) {
         // A program that embeds an interpreter has functions of its own.
         let is_program = |path: &str| profile.processes.iter().any(|process| process.executable == path);
@@ -175,24 +173,23 @@ impl Scripts {
         at(&self.machine, step.frame)
     }
 
-    /// True for a function of a script.
     pub fn is_script(&self, step: &Step) -> bool {
         at(&self.frames, step.frame)
     }
 
-    /// True for a function of an interpreter or a virtual machine, and for what serves an `import`.
+    /// Whether the step is a function of an interpreter or a virtual machine, or serves an `import`.
     pub fn is_interpreters(&self, step: &Step) -> bool {
         let of_module = |module: ModuleId| self.interpreters.get(module.0 as usize).copied().unwrap_or(false);
         step.module.is_some_and(of_module) || self.is_machines(step) || at(&self.imports, step.frame)
     }
 
-    /// Has the stack frames of a script?
+    /// Whether the stack has frames of a script.
     pub fn is_on(&self, stack: StackId) -> bool {
         self.stacks.get(stack.0 as usize).copied().unwrap_or(false)
     }
 
-    /// The steps of all frames, as they are where `frame` is the innermost of a stack and `caller` the rest of it;
-    /// None: as elsewhere. `on_stack`: frames of a script may also be further in.
+    /// The steps of all frames, as they are where `frame` is the innermost of a stack and `caller` the rest of it; None
+    /// where they are as elsewhere. `on_stack` says that frames of a script may also be further in.
     pub fn steps(&self, frame: FrameId, caller: StackId, on_stack: bool) -> Option<&[Step]> {
         if self.own_stacks.get(caller.0 as usize).copied().unwrap_or(false) {
             return Some(&self.within_own);

@@ -9,40 +9,38 @@ use super::overview::{FamilyRow, family_rows};
 /// The result of counting, as `stat` hands it in.
 #[derive(Clone, Debug, Default)]
 pub struct Stat {
-    /// The command line that was counted.
     pub command: Vec<String>,
-    /// Counting began while the process ran: it frees blocks that were not counted.
+    /// Whether counting began while the process ran: it frees blocks that were not counted.
     pub attached: bool,
-    /// From its start to its end.
+    /// Nanoseconds from the command's start to its end.
     pub wall_ns: u64,
-    /// As a shell shows it; None where the command still ran.
+    /// Exit status as a shell shows it; None where the command still ran.
     pub exit_status: Option<i32>,
-    /// Process images, in order of their start.
+    /// Process images, in the order of their start.
     pub processes: Vec<StatProcess>,
     /// Allocators above malloc, whose blocks are missing.
     pub custom_allocators: Vec<CustomAllocatorRow>,
     /// Allocators inside of executables and libraries whose calls are counted.
     pub allocators_inside: Vec<AllocatorInsideRow>,
-    /// The signal that ended the command.
+    /// Number of the signal that ended the command.
     pub ended_by: Option<i32>,
-    /// Programs of the command whose calls are in no number, a sentence each.
+    /// Sentences about programs of the command whose calls are in no number.
     pub uncounted: Vec<String>,
-    /// Calls that could not be counted.
+    /// Number of calls that could not be counted.
     pub lost: u64,
-    /// What measured regions reported, in the order of their ends.
+    /// Runs of measured regions, in the order of their ends.
     pub regions: Vec<RegionRow>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct StatProcess {
-    /// Process id.
     pub pid: u32,
     pub parent_pid: u32,
-    /// Which image of that pid.
+    /// Number of the image among those of the process.
     pub serial: u32,
-    /// It began with fork: it may free what its parent allocated.
+    /// Whether the process began with fork: it may free what its parent allocated.
     pub forked: bool,
-    /// Its arguments, the name first; or its executable where there are none.
+    /// Arguments, the name first; or the executable where there are none.
     pub arguments: Vec<String>,
     pub families: FamilyCounts,
 }
@@ -190,7 +188,6 @@ impl From<&FamilyCounts> for StatRow {
     }
 }
 
-/// Adds up what was counted.
 pub fn stat(stat: &Stat) -> StatReport {
     let mut all = FamilyCounts::default();
     for process in &stat.processes {

@@ -13,7 +13,7 @@ pub(crate) struct FunctionId(pub u32);
 pub(crate) struct Step {
     pub function: FunctionId,
     pub kind: FunctionKind,
-    /// No name is known, the address alone.
+    /// Whether only the address is known, and no name.
     pub nameless: bool,
     pub(super) name: Option<StringId>,
     pub module: Option<ModuleId>,
@@ -24,17 +24,16 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The compiler put it into the next one.
+    /// Whether the compiler put the function into the next one of the stack.
     pub fn inlined(&self) -> bool {
         self.inlined
     }
 
-    /// The frame that it is in.
     pub fn frame(&self) -> FrameId {
         self.frame
     }
 
-    /// Its name, where one is known.
+    /// None where only the address is known.
     pub fn name(&self) -> Option<StringId> {
         self.name
     }
@@ -43,7 +42,7 @@ impl Step {
         self.file
     }
 
-    /// Steps with equal keys read the same.
+    /// Equal for steps that read the same.
     pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
         (self.function, self.file, self.line, cut)
     }

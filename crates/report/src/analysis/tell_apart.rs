@@ -6,25 +6,25 @@ use crate::names;
 
 /// A row that names a function.
 pub(crate) trait Row {
-    /// The function, its source file and line, and its module, where they are shown; None: it names none.
+    /// The function, its source file and line, and its module, as far as the row shows them; None if the row names no
+    /// function.
     fn shown(&self) -> Option<Shown<'_>>;
-    /// Its function is shown with its arguments.
+    /// Makes the row show its function with arguments.
     fn keep_arguments(&mut self);
 }
 
-/// What rows show of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Shown<'a> {
-    /// With its arguments.
+    /// Name of the function, with arguments.
     pub function: &'a str,
     pub file: Option<&'a str>,
     pub line: Option<u32>,
     pub module: Option<&'a str>,
-    /// The function by which it allocates, where that is shown.
+    /// The function by which the row's function allocates, where the row shows that.
     pub by: Option<&'a str>,
 }
 
-/// Has rows that would read the same show the arguments of their functions.
+/// Makes rows that would read the same show the arguments of their functions.
 pub(crate) fn tell_apart<'r, R: Row + 'r>(rows: impl Iterator<Item = &'r mut R>) {
     let mut rows: Vec<&mut R> = rows.collect();
     let alike: Vec<usize> = {

@@ -11,13 +11,13 @@ use super::tell_apart::{self, Row, tell_apart};
 
 #[derive(Clone, Copy, Debug)]
 pub struct TopOptions {
-    /// Sorted and measured by this.
+    /// The measure that functions are sorted by.
     pub by: Measure,
-    /// Sort by what a function and all that it called allocated.
+    /// Whether functions are sorted by what they and all that they called allocated.
     pub cum: bool,
-    /// Show each function for itself, those that only pass the request on too.
+    /// Whether each function is for itself, those that only pass the request on too.
     pub raw: bool,
-    /// At most so many functions.
+    /// Most functions that are listed.
     pub limit: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct Top<T = Totals> {
 }
 
 impl<T: Shown> Top<T> {
-    /// Leaves functions with less of what they are sorted by out.
+    /// Leaves out functions with less of what they are sorted by.
     pub fn leave_out(&mut self, min: u64) {
         let (by, cum) = (self.by, self.cum);
         let worth = |f: &TopFunction<T>| if cum { f.cum } else { f.self_sums }.rank(by) >= min;
@@ -98,12 +98,12 @@ impl<T> Row for TopFunction<T> {
     }
 }
 
-/// The functions of a recording. Costs a walk over each stack.
+/// Costs a walk over each stack.
 pub fn top(profile: &Profile, options: TopOptions) -> Top {
     of_one(profile, |source| ranked(source, options))
 }
 
-/// How the functions of two profiles changed, the largest change first, whatever its sign.
+/// Lists how the functions of two profiles changed, the largest change first, whatever its sign.
 pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
     both.view(|source| ranked(source, options))
 }

@@ -15,18 +15,19 @@ use super::tell_apart::{Row, Shown, tell_apart};
 
 #[derive(Clone, Copy, Debug)]
 pub struct TreeOptions {
-    /// Sorted and measured by this.
+    /// The measure that rows are sorted by.
     pub by: Measure,
-    /// From the functions that allocate to their callers, not from the outermost functions to those that they call.
+    /// Whether rows go from the functions that allocate to their callers, not from the outermost functions to those
+    /// that they call.
     pub callers: bool,
-    /// Show every function of each stack.
+    /// Whether every function of each stack has a row.
     pub raw: bool,
-    /// At most so many rows below one another.
+    /// Most rows below one another.
     pub depth: usize,
-    /// No rows with less than this, and none of their own for functions that are, but for less than this, one that they
-    /// call. At least 1.
+    /// Least value of a row, at least 1. A function has no row of its own, either, where all but less than this is in
+    /// one row below it.
     pub min: u64,
-    /// At most so many lines: rows, and one below each row where it shows some of its rows and hides others.
+    /// Most lines: rows, and one below each row that shows some of its rows and hides others.
     pub limit: usize,
 }
 
@@ -128,14 +129,14 @@ pub struct Hidden<T = Totals> {
     pub cum: T,
 }
 
-/// The tree. Costs one step for each frame that stacks do not share; with `callers` and without limit one for each
-/// frame of each stack.
+/// Costs one step for each frame that stacks do not share; with `callers` and without limit one for each frame of each
+/// stack.
 pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
     of_one(profile, |source| grown(source, options))
 }
 
-/// What changed from one profile to another, as a tree. Rows are chosen by all that changed below them, in either
-/// direction: what they changed by in all may be less than what a row below did.
+/// The changes from one profile to another, as a tree. Rows are chosen by all that changed below them, in either
+/// direction: their own change may be less than that of a row below.
 pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
     both.view(|source| grown(source, options))
 }
@@ -158,36 +159,35 @@ fn grown<A: Amount>(source: RowSource<'_, A>, options: TreeOptions) -> Tree<A::S
     }
 }
 
-/// A row may be printed together with the one below it where all but this part is in that one: 5 %.
+/// One part in so many is the most of a row that may be outside of the one below it, where both are printed together.
 const HARDLY: u64 = 20;
 
-/// A row under construction. Its number is above that of the row that it is below.
+/// A row under construction. A node's index is above that of the node that it is below.
 struct Node<A> {
     parent: usize,
-    /// Rows above it, the root among them.
+    /// Number of rows above this one, the root among them.
     depth: usize,
     functions: Vec<(Callee, bool)>,
     cum: A,
     self_sums: A,
     children: Vec<usize>,
     members: Members,
-    /// Called by a function of the row above that is not its last one: a row of its own would say something else.
+    /// Whether a function of the row above calls this one that is not its last: a row of its own would say something
+    /// else.
     aside: bool,
     shown: bool,
-    /// How many children are shown.
     shown_below: usize,
 }
 
-/// Where a row's part of the tree is.
+/// The part of the calls that a row stands for.
 #[derive(Clone, Copy)]
 enum Members {
-    /// A call and what it called.
     Call(CallId),
-    /// A range of [`Selection::paths`].
+    /// A range of indices into [`Selection::paths`].
     Paths(usize, usize),
 }
 
-/// A call with an own amount, and how far the path from it to the root was followed.
+/// A call with an own amount, and the call that the walk from it to the root has reached.
 #[derive(Clone, Copy)]
 struct CallPath {
     from: CallId,
@@ -201,17 +201,17 @@ struct Group<A> {
     members: Members,
 }
 
-/// The rows that are shown, the largest first: a row is never larger than the one it is below.
+/// The rows that are shown, chosen the largest first: a row is never larger than the one it is below.
 struct Selection<'a, A> {
     calls: &'a Calls<A>,
     options: TreeOptions,
-    /// What each call called, one after another, and where each one's begin; unused with `callers`.
+    /// The callees of each call, one call after another, and the index where each call's begin; empty with `callers`.
     called: Vec<CallId>,
     starts: Vec<usize>,
-    /// Used with `callers`.
+    /// Call paths of the rows, one row after another; empty without `callers`.
     paths: Vec<CallPath>,
     nodes: Vec<Node<A>>,
-    /// Rows that may be shown next.
+    /// Rows that may be shown next, with their weights.
     next: BinaryHeap<(u64, Reverse<usize>)>,
 }
 
@@ -353,7 +353,7 @@ impl<'a, A: Amount> Selection<'a, A> {
         }
     }
 
-    /// What members have of their own, and the functions that they called or were called by.
+    /// The own amount of members, and the functions that they called or were called by.
     fn split(&mut self, members: Members) -> (A, Vec<Group<A>>) {
         match members {
             Members::Call(id) => {
@@ -392,7 +392,6 @@ impl<'a, A: Amount> Selection<'a, A> {
         (own, groups)
     }
 
-    /// The functions, the rows, and those at the root that are hidden.
     fn into_rows(mut self, functions: &Functions<'_>) -> Rows<A::Shown> {
         let mut places: FxHashMap<Callee, u32> = FxHashMap::default();
         let mut names = Vec::new();
@@ -440,7 +439,7 @@ impl<'a, A: Amount> Selection<'a, A> {
     }
 }
 
-/// The functions of a tree, its rows, and what is hidden beside them.
+/// The functions of a tree, its rows, and what is hidden at the root.
 type Rows<T> = (Vec<TreeFunction>, Vec<TreeRow<T>>, Option<Hidden<T>>);
 
 fn function(functions: &Functions<'_>, callee: Callee) -> TreeFunction {

@@ -13,13 +13,14 @@ use super::leak_sites::Live;
 use super::numbers::Measure;
 use super::overview::{Overview, ProcessRow};
 
-/// From this share of the peak on, in percent, what was live at the end is worth a statement before what may be saved.
+/// Percentage of the peak from which on what was live at the end is worth a statement before what may be saved.
 const MUCH_PERCENT: u64 = 25;
-/// From this share of the peak on, in percent, a program is the only one that matters.
+/// Percentage of the peak from which on a program is the only one that matters.
 const NEARLY_ALL_PERCENT: u64 = 99;
-/// From this share of the peak on, a suggestion is worth a statement.
+/// Share of the peak from which on a suggestion is worth a statement.
 const PEAK_SHARE: f64 = 0.1;
-/// From this share of the run's CPU time on; of malloc's time where the run's is not known.
+/// Share of the run's CPU time from which on a suggestion is worth a statement; of malloc's time where the run's is not
+/// known.
 const RUN_SHARE: f64 = 0.01;
 /// An interval of malloc's time that begins below [`RUN_SHARE`] of the run and ends here or above is from what nobody
 /// looks at to what is worth work: it decides nothing.
@@ -155,17 +156,16 @@ impl Saving {
     }
 }
 
-/// What is known of the blocks that were live last.
+/// The blocks that were live last.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveBlocks<'a> {
     pub all: &'a LeakCauses,
-    /// The lost ones. None: no process was scanned, or there are none and some were not.
+    /// Causes of lost blocks; None where no process was scanned, or none is lost and some processes were not scanned.
     pub lost: Option<&'a LeakCauses>,
-    /// Those of processes that were not scanned. None: it is not known which were.
+    /// Blocks of processes that were not scanned; None where it is not known which were.
     pub unscanned: Option<Live>,
 }
 
-/// The verdict on a recording.
 pub fn verdict(report: &Overview, live: &LiveBlocks<'_>, insights: &Insights) -> Verdict {
     let ending = &report.ending;
     let all_seen = report.custom_allocators.is_empty() && report.unrecorded.is_empty();
@@ -240,8 +240,8 @@ fn at_peak(report: &Overview) -> Option<Statement> {
     Some(Statement::AtPeak { held: Held { bytes, place_bytes, place, program: None, kept: None }, program })
 }
 
-/// Whether the blocks of the largest cause are of processes each of which ended long before a run of several programs
-/// did.
+/// Whether all processes with the blocks of the largest cause ended within half of the run's duration, and the run had
+/// several programs.
 fn is_of_short_processes(report: &Overview, causes: &LeakCauses) -> bool {
     let Some(first) = causes.leak_causes.first() else { return false };
     let is_short = |pid: &u32| {
@@ -259,7 +259,7 @@ fn program(report: &Overview, pids: &[u32]) -> Option<String> {
     names.all(|name| name == first).then(|| first.to_owned())
 }
 
-/// What is kept by design, libstdc++'s pool included.
+/// The sum of what is kept by design, libstdc++'s pool included; None without such blocks.
 fn kept(causes: &LeakCauses) -> Option<KeptSum> {
     let pool = causes.emergency_pool.map(|pool| ("libstdc++", pool.live_bytes));
     let mut all: Vec<(&'static str, u64)> =
@@ -274,7 +274,7 @@ fn kept(causes: &LeakCauses) -> Option<KeptSum> {
     })
 }
 
-/// Who allocated most, by bytes if these are known.
+/// The place that allocated most, by bytes if these are known.
 fn allocated(report: &Overview) -> Option<Statement> {
     let by = |by| report.largest.iter().find(|list| list.by == by && list.total > 0);
     let list = by(Measure::Bytes).or_else(|| by(Measure::Allocations))?;

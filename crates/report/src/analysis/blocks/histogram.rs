@@ -37,7 +37,7 @@ impl Histogram {
         *sum = sum.saturating_add(bytes);
     }
 
-    /// From the first bucket with blocks to the last one, the empty ones between them, too.
+    /// Returns the buckets from the first to the last one that has blocks, with the empty ones between them.
     pub fn buckets(&self) -> Vec<Bucket> {
         let filled = |(blocks, _): &(u64, u64)| *blocks > 0;
         let (Some(first), Some(last)) = (self.buckets.iter().position(filled), self.buckets.iter().rposition(filled))

@@ -28,7 +28,6 @@ pub struct Lifetimes {
     pub by_allocations: Vec<Bucket>,
 }
 
-/// Counts lifetimes, event by event.
 #[derive(Clone, Debug, Default)]
 pub struct LifetimesBuilder {
     allocated: (u64, u64),
@@ -38,7 +37,7 @@ pub struct LifetimesBuilder {
 }
 
 impl LifetimesBuilder {
-    /// The next event. `number`: allocations of the whole recording before it.
+    /// `number` counts the allocations of the whole recording before this event.
     pub fn event(&mut self, number: u64, at: Moment, event: &Event) {
         match *event {
             Event::Allocate(call) => self.begin(call.size),
@@ -65,7 +64,6 @@ impl LifetimesBuilder {
         self.by_allocations.add(number.saturating_sub(block.sequence).saturating_sub(1), block.size);
     }
 
-    /// There are no more.
     pub fn finish(self) -> Lifetimes {
         Lifetimes {
             allocations: self.allocated.0,

@@ -21,7 +21,6 @@ pub struct Sizes {
     pub buckets: Vec<Bucket>,
 }
 
-/// Counts sizes, event by event.
 #[derive(Clone, Debug, Default)]
 pub struct SizesBuilder {
     allocations: u64,
@@ -40,7 +39,6 @@ impl SizesBuilder {
         }
     }
 
-    /// There are no more.
     pub fn finish(self) -> Sizes {
         Sizes {
             allocations: self.allocations,

@@ -74,14 +74,13 @@ pub struct ThreadPair {
 pub struct ThreadsBuilder {
     rows: Vec<ThreadRow>,
     live: Vec<u64>,
-    /// The thread of each process that has only one.
+    /// By process, the index of its thread where it has only one.
     only: Vec<Option<u32>>,
     owners: FxHashMap<u64, u32>,
     pairs: FxHashMap<(u32, u32), (u64, u64)>,
 }
 
 impl ThreadsBuilder {
-    /// Of this profile's events.
     pub fn new(profile: &Profile) -> Self {
         let name = |index: usize| profile.thread_names.get(index).filter(|name| !name.is_empty());
         // What does not name its threads has that of its first one everywhere.
@@ -120,7 +119,7 @@ impl ThreadsBuilder {
         }
     }
 
-    /// The next event. `number`: allocations of the whole recording before it.
+    /// `number` counts the allocations of the whole recording before this event.
     pub fn event(&mut self, number: u64, at: Moment, event: &Event) {
         match *event {
             Event::Allocate(call) => self.allocate(number, at, call),
@@ -175,7 +174,7 @@ impl ThreadsBuilder {
         *bytes = bytes.saturating_add(block.size);
     }
 
-    /// There are no more. The first `limit` threads and pairs.
+    /// Lists at most `limit` threads and `limit` pairs; the sums cover all.
     pub fn finish(self, limit: usize) -> Threads {
         let tid = |index: u32| self.rows.get(index as usize).and_then(|row| row.tid);
         let pid = |index: u32| self.rows.get(index as usize).map_or(0, |row| row.pid);

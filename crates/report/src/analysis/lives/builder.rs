@@ -8,37 +8,37 @@ use super::cells::{CellSums, Cells, Fate, Key};
 use super::grid::{LifeGrid, LifeSeries, RegionSpan};
 use super::{BUCKETS_MAX, CELLS_MAX};
 
-/// Makes a [`LifeGrid`] of all events, which are read once. It keeps what it needs of the profile.
+/// Makes a [`LifeGrid`] of all events, which are read once. The builder copies what it needs of the profile.
 #[derive(Debug)]
 pub struct LifeGridBuilder {
     duration_ms: u64,
-    /// Milliseconds of a bucket.
+    /// Milliseconds of a bucket of the series.
     width: u64,
-    /// Cells know buckets without these bits: as many as make them few enough.
+    /// Low bits of a bucket's number that cells leave out, so that there are at most `cells_max`.
     shift: u32,
     cells_max: usize,
     process_of_site: Vec<u32>,
-    /// The bucket of the event, by its own time, as `--time` has it, and the milliseconds that it was found by.
+    /// The bucket of the event, by its own time, as `--time` has it, and the milliseconds that led to it.
     now: usize,
     now_ms: u64,
-    /// Of each site, what happened in this bucket to blocks of this bucket.
+    /// By site, the blocks of this bucket and what happened to them in this bucket.
     slots: Vec<Slot>,
     /// Sites whose slots are in use.
     touched: Vec<u32>,
-    /// What happened in this bucket to blocks of others.
+    /// The blocks of earlier buckets that ended in this bucket.
     older: FxHashMap<Key, CellSums>,
     cells: Cells,
-    /// Of each thread, the number of the block that it allocated last.
+    /// By thread, the number of the block that it allocated last.
     last_block: Vec<u64>,
-    /// Of each process, the bucket in which it ended.
+    /// By process, the bucket in which it ended.
     ends: Vec<Option<usize>>,
-    /// Processes that ended since the last event of another kind; the bucket of the clock then, and what was live of
-    /// them.
+    /// Processes that ended since the last event of another kind; the bucket of `clock` then, and the bytes that were
+    /// live of them.
     last_ended: Vec<(u32, usize, u64)>,
     series: LifeSeries,
-    /// When each run of a measured region began.
+    /// By number of a run of a measured region, the time when it began.
     begun: FxHashMap<u32, Option<u64>>,
-    /// The latest time so far, and its bucket. Levels are dated by it, as `timeline` dates them.
+    /// The latest time so far, in milliseconds, and its bucket. Levels are dated by it, as `timeline` dates them.
     clock: u64,
     clock_bucket: usize,
     live: u64,
@@ -60,12 +60,11 @@ impl Slot {
 }
 
 impl LifeGridBuilder {
-    /// For the events of this profile's recording.
     pub fn new(profile: &Profile) -> Self {
         Self::with_bounds(profile, BUCKETS_MAX, CELLS_MAX)
     }
 
-    /// With at most so many buckets, and so many cells as far as sites allow.
+    /// Has at most `buckets_max` buckets, and at most `cells_max` cells as far as the number of sites allows.
     pub(super) fn with_bounds(profile: &Profile, buckets_max: usize, cells_max: usize) -> Self {
         // The millisecond in which the recording ended belongs to it.
         let all = profile.duration_ms.saturating_add(1);
@@ -105,7 +104,7 @@ impl LifeGridBuilder {
         }
     }
 
-    /// An event, with the number of allocations before it.
+    /// `number` counts the allocations of the whole recording before this event.
     #[inline]
     pub fn event(&mut self, number: u64, at: Moment, event: &Event) {
         if at.ms != self.now_ms {
@@ -222,7 +221,7 @@ impl LifeGridBuilder {
         }
     }
 
-    /// What happened in this bucket of cells becomes cells.
+    /// Turns what happened in this bucket of cells into cells.
     fn flush(&mut self) {
         let now = self.now >> self.shift;
         for site in self.touched.drain(..) {
@@ -237,7 +236,7 @@ impl LifeGridBuilder {
         }
     }
 
-    /// Makes buckets of cells longer until there are few enough. Precondition: cells were merged, and the bucket was
+    /// Halves the number of cells' buckets until there are few enough cells. Cells must be merged, and the bucket
     /// flushed.
     fn bound(&mut self) {
         while self.cells.len() > self.cells_max && (self.series.live.len() - 1) >> self.shift > 0 {
@@ -246,7 +245,7 @@ impl LifeGridBuilder {
         }
     }
 
-    /// All events were added.
+    /// Call it after the last event.
     pub fn finish(mut self) -> LifeGrid {
         self.flush();
         self.cells.merge();

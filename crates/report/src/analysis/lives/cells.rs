@@ -16,7 +16,7 @@ impl CellSums {
         self.bytes = self.bytes.saturating_add(size);
     }
 
-    /// What is left without `other`. It wraps, and so may be less than nothing for a while: the rest comes later.
+    /// Wraps, and so may be less than nothing for a while, until more is added.
     pub fn less(self, other: Self) -> Self {
         Self { blocks: self.blocks.wrapping_sub(other.blocks), bytes: self.bytes.wrapping_sub(other.bytes) }
     }
@@ -32,19 +32,19 @@ impl AddAssign for CellSums {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
-    /// They were freed, or moved by realloc.
+    /// Freed, or moved by realloc.
     Freed,
-    /// The same, before their own thread allocated again.
+    /// Freed, or moved by realloc, before the block's own thread allocated again.
     Temporary,
-    /// They were live when their process, or the recording, ended. While the grid is made: what was allocated and not
-    /// freed so far, without an end.
+    /// Live when the process, or the recording, ended. While the grid is made: allocated and not freed so far, without
+    /// an end.
     Live,
 }
 
 const FATE_BITS: u32 = 2;
 const BUCKET_BITS: u32 = 11;
 
-/// Site, bucket of allocation, bucket of the end, and fate, in one number. Keys are ordered by these in turn.
+/// Site, bucket of allocation, bucket of the end, and fate in one number, which sorts by these in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
 
@@ -61,13 +61,11 @@ impl Key {
         (self.0 >> (FATE_BITS + 2 * BUCKET_BITS)) as u32
     }
 
-    /// Bucket of the allocation.
     #[inline]
     pub fn allocated(self) -> usize {
         (self.0 >> (FATE_BITS + BUCKET_BITS)) as usize & ((1 << BUCKET_BITS) - 1)
     }
 
-    /// Bucket of the end.
     #[inline]
     pub fn end(self) -> usize {
         (self.0 >> FATE_BITS) as usize & ((1 << BUCKET_BITS) - 1)
@@ -97,15 +95,14 @@ pub(super) struct Cell {
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     all: Vec<Cell>,
-    /// How many there were after the last merge.
+    /// Number of cells after the last merge.
     merged: usize,
 }
 
-/// Fewer cells than these are not merged.
+/// Number of cells below which they are not merged.
 const FEW: usize = 1 << 16;
 
 impl Cells {
-    /// Blocks that were freed.
     #[inline]
     pub fn push_freed(&mut self, key: Key, sums: CellSums) {
         if sums.blocks > 0 {
@@ -113,7 +110,7 @@ impl Cells {
         }
     }
 
-    /// What was allocated at a site in a bucket, less what of it was freed.
+    /// `sums` is what was allocated at a site in a bucket, less what of it was freed.
     #[inline]
     pub fn push_live(&mut self, site: u32, allocated: usize, sums: CellSums) {
         if sums != CellSums::default() {
@@ -150,13 +147,13 @@ impl Cells {
         self.all.len()
     }
 
-    /// Two buckets become one.
+    /// Makes two buckets one throughout.
     pub fn halve(&mut self) {
         self.all.iter_mut().for_each(|cell| cell.key = cell.key.halved());
         self.merge();
     }
 
-    /// All of them, by key. `end_of` has the end of a site's process.
+    /// All cells, by key. `end_of` returns the end of a site's process.
     pub fn finish(mut self, end_of: impl Fn(u32) -> usize) -> Vec<Cell> {
         for cell in self.all.iter_mut().filter(|cell| cell.key.fate() == Fate::Live) {
             cell.key = Key::new(cell.key.site(), cell.key.allocated(), end_of(cell.key.site()), Fate::Live);

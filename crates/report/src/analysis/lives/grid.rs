@@ -6,72 +6,70 @@ use serde::Serialize;
 use super::super::rss::KernelPeak;
 use super::cells::{Cell, Fate, Key};
 
-/// Which blocks of a range of time are chosen.
+/// The blocks of a range of time that are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockChoice {
-    /// Those that were allocated within it.
+    /// Blocks that were allocated within the range.
     #[default]
     Allocated,
-    /// Those that were live at its end.
+    /// Blocks that were live at the end of the range.
     Live,
-    /// Those that were freed within it.
+    /// Blocks that were freed within the range.
     Freed,
-    /// Those that were allocated within it and live at its end.
+    /// Blocks that were allocated within the range and live at its end.
     Left,
 }
 
-/// From one boundary of the grid to another one.
+/// A range from one boundary of the grid to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// Buckets of cells.
+    /// First and last boundary, in buckets of cells.
     from: usize,
     to: usize,
     from_ms: u64,
     to_ms: u64,
 }
 
-/// What happened in each bucket.
+/// Numbers for each bucket, unless a field says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LifeSeries {
-    /// The highest live bytes.
+    /// Highest live bytes within the bucket.
     pub live: Vec<u64>,
     /// Bytes that were live at each boundary: one more than there are buckets. At the last one, before blocks were
     /// given up with their processes. Between those boundaries where a range may begin, by the order of the events:
     /// times of threads may go back a little.
     pub live_at: Vec<u64>,
     pub allocations: Vec<u64>,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: Vec<u64>,
     /// Requested bytes of the blocks that were freed.
     pub freed_bytes: Vec<u64>,
-    /// Milliseconds since the recording began, and RSS, added up over the processes that ran. Empty where no memory was
-    /// read.
+    /// Milliseconds since the recording began, and RSS in bytes, added up over the processes that ran. Empty where no
+    /// memory was read.
     pub rss: Vec<(u64, u64)>,
-    /// Of a single process, the kernel's own maximum of its RSS, which no reading needs to have met; null of several.
+    /// The kernel's own maximum of a single process's RSS, which no reading needs to have met; None for several
+    /// processes.
     pub rss_peak: Option<KernelPeak>,
-    /// Runs of measured regions that began and ended, by number.
+    /// Runs of measured regions that began and ended, sorted by number.
     pub regions: Vec<RegionSpan>,
 }
 
-/// When a run of a measured region went on, in milliseconds since the recording began.
+/// Begin and end are milliseconds since the recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RegionSpan {
-    /// Of the run, as in [`mallow_profile::Region`].
+    /// Number of the run, as in [`mallow_profile::Region`].
     pub number: u32,
-    /// When it began.
     pub begin_ms: u64,
-    /// When it ended.
     pub end_ms: u64,
 }
 
-/// See the module's text.
 #[derive(Clone, Debug)]
 pub struct LifeGrid {
     boundaries: Vec<u64>,
-    /// Buckets of the series that are one bucket of cells.
+    /// Number of the series' buckets that are one bucket of cells.
     step: usize,
-    /// By key: those of a site are neighbours.
+    /// Sorted by key: those of a site are neighbours.
     cells: Vec<Cell>,
     series: LifeSeries,
 }
@@ -86,14 +84,14 @@ impl LifeGrid {
         grid
     }
 
-    /// The moments between which buckets lie, in milliseconds since the recording began. Bucket `n` is from the `n`th
-    /// one up to the next one, which is not in it.
+    /// The moments between which buckets lie, in milliseconds since the recording began. Bucket `n` begins at the `n`th
+    /// one and ends before the next.
     pub fn boundaries(&self) -> &[u64] {
         &self.boundaries
     }
 
-    /// Ranges begin and end at the boundaries whose index is a multiple of this, and at the last one. It is 1 where the
-    /// recording is not too rich for that.
+    /// Ranges begin and end at the boundaries whose index is a multiple of this, and at the last one. The step is 1
+    /// unless the recording has too many cells for that.
     pub fn step(&self) -> usize {
         self.step
     }
@@ -104,12 +102,11 @@ impl LifeGrid {
         ends.copied().min_by_key(|end| end.abs_diff(ms)).unwrap_or_default()
     }
 
-    /// What happened in each bucket.
     pub fn series(&self) -> &LifeSeries {
         &self.series
     }
 
-    /// How many cells it has, of 24 bytes each.
+    /// Number of cells, of 24 bytes each.
     pub fn cells(&self) -> usize {
         self.cells.len()
     }
@@ -123,7 +120,7 @@ impl LifeGrid {
         (from_ms <= to_ms).then_some(TimeRange { from: boundary(from_ms)?, to: boundary(to_ms)?, from_ms, to_ms })
     }
 
-    /// What was counted of the chosen blocks, by site: those sites alone that have some. Costs a look at each cell.
+    /// Counts of the chosen blocks by site, without sites that have none. Costs a look at each cell.
     pub fn counts(&self, range: TimeRange, choice: BlockChoice) -> Vec<(u32, Counts)> {
         let TimeRange { from, to, .. } = range;
         let within = |bucket: usize| from <= bucket && bucket < to;
@@ -152,8 +149,8 @@ impl LifeGrid {
         sums
     }
 
-    /// Makes a profile one of the chosen blocks. `sites` are all sites of the recording, by index. The profile keeps
-    /// what they refer to; it loses what is no sum over blocks, and its origin names the quantities that a range has.
+    /// Reduces a profile to the chosen blocks. `sites` are all sites of the recording, by index. The profile keeps what
+    /// they refer to; it loses what is no sum over blocks, and its origin names the quantities that a range has.
     pub fn choose(&self, range: TimeRange, choice: BlockChoice, sites: &[Site], profile: &mut Profile) {
         profile.sites.clear();
         profile.totals = Counts::default();
@@ -173,7 +170,8 @@ impl LifeGrid {
         profile.rss.clear();
     }
 
-    /// Bytes live at each boundary of cells: what was allocated in a bucket before it, and ended in none before it.
+    /// Bytes live at each boundary of cells: of blocks that were allocated in a bucket before it and ended in none
+    /// before it.
     fn live_at(&self) -> Vec<u64> {
         let boundaries = (self.boundaries.len() - 1).div_ceil(self.step) + 1;
         let mut steps = vec![0i128; boundaries + 1];
@@ -190,7 +188,7 @@ impl LifeGrid {
     }
 }
 
-/// What is known of the blocks of a range.
+/// Quantities that a range of time has.
 const QUANTITIES: [Quantity; 14] = [
     Quantity::Allocations,
     Quantity::AllocatedBytes,

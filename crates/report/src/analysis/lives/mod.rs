@@ -14,8 +14,8 @@ mod tests;
 pub use builder::LifeGridBuilder;
 pub use grid::{BlockChoice, LifeGrid, LifeSeries, RegionSpan, TimeRange};
 
-/// Buckets of time at most. A wide screen has about as many columns for a chart.
+/// Most buckets of time. A wide screen has about as many columns for a chart.
 pub const BUCKETS_MAX: usize = 1024;
-/// Cells at most, as far as there are no more sites than that: 24 bytes each. Where a recording has more, two buckets
-/// of cells become one until it has not, and ranges begin at fewer moments.
+/// Most cells, 24 bytes each, as far as there are no more sites than that. Where a recording has more, two buckets of
+/// cells become one until it has not, and ranges begin at fewer moments.
 const CELLS_MAX: usize = 1 << 22;

@@ -2,18 +2,15 @@
 
 use mallow_profile::{Block, Call, Event, Moment};
 
-/// A step up or down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A block is there.
     Born(Call),
-    /// A block is gone.
     Gone(Block),
-    /// All blocks of this process are gone.
+    /// All blocks of the process with this number are gone.
     AllGone(u32),
 }
 
-/// The steps of an event, in their order. A block that was not seen allocated is none.
+/// The changes by an event, in their order. The end of a block that was not seen allocated is none.
 #[inline]
 pub(super) fn changes(at: Moment, event: &Event) -> impl Iterator<Item = Change> {
     let steps = match *event {

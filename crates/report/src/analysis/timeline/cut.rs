@@ -1,6 +1,6 @@
 //! How the time of a recording is cut into pieces, one for each point of a timeline.
 
-/// Milliseconds: the first one, and the one after the last.
+/// Milliseconds since the recording began: the first one, and the one after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub from: u64,
@@ -8,7 +8,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// What is asked for of a run that took so long. The millisecond in which it ended belongs to it.
+    /// Fits the asked window into a run of this duration. The millisecond in which the run ended belongs to it.
     pub fn of(asked: (u64, Option<u64>), duration_ms: u64) -> Self {
         let all = duration_ms.saturating_add(1);
         let to = asked.1.map_or(all, |to| to.min(all)).max(1);
@@ -19,14 +19,14 @@ impl Window {
         self.to - self.from
     }
 
-    /// What is short is cut by order: less than half as many milliseconds as there are points.
+    /// Whether the window is cut by order: it has at most half as many milliseconds as there are points.
     pub fn is_short(self, points: usize) -> bool {
         self.milliseconds().saturating_mul(2) <= points as u64
     }
 }
 
 /// Pieces of a window. Times are known in whole milliseconds, so a piece is some of them; where the window is short for
-/// the number of points, milliseconds are cut further, by the order of their events: the more it has, the more pieces.
+/// the number of points, milliseconds are cut further, by the order of their events: the more events, the more pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     window: Window,
@@ -35,29 +35,29 @@ pub(super) struct Cut {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Into {
-    /// A piece is so many milliseconds.
+    /// Milliseconds of a piece.
     Times(u64),
-    /// A millisecond is one or more pieces, which have equally many of its events.
+    /// Milliseconds, each of one or more pieces, which have equally many of its events.
     Order(Vec<Millisecond>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Millisecond {
-    /// Its first piece, and how many it has.
+    /// Index of the first piece, and number of pieces.
     first: usize,
     parts: u32,
-    /// How many events it has, and how many of them were seen again.
+    /// Number of events, and of those that were seen again in the second reading.
     events: u64,
     seen: u64,
 }
 
 impl Cut {
-    /// For at most so many points.
+    /// Cuts a window into at most `points` pieces of whole milliseconds.
     pub fn by_time(window: Window, points: usize) -> Self {
         Self { window, into: Into::Times(window.milliseconds().div_ceil(points.max(1) as u64).max(1)) }
     }
 
-    /// The same, for a window that is short for them. `events`: how many each millisecond has.
+    /// Cuts a window that is short for `points` pieces. `events` has the number of events of each millisecond.
     pub fn by_order(window: Window, points: usize, events: &[u64]) -> Self {
         let all: u128 = events.iter().map(|events| u128::from(*events)).sum();
         let spare = points.saturating_sub(events.len()) as u128;
@@ -71,7 +71,6 @@ impl Cut {
         Self { window, into: Into::Order(events.iter().map(millisecond).collect()) }
     }
 
-    /// How many pieces there are.
     pub fn pieces(&self) -> usize {
         match &self.into {
             Into::Times(ms) => self.window.milliseconds().div_ceil(*ms) as usize,
@@ -79,7 +78,7 @@ impl Cut {
         }
     }
 
-    /// Milliseconds of a piece; 1 where it is less.
+    /// Milliseconds of a piece; 1 where it is shorter.
     pub fn milliseconds(&self) -> u64 {
         match &self.into {
             Into::Times(ms) => *ms,
@@ -87,12 +86,12 @@ impl Cut {
         }
     }
 
-    /// True if pieces are parts of milliseconds.
+    /// Whether pieces are parts of milliseconds.
     pub fn is_by_order(&self) -> bool {
         matches!(self.into, Into::Order(_))
     }
 
-    /// The piece of the next event. Precondition: it is in the window.
+    /// The piece of the next event, which must be in the window.
     #[inline]
     pub fn piece(&mut self, ms: u64) -> usize {
         let ms = ms.saturating_sub(self.window.from);
@@ -109,7 +108,7 @@ impl Cut {
         }
     }
 
-    /// The millisecond in which a piece begins, which part of it the piece is, and how many parts there are.
+    /// The millisecond in which a piece begins, the index of the piece within it, and its number of pieces.
     pub fn place(&self, piece: usize) -> (u64, u32, u32) {
         match &self.into {
             // The last piece may end where numbers do.

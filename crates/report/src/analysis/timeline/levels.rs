@@ -7,7 +7,7 @@
 use mallow_profile::Profile;
 use rustc_hash::FxHashMap;
 
-/// See the module's text. Levels are named by their index. Beside each level there is a number that goes along with it.
+/// Levels by index, each with a number that goes up and down with it.
 #[derive(Debug)]
 pub(super) struct Levels {
     now: Vec<(u64, u64)>,
@@ -18,12 +18,12 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// So many levels, all of them 0, and that is the highest moment so far.
+    /// All levels are 0, and that is the highest moment so far.
     pub fn new(count: usize) -> Self {
         Self { now: vec![(0, 0); count], copies: vec![(0, (0, 0)); count], generation: 1, sum: 0, highest: 0 }
     }
 
-    /// Raises a level, and its number by 1. True where the sum is higher than it was before.
+    /// Raises a level, and its number by 1. True if that makes the sum higher than at the highest moment so far.
     #[inline]
     pub fn raise(&mut self, level: usize, by: u64) -> bool {
         self.copy(level);
@@ -39,7 +39,7 @@ impl Levels {
         higher
     }
 
-    /// Lowers a level, and its number.
+    /// Lowers a level, and its number; both stop at 0.
     #[inline]
     pub fn lower(&mut self, level: usize, by: u64, number_by: u64) {
         self.copy(level);
@@ -57,33 +57,30 @@ impl Levels {
         }
     }
 
-    /// Forgets the highest moment: this one is it, until a higher one comes.
+    /// Forgets the highest moment: this one is the highest, until a higher one comes.
     pub fn begin(&mut self) {
         self.highest = self.sum;
         self.generation += 1;
     }
 
-    /// How many levels there are.
     pub fn len(&self) -> usize {
         self.now.len()
     }
 
-    /// The sum now.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The sum at the highest moment.
     pub fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// A level now, and its number.
+    /// A level now, with its number.
     pub fn now(&self, level: usize) -> (u64, u64) {
         self.now[level]
     }
 
-    /// A level at the highest moment, and its number.
+    /// A level at the highest moment, with its number.
     pub fn at_highest(&self, level: usize) -> (u64, u64) {
         let (generation, copy) = self.copies[level];
         if generation == self.generation { copy } else { self.now[level] }

@@ -34,7 +34,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// True where the number is one of bytes.
+    /// Whether the values are bytes.
     pub fn is_bytes(self) -> bool {
         self == Self::LiveBytes
     }
@@ -42,21 +42,20 @@ impl Over {
 
 #[derive(Clone, Copy, Debug)]
 pub struct TimelineOptions {
-    /// What the values are.
     pub by: Over,
-    /// In milliseconds: the first one, and the one after the last, up to the end where there is none.
+    /// Milliseconds since the recording began: the first one, and the one after the last; None: up to the end.
     pub window: (u64, Option<u64>),
-    /// At most so many points, and not above [`POINTS_MAX`].
+    /// Most points; more than [`POINTS_MAX`] are never made.
     pub points: usize,
-    /// At most so many bands.
+    /// Most bands; all other functions are counted together.
     pub bands: usize,
 }
 
 /// A timeline costs up to eight bytes for each point and function.
 pub const POINTS_MAX: usize = 2000;
-/// Milliseconds from which a speed is computed.
+/// Least milliseconds that a speed is computed from.
 const TICKS: u64 = 4;
-/// Functions that can be a band: those that allocated most. The others are counted together.
+/// Most functions that can be a band: those that allocated most. The others are counted together.
 const FUNCTIONS_MAX: usize = 4096;
 
 /// The heap over time: points, and for each of them how much of it some functions have.
@@ -107,7 +106,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Counts bands that nowhere have so much together with the others.
+    /// Counts bands that are smaller everywhere together with the others.
     pub fn leave_out(&mut self, least: Least) {
         let min = least.of(self.total);
         let others = &mut self.others;
@@ -120,7 +119,7 @@ impl Timeline {
         });
     }
 
-    /// The point in which a millisecond begins.
+    /// Index of the point in which a millisecond begins.
     pub fn point_of(&self, ms: u64) -> usize {
         let at = self.points.partition_point(|point| point.ms < ms);
         if self.points.get(at).is_some_and(|point| point.ms == ms) { at } else { at.saturating_sub(1) }
@@ -159,28 +158,28 @@ pub struct TimelineBuilder<'a> {
     profile: &'a Profile,
     functions: Functions<'a>,
     options: TimelineOptions,
-    /// Of each site, its level. Levels are those of functions, and the last one is that of all others.
+    /// By site, its level. Levels are those of functions, and the last one is that of all others.
     level_of: Vec<u32>,
     function_of: Vec<Option<FunctionId>>,
-    /// Of each site, what of it is live.
+    /// By site, its live bytes or blocks.
     live: Vec<u64>,
-    /// Sites of each process.
+    /// By process number, the indices of its sites.
     sites_of: FxHashMap<u32, Vec<u32>>,
     window: Window,
-    /// Events of each millisecond, while they are counted.
+    /// By millisecond, the number of events, while they are counted.
     counts: Vec<u64>,
     cut: Option<Cut>,
     levels: Levels,
     /// The latest time so far: times may go back a little between threads.
     clock: u64,
-    /// The window has begun, or is over.
+    /// Whether the window has begun, and whether it is over.
     begun: bool,
     over: bool,
     piece: usize,
     pieces: usize,
-    /// When this piece was highest.
+    /// The millisecond at which this piece was highest.
     piece_ms: u64,
-    /// For each piece that is over, the levels at its highest moment.
+    /// For each piece that is over, all levels at its highest moment, one piece after another.
     table: Vec<u64>,
     values: Vec<u64>,
     highest: u64,
@@ -190,7 +189,6 @@ pub struct TimelineBuilder<'a> {
 }
 
 impl<'a> TimelineBuilder<'a> {
-    /// For the events of this profile's recording.
     pub fn new(profile: &'a Profile, options: TimelineOptions) -> Self {
         let functions = Functions::new(profile);
         let (level_of, function_of) = levels(profile, &functions, options.by);
@@ -233,13 +231,13 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// True if all events are to be passed to [`TimelineBuilder::count`] first: the run is so short that its order says
+    /// Whether all events are to be passed to [`TimelineBuilder::count`] first: the run is so short that its order says
     /// more than its times.
     pub fn wants_counting(&self) -> bool {
         self.cut.is_none()
     }
 
-    /// An event of the first reading.
+    /// Counts an event of the first reading.
     #[inline]
     pub fn count(&mut self, at: Moment) {
         self.clock = self.clock.max(at.ms);
@@ -249,7 +247,7 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// The first reading is over.
+    /// Ends the first reading.
     pub fn counted(&mut self) {
         let cut = Cut::by_order(self.window, self.options.points, &self.counts);
         self.pieces = cut.pieces();
@@ -309,7 +307,7 @@ impl<'a> TimelineBuilder<'a> {
         self.levels.lower(level as usize, amount, 1);
     }
 
-    /// The window begins, unless it has: with what is there.
+    /// Begins the window with the levels that there are, unless it has begun.
     fn begin(&mut self) {
         if !self.begun {
             self.begun = true;
@@ -319,7 +317,7 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// Ends the piece: what it was at its highest is kept, and the next one begins with what is.
+    /// Ends the piece: its highest levels are kept, and the next one begins with the present ones.
     fn close(&mut self) {
         self.table.extend((0..self.levels.len()).map(|level| self.levels.at_highest(level).0));
         self.values.push(self.levels.highest());
@@ -341,7 +339,7 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// All events were added.
+    /// Call it after the last event.
     pub fn finish(mut self) -> Timeline {
         self.begin();
         let at_end = self.before_end.unwrap_or(self.levels.sum());
@@ -413,7 +411,7 @@ impl<'a> TimelineBuilder<'a> {
     }
 }
 
-/// The level of each site, and the function of each level but the last one, which is that of all other functions.
+/// By site, its level; and by level its function, but for the last level, which is that of all other functions.
 fn levels(profile: &Profile, functions: &Functions<'_>, by: Over) -> (Vec<u32>, Vec<Option<FunctionId>>) {
     let of_site = |stack| functions.named(stack).map(|named| named.step.function);
     let named: Vec<Option<FunctionId>> = profile.sites.iter().map(|site| of_site(site.stack)).collect();

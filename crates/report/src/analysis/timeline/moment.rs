@@ -36,7 +36,7 @@ pub struct HeapAt {
 }
 
 impl HeapAt {
-    /// Leaves places with fewer live bytes out.
+    /// Leaves out places with fewer live bytes.
     pub fn leave_out(&mut self, least: Least) {
         let min = least.of(self.live_bytes);
         let sums = |place: &LivePlace| Live { live: place.live, live_bytes: place.live_bytes };
@@ -77,11 +77,11 @@ pub struct LiveSite {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeapMoment {
-    /// Within this millisecond, the one at which most was live.
+    /// The moment within this millisecond at which most was live.
     Ms(u64),
-    /// The one of the whole recording at which most was live.
+    /// The moment of the whole recording at which most was live.
     Peak,
-    /// The last one, before blocks were given up with their processes.
+    /// The last moment, before blocks were given up with their processes.
     End,
 }
 
@@ -89,21 +89,20 @@ pub enum HeapMoment {
 pub struct HeapAtBuilder<'a> {
     profile: &'a Profile,
     moment: HeapMoment,
-    /// Of each site, its bytes, and its blocks beside them.
+    /// By site, its live bytes, and its live blocks beside them.
     levels: Levels,
     sites_of: FxHashMap<u32, Vec<u32>>,
-    /// The latest time so far.
+    /// The latest time so far, in milliseconds: times may go back a little between threads.
     clock: u64,
     ms: u64,
-    /// The moment has begun, or is over: nothing more is taken in.
+    /// Whether the moment has begun, and whether it is over, so that nothing more is taken in.
     begun: bool,
     over: bool,
-    /// The last event was the end of a process.
+    /// Whether the last event was the end of a process.
     ending: bool,
 }
 
 impl<'a> HeapAtBuilder<'a> {
-    /// For the events of this profile's recording.
     pub fn new(profile: &'a Profile, moment: HeapMoment) -> Self {
         let (sites_of, levels) = (sites_by_process(profile), Levels::new(profile.sites.len()));
         Self { profile, moment, levels, sites_of, clock: 0, ms: 0, begun: false, over: false, ending: false }
@@ -162,7 +161,7 @@ impl<'a> HeapAtBuilder<'a> {
         }
     }
 
-    /// All events were added. With at most `limit` places.
+    /// Call it after the last event. Lists at most `limit` places.
     pub fn finish(mut self, limit: usize) -> HeapAt {
         match self.moment {
             // Nothing happened within this millisecond: it was as before.
