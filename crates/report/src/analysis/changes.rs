@@ -194,12 +194,11 @@ impl Both {
 
     /// The functions on the stacks of both. A wrapper of the allocator is one by what it does in either profile.
     pub(crate) fn functions(&self) -> Functions<'_> {
-        Functions::with_requests(&self.profile, || {
-            let of = |&(stack, Change { before, after, .. }): &(StackId, Change)| {
-                [before, after].map(|counts| mean_request(stack, &counts))
-            };
-            self.sites.iter().flat_map(of).filter(|(_, number, _)| *number > 0)
-        })
+        let of = |&(stack, Change { before, after, .. }): &(StackId, Change)| {
+            [before, after].map(|counts| mean_request(stack, &counts))
+        };
+        let requests = self.sites.iter().flat_map(of).filter(|(_, number, _)| *number > 0);
+        Functions::with_requests(&self.profile, requests)
     }
 
     /// The sum of each stack's absolute change, by the measure that the profiles were compared by.

@@ -10,7 +10,7 @@ use super::function_kind::{FunctionKind, classify, measures};
 use super::scripts::Scripts;
 pub(crate) use super::step::{FunctionId, Step};
 use super::tell_apart::{Row, Shown};
-use super::wrappers::{DEPTH, Passage, Request, wrappers};
+use super::wrappers::{DEPTH, Passage, Requests, wrappers};
 use crate::names;
 
 /// The function that a site is named by, and how the program got from it to the allocator.
@@ -166,7 +166,7 @@ pub(crate) struct Functions<'a> {
     /// Executables that were executed by another name, with that name.
     executed: Vec<(ModuleId, &'a str)>,
     /// By function, whether it only passes requests on to the allocator. Found when a view asks for the first time:
-    /// that costs some passes over the sites.
+    /// that costs a pass over the sites.
     wrappers: OnceCell<Vec<bool>>,
 }
 
@@ -198,8 +198,8 @@ pub(crate) fn mean_request(stack: StackId, counts: &Counts) -> SiteRequests {
 }
 
 impl<'a> Functions<'a> {
-    /// Builds the functions of a profile whose sites are kept elsewhere: `requests` lists these, once for each pass.
-    pub fn with_requests<I: Iterator<Item = SiteRequests>>(profile: &'a Profile, requests: impl Fn() -> I) -> Self {
+    /// Builds the functions of a profile whose sites are kept elsewhere: `requests` lists these.
+    pub fn with_requests(profile: &'a Profile, requests: impl Iterator<Item = SiteRequests>) -> Self {
         let it = Self::new(profile);
         Self { wrappers: OnceCell::from(it.find_wrappers(requests)), ..it }
     }
@@ -268,19 +268,17 @@ impl<'a> Functions<'a> {
     }
 
     fn is_wrapper(&self, step: &Step) -> bool {
-        let wrappers = self.wrappers.get_or_init(|| self.find_wrappers(|| self.profile.sites.iter().map(requests_of)));
+        let wrappers = self.wrappers.get_or_init(|| self.find_wrappers(self.profile.sites.iter().map(requests_of)));
         step.kind == FunctionKind::Own && wrappers[step.function.0 as usize]
     }
 
-    fn find_wrappers<I: Iterator<Item = SiteRequests>>(&self, requests: impl Fn() -> I) -> Vec<bool> {
-        wrappers(self.functions.len(), |each| {
-            let mut request = Request::default();
-            for (stack, number, sizes) in requests() {
-                (request.number, request.sizes) = (number, sizes);
-                self.passages(stack, &mut request.passages);
-                each(&request);
-            }
-        })
+    fn find_wrappers(&self, requests: impl Iterator<Item = SiteRequests>) -> Vec<bool> {
+        let (mut all, mut passages) = (Requests::default(), Vec::new());
+        for (stack, number, sizes) in requests {
+            self.passages(stack, &mut passages);
+            all.add(number, sizes, &passages);
+        }
+        wrappers(self.functions.len(), &all)
     }
 
     /// The innermost functions of the program's own, each once where it calls itself.

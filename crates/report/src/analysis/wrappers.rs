@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
+
 /// Functions of the program that are looked at, from the allocator outwards.
 pub const DEPTH: usize = 6;
 /// Fewest different functions that call a wrapper.
@@ -30,7 +32,7 @@ const WRAPPERS_PERCENT: u64 = 80;
 const WORTH_PERCENT: u64 = 1;
 
 /// A function of the program on the call path of a request to the allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Passage {
     pub function: u32,
     /// The module of the function: another build has other lines.
@@ -41,44 +43,66 @@ pub struct Passage {
     pub direct: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    pub number: u64,
-    /// Smallest and largest size in bytes; 0 where it is unknown.
-    pub sizes: (u64, u64),
-    /// From the innermost function outwards.
-    pub passages: Vec<Passage>,
+/// Requests of one shape: those of sites that lead to the allocator through the same passages are looked at together.
+/// Most sites differ far from the allocator alone.
+#[derive(Debug, Default)]
+pub struct Requests {
+    all: FxHashMap<Box<[Passage]>, Request>,
 }
 
-/// By function, whether it is a wrapper. `visit` calls back with each site's requests; it is called twice [`LEVELS`]
-/// times at the most.
-pub fn wrappers(functions: usize, mut visit: impl FnMut(&mut dyn FnMut(&Request))) -> Vec<bool> {
+impl Requests {
+    /// Adds requests with their smallest and largest size in bytes, 0 where it is unknown, and their passages from the
+    /// innermost function outwards.
+    pub fn add(&mut self, number: u64, sizes: (u64, u64), passages: &[Passage]) {
+        let request = match self.all.get_mut(passages) {
+            Some(request) => request,
+            None => self.all.entry(passages.into()).or_default(),
+        };
+        request.number = request.number.saturating_add(number);
+        widen(&mut request.sizes, sizes);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Request {
+    number: u64,
+    /// Smallest and largest in bytes; 0: none is known.
+    sizes: (u64, u64),
+}
+
+/// Takes sizes into a range, if they are known.
+fn widen(range: &mut (u64, u64), sizes: (u64, u64)) {
+    if sizes.0 > 0 {
+        range.0 = if range.0 == 0 { sizes.0 } else { range.0.min(sizes.0) };
+        range.1 = range.1.max(sizes.1);
+    }
+}
+
+/// By function, whether it is a wrapper.
+pub fn wrappers(functions: usize, requests: &Requests) -> Vec<bool> {
+    let shapes_if = |wrappers: &[bool]| {
+        let mut shapes: Vec<Shape> = Vec::new();
+        shapes.resize_with(functions, Shape::default);
+        requests.all.iter().for_each(|(passages, request)| look(passages, request, wrappers, &mut shapes));
+        shapes
+    };
+    let all = requests.all.values().fold(0u64, |sum, request| sum.saturating_add(request.number));
     let mut wrappers = vec![false; functions];
     for _ in 0..LEVELS {
-        let mut shapes_if = |wrappers: &[bool]| {
-            let mut shapes: Vec<Shape> = Vec::new();
-            shapes.resize_with(functions, Shape::default);
-            let mut requests: u64 = 0;
-            visit(&mut |request| {
-                requests = requests.saturating_add(request.number);
-                look(request, wrappers, &mut shapes);
-            });
-            (shapes, requests)
-        };
-        let (shapes, requests) = shapes_if(&wrappers);
+        let shapes = shapes_if(&wrappers);
         let mut found = false;
         for (wrapper, shape) in wrappers.iter_mut().zip(&shapes) {
             found |= !*wrapper && shape.passes_on();
             *wrapper |= shape.passes_on();
         }
-        let worth = |shape: &Shape| u128::from(shape.passed) * 100 >= u128::from(requests) * u128::from(WORTH_PERCENT);
+        let worth = |shape: &Shape| u128::from(shape.passed) * 100 >= u128::from(all) * u128::from(WORTH_PERCENT);
         let few = |at: &usize| !wrappers[*at] && shapes[*at].passes_on_for_few() && worth(&shapes[*at]);
         let few: Vec<usize> = (0..functions).filter(few).collect();
         if !few.is_empty() {
             // If they were wrappers, would their callers be?
             let mut supposed = wrappers.clone();
             few.iter().for_each(|&at| supposed[at] = true);
-            let (outer, _) = shapes_if(&supposed);
+            let outer = shapes_if(&supposed);
             for at in few {
                 let for_wrappers = shapes[at].passed_for(&|caller| wrappers[caller] || outer[caller].passes_on());
                 if u128::from(for_wrappers) * 100 >= u128::from(shapes[at].passed) * u128::from(WRAPPERS_PERCENT) {
@@ -101,8 +125,8 @@ struct Shape {
     /// Requests by caller; one more caller than matter is not counted.
     callers: BTreeMap<u32, u64>,
     lines: Lines,
-    smallest: u64,
-    largest: u64,
+    /// Smallest and largest request in bytes; 0: none is known.
+    sizes: (u64, u64),
 }
 
 impl Shape {
@@ -122,7 +146,7 @@ impl Shape {
 
     /// Whether the function does little else than pass requests on, at few lines and for different sizes.
     fn is_thin(&self) -> bool {
-        let sizes = self.smallest > 0 && self.largest / self.smallest >= SIZES;
+        let sizes = self.sizes.1.checked_div(self.sizes.0).is_some_and(|ratio| ratio >= SIZES);
         let other_work = u128::from(self.worked) * 100 > u128::from(self.passed) * u128::from(OTHER_WORK_PERCENT);
         !other_work && sizes && self.lines.are_few()
     }
@@ -146,21 +170,17 @@ impl Lines {
     }
 }
 
-fn look(request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
-    let mut open = request.passages.iter().filter(|passage| !wrappers[passage.function as usize]);
+fn look(passages: &[Passage], request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
+    let mut open = passages.iter().filter(|passage| !wrappers[passage.function as usize]);
     let Some(first) = open.next() else { return };
     let mut direct = first.direct;
     // Between it and the allocator are wrappers alone: each of them has to be called directly.
-    direct &= request.passages.iter().take_while(|passage| *passage != first).all(|passage| passage.direct);
+    direct &= passages.iter().take_while(|passage| *passage != first).all(|passage| passage.direct);
     let shape = &mut shapes[first.function as usize];
     let sum = if direct { &mut shape.passed } else { &mut shape.worked };
     *sum = sum.saturating_add(request.number);
     shape.lines.add(first.module, first.line);
-    let (smallest, largest) = request.sizes;
-    if smallest > 0 {
-        shape.smallest = if shape.smallest == 0 { smallest } else { shape.smallest.min(smallest) };
-        shape.largest = shape.largest.max(largest);
-    }
+    widen(&mut shape.sizes, request.sizes);
     for (at, outer) in open.enumerate() {
         if at == 0 {
             let callers = &mut shapes[first.function as usize].callers;
@@ -177,17 +197,15 @@ fn look(request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Passage, Request, wrappers};
+    use super::{Passage, Requests, wrappers};
 
     fn found(requests: &[(u64, &[u32])]) -> Vec<usize> {
-        let requests: Vec<Request> = requests
-            .iter()
-            .map(|&(size, functions)| {
-                let passage = |&function: &u32| Passage { function, module: 0, line: function.into(), direct: true };
-                Request { number: 1, sizes: (size, size), passages: functions.iter().map(passage).collect() }
-            })
-            .collect();
-        let wrappers = wrappers(10, |each| requests.iter().for_each(each));
+        let mut all = Requests::default();
+        for &(size, functions) in requests {
+            let passage = |&function: &u32| Passage { function, module: 0, line: function.into(), direct: true };
+            all.add(1, (size, size), &functions.iter().map(passage).collect::<Vec<_>>());
+        }
+        let wrappers = wrappers(10, &all);
         (0..10).filter(|&function| wrappers[function]).collect()
     }
 
@@ -232,21 +250,14 @@ mod tests {
 
     #[test]
     fn what_allocates_at_many_lines_or_through_a_container_works() {
-        let request = |size, caller, module, line, direct| Request {
-            number: 1,
-            sizes: (size, size),
-            passages: vec![
-                Passage { function: 0, module, line, direct },
-                Passage { function: caller, module, line: 99, direct: true },
-            ],
-        };
         let of = |lines: [(u32, u64); 4], direct| {
-            let requests: Vec<Request> = lines
-                .iter()
-                .zip(1..)
-                .map(|(&(module, line), caller)| request(8 * u64::from(caller), caller, module, line, direct))
-                .collect();
-            wrappers(9, |each| requests.iter().for_each(each))[0]
+            let mut all = Requests::default();
+            for (&(module, line), caller) in lines.iter().zip(1..) {
+                let outer = Passage { function: caller, module, line: 99, direct: true };
+                let size = 8 * u64::from(caller);
+                all.add(1, (size, size), &[Passage { function: 0, module, line, direct }, outer]);
+            }
+            wrappers(9, &all)[0]
         };
         assert!(of([(0, 1), (0, 2), (0, 3), (0, 1)], true));
         assert!(!of([(0, 1), (0, 2), (0, 3), (0, 4)], true));
