@@ -10,10 +10,10 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::functions::Frame;
-use super::numbers::LeftOut;
-use super::sampled::{Estimate, Sum, Verdict};
-use super::watched::{WatchLosses, WatchedPlace};
+use crate::analysis::numbers::LeftOut;
+use crate::analysis::sampled::{Estimate, Sum, Verdict};
+use crate::analysis::stacks::functions::Frame;
+use crate::analysis::watched::{WatchLosses, WatchedPlace};
 pub use build::{FleetLimits, FleetOptions, fleet};
 
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::stat::{RegionKind, RegionRow};
+use crate::analysis::summary::stat::{RegionKind, RegionRow};
 
 /// What one run counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

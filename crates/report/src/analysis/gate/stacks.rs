@@ -12,10 +12,10 @@ use mallow_profile::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::diff::{AFTER, BEFORE, Rules, Why, function, paired};
-use crate::analysis::function_kind::{FunctionKind, begins_a_stack, classify, of_runtime};
-use crate::analysis::functions::{Frame, Functions};
-use crate::analysis::overview::by_stack;
+use crate::analysis::compare::diff::{AFTER, BEFORE, Rules, Why, function, paired};
+use crate::analysis::stacks::by_stack::by_stack;
+use crate::analysis::stacks::function_kind::{FunctionKind, begins_a_stack, classify, of_runtime};
+use crate::analysis::stacks::functions::{Frame, Functions};
 
 /// A stack and what was allocated there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

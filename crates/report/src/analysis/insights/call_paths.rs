@@ -10,12 +10,12 @@ use std::hash::{Hash, Hasher};
 use mallow_profile::{Counts, FrameId, Patterns, Profile, Site, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
-use super::super::function_kind::FunctionKind;
-use super::super::functions::{FunctionId, Functions, Step};
 use super::containers::{Container, Containers};
 use super::last_growth::LargeBlocks;
 use super::library_call::LibraryCall;
 use super::worth::at_least;
+use crate::analysis::stacks::function_kind::FunctionKind;
+use crate::analysis::stacks::functions::{FunctionId, Functions, Step};
 
 /// Most functions of the program's own on a path.
 const DEPTH: usize = 5;

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::super::function_kind;
-use super::super::functions::{FunctionId, Functions};
+use crate::analysis::stacks::function_kind;
+use crate::analysis::stacks::functions::{FunctionId, Functions};
 use crate::names;
 
 /// What a library's call allocated for, as far as the function's name tells.

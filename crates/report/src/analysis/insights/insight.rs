@@ -3,7 +3,7 @@
 use mallow_profile::StackId;
 use serde::Serialize;
 
-use super::super::functions::{Frame, FunctionId, Stack, Step};
+use crate::analysis::stacks::functions::{Frame, FunctionId, Stack, Step};
 
 /// Smallest share of malloc's time or of the peak that is reported, and smallest share of the run's CPU time or of the
 /// peak that matters.

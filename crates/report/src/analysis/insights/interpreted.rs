@@ -3,9 +3,9 @@
 
 use mallow_profile::Profile;
 
-use super::super::functions::{Functions, Step};
-use super::super::runtimes::is_interpreter;
 use super::call_paths::CallPaths;
+use crate::analysis::stacks::functions::{Functions, Step};
+use crate::analysis::stacks::runtimes::is_interpreter;
 
 /// Tells functions of scripts and of their interpreters from others.
 pub(super) struct Interpreted<'a> {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::functions::FunctionId;
 use super::call_paths::{CallPath, CallPaths};
 use super::containers::Container;
 use super::growth::begin_here;
+use crate::analysis::stacks::functions::FunctionId;
 
 /// Calls of one function whose containers go from one to the other.
 pub(super) struct Joined {

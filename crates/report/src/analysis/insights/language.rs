@@ -1,6 +1,6 @@
 //! The language that a call path is written in, as far as advice depends on it.
 
-use super::super::functions::{Functions, Step};
+use crate::analysis::stacks::functions::{Functions, Step};
 
 /// The language that a remedy is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

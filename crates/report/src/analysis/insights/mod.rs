@@ -22,8 +22,8 @@ mod worth;
 
 use mallow_profile::{ProcessId, Profile, Quantity};
 
-use super::custom_allocators::has_python_malloc;
-use super::functions::Functions;
+use crate::analysis::stacks::custom_allocators::has_python_malloc;
+use crate::analysis::stacks::functions::Functions;
 use call_paths::CallPaths;
 use containers::Containers;
 pub use insight::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings};

@@ -3,11 +3,11 @@
 use mallow_profile::{Counts, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::function_kind::FunctionKind;
-use super::super::functions::{FunctionId, Functions, Step};
-use super::super::overview::by_stack;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Outside, OutsideModule, Savings};
+use crate::analysis::stacks::by_stack::by_stack;
+use crate::analysis::stacks::function_kind::FunctionKind;
+use crate::analysis::stacks::functions::{FunctionId, Functions, Step};
 
 /// Fewer allocations and bytes outside of main than these are what any program has.
 const ALLOCATIONS: u64 = 1000;

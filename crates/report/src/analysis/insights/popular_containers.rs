@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::functions::{FunctionId, Functions};
 use super::call_paths::CallPaths;
 use super::containers::Container;
 use super::growth::{growth_steps, is_worth_reserving};
 use super::library_call::LibraryCall;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
+use crate::analysis::stacks::functions::{FunctionId, Functions};
 
 /// Smallest percentage of all allocations that a container is named for.
 const PERCENT: u64 = 20;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::functions::Functions;
 use super::call_paths::{CallPath, CallPaths};
 use super::interpreted::Interpreted;
 use super::language::language;
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Savings};
 use super::{growth, joined, lifetimes};
+use crate::analysis::stacks::functions::Functions;
 
 /// Percentage of all allocations, over all places, from which on small blocks that are freed together are reported: an
 /// arena is a larger change than others.

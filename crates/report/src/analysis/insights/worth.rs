@@ -8,8 +8,8 @@
 use mallow_profile::{Counts, Process, Profile};
 use rustc_hash::FxHashMap;
 
-use super::super::rss::Allocator;
 use super::insight::{SHARE, Savings};
+use crate::analysis::rss::Allocator;
 
 /// Estimated nanoseconds of an allocation and its free.
 const ALLOCATION: f64 = 20.0;

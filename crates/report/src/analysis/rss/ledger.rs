@@ -8,7 +8,6 @@ use mallow_profile::{
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::super::functions::{FunctionId, Functions, Named};
 use super::geometry::{Allocator, PAGE, page_after, page_of};
 use super::large::{LARGE, LargeBlocks};
 use super::owners::{Owner, Owners, Reach, may_be_managed};
@@ -16,6 +15,7 @@ use super::pools::{Pinning, Pools, least_worth};
 use super::residency::Residency;
 use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached, locked};
 use super::territory::{Territory, TerritoryKind, territories};
+use crate::analysis::stacks::functions::{FunctionId, Functions, Named};
 
 /// Sums in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

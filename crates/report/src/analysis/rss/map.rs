@@ -2,13 +2,13 @@
 
 use mallow_profile::{Footprint, HeapMap, Profile};
 
-use super::super::functions::{Frame, Functions};
 use super::geometry::{PAGE, page_of};
 use super::ledger::places;
 use super::owners::Owners;
 use super::residency::Residency;
 use super::sweep::{CACHED, Found, Sweep, is_cached};
 use super::territory::{TerritoryKind, territories};
+use crate::analysis::stacks::functions::{Frame, Functions};
 
 /// The pages of a process that its allocators manage.
 #[derive(Clone, Debug)]

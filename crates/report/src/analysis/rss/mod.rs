@@ -7,6 +7,7 @@
 //! | `owners.rs` | the allocators of a process, and whose a block is |
 //! | `territory.rs` | which addresses an allocator manages |
 //! | `residency.rs` | which addresses are in memory |
+//! | `resident.rs` | RSS over time, as it was read |
 //! | `sweep.rs` | one pass over the blocks by address |
 //! | `ledger.rs` | what such passes add up to |
 //! | `file_data.rs` | data of files, and whose most of it is |
@@ -37,6 +38,7 @@ mod pools;
 mod remedies;
 mod report;
 mod residency;
+pub(super) mod resident;
 mod sweep;
 mod tcmalloc;
 mod territory;

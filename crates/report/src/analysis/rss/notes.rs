@@ -3,7 +3,7 @@
 use mallow_profile::{ProcessId, Profile};
 use serde::Serialize;
 
-use super::super::custom_allocators::has_python_malloc;
+use crate::analysis::stacks::custom_allocators::has_python_malloc;
 
 /// What the account does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -4,10 +4,10 @@ use mallow_profile::{Footprint, HeapKind, MappingKind, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::super::functions::{Frame, Functions};
 use super::file_data;
 use super::ledger::{OwnerSums, PlaceEntry, PlaceSums, RssLedger};
 use super::owners::LIBRARY;
+use crate::analysis::stacks::functions::{Frame, Functions};
 
 /// What a part of RSS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -3,11 +3,11 @@
 use mallow_profile::{Footprint, ProcessId, Profile};
 use rustc_hash::FxHashMap;
 
-use super::super::functions::{Functions, Named};
 use super::geometry::PAGE;
 use super::large::chunks_at_most;
 use super::sweep::{Found, Sweep};
 use super::territory::Territory;
+use crate::analysis::stacks::functions::{Functions, Named};
 
 /// Most places that get memory pools: nobody makes more.
 const POOLS: usize = 12;

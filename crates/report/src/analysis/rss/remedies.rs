@@ -3,13 +3,13 @@
 use mallow_profile::{Footprint, Mapping, MappingFlags, MappingKind, Process};
 use serde::Serialize;
 
-use super::super::functions::Frame;
 use super::geometry::{Allocator, PAGE};
 use super::ledger::{ArenaSums, OwnerSums, RssLedger};
 use super::owners::{LIBRARY, Owner};
 use super::pools::{LITTLE, Pools, least_worth};
 use super::territory::TerritoryKind;
 use super::undivided::Undivided;
+use crate::analysis::stacks::functions::Frame;
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -5,8 +5,6 @@ use std::ops::AddAssign;
 use mallow_profile::{Footprint, HeapMap, Mapping, MappingFlags, MappingKind, Process, ProcessId, Profile};
 use serde::Serialize;
 
-use super::super::functions::{Frame, Stack};
-use super::super::numbers::{Ending, LeftOut};
 use super::geometry::Allocator;
 use super::kept_apart::KeptApart;
 use super::ledger::{HeapSums, OwnerSums, PlaceEntry, PlaceSums, RssLedger};
@@ -17,6 +15,8 @@ use super::peak::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 use super::undivided::Undivided;
+use crate::analysis::numbers::{Ending, LeftOut};
+use crate::analysis::stacks::functions::{Frame, Stack};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RssMoment {

@@ -7,11 +7,11 @@
 use mallow_profile::StackId;
 use rustc_hash::FxHashSet;
 
-use super::super::branches::{Branch, Branches, Criterion};
 use super::estimate::LEAST_SAMPLES;
 use super::growth::Verdict;
 use super::ledger::{SampleLedger, SiteFigures};
 use super::standing::Standings;
+use crate::analysis::stacks::branches::{Branch, Branches, Criterion};
 
 /// Paths that keep less than this share of what the growing ones keep are not among what grows.
 const KEEPING: f64 = 0.5;

@@ -5,6 +5,7 @@ mod estimate;
 mod feeding;
 mod growth;
 mod history;
+pub(super) mod intervals;
 mod ledger;
 mod limits;
 mod lives;

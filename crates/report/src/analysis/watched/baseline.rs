@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use mallow_profile::{Profile, StackId};
 use rustc_hash::{FxHashSet, FxHasher};
 
-use crate::analysis::functions::Functions;
+use crate::analysis::stacks::functions::Functions;
 
 /// Stacks that an earlier profile had live. They are compared by the names of their functions, so that a rebuild in
 /// between changes nothing; two stacks of the same names are one.
@@ -30,7 +30,9 @@ impl Baseline {
 /// Hashes the program's own functions: allocating functions and start-up code may be left out of a file.
 fn key(functions: &Functions<'_>, stack: StackId) -> u64 {
     let mut hasher = FxHasher::default();
-    for step in functions.steps(stack).filter(|step| step.kind == crate::analysis::function_kind::FunctionKind::Own) {
+    for step in
+        functions.steps(stack).filter(|step| step.kind == crate::analysis::stacks::function_kind::FunctionKind::Own)
+    {
         functions.name(step.function).hash(&mut hasher);
     }
     hasher.finish()
@@ -39,7 +41,7 @@ fn key(functions: &Functions<'_>, stack: StackId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::Baseline;
-    use crate::analysis::functions::Functions;
+    use crate::analysis::stacks::functions::Functions;
     use crate::testing::{Builder, blocks};
 
     #[test]

@@ -9,13 +9,13 @@ use rustc_hash::{FxHashMap, FxHasher};
 use super::baseline::Baseline;
 use super::places::{Held, PlaceGroup, by_growth, freed_by_others, places_of, watched_places};
 use super::{Samples, Unseen, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
-use crate::analysis::callers::Callers;
-use crate::analysis::custom_allocators::custom_allocators;
-use crate::analysis::functions::Functions;
-use crate::analysis::leaks::suppressed_by;
+use crate::analysis::leaks::document::suppressed_by;
+use crate::analysis::leaks::suppressions::Suppressions;
 use crate::analysis::numbers::LeftOut;
 use crate::analysis::sampled::{CallPath, SampleLedger, SiteFigures, Standings, Sum, Verdict};
-use crate::analysis::suppressions::Suppressions;
+use crate::analysis::stacks::callers::Callers;
+use crate::analysis::stacks::custom_allocators::custom_allocators;
+use crate::analysis::stacks::functions::Functions;
 
 /// A watched program at some moment.
 pub struct WatchState<'a> {

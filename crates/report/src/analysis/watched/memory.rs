@@ -3,8 +3,8 @@
 use mallow_profile::{Footprint, MappingKind};
 use serde::Serialize;
 
-use super::super::rss::OlderBlocks;
-use super::super::sampled::Estimate;
+use crate::analysis::rss::OlderBlocks;
+use crate::analysis::sampled::Estimate;
 
 /// Least bytes, and least part of RSS, one in so many, by which a part has grown that is named.
 const LEAST_BYTES: u64 = 1 << 20;

@@ -9,10 +9,10 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::custom_allocators::CustomAllocatorRow;
-use super::functions::{Frame, Stack};
-use super::numbers::LeftOut;
-use super::sampled::{Estimate, Growth, Sum};
+use crate::analysis::numbers::LeftOut;
+use crate::analysis::sampled::{Estimate, Growth, Sum};
+use crate::analysis::stacks::custom_allocators::CustomAllocatorRow;
+use crate::analysis::stacks::functions::{Frame, Stack};
 pub use baseline::Baseline;
 pub use build::{WatchOptions, WatchState, watched};
 pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, is_notable_growth, watched_memory};

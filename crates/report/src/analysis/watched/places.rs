@@ -6,13 +6,13 @@ use std::cmp::Ordering;
 use mallow_profile::{Sample, StackId};
 
 use super::{Samples, WatchedPlace, WatchedPlaces};
-use crate::analysis::callers::caller;
-use crate::analysis::functions::Functions;
 use crate::analysis::numbers::LeftOut;
 use crate::analysis::sampled::{
     CallPath, Estimate, Growth, SampleLedger, SiteFigures, Standings, Sum, Verdict, growing_paths,
 };
-use crate::analysis::tell_apart::{Row, Shown, tell_apart};
+use crate::analysis::stacks::callers::caller;
+use crate::analysis::stacks::functions::Functions;
+use crate::analysis::stacks::tell_apart::{Row, Shown, tell_apart};
 
 /// Fewest sampled frees for a meaningful share of them.
 const LEAST_FREES: u64 = 8;

@@ -1,0 +1,291 @@
+//! Functions line by line, and instruction by instruction.
+
+use std::cmp::Reverse;
+
+use mallow_profile::{FrameId, ModuleId, Profile};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::functions::FunctionId;
+use super::narrow::Pattern;
+use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource, Shown, of_one};
+use crate::analysis::numbers::{LeftOut, Measure, Totals};
+
+#[derive(Clone, Copy, Debug)]
+pub struct ListOptions {
+    pub by: Measure,
+    /// Whether each function is for itself, those that only pass the request on too.
+    pub raw: bool,
+    /// Most functions that are listed.
+    pub limit: usize,
+}
+
+/// The functions whose names match, with what each of their lines allocated.
+///
+/// Self and cum of a function are those of [`super::top()`]. A line has its function's self where it is the line at
+/// which the function that names the site is left, on the way to the allocator: the self of all lines is that of the
+/// function. Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function
+/// that calls itself can have more in all than the function.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct List<T = Totals> {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// Sorted by this.
+    pub by: Measure,
+    /// Each function is shown for itself.
+    pub raw: bool,
+    /// Sums over the recording.
+    #[serde(flatten)]
+    pub totals: T,
+    /// Functions that match and where the measure is above 0, or has changed, shown here or not.
+    pub functions_in_all: u64,
+    /// The largest first: by self, then by cum.
+    pub functions: Vec<ListFunction<T>>,
+    /// Functions that are not shown: their self, which adds up.
+    pub hidden: Option<LeftOut<T>>,
+    /// Names of functions that match and are looked past; some of them, where there are many.
+    pub looked_past: Vec<String>,
+    /// Names of functions that match and where the measure is 0; some of them, where there are many.
+    pub without: Vec<String>,
+    /// What is missing, and what to do, a sentence each. The command adds those that need files.
+    pub notes: Vec<String>,
+}
+
+impl<T: Shown> List<T> {
+    /// Leaves out functions whose cum is below `min`.
+    pub fn leave_out(&mut self, min: u64) {
+        let by = self.by;
+        LeftOut::small(&mut self.hidden, &mut self.functions, |f| f.cum.rank(by) >= min, |f| f.self_sums);
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListFunction<T = Totals> {
+    /// Demangled name, or `module+0xoffset`.
+    pub function: String,
+    /// Source file of the function, as debug information names it; null where no line is known.
+    pub file: Option<String>,
+    /// Path of the ELF file in which it was seen first.
+    pub module: Option<String>,
+    /// Sums of the function itself, without callees.
+    #[serde(rename = "self")]
+    pub self_sums: T,
+    /// Sums of the function and its callees; recursion counts once.
+    pub cum: T,
+    /// Path of the source file that the texts of the lines are from; null where there is none. The command adds it.
+    pub source: Option<String>,
+    /// Lines of the function by number; first what belongs to no line.
+    pub lines: Vec<ListLine<T>>,
+    /// Instructions of the function, by module and address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<ListInstruction<T>>,
+}
+
+impl<T: Shown> ListFunction<T> {
+    /// Whether lines have more in all than the function: it calls itself.
+    pub fn counts_lines_twice(&self, by: Measure) -> bool {
+        let lines = self.lines.iter().map(|line| line.cum.whole(by));
+        lines.fold(0, u64::saturating_add) > self.cum.whole(by)
+    }
+}
+
+/// A line of a function.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListLine<T = Totals> {
+    /// Line number in the function's file, from 1; null for what belongs to no line.
+    pub line: Option<u32>,
+    /// True: a line of the base profile that no line of the other one takes the place of.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+    /// Source text of the line; null where there is no source.
+    pub text: Option<String>,
+    /// What is allocated at the line, and why, where the compiler says it. The command adds them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Sums of the line itself, without callees.
+    #[serde(rename = "self")]
+    pub self_sums: T,
+    /// Sums of the line and its callees.
+    pub cum: T,
+}
+
+/// An instruction that allocates, or calls something that does.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListInstruction<T = Totals> {
+    /// Path of the ELF file.
+    pub module: Option<String>,
+    /// Where in [`Profile::modules`] that is.
+    #[serde(skip)]
+    pub module_id: Option<ModuleId>,
+    /// Link-time address in the module, in hexadecimal: of the instruction after it, unless `exact`.
+    pub address: String,
+    /// The same as a number.
+    #[serde(skip)]
+    pub at: u64,
+    /// `address` is that of the instruction itself.
+    pub exact: bool,
+    /// The compiler put the function into another one there.
+    pub inlined: bool,
+    /// Line number in the function's file, from 1; null where it is not known.
+    pub line: Option<u32>,
+    /// The instruction, where the machine code is there.
+    pub text: Option<String>,
+    /// The function that it calls, where that is known.
+    pub calls: Option<String>,
+    /// Sums of the instruction itself, without callees.
+    #[serde(rename = "self")]
+    pub self_sums: T,
+    /// Sums of the instruction and its callees.
+    pub cum: T,
+}
+
+/// Most names of functions that are not shown and still are listed.
+const NAMES: usize = 3;
+
+#[derive(Clone, Copy, Default)]
+struct Sum<A> {
+    self_sums: A,
+    cum: A,
+    /// The last stack that was counted, plus 1.
+    seen: u32,
+}
+
+impl<A: Amount> Sum<A> {
+    fn add(&mut self, stack: u32, amount: A, innermost: bool) {
+        if innermost {
+            self.self_sums += amount;
+        }
+        if self.seen != stack + 1 {
+            self.seen = stack + 1;
+            self.cum += amount;
+        }
+    }
+}
+
+/// Lists the functions whose names match. Costs a walk over each stack.
+pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List {
+    of_one(profile, |source| listed(source, pattern, options))
+}
+
+/// Lists what the lines of the matching functions changed by. There are no instructions: two builds have no addresses
+/// in common.
+pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> List<Changed> {
+    let mut list = both.view(|source| listed(source, pattern, options));
+    list.functions.iter_mut().for_each(|function| function.instructions.clear());
+    list
+}
+
+fn listed<A: Amount>(source: RowSource<'_, A>, pattern: &Pattern, options: ListOptions) -> List<A::Shown> {
+    let profile = source.profile;
+    let functions = source.functions();
+    let matched: Vec<bool> =
+        (0..functions.len()).map(|id| pattern.matches(&functions.name(FunctionId(id as u32)))).collect();
+    let matched = |id: FunctionId| matched[id.0 as usize];
+    let mut sums = vec![Sum::default(); functions.len()];
+    let mut passed = vec![false; functions.len()];
+    let mut lines: FxHashMap<(FunctionId, u32, bool), Sum<A>> = FxHashMap::default();
+    let mut instructions: FxHashMap<(FunctionId, FrameId, u32), (Sum<A>, bool)> = FxHashMap::default();
+    let mut stacks = 0..;
+    (source.sites)(&mut |stack, amount| {
+        let index: u32 = stacks.next().unwrap_or(u32::MAX);
+        let named = if options.raw { Some(0) } else { functions.named_at(stack).map(|(at, _)| at) };
+        for (at, step) in functions.steps(stack).enumerate() {
+            let innermost = Some(at) == named;
+            if !matched(step.function) {
+                continue;
+            }
+            if !innermost && !options.raw && functions.is_looked_past(step) {
+                passed[step.function.0 as usize] = true;
+            } else {
+                sums[step.function.0 as usize].add(index, amount, innermost);
+                let gone = step.frame.0 >= source.first_old;
+                lines.entry((step.function, step.line, gone)).or_default().add(index, amount, innermost);
+                let instruction = instructions.entry((step.function, step.frame, step.line));
+                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, amount, innermost);
+            }
+        }
+    });
+    let by = options.by;
+    let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| matched(id));
+    let sum = |id: FunctionId| &sums[id.0 as usize];
+    let mut ranked: Vec<_> = ids().filter(|&id| sum(id).cum.weight(by) > 0).collect();
+    ranked.sort_by_key(|&id| (Reverse(sum(id).self_sums.rank(by)), Reverse(sum(id).cum.rank(by)), id));
+    let some = |of: &dyn Fn(FunctionId) -> bool| {
+        let mut names: Vec<String> = ids().filter(|&id| of(id)).map(|id| functions.name(id)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(NAMES);
+        names
+    };
+    let mut of_function: FxHashMap<FunctionId, usize> = FxHashMap::default();
+    let functions_in_all = ranked.len() as u64;
+    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&id| sum(id).self_sums.shown(by)));
+    ranked.truncate(options.limit);
+    let mut shown: Vec<ListFunction<A::Shown>> = Vec::new();
+    for &id in &ranked {
+        of_function.insert(id, shown.len());
+        shown.push(ListFunction {
+            function: functions.name(id),
+            file: functions.file(id),
+            module: functions.module(id),
+            self_sums: sum(id).self_sums.shown(by),
+            cum: sum(id).cum.shown(by),
+            source: None,
+            lines: Vec::new(),
+            instructions: Vec::new(),
+        });
+    }
+    let known = |line: u32| (line > 0).then_some(line);
+    for ((id, line, gone), sum) in lines {
+        if let Some(&at) = of_function.get(&id) {
+            shown[at].lines.push(ListLine {
+                line: known(line),
+                gone,
+                text: None,
+                reasons: Vec::new(),
+                self_sums: sum.self_sums.shown(by),
+                cum: sum.cum.shown(by),
+            });
+        }
+    }
+    for ((id, frame, line), (sum, inlined)) in instructions {
+        if let (Some(&at), Some(raw)) = (of_function.get(&id), profile.frames.get(frame.0 as usize)) {
+            shown[at].instructions.push(ListInstruction {
+                module: raw.module.and_then(|m| profile.modules.get(m.0 as usize)).map(|m| m.path.clone()),
+                module_id: raw.module,
+                address: format!("{:#x}", raw.address),
+                at: raw.address,
+                exact: raw.exact,
+                inlined,
+                line: known(line),
+                text: None,
+                calls: None,
+                self_sums: sum.self_sums.shown(by),
+                cum: sum.cum.shown(by),
+            });
+        }
+    }
+    for function in &mut shown {
+        function.lines.sort_by_key(|line| (line.line, line.gone));
+        function.instructions.sort_by_key(|i| (i.module_id, i.at, i.exact, i.line));
+    }
+    List {
+        command: profile.command.clone(),
+        by,
+        raw: options.raw,
+        totals: source.totals.shown(by),
+        functions_in_all,
+        functions: shown,
+        hidden,
+        looked_past: some(&|id| sum(id).seen == 0 && passed[id.0 as usize]),
+        notes: Vec::new(),
+        without: some(&|id| sum(id).seen > 0 && sum(id).cum.weight(by) == 0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! What stands on the first screen.
+
+pub(super) mod overview;
+pub(super) mod stat;
+pub(super) mod verdict;
