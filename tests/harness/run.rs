@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
 use crate::RunDirectories;
 
 /// A program that is going to run.
@@ -159,7 +162,8 @@ impl Run {
         // Nobody removes a directory within the first ten seconds of a run.
         let mut keeps_from = self.keeps_directory.then(|| Instant::now() + Duration::from_secs(2));
         let mut keeper = None;
-        let mut pause = Duration::from_micros(200);
+        let process = Pid::from_raw(pid as i32).expect("a pid");
+        let process = pidfd_open(process, PidfdFlags::empty()).expect("a descriptor of the process");
         let status = loop {
             if let Some(status) = child.try_wait().expect("waiting for it") {
                 break status;
@@ -180,8 +184,10 @@ impl Run {
                     tail(err.path())
                 );
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
+            let until = keeps_from.unwrap_or(end).min(end).saturating_duration_since(Instant::now());
+            let until = Timespec::try_from(until).expect("a time");
+            // A signal may end it early.
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&until));
         };
         let stdout = fs::read(out.path()).expect("its output");
         crate::documents::check_all(&stdout);
