@@ -10,7 +10,7 @@ use crate::attach_harness::{Target, attaching, code, finished, interrupt};
 use crate::watch_harness::{Alive, control_page, quiet, until};
 
 /// Files that process `pid` writes for this mallow: numbers of processes come again, and other mallows have their own.
-fn files_of(pid: u32, mallow: u32) -> Vec<PathBuf> {
+pub fn files_of(pid: u32, mallow: u32) -> Vec<PathBuf> {
     let control = control_page(mallow);
     let files = fs::read_dir(control.parent().expect("a run directory")).expect("the run directory").flatten();
     let own = format!("p-{pid}-");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{directory, mallow};
+use harness::{directory, mallow, rounds};
 
 use crate::attach_harness::{Target, attaching, ended, finished, interrupt, numbers, programs};
 use crate::watch_harness::until;
@@ -25,7 +25,8 @@ fn two_mallows_may_attach_at_once() {
         let begin = || Target::ready(Command::new(&program).args(["storm", "2"]));
         let mut target = begin();
         let mut text = target.text();
-        for round in 0..10 {
+        // Each pair of modes once at least.
+        for round in 0..rounds(10).max(3) as usize {
             if round % 3 == 0 {
                 target = begin();
                 text = target.text();

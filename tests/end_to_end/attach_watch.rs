@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{RunDirectories, directory, mallow, not_run, program, program_as, tool, tool_if_there};
+use harness::{RunDirectories, directory, mallow, not_run, program, program_as, rounds, tool, tool_if_there};
 use serde_json::Value;
 
 use crate::attach_harness::{Target, attached, code, ended_command, numbers, programs};
@@ -142,7 +142,7 @@ fn a_storm_is_attached_to_and_left_again_and_again() {
     for program in programs() {
         let mut target = Target::ready(Command::new(&program).args(["storm", "4"]));
         let text = target.text();
-        for round in 0..3 {
+        for round in 0..rounds(3).max(2) {
             let at = format!("{}, round {round}", program.display());
             let place = directory();
             let file = place.path().join("reports");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harness::{Case, Outcome, Recorded, Run, directory, mallow, program};
+use harness::{Case, Outcome, Recorded, Run, directory, mallow, program, rounds};
 use tempfile::TempDir;
 
 fn run(place: &Path, arguments: &[&str]) -> Outcome {
@@ -257,7 +257,7 @@ fn recordings_with_flipped_bits() {
         state ^= state << 17;
         (state % below as u64) as usize
     };
-    for n in 0..400 {
+    for n in 0..rounds(400) as usize {
         let mut bytes = whole.clone();
         for _ in 0..=random(4) {
             // Half of them near the beginning, which defines what the rest means.

@@ -14,6 +14,8 @@ use harness::{Outcome, Run, directory, mallow, program, tool};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::watch_harness::until;
+
 /// A recording of a stripped program, its debug file, and an empty cache.
 struct Stripped {
     place: TempDir,
@@ -391,7 +393,12 @@ fn an_interrupted_download_leaves_nothing() {
             assert_eq!(child.try_wait().expect("its state"), None, "it ended before it asked");
             thread::sleep(Duration::from_millis(5));
         }
-        thread::sleep(Duration::from_millis(300));
+        let files = format!("/proc/{}/fd", child.id());
+        let begun = |file: &PathBuf| fs::read_link(file).is_ok_and(|to| to.starts_with(stripped.cache()));
+        until("a part of the file", || {
+            let files = fs::read_dir(&files).ok()?.flatten().map(|entry| entry.path());
+            files.filter(begun).find(|file| fs::metadata(file).is_ok_and(|about| about.len() > 0))
+        });
         run(Command::new("kill").args(["-s", signal, &child.id().to_string()]));
         assert!(!child.wait().expect("its end").success());
         assert_eq!(stripped.files(), Vec::<PathBuf>::new(), "{signal}");

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use harness::{Run, RunDirectories, directory, mallow, program, samples};
+use harness::{Run, RunDirectories, directory, mallow, program, rounds, samples};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -124,10 +124,11 @@ fn nothing_is_left_where_mallow_was_ended_before_the_command() {
         &["watch", "-o", "w"],
     ] {
         let (mut before_the_command, mut empty) = (0, Vec::new());
-        // At 40 moments, and at the first one until a signal has come before the command.
-        let pauses_us = (0..40).map(|turn| turn * 100).chain([0; 400]);
+        // At moments of 4 ms, and at the first one until a signal has come before the command.
+        let moments = rounds(40);
+        let pauses_us = (0..moments).map(|turn| u64::from(turn * 4000 / moments)).chain([0; 400]);
         for (turn, pause_us) in pauses_us.enumerate() {
-            if turn >= 40 && before_the_command > 0 {
+            if turn >= moments as usize && before_the_command > 0 {
                 break;
             }
             let started = place.path().join("started");

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use harness::{Run, directory, mallow, nothing_left, program, program_as, workspace};
+use harness::{Run, directory, mallow, nothing_left, program, program_as, rounds, workspace};
 
 fn scribbled(how: &str) {
-    for seed in 1..=4u32 {
+    for seed in 1..=rounds(4) {
         for way in ["stat", "record"] {
             let what = format!("mallow {way} scribble {how} {seed}");
             let place = directory();

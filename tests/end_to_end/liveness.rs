@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Run, directory, mallow, number, program, program_as, wire};
+use harness::{Run, directory, mallow, number, program, program_as, rounds, wire};
 
 use crate::watch_harness::{control_page, until};
 
@@ -109,12 +109,12 @@ fn hardly_waits(name: &str, turns: u32, seed: u64) {
 
 #[test]
 fn killed_at_any_moment() {
-    hardly_waits("KILL", 10, 0x5eed_0001);
+    hardly_waits("KILL", rounds(10), 0x5eed_0001);
 }
 
 #[test]
 fn stopped_at_any_moment() {
-    hardly_waits("STOP", 5, 0x5eed_0002);
+    hardly_waits("STOP", rounds(5), 0x5eed_0002);
 }
 
 /// All that happens while mallow is stopped is recorded or counted as lost, to the last event.

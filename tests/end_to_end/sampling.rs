@@ -142,7 +142,7 @@ fn a_dormant_command_is_left_alone_and_its_directory_swept() {
     assert_eq!(samples, 0);
     let patience = Instant::now() + Duration::from_secs(60);
     while left[0].exists() && Instant::now() < patience {
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_millis(500));
         let next = Run::new(mallow(), place.path()).args(["run", "--", "true"]).go();
         assert_eq!(next.status, 0, "{}", next.err());
         for dir in next.before.new_of(next.pid) {

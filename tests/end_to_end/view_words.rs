@@ -200,10 +200,10 @@ const AGES: &str = r#"
 #include <unistd.h>
 void *volatile kept;
 __attribute__((noinline)) static void drop(int n) { kept = malloc(n); }
-int main(void) { drop(100); sleep(2); drop(200); kept = 0; sleep(1); return 0; }
+int main(void) { drop(100); usleep(400000); drop(200); kept = 0; usleep(200000); return 0; }
 "#;
 
-/// The first block is the older one, by the two seconds in between.
+/// The first block is the older one, by the time in between.
 #[test]
 fn ages_on_the_page_are_those_of_the_report() {
     let place = directory();

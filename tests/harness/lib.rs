@@ -62,6 +62,20 @@ pub fn mallow() -> PathBuf {
     path
 }
 
+/// How often a test does what one run cannot settle: `all` times where `MALLOW_TEST_ROUNDS=100` is set, as in
+/// `make nightly`; otherwise that share of it, in percent, 20 without the variable, and once at least. Each round
+/// asserts all.
+pub fn rounds(all: u32) -> u32 {
+    let share = std::env::var("MALLOW_TEST_ROUNDS").map_or(20, |share| {
+        share
+            .parse()
+            .ok()
+            .filter(|share| (1..=100).contains(share))
+            .expect("MALLOW_TEST_ROUNDS is 1 to 100, in percent")
+    });
+    (all * share).div_ceil(100)
+}
+
 /// Root of the workspace.
 pub fn workspace() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
