@@ -27,7 +27,13 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: soak coverage detection smoke foreign predictions strangers
+# Clippy's compiler makes the tests: it compiles what it has looked at. `cargo clippy` would look at all dependencies anew,
+# and make nothing of them. By a flag, as programs that tests build inherit the environment.
+TEST = MALLOW_BIN=$(abspath $(MALLOW)) CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
+	$(CARGO) test --config 'build.rustc-workspace-wrapper="clippy-driver"' --workspace --locked
+SMOKE = $(shell grep -v '^\#' tests/smoke.txt)
+
+.PHONY: architecture preload-test nightly all-rounds soak coverage detection smoke foreign predictions strangers
 .PHONY: build help examples bench-helpers demo test format-check bench bench-fleet bench-views install dist clean
 .DEFAULT_GOAL := build
 
@@ -44,21 +50,32 @@ demo: ## record a real program (the sqlite3 shell, or python3) and print the rep
 
 test: ## everything that must hold; brings what it needs through apt and rustup
 	tests/prerequisites
-	tests/architecture
-	$(MAKE) format-check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(MAKE) -j2 --output-sync=target architecture format-check preload-test
+	$(TEST) --no-run
 	$(MAKE) build examples bench-helpers
-	preload/test/run
-	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --workspace --locked --no-fail-fast
+	$(TEST) --no-fail-fast
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
 	$(PYTHON) tests/strangers/test.py
 
-smoke: build examples ## the first part of test, in a minute once all is built: walls, each entry point, ways to live and die, the README
+architecture: ## only the walls between the rooms, and what documents say of the tree
 	tests/architecture
-	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --locked -p mallow-tests --test end_to_end -- exact:: endings:: lifecycle:: docs::
+
+preload-test: ## only the tests of what runs in a target
+	preload/test/run
+
+smoke: build examples ## the telling tests of each room, which tests/smoke.txt lists, in some minutes once all is built
+	$(MAKE) -j2 --output-sync=target architecture preload-test
+	$(TEST) --test end_to_end -- --exact $(SMOKE)
+
+nightly: ## what takes hours: all tests with all rounds, soak, coverage, detection, predictions; goes on after one that fails
+	$(MAKE) --keep-going all-rounds soak coverage detection predictions
+
+# As in CONTRIBUTING.md: tests that repeat what one run cannot settle make a part of their rounds in `make test`.
+all-rounds: build examples bench-helpers
+	MALLOW_TEST_ROUNDS=100 $(TEST) --no-fail-fast
 
 foreign: build examples ## the part of test with programs that nobody here wrote
-	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --locked -p mallow-tests --test end_to_end -- \
+	$(TEST) --test end_to_end -- \
 		foreign:: programs:: other_tools:: custom_allocators:: swift_names:: go_
 
 format-check: ## only whether the sources are formatted

@@ -115,6 +115,7 @@ mod rss_remedies;
 mod sampling;
 mod scripts;
 mod signals;
+mod smoke;
 mod stripped;
 mod swift_async;
 mod swift_names;
