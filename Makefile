@@ -125,7 +125,7 @@ install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin, and what it print
 	'$(MALLOW)' help json --into '$(SHARE)/mallow/schemas'
 	$(foreach path,$(COMPLETIONS),'$(MALLOW)' completions $(call shell_of,$(path)) > '$(SHARE)/$(path)' &&) true
 
-dist: $(MALLOW) ## an archive for any Linux, a .deb and an .rpm, with checksums, in build/dist
+dist: $(MALLOW) ## an archive for any Linux, a .deb, an .rpm, a wheel, an image, with checksums and a bill of materials, in build/dist
 	packaging/dist $(MALLOW) build/dist
 
 clean: ## remove build/ and cargo's output
