@@ -95,6 +95,8 @@ impl CallPaths {
         let mut walkers = walkers(profile);
         let mut paths = Self { paths: Vec::new() };
         let mut known: FxHashMap<Key, usize> = FxHashMap::default();
+        // Stacks of recursive programs have hundreds of steps: one list for all of them.
+        let mut steps: Vec<&Step> = Vec::new();
         for depth in 0..DEPTH {
             walkers.retain_mut(|walker| {
                 if let Some(inner) = walker.path {
@@ -106,17 +108,21 @@ impl CallPaths {
                         return false;
                     }
                 }
-                paths.follow(walker, depth, functions, containers, &mut known)
+                steps.clear();
+                steps.extend(functions.steps(walker.stack));
+                paths.follow(walker, depth, &steps, functions, containers, &mut known)
             });
         }
         paths
     }
 
-    /// Extends the walker's path by one function of the program's own; false if there is none.
+    /// Extends the walker's path by one function of the program's own; false if there is none. `steps` are those of its
+    /// stack.
     fn follow(
         &mut self,
         walker: &mut Walker,
         depth: usize,
+        steps: &[&Step],
         functions: &Functions<'_>,
         containers: &mut Containers<'_>,
         known: &mut FxHashMap<Key, usize>,
@@ -126,8 +132,7 @@ impl CallPaths {
         let mut container = None;
         // Where that has no name, the place is the one that all views name.
         let first = if depth == 0 { functions.named_at(walker.stack).map_or(0, |(at, _)| at) } else { 0 };
-        let steps: Vec<Step> = functions.steps(walker.stack).copied().collect();
-        for (at, &step) in steps.iter().enumerate().skip(walker.next) {
+        for (at, &&step) in steps.iter().enumerate().skip(walker.next) {
             if step.kind != FunctionKind::Own {
                 if depth == 0 {
                     container = containers.with(container, step.function);
@@ -142,7 +147,7 @@ impl CallPaths {
             }
             // Nor does an address say more than the name of who called it.
             let is_named =
-                |outer: &Step| outer.kind == FunctionKind::Own && !outer.nameless && outer.module == step.module;
+                |outer: &&Step| outer.kind == FunctionKind::Own && !outer.nameless && outer.module == step.module;
             if depth > 0 && step.nameless && steps[at..].iter().any(is_named) {
                 continue;
             }
@@ -220,7 +225,7 @@ impl CallPaths {
 }
 
 /// How often the first function, or the innermost of the program's own that called it, is on the path again.
-fn levels(steps: &[Step]) -> u64 {
+fn levels(steps: &[&Step]) -> u64 {
     let Some((first, outer)) = steps.split_first() else { return 0 };
     let own = || outer.iter().filter(|step| step.kind == FunctionKind::Own).map(|step| step.function);
     let caller = own().next();
@@ -230,7 +235,7 @@ fn levels(steps: &[Step]) -> u64 {
 }
 
 /// Hashes the addresses of the frames.
-fn hash_of(steps: &[Step]) -> u64 {
+fn hash_of(steps: &[&Step]) -> u64 {
     let mut hasher = FxHasher::default();
     steps.iter().for_each(|step| step.frame().hash(&mut hasher));
     hasher.finish()
