@@ -18,54 +18,54 @@ pub struct Position {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// `make([]T, n)`.
+    /// A slice, by `make([]T, n)`.
     Make,
-    /// `make(map[K]V)`.
+    /// A map, by `make(map[K]V)`.
     MakeMap,
-    /// `make(chan T)`.
+    /// A channel, by `make(chan T)`.
     MakeChan,
-    /// `new(T)`.
+    /// A variable, by `new(T)`.
     New,
-    /// `new(x)` with a value, from Go 1.26 on.
+    /// A variable with a value, by `new(x)`, from Go 1.26 on.
     NewValue,
-    /// `&T{…}`.
+    /// A composite literal whose address is taken: `&T{…}`.
     Composite,
-    /// `[]T{…}`.
+    /// A slice literal: `[]T{…}`.
     SliceLiteral,
-    /// `map[K]V{…}`.
+    /// A map literal: `map[K]V{…}`.
     MapLiteral,
     /// A function literal, with what it captures.
     Closure,
     /// The body of a loop over a function, which the function gets as a closure.
     LoopBody,
-    /// `x.Method`, as a value.
+    /// A method as a value: `x.Method`.
     MethodValue,
     /// A value that is put into an interface.
     Boxed,
     /// A slice that grows.
     Append,
-    /// `a + b` of strings.
+    /// A string that is put together: `a + b`.
     Concatenation,
-    /// Between a string and bytes or runes.
+    /// A conversion between a string and bytes or runes.
     Conversion,
     /// A variable, or a parameter, that was moved to the heap.
     Variable,
     /// The slice of a variadic call.
     Variadic,
-    /// Anything else.
+    /// An allocation of any other form.
     Other,
 }
 
-/// What the compiler decided.
+/// Decision of the compiler on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is allocated in the heap.
+    /// The value is allocated in the heap.
     Escapes,
     /// A variable that is allocated in the heap.
     Moved,
-    /// It is not, as far as the compiler can say.
+    /// The value is not allocated in the heap, as far as the compiler can say.
     DoesNotEscape,
 }
 
@@ -75,16 +75,16 @@ pub enum Verdict {
 pub struct FlowStep {
     /// Source position of the step.
     pub position: Position,
-    /// Call sites through which that was inlined, the innermost first.
+    /// Call sites through which the step was inlined, the innermost first; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inlined_at: Vec<Position>,
-    /// The flow that it is part of: `input ← ~r0`.
+    /// Flow that the step is part of: `input ← ~r0`.
     pub flow: String,
-    /// `assign`, `call parameter`, `interface-converted`, …
+    /// Form of the step, as the compiler names it: `assign`, `call parameter`, `interface-converted`, …
     pub how: String,
     /// The compiler's expression of the step.
     pub expression: String,
-    /// The call, whose body is inside of its caller now, that this passes a value to.
+    /// Function that the step passes the value to, where a call of it was inlined; left out elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callee: Option<String>,
     /// The value goes to a method of an interface, or to a function value: the callee is not known. Left out where it
@@ -93,20 +93,22 @@ pub struct FlowStep {
     pub unknown_callee: bool,
 }
 
-/// What the compiler says of one allocation.
+/// Diagnostic of the compiler on one allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnostic {
     /// Import path of the package that was compiled.
     pub package: String,
-    /// The function that it was compiled into, as the compiler names it: `One`, `(*T).m`, `two.func1`.
+    /// Function that the allocation was compiled into, as the compiler names it: `One`, `(*T).m`, `two.func1`; null
+    /// where it does not name it.
     pub function: Option<String>,
     /// Source position of the allocation.
     pub position: Position,
-    /// Call sites through which it was inlined into `function`, the innermost first.
+    /// Call sites through which the allocation was inlined into `function`, the innermost first; left out where there
+    /// are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inlined_at: Vec<Position>,
-    /// All positions are known: code that is inlined has them in `inlined_at`.
+    /// Whether all positions are known: code that is inlined has them in `inlined_at`.
     #[serde(skip)]
     pub placed: bool,
     /// Form of the allocation.
@@ -119,7 +121,7 @@ pub struct Diagnostic {
     pub flow: Vec<FlowStep>,
     /// Reason for the decision, from the escape flow.
     pub reason: Reason,
-    /// What stands around it.
+    /// Facts on the source around the allocation.
     #[serde(skip)]
     pub surroundings: Surroundings,
 }
@@ -135,7 +137,7 @@ pub struct Surroundings {
     pub passed_as_any: bool,
 }
 
-/// Why it is in the heap: what the compiler's explanation comes to.
+/// Reason why a value is in the heap: what the compiler's explanation comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
@@ -146,7 +148,7 @@ pub enum Reason {
     UnknownSize,
     /// The value is aligned to more than a stack is.
     Aligned,
-    /// The caller gets it.
+    /// The caller gets the value.
     Returned,
     /// A function literal that lives longer refers to the variable.
     Captured,
@@ -158,14 +160,14 @@ pub enum Reason {
     InMap,
     /// The value is an element of a slice that grows.
     Appended,
-    /// A function gets it and lets it live longer.
+    /// A function gets the value and lets it live longer.
     Passed {
         /// The call's function, as the compiler names it.
         callee: String,
-        /// Inside of an interface.
+        /// True: the function gets the value inside of an interface.
         interface: bool,
     },
-    /// A method of an interface, or a function value, gets it: nobody knows which.
+    /// A method of an interface, or a function value, gets the value: nobody knows which function that is.
     PassedToUnknown {
         /// The call's method or function value, as the compiler names it.
         callee: String,
@@ -175,14 +177,14 @@ pub enum Reason {
         /// Expression that the value is assigned to.
         place: String,
     },
-    /// An interface that is in the heap has it, or a pointer to it.
+    /// An interface that is in the heap has the value, or a pointer to it.
     InInterface,
-    /// Something refers to it that is in the heap.
+    /// Something that is in the heap refers to the value.
     PartOf {
-        /// Expression that refers to it.
+        /// Expression that refers to the value.
         whole: String,
     },
-    /// A variable refers to it that lives longer.
+    /// A variable that lives longer refers to the value.
     Outlived {
         /// Variable that lives longer.
         variable: String,
@@ -190,31 +192,32 @@ pub enum Reason {
         #[serde(default)]
         scope: Scope,
     },
-    /// A part of it refers to it, and what refers to it goes where it may not be followed.
+    /// A part of the value refers to the value, and what refers to it goes where it may not be followed.
     InItself {
-        /// Expression of the part that refers to it.
+        /// Expression of the part that refers to the value.
         place: String,
     },
-    /// A goroutine is started with it.
+    /// A goroutine is started with the value.
     Goroutine,
     /// The call is deferred in a loop.
     Deferred,
-    /// One of the two: the compiler says the same of both, and the source is not known.
+    /// A goroutine is started with the value, or a call is deferred: the compiler says the same of both, and the source
+    /// is not known.
     GoOrDefer,
     /// The compiler does not say.
     Unknown,
 }
 
-/// Where a variable is declared that outlives what it refers to.
+/// Scope of a variable that outlives what it refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// In the function, outside of the loop.
+    /// The function, outside of the loop.
     Loop,
-    /// In the enclosing function.
+    /// The enclosing function.
     Function,
-    /// The source does not show it.
+    /// Not known: the source does not show the declaration.
     #[default]
     Unknown,
 }

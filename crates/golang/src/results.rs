@@ -6,23 +6,23 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Benchmark {
-    /// Its name, without the number of processors: `BenchmarkDecode/small`.
+    /// Name of the benchmark, without the number of processors: `BenchmarkDecode/small`.
     pub name: String,
-    /// One for each `-count`.
+    /// Results of the runs, one for each `-count`.
     pub runs: Vec<Run>,
 }
 
-/// One line of results.
+/// Results of one run of a benchmark, as Go prints them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
-    /// Operations, which Go calls iterations.
+    /// Operations of the run, which Go calls iterations.
     pub operations: u64,
-    /// Nanoseconds per operation.
+    /// Time of the run, in nanoseconds per operation.
     pub nanoseconds: f64,
-    /// Bytes per operation, rounded down by Go.
+    /// Bytes per operation of the run, rounded down by Go.
     pub bytes: f64,
-    /// Allocations per operation, rounded down by Go.
+    /// Allocations per operation of the run, rounded down by Go.
     pub allocations: f64,
 }
 

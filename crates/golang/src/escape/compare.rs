@@ -13,7 +13,7 @@ use crate::names::written;
 pub struct Comparison {
     /// Places that the compiler puts into the heap now, and did not in the base.
     pub new: Vec<Site>,
-    /// No longer.
+    /// Places of the base that the compiler puts into the heap no longer.
     pub gone: Vec<Site>,
     /// Number of places that allocate in both.
     pub same: u64,

@@ -19,21 +19,22 @@ pub use rank::{Ranked, rank};
 
 pub const VERSION: u32 = 1;
 
-/// The allocations of some packages. As JSON it can be compared with later.
+/// Allocations of some packages in the heap, as the compiler says. A later run can be compared with the JSON
+/// (`--base`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Escapes {
     /// Version of the file format that `--base` reads.
     pub version: u32,
-    /// The compiler: `go1.26.8`.
+    /// Version of the Go compiler: `go1.26.8`.
     pub go: String,
-    /// Import paths.
+    /// Import paths of the packages that were compiled.
     pub packages: Vec<String>,
-    /// Each place of a function that allocates, by file and line.
+    /// Places at which a function allocates in the heap, by file and line; with a profile, the most allocations first.
     pub sites: Vec<Site>,
-    /// Lines of the compiler that are not known.
+    /// Number of lines that the compiler printed and Mallow does not know.
     pub passed_over: u64,
-    /// A few of them.
+    /// Some of the lines that `passed_over` counts, as the compiler printed them; left out where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
 }
@@ -42,7 +43,7 @@ pub struct Escapes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Site {
-    /// Import path.
+    /// Import path of the package that was compiled.
     pub package: String,
     /// The function that was compiled; null where the compiler does not name it.
     pub function: Option<String>,
@@ -52,34 +53,35 @@ pub struct Site {
     pub line: u32,
     /// Column in bytes, from 1; 0 where the compiler does not say it.
     pub column: u32,
-    /// File and line of the source text, where the compiler inlined it from another function; null elsewhere.
+    /// File and line of the source text, where the compiler inlined it from another function; left out elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inlined_from: Option<FileLine>,
     /// Form of the allocation.
     pub kind: Kind,
     /// The compiler's expression: `make([]byte, size)`, `&bytes.Buffer{...}`, `n`.
     pub what: String,
-    /// Why it is in the heap.
+    /// Reason why the value is in the heap.
     #[serde(flatten)]
     pub reason: Reason,
     /// `reason` as a sentence for people.
     pub why: String,
-    /// The escape flow, a step each.
+    /// Steps of the escape flow, a text each; empty where the compiler says none.
     #[serde(default)]
     pub chain: Vec<String>,
     /// Suggestion how to avoid the allocation, a sentence; null where there is none.
     #[serde(default)]
     pub suggestion: Option<String>,
-    /// By a profile: allocations of this line, and of what was inlined there.
+    /// Allocations that the profile has at this line, and of what was inlined there; left out without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<u64>,
-    /// Requested bytes of `allocations`, by the profile; null without a profile.
+    /// Bytes of `allocations`, by the profile; left out without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
-    /// Places that the profile cannot tell apart from this one: the same line, the same functions.
+    /// Number of other places that the profile cannot tell apart from this one: the same line, the same functions. Left
+    /// out where there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shared_with: u64,
-    /// All positions, the innermost first, as debug information has them.
+    /// Position of the allocation, then those of the calls that inlined it, as debug information has them.
     #[serde(skip)]
     pub positions: Vec<Position>,
 }

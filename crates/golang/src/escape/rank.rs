@@ -63,11 +63,11 @@ fn lines_of(site: &Site) -> Lines {
     site.positions.iter().map(|position| (position.file.clone(), position.line)).collect()
 }
 
-/// How much of a profile belongs to places.
+/// Sums of a profile, and what of them is at listed places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranked {
-    /// All that the profile has.
+    /// Allocations of the whole profile.
     pub allocations: u64,
     /// Allocated bytes of the whole profile.
     pub allocated_bytes: u64,

@@ -10,7 +10,7 @@ use super::room::{Map, Room};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AllocationLine {
-    /// `example.com/elvis.One`.
+    /// Name of the function, with the import path of its package: `example.com/elvis.One`.
     pub function: String,
     /// Absolute path of the source file.
     pub file: String,
@@ -22,18 +22,18 @@ pub struct AllocationLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Call {
-    /// `runtime.growslice`.
+    /// Name of the function that is called: `runtime.growslice`.
     pub callee: String,
-    /// The type that it is given.
+    /// Type that the call is given; left out where there is none, or it is not known.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub of: Option<Type>,
-    /// Of a slice, how many of these it has room for; None where the code has no constant.
+    /// Elements that a slice has room for; None where it is no slice, or the code has no constant.
     #[serde(skip)]
     pub elements: Option<u64>,
     /// The function that the code calls next.
     #[serde(skip)]
     pub next: Option<String>,
-    /// It is given no type: it is for several small variables, in one block.
+    /// Whether the call is given no type: it is for several small variables, in one block.
     #[serde(skip)]
     pub combined: bool,
 }
@@ -57,9 +57,9 @@ impl Call {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Type {
-    /// `bytes.Buffer`.
+    /// Name of the type: `bytes.Buffer`.
     pub name: String,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub size: u64,
     /// Values of the type contain pointers.
     pub pointers: bool,
@@ -89,12 +89,12 @@ pub enum Appended {
     Buffer,
 }
 
-/// What of a benchmark an allocation is.
+/// Part of a benchmark that an allocation belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Of its operations.
+    /// The operations of the benchmark.
     #[default]
     Operation,
     /// Set-up that grows with the operations, while the timer runs: what is made of `b.N`.
@@ -124,11 +124,12 @@ pub struct Caller {
     pub callees: Vec<String>,
 }
 
-/// What one instruction allocates.
+/// Allocations of one instruction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Allocation {
-    /// The line, the innermost inlined function first; the last is the function that was compiled.
+    /// Lines of the allocation: that of the innermost inlined function first, that of the function that was compiled
+    /// last.
     pub chain: Vec<AllocationLine>,
     /// The innermost function is a library's: it is not the program's to change, though it may be inlined there.
     #[serde(skip)]
@@ -150,17 +151,17 @@ pub struct Allocation {
     pub allocations: f64,
     /// Bytes: per operation of a benchmark, or of the whole profile.
     pub bytes: f64,
-    /// Blocks of 16 bytes among them, by operation, where the profile distinguishes sizes: those that small objects may
-    /// share.
+    /// Blocks of 16 bytes in `allocations`, per operation, where the profile distinguishes sizes: those that small
+    /// objects may share.
     #[serde(skip)]
     pub small: f64,
-    /// What `bytes` has less than the blocks, by operation, since small objects share some.
+    /// Bytes per operation by which `bytes` is below the blocks, since small objects share some.
     #[serde(skip)]
     pub shared: f64,
-    /// What it does, where it appends.
+    /// Form of the append, where the allocation is one.
     #[serde(skip)]
     pub appended: Appended,
-    /// What it is for, where a map makes it for a key.
+    /// Purpose of the allocation, where a map makes it for a key.
     #[serde(skip)]
     pub room: Room,
     /// The map is its function's own, and gone when that returns.
@@ -169,10 +170,10 @@ pub struct Allocation {
     /// A library calls its function: by a value, or through an interface.
     #[serde(skip)]
     pub called_back: bool,
-    /// Part of the benchmark that allocated: its loop, or what the timer counts beside it.
+    /// Part of the benchmark that allocated; left out where that is its operations, and for a profile.
     #[serde(skip_serializing_if = "Part::is_operation")]
     pub part: Part,
-    /// Lines of the program's own code that lead to the allocation, the most allocations first; empty where the
+    /// Lines of the program's own code that lead to the allocation, the most allocations first; left out where the
     /// allocation is on such a line itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<Caller>,

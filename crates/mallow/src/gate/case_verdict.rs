@@ -21,25 +21,26 @@ pub struct CaseVerdict {
     pub name: String,
     /// Result of the case: the worst of its checks.
     pub verdict: Verdict,
-    /// Why it is broken; null for others.
+    /// Reason why the case is broken, in words; null where it is not.
     pub why: Option<String>,
     /// Counts of the case over its runs; null where nothing could be counted.
     pub measured: Option<Measured>,
-    /// The baseline's figures.
+    /// Figures that the baseline has of the case; null where it has none.
     pub baseline: Option<Figures>,
-    /// Each metric.
+    /// Comparison of each metric with its limits; empty where nothing was counted.
     pub checks: Vec<Check>,
-    /// The counts differ between runs by more than the tolerance allows.
+    /// The runs of the case disagree in one figure or more.
     pub unstable: bool,
-    /// Result of measuring with two numbers of operations.
+    /// Costs of one operation, from measuring with two numbers of operations; left out where that was not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
     /// Sentences that limit what the verdict means.
     pub warnings: Vec<String>,
-    /// Changed stacks.
+    /// Stacks that changed since the baseline; left out where nobody looked at stacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
-    /// Stacks that differ between runs; null where runs with stacks agree. Only where it was asked for.
+    /// Stacks that differ between runs, where runs disagree and `--explain` asks for it; null where runs with stacks
+    /// agree. Left out elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<Option<Vec<Difference>>>,
     /// The case's limits alone decide; the baseline is there for comparison.
@@ -54,19 +55,19 @@ pub struct CaseVerdict {
 pub struct Report {
     /// Platform that the figures depend on: processor, C library, versions.
     pub platform: String,
-    /// The worst of the cases.
+    /// Worst verdict of the cases.
     pub verdict: Verdict,
-    /// Nothing was counted.
+    /// Everything ran, and nothing was counted (`--no-hook`).
     pub idle: bool,
-    /// The cases, in their order.
+    /// Verdicts of the cases, in their order.
     pub cases: Vec<CaseVerdict>,
-    /// Paths of sources begin here.
+    /// Directory in which paths of sources begin.
     #[serde(skip)]
     pub root: PathBuf,
-    /// Where the cases are, relative to it.
+    /// File that has the cases, relative to `root`.
     #[serde(skip)]
     pub file: PathBuf,
-    /// What takes the figures into the baseline.
+    /// Command that takes the figures into the baseline.
     #[serde(skip)]
     pub update: String,
 }

@@ -109,7 +109,7 @@ impl Recorded {
     }
 }
 
-/// What changed between a baseline and now.
+/// Changes between a baseline and now, by stack.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
@@ -118,17 +118,17 @@ pub struct Explanation {
     /// Sums of the stacks that the baseline has only together; left out where the baseline has each stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smaller: Option<Smaller>,
-    /// Allocations more than the baseline, by the figures.
+    /// Allocations now minus those of the baseline, by the figures.
     pub change: i64,
-    /// Sum of `differences`, in allocations.
+    /// Sum of the changes in `differences` and `smaller`, in allocations.
     pub explained: i64,
-    /// Requested bytes more than the baseline, by the figures.
+    /// Requested bytes now minus those of the baseline, by the figures.
     pub change_bytes: i64,
-    /// Sum of `differences`, in requested bytes.
+    /// Sum of the changes in `differences` and `smaller`, in requested bytes.
     pub explained_bytes: i64,
     /// The differences by the line of the program that they come from.
     pub places: Vec<PlaceChange>,
-    /// Why what there is more of is allocated, where that is known.
+    /// Reasons of the allocations of which there are more; left out where none is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
     /// The baseline holds no stacks: the differences are all stacks there are.

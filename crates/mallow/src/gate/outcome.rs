@@ -25,22 +25,22 @@ pub struct CaseStacks {
     pub reasons: Vec<Reason>,
 }
 
-/// An allocation of a benchmark, and why it is one.
+/// An allocation of a benchmark, and its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// Its stack in the explanation.
+    /// Stack of the allocation, as the explanation has it.
     #[serde(skip)]
     pub stack: Vec<String>,
-    /// `stream.go:26`.
+    /// File and line of the allocation: `stream.go:26`.
     pub place: String,
-    /// By operation.
+    /// Allocations of the line, by operation.
     pub allocations: f64,
     /// The expression that allocates.
     pub what: String,
-    /// Why; empty where nobody knows.
+    /// Reason of the allocation in a few words; empty where none is known.
     pub reason: String,
-    /// The escape flow, a step each.
+    /// Steps of the escape flow, a text each; empty where there are none.
     pub steps: Vec<String>,
     /// Suggestion how to avoid the allocation, a sentence; null where there is none.
     pub suggestion: Option<String>,

@@ -23,29 +23,29 @@ struct Figures {
     allocations: f64,
 }
 
-/// Benchmarks of both, and what they have on average.
+/// Comparison of the benchmarks of two runs.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BenchComparison {
-    /// The earlier file, as it was named.
+    /// Path of the file of the earlier run, as the command line has it.
     pub base: String,
-    /// By unit: those that both have.
+    /// Figures of the benchmarks that both runs have, by unit.
     pub differences: Vec<Difference>,
-    /// By unit: geometric means of the medians.
+    /// Geometric means of the medians, one row for each unit.
     pub means: Vec<Means>,
-    /// Benchmarks that only one of both has.
+    /// Benchmarks that only one of both runs has, each with the import path of its package.
     pub only_one: Vec<String>,
 }
 
-/// One figure of one benchmark.
+/// One figure of one benchmark, in both runs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
-    /// Import path.
+    /// Import path of the benchmark's package.
     pub package: String,
     /// Name of the benchmark: `BenchmarkDecode/small`.
     pub name: String,
-    /// `ns/op`, `B/op` or `allocs/op`.
+    /// Unit of the figure: `ns/op`, `B/op` or `allocs/op`.
     pub unit: &'static str,
     /// Median and interval of the base, in `unit`.
     pub before: Summary,
@@ -59,7 +59,7 @@ pub struct Difference {
     pub significant: bool,
 }
 
-/// The geometric means of a unit; null where a median is 0.
+/// Geometric means of the medians of all benchmarks, in one unit.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Means {

@@ -5,15 +5,15 @@ use serde::Serialize;
 use super::bench_compare::BenchComparison;
 use super::measurement::Measured;
 
-/// What the benchmarks allocate.
+/// Allocations of benchmarks, by line.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GoBench {
-    /// The version of Go.
+    /// Version of Go that the benchmarks were compiled with.
     pub go: String,
-    /// Packages with benchmarks.
+    /// Packages with benchmarks, each with its results.
     pub packages: Vec<MeasuredPackage>,
-    /// With an earlier run.
+    /// Comparison with an earlier run (`--base`); left out without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<BenchComparison>,
 }
@@ -23,7 +23,7 @@ pub struct GoBench {
 pub struct MeasuredPackage {
     /// Import path of the package.
     pub package: String,
-    /// Why it could not be measured.
+    /// Reason why the package could not be measured; left out where it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Benchmarks of the package, in the order in which they ran.

@@ -11,16 +11,16 @@ use crate::output::stdio;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EscapeDocument {
-    /// What is in the heap.
+    /// Allocations in the heap.
     #[serde(flatten)]
     pub escapes: Escapes,
-    /// Sums of the profile at listed places; null without a profile.
+    /// Sums of the profile at listed places; left out without a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Ranked>,
     /// Revision or file that is compared with; left out where nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// What differs from that.
+    /// Differences from `base`; without its keys where nothing is compared.
     #[serde(flatten)]
     pub comparison: Option<Comparison>,
 }

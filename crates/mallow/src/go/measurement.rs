@@ -28,11 +28,11 @@ pub struct Measured {
     pub operations: u64,
     /// Number of undisturbed runs.
     pub runs: u64,
-    /// The median of the undisturbed runs.
+    /// Median time of the undisturbed runs, in nanoseconds per operation.
     pub ns_per_op: f64,
     /// Median and 95 % confidence interval of the time, in nanoseconds per operation.
     pub time: Summary,
-    /// The undisturbed runs, each as the benchmark says.
+    /// Results of the undisturbed runs, each as the benchmark prints them.
     pub measurements: Vec<Run>,
     /// Median of the undisturbed runs: bytes per operation (`B/op`), as the benchmark prints them.
     pub bytes_per_op: f64,
@@ -42,35 +42,40 @@ pub struct Measured {
     pub counted_operations: u64,
     /// Reconciliation of the counted allocations with the benchmark's own figures, per operation.
     pub sums: Reconciliation,
-    /// The most allocations first.
+    /// Lines that allocate: first those of operations, last those that are in no figure; of each the most allocations
+    /// first.
     pub lines: Vec<Explained>,
-    /// Why its lines are not known.
+    /// Reason why the lines of the benchmark are not known; left out where they are, and where nothing was allocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What [`SAVED`] operations allocate.
+    /// Profile of [`SAVED`] operations; None where nothing was counted.
     #[serde(skip)]
     pub profile: Option<Profile>,
 }
 
-/// How what was counted and what a benchmark says agree; by operation.
+/// Comparison of what was counted with what a benchmark prints, by operation.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reconciliation {
-    /// Allocations that were counted.
+    /// Allocations that were counted, per operation.
     pub counted: f64,
     /// Counted allocations that have a source line, per operation.
     pub on_lines: f64,
     /// Counted allocations that have a line and a reason, per operation.
     pub with_reason: f64,
-    /// Bytes that were counted, on lines and beside them.
+    /// Bytes that were counted, on lines and beside them, per operation.
     pub counted_bytes: f64,
-    /// Bytes that blocks would have if small objects shared none: `shared_bytes` more.
+    /// Bytes per operation that blocks would have if small objects shared none of them: `shared_bytes` more than
+    /// `counted_bytes`.
     pub block_bytes: f64,
-    /// Bytes that small objects without pointers save by sharing blocks: lines have that much less than their blocks.
+    /// Bytes per operation that small objects without pointers save by sharing blocks: lines have that much less than
+    /// their blocks.
     pub shared_bytes: f64,
-    /// Allocations that share a block, where the profile cannot see them.
+    /// Allocations per operation that share a block, where the profile cannot see them: what the benchmark's own figure
+    /// has more.
     pub unseen: f64,
-    /// Allocations once, while the timer runs: set-up, which the benchmark divides by its operations.
+    /// Allocations of one run that happen once while the timer runs: set-up, which the benchmark divides by its
+    /// operations.
     pub setup: f64,
     /// Set-up among the counted allocations that grows with the number of operations, per operation.
     pub growing: f64,

@@ -22,20 +22,20 @@ const LINES: usize = 12;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GoProfile {
-    /// The version of Go whose compiler was asked.
+    /// Version of Go whose compiler was asked.
     pub go: String,
-    /// The profile, as it was named.
+    /// Path of the profile, as the command line has it.
     pub profile: String,
     /// True: the profile's live blocks (`inuse_*`) are counted. False: all allocations (`alloc_*`).
     pub live: bool,
-    /// Sampling interval of the profile: one allocation in about so many bytes is in it; null where all are.
+    /// Sampling interval of the profile: one allocation in about so many bytes is in it; left out where all are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_bytes: Option<u64>,
     /// Sums of the profile, and how much of them has a line and a reason.
     pub sums: ProfileSums,
-    /// The most bytes first.
+    /// Lines that allocate, the most bytes first.
     pub lines: Vec<Explained>,
-    /// Sentences: what is not known, and why.
+    /// Sentences on what is not known, and why.
     pub notes: Vec<String>,
 }
 

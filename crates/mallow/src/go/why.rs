@@ -71,22 +71,22 @@ fn ends(whole: &str, end: &str, between: &[char]) -> bool {
     whole.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with(between))
 }
 
-/// All that is known of a place.
+/// Allocations at a place, and their reasons.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GoWhy {
     /// The place as the command line has it: a file with a line, or a function.
     pub place: String,
-    /// Allocations of a heap profile at the place; null where benchmarks were run.
+    /// Allocations of a heap profile at the place; left out where benchmarks were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileShare>,
-    /// Benchmarks that allocate there.
+    /// Benchmarks that allocate at the place; empty where a profile was read.
     pub benchmarks: Vec<LeadingCall>,
     /// Diagnostics of the compiler at the place, of allocations that ran or not.
     pub compiler: Vec<Diagnostic>,
 }
 
-/// A benchmark that leads there.
+/// A benchmark that allocates at the place.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeadingCall {
@@ -103,21 +103,21 @@ pub struct LeadingCall {
     pub lines: Vec<Explained>,
 }
 
-/// What a heap profile has there.
+/// Allocations of a heap profile at the place.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileShare {
-    /// The profile, as it was named.
+    /// Path of the profile, as the command line has it.
     pub file: String,
     /// Sampling interval of the profile: one allocation in about so many bytes is in it, and numbers are estimates;
-    /// null where all are.
+    /// left out where all are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_bytes: Option<u64>,
-    /// Blocks at the place, estimated from the samples.
+    /// Blocks of the whole profile, at the place or not, estimated from the samples.
     pub allocations: f64,
     /// Allocations at the place, by line.
     pub lines: Vec<Explained>,
-    /// Sentences: what is not known, and why.
+    /// Sentences on what is not known, and why.
     pub notes: Vec<String>,
 }
 

@@ -21,9 +21,9 @@ pub const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Live, B
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Document<'a, R: Serialize> {
-    /// Of a recording: all of the report.
+    /// The whole report, of a recording.
     Whole(FilteredReport<'a, R>),
-    /// Of a profile of another tool: the format, what the profile lacks, and the rest of the report.
+    /// The report of a profile of another tool: with the format, and what the profile lacks.
     Covered(Value),
 }
 

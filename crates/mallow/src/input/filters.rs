@@ -12,38 +12,38 @@ use crate::flags::{FilterFlags, When};
 use crate::output::text::units::{bytes, count, of, range, span};
 use crate::output::text::{Line, Look, Page};
 
-/// Filters, as views show them. What is not there is not filtered by.
+/// Filters, as views show them. Those that are not set are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Filters {
-    /// Process ids or names (`--process`); left out without the filter, like each of the others.
+    /// Process ids or names (`--process`); left out without the filter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     process: Vec<String>,
-    /// Thread ids (`--thread`).
+    /// Thread ids (`--thread`); left out without the filter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     thread: Vec<u32>,
-    /// Names of measured regions (`--region`).
+    /// Names of measured regions (`--region`); left out without the filter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     region: Vec<String>,
-    /// Range of time (`--time`).
+    /// Range of time (`--time`); left out without the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<TimeFilter>,
-    /// Requested sizes of blocks (`--size`), in bytes.
+    /// Requested sizes of blocks (`--size`), in bytes; left out without the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<Bounds>,
-    /// Lifetimes of blocks (`--lifetime`), in milliseconds.
+    /// Lifetimes of blocks (`--lifetime`), in milliseconds; left out without the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     lifetime_ms: Option<Bounds>,
-    /// Regular expression that a function of the stack matches (`--focus`).
+    /// Regular expression that a function of the stack matches (`--focus`); left out without the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     focus: Option<String>,
-    /// Regular expression that no function of the stack matches (`--ignore`).
+    /// Regular expression that no function of the stack matches (`--ignore`); left out without the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<String>,
-    /// Regular expression of functions that are taken out of stacks (`--hide`).
+    /// Regular expression of functions that are taken out of stacks (`--hide`); left out without the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     hide: Option<String>,
-    /// For people, in the order of the flags.
+    /// Descriptions of the filters for people, in the order of the flags.
     #[serde(skip)]
     descriptions: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub struct Filters {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TimeFilter {
-    /// What lies in the range: `allocated`, `freed` or `live`.
+    /// Event that lies in the range, or state that blocks have in it: `allocated`, `freed` or `live`.
     when: &'static str,
     /// First millisecond since the recording began.
     from_ms: u64,
@@ -59,7 +59,7 @@ struct TimeFilter {
     to_ms: Option<u64>,
 }
 
-/// From the first number, up to the second; null: without an end.
+/// Range of a number: `from` is inside of it, `to` is above it.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Bounds {

@@ -27,7 +27,8 @@ pub struct MissingNames {
     pub found: String,
     /// How to get the missing names, as a sentence; null where nothing would bring them.
     pub remedy: Option<String>,
-    /// The command that asks the servers of `DEBUGINFOD_URLS` for them, if there are any.
+    /// Command that asks the servers of `DEBUGINFOD_URLS` for the names; left out where no server is set, or none may
+    /// have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetch: Option<String>,
 }

@@ -25,12 +25,13 @@ use crate::output::{exit, json, stdio};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Diagnosis {
-    /// The worst of all checks.
+    /// Worst result of all checks: `works`, `partly` or `fails`.
     verdict: &'static str,
-    /// The command that was looked at.
+    /// Command that was looked at; left out without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     command: Vec<String>,
-    /// The files that it leads to: scripts, their interpreters, and what `env` executes.
+    /// Files that the command leads to: scripts, their interpreters, and what `env` executes; left out without a
+    /// command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
     /// Checks of the machine.

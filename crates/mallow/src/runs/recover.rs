@@ -86,7 +86,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What interrupted and ended runs left on this machine, in JSON.
+/// Directories and files that interrupted and ended runs left on this machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Leftovers<'a> {
@@ -112,7 +112,7 @@ pub struct Row {
     recoverable: bool,
     /// Processes of the run that still run.
     still_running: u32,
-    /// True: the directory holds samples. False: it holds events.
+    /// True: the directory holds samples. False: it holds events, or counts where it is not `recoverable`.
     sampled: bool,
     #[serde(skip)]
     removal: String,

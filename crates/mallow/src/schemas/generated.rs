@@ -23,7 +23,7 @@ pub struct OfRecording<'a, R: serde::Serialize> {
     /// where all were.
     #[serde(skip_serializing_if = "Option::is_none")]
     sampled_bytes: Option<u64>,
-    /// Sentences: what the file does not say. Fields that would say it are left out. Left out for a recording of
+    /// Sentences on what the file does not say; fields that would say it are left out. Left out for a recording of
     /// Mallow.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<Vec<String>>,

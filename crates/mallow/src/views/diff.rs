@@ -21,7 +21,7 @@ use crate::output::progress::Bar;
 use crate::output::text::Stream;
 use crate::output::{exit, json, stdio};
 
-/// What the view shows.
+/// Comparison of two profiles, as the view shows it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffDocument<'a> {

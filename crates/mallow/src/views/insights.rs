@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::output::text::units::{bytes, count, of, range, share};
 use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading, passed};
 
-/// What an insight says.
+/// A suggestion in words.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InsightSentence {

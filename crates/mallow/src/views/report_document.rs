@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 
-/// What the view shows, as text and as JSON.
+/// Report of a recording, as text and as JSON.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(transform = pool_of_overview))]
 pub struct ReportDocument {
@@ -19,16 +19,17 @@ pub struct ReportDocument {
     pub overview: Overview,
     #[serde(flatten)]
     pub leaks: LeakCauses,
-    /// How they divide into lost and reachable blocks, where processes were scanned at their exit.
+    /// Division of live blocks into lost and reachable ones; without its keys where the profile knows nothing of scans.
     #[serde(flatten)]
     pub leak_states: Option<LeakStates>,
     /// The causes of lost blocks, where there are any, or where all processes were scanned.
     #[serde(skip)]
     pub lost: Option<LeakCauses>,
-    /// Lost blocks that a runtime loses by design: they are in `lost_blocks`, and in no cause of lost blocks.
+    /// Lost blocks that a runtime loses by design: they are in `lost_blocks`, and in no cause of lost blocks. Left out
+    /// where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost_kept: Vec<Kept>,
-    /// Suggestions.
+    /// Suggestions for costly allocation patterns.
     #[serde(flatten)]
     pub insights: Insights,
     /// Files with a place that is shown without its source line, and what would bring it.

@@ -29,11 +29,11 @@ pub struct Sentences {
     /// The highest RSS of a single process and its moment, for a chart of RSS, which shows the sum of several; null:
     /// not known.
     pub highest_rss: Option<String>,
-    /// Why nothing is known of lost blocks.
+    /// Reason why nothing is known of lost blocks; null where something is, or the program has not ended.
     pub not_scanned: Option<String>,
     /// Quantities that a profile of another tool does not have; null for a recording.
     pub absent: Option<String>,
-    /// How to get names that are missing.
+    /// Notes on files whose names are missing, and how to get them; at most two.
     pub hints: Vec<String>,
     /// Suggestions for costly allocation patterns.
     pub suggestions: Vec<InsightSentence>,
@@ -41,7 +41,7 @@ pub struct Sentences {
     pub small_suggestions: Option<String>,
     /// Note on allocations for which there are no suggestions; null where there are none.
     pub without_suggestions: Option<String>,
-    /// The verdict in words.
+    /// Verdict on the recording, in words.
     pub verdict: VerdictSentence,
 }
 

@@ -3,13 +3,13 @@
 use mallow_report::analysis::Measure;
 use serde::Serialize;
 
-/// What was counted, in words.
+/// A row of totals in words.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TotalRow {
     /// Title of the row.
     pub name: &'static str,
-    /// The measure that it is the sum of, if it is one of a list.
+    /// Measure that the row is the sum of; left out where it is that of no list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Measure>,
     /// Count with separators, for people; empty where it is not known.

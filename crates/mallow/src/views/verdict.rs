@@ -7,13 +7,13 @@ use super::report_document::ReportDocument;
 use crate::output::text::units::{bytes, of, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
-/// The verdict: what comes before it, and its statements, what matters most first. Printed, they are one sentence.
+/// The verdict in words. Printed, lead and statements are one sentence.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VerdictSentence {
-    /// `Verdict: `, or what limits it.
+    /// Beginning of the sentence: `Verdict: `, or that with what limits it.
     pub lead: &'static str,
-    /// Each without a full stop.
+    /// Statements on the recording without full stops, the one that matters most first.
     pub statements: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use std::ops::{AddAssign, Deref};
 use mallow_profile::{Count, Counts, Profile, Quantity};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-/// What a list is sorted by.
+/// Quantity that a list is sorted and measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +79,7 @@ impl Least {
 pub struct LeftOut<T> {
     /// Rows that are not shown.
     pub rows: u64,
-    /// Their sums.
+    /// Sums of the rows that are not shown.
     #[serde(flatten)]
     pub sums: T,
 }
@@ -122,7 +122,7 @@ impl<T: Copy + Default + AddAssign> LeftOut<T> {
 pub struct Totals {
     #[cfg_attr(feature = "schema", schemars(flatten))]
     counts: Counts,
-    /// Allocations minus frees.
+    /// Allocations minus frees of the run; foreign frees do not count.
     pub remaining: i64,
 }
 
@@ -201,13 +201,13 @@ pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
         .chain(more.iter().copied())
 }
 
-/// How the recording ended, and what it lacks.
+/// End of the recording, and what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ending {
     /// Exit status of the command as a shell shows it; null where it still ran or it is not known.
     pub exit_status: Option<i32>,
-    /// Why the recording stops before the run did; null for a whole one.
+    /// Reason why the recording stops before the run did; null for a whole one.
     pub cut_short: Option<String>,
     /// Events that could not be recorded.
     pub lost: u64,

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub struct Allocator {
     /// Name of the allocator: `glibc`, `jemalloc`, ….
     name: String,
-    /// The module's path, as the process has it.
+    /// Path of the module, as the process has it.
     module: String,
     /// Source of the functions' addresses: `exported names`, `symbol table`, `compressed symbol table` or `debug file`.
     symbols: &'static str,
@@ -29,16 +29,16 @@ pub struct Allocator {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EntryCheck {
-    /// All names of this address.
+    /// Names of the function: its address may have several.
     names: Vec<String>,
     /// Link-time address of the function in the module.
     address: u64,
     /// Mallow can patch the function's first instructions.
     patchable: bool,
-    /// Bytes that a patch would displace.
+    /// Bytes of instructions that a patch would displace; left out where the function cannot be patched.
     #[serde(skip_serializing_if = "Option::is_none")]
     displaced_bytes: Option<u64>,
-    /// Why the function cannot be patched, a sentence; null where it can.
+    /// Reason why the function cannot be patched, a sentence; left out where it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }

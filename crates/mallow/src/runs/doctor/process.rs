@@ -25,22 +25,22 @@ const VERDICT: &str = "mallow record -p PID, mallow stat -p PID and mallow watch
 /// default.
 const RESERVE: u64 = 1152;
 
-/// What is known of a process.
+/// Results of the checks of a process.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessDiagnosis {
-    /// The worst of all checks.
+    /// Worst result of all checks: `works`, `partly` or `fails`.
     verdict: &'static str,
-    /// Whether this version of mallow can attach to any process.
+    /// Commands of this version of mallow that can attach to processes, with commas between them.
     attach: &'static str,
     /// Process id.
     pid: u32,
-    /// Path of the process's executable; null where it cannot be read.
+    /// Path of the process's executable; left out where it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     executable: Option<String>,
     /// Checks of the process.
     process: Vec<Check>,
-    /// Allocators in the process.
+    /// Allocators that were found in the process; empty where it cannot be looked at, or Mallow has patched it.
     allocators: Vec<Allocator>,
 }
 

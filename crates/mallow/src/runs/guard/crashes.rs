@@ -28,32 +28,32 @@ const LOWEST: u64 = 1 << 16;
 pub struct CrashDocument {
     /// Identity of the crash, stable from run to run: a hash of the signal, the access and the program's own frames.
     pub identity: String,
-    /// Process id.
+    /// Process id; of several processes, that of the first one.
     pub pid: u32,
-    /// The name of the signal.
+    /// Name of the signal: `SIGSEGV`.
     pub signal: String,
-    /// The name of its code, as `SEGV_MAPERR`; none: it is another one, or was sent.
+    /// Name of the signal's code: `SEGV_MAPERR`; null where Mallow has no name for the code.
     pub code: Option<&'static str>,
     /// Accessed address, in hexadecimal; null: not known, or the signal was sent.
     pub address: Option<String>,
-    /// `read`, `write` or `execute`; none: no access to memory.
+    /// Kind of the access: `read`, `write` or `execute`; null where memory was not accessed.
     pub access: Option<&'static str>,
     /// Description of the address, or of the signal's cause, for people.
     pub place: String,
-    /// Kind of memory that is mapped at the address.
+    /// Memory that is mapped at the address: `unknown`, `unmapped`, `stack`, `file`, `heap` or `mapped`.
     pub region: &'static str,
     /// Processes that the signal ended at this place.
     pub count: u64,
-    /// The thread that got it.
+    /// Thread that got the signal, and its stack.
     pub error: OperationDocument,
-    /// Why its stack is not known or not whole.
+    /// Reason why the stack of the thread is not known or not whole; null where it is whole.
     pub without_stack: Option<String>,
-    /// The guarded block nearest to the address.
+    /// Guarded block nearest to the address; null where the address is not in or near guarded memory.
     pub block: Option<BlockDocument>,
     /// The thread's registers by name, in hexadecimal.
     pub registers: BTreeMap<&'static str, String>,
-    /// The wrong access before that Mallow answered with zeros, from which the crash may come; none: there was none,
-    /// or another process sent the signal.
+    /// The wrong access before that Mallow answered with zeros, from which the crash may come; null where there was
+    /// none, or another process sent the signal.
     pub after: Option<ZeroedDocument>,
     /// What to do next, a sentence.
     pub advice: String,
@@ -65,11 +65,11 @@ pub struct CrashDocument {
 pub struct ZeroedDocument {
     /// Kind of the error, as in `errors`.
     pub kind: &'static str,
-    /// `read` or `write`.
+    /// Kind of the access: `read` or `write`.
     pub access: &'static str,
-    /// Accessed address, in hexadecimal.
+    /// Accessed address, or the first one of its page, in hexadecimal.
     pub address: String,
-    /// The thread that crashed made it.
+    /// True: the thread that crashed made the access. False: another thread.
     pub same_thread: bool,
     /// Thread and stack of the access.
     pub error: OperationDocument,

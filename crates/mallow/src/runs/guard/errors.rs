@@ -30,34 +30,37 @@ pub struct ErrorDocument {
     pub kind: &'static str,
     /// Identity of the error, stable from run to run: a hash of the kind, the access and the program's own frames.
     pub identity: String,
-    /// Numbers of the Common Weakness Enumeration.
+    /// Numbers of the error's weaknesses in the Common Weakness Enumeration.
     pub cwe: &'static [u16],
-    /// Process id.
+    /// Process id; of an error that was found several times, that of the first time.
     pub pid: u32,
-    /// The first address, in hexadecimal.
+    /// Address that was accessed or freed, or the first one of its page; of changed bytes the first one, of a leak that
+    /// of the first block. In hexadecimal.
     pub address: String,
-    /// `read` or `write`; none: no access.
+    /// Kind of the access: `read` or `write`; null where memory was not accessed.
     pub access: Option<&'static str>,
-    /// The function of the C library by which the program let the kernel access the memory; none: it accessed it
-    /// itself.
+    /// Function of the C library by which the program let the kernel access the memory; null where there was no such
+    /// call.
     pub call: Option<&'static str>,
     /// Description of the address relative to its block, for people.
     pub place: String,
-    /// Of a foreign free: kind of memory that is mapped at the address; null for other kinds.
+    /// Memory that is mapped at the address of a foreign free: `unknown`, `unmapped`, `stack`, `file`, `heap` or
+    /// `mapped`; null for other kinds.
     pub region: Option<&'static str>,
-    /// Of a mismatched free: the functions that allocated and freed the block. Left out for other kinds.
+    /// Functions that allocated and freed the block of a mismatched free; null for other kinds.
     pub operations: Option<Operations>,
-    /// How often the error was found; of a leak, the number of lost blocks.
+    /// Number of times that the error was found; of a leak, the number of lost blocks.
     pub count: u64,
-    /// Of a leak: sums of the lost blocks. Left out for other kinds.
+    /// Sums of the lost blocks of a leak; null for other kinds.
     pub leak: Option<LeakDocument>,
-    /// The access, or the free.
+    /// Thread and stack of the access or the free; of a leak, those of the allocation.
     pub error: OperationDocument,
-    /// Why its stack is not known or not whole.
+    /// Reason why the stack of `error` is not known or not whole; null where it is whole.
     pub without_stack: Option<String>,
-    /// The block at or nearest to the address; null where none is near.
+    /// Block at or nearest to the address; null where none is near.
     pub block: Option<BlockDocument>,
-    /// Bytes of memory, in hexadecimal: what they are depends on the kind.
+    /// Bytes of memory, in hexadecimal: those that were changed, or those of a live block that are nearest to the
+    /// access. Empty where there are none.
     pub bytes: String,
     /// What to do next, a sentence.
     pub advice: &'static str,
@@ -68,15 +71,15 @@ pub struct ErrorDocument {
 pub struct Report<'a> {
     /// The command line that was guarded.
     pub command: Vec<String>,
-    /// Exit status of the command; 128 + signal where one ended it.
+    /// Exit status of the command as a shell shows it, 128 + signal where one ended it; null where it is not known.
     pub exit_status: Option<i32>,
-    /// The signal that ended the command.
+    /// Name of the signal that ended the command; null where none did.
     pub ended_by: Option<String>,
     /// Errors, in the order in which they were found.
     pub errors: &'a [ErrorDocument],
     /// Signals that ended guarded processes, the command's children too.
     pub crashes: &'a [CrashDocument],
-    /// Errors that `--suppressions` left out.
+    /// Errors that `--suppressions` left out: leaks once for each stack, others as often as they were found.
     pub suppressed: u64,
     /// Errors beyond those that are looked at in one process.
     pub lost: u64,
@@ -86,22 +89,23 @@ pub struct Report<'a> {
     pub unguarded: u64,
     /// Allocations that no slot fits: larger, or more aligned.
     pub unfit: u64,
-    /// Why processes are not guarded, and how many.
+    /// Numbers of processes that are not guarded, by the reason.
     pub refused: BTreeMap<String, u64>,
-    /// Why userfaultfd is refused where a signal handler takes its place, and in how many processes.
+    /// Numbers of processes in which a signal handler takes the place of userfaultfd, by the reason why that is
+    /// refused.
     pub handled: BTreeMap<String, u64>,
-    /// Why processes were guarded no more from some moment on, and how many.
+    /// Numbers of processes that were guarded no more from some moment on, by the reason.
     pub ended: BTreeMap<String, u64>,
-    /// Why programs that the command started are out of reach, each a clause.
+    /// Reasons why programs that the command started are out of reach, a clause each.
     pub unreached: Vec<String>,
-    /// Why the command itself is out of reach, a sentence; null: it was within reach.
+    /// Reason why the command itself is out of reach, a sentence; null: it was within reach.
     pub out_of_reach: Option<String>,
-    /// Why less was guarded than `--require-guarded` asks for, a sentence; null: it was enough, or nobody asked.
+    /// Reason why less was guarded than `--require-guarded` asks for, a sentence; null: it was enough, or nobody asked.
     pub too_little: Option<String>,
     /// At which end of a block no page is missing, and the value of --place that has it there. None: it is either.
     #[serde(skip)]
     pub beyond: Option<(&'static str, &'static str)>,
-    /// Why allocations were not compared with their frees, and in how many processes.
+    /// Numbers of processes whose allocations were not compared with their frees, by the reason.
     pub uncompared: BTreeMap<String, u64>,
     /// Allocators above malloc: blocks that they cut out of theirs are not guarded.
     pub custom_allocators: Vec<CustomAllocatorRow>,
@@ -112,9 +116,10 @@ pub struct Report<'a> {
     pub unsure: u64,
     /// Processes that were searched for leaks; an exec ends one and begins another.
     pub searched: u64,
-    /// Why others were not, and how many.
+    /// Numbers of processes that were not searched for leaks, by the reason; empty where nobody asked for the search.
     pub unsearched: BTreeMap<String, u64>,
-    /// Programs by each reason of `refused`, `handled`, `ended`, `uncompared` and `unsearched`.
+    /// Names of the programs that each reason of `refused`, `handled`, `ended`, `uncompared` and `unsearched` is true
+    /// of.
     pub programs: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -6,15 +6,15 @@ use serde::Serialize;
 use super::words;
 use crate::output::text::units::of;
 
-/// What a leak takes.
+/// Sums of the lost blocks of a leak.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeakDocument {
     /// Blocks among `count` that are part of a cycle, whose blocks point to each other.
     pub cycles: u64,
-    /// Bytes of these blocks, as requested.
+    /// Requested bytes of the blocks in `count`.
     pub bytes: u64,
-    /// Blocks that these hold.
+    /// Blocks that only the blocks in `count` hold.
     pub held: u64,
     /// Requested bytes of the blocks in `held`.
     pub held_bytes: u64,

@@ -6,19 +6,19 @@ use serde::Serialize;
 use super::steps::family;
 use crate::output::text::units::of;
 
-/// As JSON has it.
+/// Operations that do not belong together: what allocated a block, and what freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Operations {
-    /// The function or the operator that allocated the block.
+    /// Function or operator that allocated the block.
     pub allocated: &'static str,
-    /// The function or the operator that freed it.
+    /// Function or operator that freed the block.
     pub freed: &'static str,
-    /// The size that operator delete was called with; none: without one.
+    /// Size that operator delete was called with; null where it was called without one.
     pub freed_size: Option<u64>,
-    /// The alignment that operator new was called with; none: without one.
+    /// Alignment that operator new was called with; null where it was called without one.
     pub allocated_alignment: Option<u64>,
-    /// The alignment that operator delete was called with; none: without one.
+    /// Alignment that operator delete was called with; null where it was called without one.
     pub freed_alignment: Option<u64>,
 }
 

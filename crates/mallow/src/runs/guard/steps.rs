@@ -14,7 +14,7 @@ pub struct OperationDocument {
     pub tid: u32,
     /// Name of the thread; empty where it had ended.
     pub thread: String,
-    /// Milliseconds before the error.
+    /// Milliseconds from the operation to the error; 0 for the error itself.
     pub before_ms: u64,
     /// Stack of the operation.
     pub stack: Stack,
@@ -25,9 +25,9 @@ pub struct OperationDocument {
 pub struct BlockDocument {
     /// Address of the first byte, in hexadecimal.
     pub address: String,
-    /// Requested bytes.
+    /// Requested bytes of the block.
     pub size: u64,
-    /// The function that was called, or the operator.
+    /// Function or operator that allocated the block.
     pub family: &'static str,
     /// Allocation of the block.
     pub allocated: OperationDocument,

@@ -34,7 +34,7 @@ struct ModuleRow {
     build_id: String,
     /// Source of the names, in words.
     found: String,
-    /// The separate debug file that they come from.
+    /// Path of the separate debug file that names come from; null where there is none.
     debug_file: Option<String>,
     /// Code addresses of the module on call paths.
     addresses: u32,
@@ -46,21 +46,21 @@ struct ModuleRow {
     missing: Option<MissingNames>,
 }
 
-/// What became of a debug file that was asked for.
+/// Outcome of asking servers for a debug file.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Download {
-    /// The file whose names are missing.
+    /// Path of the ELF file whose names are missing.
     pub module: String,
     /// Build id of the debug file, in hexadecimal.
     pub build_id: String,
-    /// The server that had it.
+    /// URL of the server that had the debug file; null where none had it.
     pub server: Option<String>,
     /// Size of the debug file; null where no server has it.
     pub bytes: Option<u64>,
     /// Path of the downloaded file; null where no server has it.
     pub path: Option<String>,
-    /// Servers that do not have it.
+    /// URLs of the servers that do not have the debug file.
     pub missing_at: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::output::stdio;
 pub struct WithPush<'a, R> {
     #[serde(flatten)]
     report: &'a R,
-    /// Missing where nothing is pushed.
+    /// Figures of the stores that profiles are pushed to; left out where nothing is pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     push: Option<PushFigures>,
 }
@@ -32,7 +32,7 @@ impl<R: JsonDocument> JsonDocument for WithPush<'_, R> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LastWords<'a> {
-    /// `push`.
+    /// Occasion of the line: `push`.
     occasion: &'a str,
     /// Figures of the stores when mallow ended.
     push: &'a PushFigures,

@@ -21,13 +21,13 @@ use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described_by, stacked};
 use crate::views::peak_text::since;
 
-/// What was freed last, in JSON.
+/// Blocks that were freed last.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RecentDocument<'a> {
-    /// `recent`.
+    /// Occasion of the line: `recent`.
     pub occasion: &'static str,
-    /// The latest first.
+    /// Frees and reallocs of sampled blocks, the latest first.
     pub recent: &'a [Recent],
 }
 
@@ -35,9 +35,9 @@ pub struct RecentDocument<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemoryErrorDocument<'a> {
-    /// `error`.
+    /// Occasion of the line: `error`.
     pub occasion: &'static str,
-    /// The memory error.
+    /// Memory error that was found in the watched program.
     pub error: &'a ErrorDocument,
 }
 

@@ -19,7 +19,7 @@ pub use build::{FleetLimits, FleetOptions, fleet};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetReport {
-    /// Why it was made, in a word: `every`, `hup`, `end`.
+    /// Occasion of the report in a word: `every`, `hup`, `end`.
     pub occasion: String,
     /// Moment of the report, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
@@ -27,10 +27,10 @@ pub struct FleetReport {
     pub watched_ms: u64,
     /// Pattern that chooses the processes.
     pub pattern: String,
-    /// Sums over all of them.
+    /// Sums over all processes.
     #[serde(flatten)]
     pub sums: FleetSums,
-    /// The one that has grown most where no sampled block is, if one has.
+    /// Process that has grown most where no sampled block is; null where none has.
     pub grown_elsewhere: Option<GrownElsewhere>,
     /// Processes that have ended since mallow watches, in this report or not.
     pub ended_in_all: u64,
@@ -54,21 +54,21 @@ pub struct FleetSums {
     pub processes: u64,
     /// Processes that ended since the previous report; their last numbers are in no sum of live memory.
     pub ended: u64,
-    /// Running ones with a place that grows significantly.
+    /// Running processes with a place that grows significantly.
     pub growing_processes: u64,
-    /// Running ones with a place that grows so far, and none significantly.
+    /// Running processes with a place that grows so far, and none significantly.
     pub processes_growing_so_far: u64,
-    /// Running ones with a place that has enough samples for a verdict on its growth.
+    /// Running processes with a place that has enough samples for a verdict on its growth.
     pub processes_judged: u64,
-    /// Running ones with a place that grew significantly, but in steps or less and less.
+    /// Running processes with a place that grew significantly, but in steps or less and less.
     pub processes_grown_unsteadily: u64,
-    /// Running ones whose memory has grown where no sampled block is.
+    /// Running processes whose memory has grown where no sampled block is.
     pub processes_grown_elsewhere: u64,
-    /// Bytes live.
+    /// Estimate of the live bytes of the running processes.
     pub live_bytes: Estimate,
-    /// Blocks live.
+    /// Estimate of the live blocks of the running processes.
     pub live: Estimate,
-    /// Samples among them.
+    /// Live samples of the running processes.
     pub samples: u64,
     #[serde(skip)]
     pub(crate) bytes: Sum,
@@ -93,12 +93,12 @@ pub struct GrownElsewhere {
 pub struct FleetProgram {
     /// Name of the program.
     pub program: String,
-    /// Sums over its processes.
+    /// Sums over the processes of the program.
     #[serde(flatten)]
     pub sums: FleetSums,
-    /// Allocations of all its processes since mallow watches, ended ones as well.
+    /// Estimate of the allocations of all processes of the program since mallow watches, ended ones as well.
     pub allocations: u64,
-    /// Requested bytes of `allocations`.
+    /// Estimate of the requested bytes of `allocations`.
     pub allocated_bytes: u64,
     /// Places over all running processes: the growing ones first, then those with the most live bytes.
     pub places: Vec<FleetPlace>,
@@ -116,29 +116,28 @@ pub struct FleetProgram {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FleetPlace {
-    /// The function; None where its sites have no frames.
+    /// The function; without its keys where the place's sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function by which that one allocates, where others use it too and their blocks do not grow like these; then
-    /// these are the figures of the processes in which it grows so.
+    /// Function by which the line's function allocates, where others use the latter too and their blocks do not grow
+    /// like these: the figures are then those of the processes in which it grows so. Null: the line itself allocates.
     pub by: Option<String>,
-    /// The function that the line called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
-    /// Bytes live in all processes.
+    /// Estimate of the live bytes of the place in all processes.
     pub live_bytes: Estimate,
-    /// Samples among them.
+    /// Live samples of the place in all processes.
     pub samples: u64,
-    /// Processes in which it has live samples.
+    /// Processes in which the place has live samples.
     pub processes: u64,
     /// Verdict on growth in the process where it is worst.
     pub verdict: Verdict,
-    /// Processes in which it grows, so far or significantly.
+    /// Processes in which the place grows, so far or significantly.
     pub grows_in: u64,
     /// Growth over the processes in `grows_in`, in bytes per hour.
     pub bytes_per_hour: Estimate,
-    /// Ids of the processes in which it grows most, a few.
+    /// Ids of the processes in which the place grows most, a few.
     pub growing_pids: Vec<u32>,
-    /// Names the place.
     #[serde(skip)]
     pub id: u64,
 }
@@ -154,35 +153,35 @@ pub struct FleetProcess {
     pub command: Vec<String>,
     /// Kubernetes and container labels of the process by name, as far as they are known.
     pub labels: BTreeMap<&'static str, String>,
-    /// False: it has ended, and these are its last numbers.
+    /// True: the process runs. False: it has ended, and these are its last numbers.
     pub running: bool,
     /// The process ended by a signal, or without its exit handlers.
     pub abrupt: bool,
-    /// Mallow attached to it while it ran: blocks allocated before are not included.
+    /// Mallow attached to the process while it ran: blocks allocated before are not included.
     pub attached: bool,
     /// Moment of the numbers, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
     /// Milliseconds for which the process was watched.
     pub watched_ms: u64,
-    /// Bytes live.
+    /// Estimate of the live bytes of the process.
     pub live_bytes: Estimate,
-    /// Blocks live.
+    /// Estimate of the live blocks of the process.
     pub live: Estimate,
-    /// Samples among them.
+    /// Live samples of the process.
     pub samples: u64,
-    /// Allocations since it is watched.
+    /// Estimate of the allocations of the process since it is watched.
     pub allocations: u64,
-    /// Requested bytes of `allocations`.
+    /// Estimate of the requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// Verdict on growth of the place that grows most.
+    /// Verdict on the place that grows worst, `growing` or `so_far`; `unknown` where no place grows.
     pub verdict: Verdict,
-    /// Places that grow significantly.
+    /// Places of the process that grow significantly.
     pub growing_places: u64,
-    /// Places that grow so far.
+    /// Places of the process that grow so far.
     pub places_growing_so_far: u64,
-    /// Places with enough samples for a verdict on their growth.
+    /// Places of the process with enough samples for a verdict on their growth.
     pub places_judged: u64,
-    /// Places that grew significantly, but in steps or less and less.
+    /// Places of the process that grew significantly, but in steps or less and less.
     pub places_grown_unsteadily: u64,
     /// RSS in bytes, by the kernel's count; null: the process has ended, or may not be read.
     pub rss: Option<u64>,
@@ -190,7 +189,7 @@ pub struct FleetProcess {
     pub rss_grown_bytes: Option<i64>,
     /// Places of the process, the first few.
     pub places: Vec<WatchedPlace>,
-    /// Places, shown or not.
+    /// Places of the process, shown or not.
     pub places_in_all: u64,
     /// Counts of what could not be reported.
     pub lost: WatchLosses,
@@ -204,7 +203,7 @@ pub struct FleetProcess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unwatched {
-    /// Why the processes are not watched, in words.
+    /// Reason why the processes are not watched, in words.
     pub reason: String,
     /// Processes with this reason.
     pub processes: u64,

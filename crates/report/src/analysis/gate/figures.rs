@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::summary::stat::{RegionKind, RegionRow};
 
-/// What one run counted.
+/// Counts of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
@@ -12,11 +12,11 @@ pub struct Run {
     pub total_allocations: u64,
     /// Requested bytes of `total_allocations`.
     pub total_allocated_bytes: u64,
-    /// Allocations minus frees.
+    /// Allocations minus frees of the run.
     pub remaining_allocations: i64,
     /// File descriptors that stayed open; null where that is not known.
     pub leaked_fds: Option<i64>,
-    /// Operations performed; 0: unknown.
+    /// Operations that the run performed; 0: unknown.
     pub operations: u64,
 }
 
@@ -44,16 +44,16 @@ pub fn runs_by_region(rows: &[RegionRow]) -> Vec<(String, Vec<Run>)> {
     regions
 }
 
-/// What is compared. The names are those that the lines of a run and the keys of a baseline have.
+/// Metric that is compared. The names are those that the lines of a run and the keys of a baseline have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Allocations minus frees.
+    /// Allocations minus frees of a run.
     RemainingAllocations,
-    /// Allocations.
+    /// Successful calls of the allocating functions.
     TotalAllocations,
-    /// Their requested bytes.
+    /// Requested bytes of all allocations.
     TotalAllocatedBytes,
     /// File descriptors that stayed open.
     LeakedFds,
@@ -83,13 +83,13 @@ impl Metric {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// Allocations minus frees.
+    /// Allocations minus frees of a run.
     pub remaining_allocations: i64,
     /// Successful calls of the allocating functions.
     pub total_allocations: i64,
     /// Requested bytes of `total_allocations`.
     pub total_allocated_bytes: i64,
-    /// File descriptors that stayed open; null where that is not known.
+    /// File descriptors that stayed open; left out where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaked_fds: Option<i64>,
     /// Operations that a run performs; 0: unknown.
@@ -130,10 +130,10 @@ impl Figures {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
-    /// Allocations, both ways.
+    /// Allocations by which a figure may be above or below the baseline; left out where 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub total_allocations: u64,
-    /// Their requested bytes, both ways.
+    /// Requested bytes by which a figure may be above or below the baseline; left out where 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub total_allocated_bytes: u64,
 }
@@ -182,12 +182,12 @@ impl Tolerance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// The least.
+    /// Least that a run had of each metric.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The most.
+    /// Most that a run had of each metric.
     pub most: Figures,
-    /// Each run, in order.
+    /// Counts of each run, in the order in which they ran.
     pub runs: Vec<Run>,
 }
 
@@ -217,7 +217,7 @@ impl Measured {
     }
 }
 
-/// What follows from two numbers of operations: the cost of each, and what comes before the first.
+/// Costs from two numbers of operations: that of each operation, and what comes before the first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scale {
@@ -225,7 +225,7 @@ pub struct Scale {
     pub allocations_per_op: f64,
     /// Requested bytes of one operation.
     pub bytes_per_op: f64,
-    /// Allocations without any.
+    /// Allocations that a run without any operation would have.
     pub setup_allocations: f64,
 }
 

@@ -9,14 +9,14 @@ use super::stacks::{Change, Difference, SiteCount, difference};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rest {
-    /// How many they are.
+    /// Number of the stacks that are summed up.
     pub stacks: u64,
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// The most allocations that one of them has.
+    /// Most allocations that one of the stacks has.
     pub largest_allocations: u64,
-    /// The most requested bytes that one of them has.
+    /// Most requested bytes that one of the stacks has.
     pub largest_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ impl Rest {
     }
 }
 
-/// What became of the stacks that the baseline sums up: stacks without a pair in it that are not larger than those.
+/// Sums of the stacks that the baseline has only as a sum, and of those of this run that may be among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Smaller {
@@ -49,13 +49,13 @@ pub struct Smaller {
     pub stacks_before: u64,
     /// Stacks of this run without a pair in the baseline that are not larger than those.
     pub stacks_now: u64,
-    /// Allocations of `stacks_before`.
+    /// Sum of the allocations of the stacks in `stacks_before`.
     pub before: u64,
-    /// Allocations of `stacks_now`.
+    /// Sum of the allocations of the stacks in `stacks_now`.
     pub now: u64,
-    /// Requested bytes of `stacks_before`.
+    /// Sum of the requested bytes of the stacks in `stacks_before`.
     pub bytes_before: u64,
-    /// Requested bytes of `stacks_now`.
+    /// Sum of the requested bytes of the stacks in `stacks_now`.
     pub bytes_now: u64,
 }
 

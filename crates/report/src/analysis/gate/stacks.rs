@@ -26,7 +26,7 @@ pub struct SiteCount {
     /// like it is the file that they are in, which says more: `fopen [libc.so.6]`.
     pub stack: Vec<String>,
     pub allocations: u64,
-    /// Their requested bytes.
+    /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
 }
 
@@ -157,16 +157,16 @@ pub fn informative_steps(stack: &[String]) -> Vec<Shown<'_>> {
     shown.into_iter().map(|(shown, _)| shown).collect()
 }
 
-/// How a stack changed.
+/// Change of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It was not there before.
+    /// The stack was not there before.
     New,
-    /// It is there no more.
+    /// The stack is there no more.
     Gone,
-    /// Its numbers changed.
+    /// The stack is there with other numbers.
     Changed,
 }
 
@@ -186,7 +186,7 @@ pub struct Difference {
     pub bytes_before: u64,
     /// Requested bytes of `now`.
     pub bytes_now: u64,
-    /// Why a stack that is not equal is the same.
+    /// Reasons why a stack that is not equal is taken as the same; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<Why>,
 }

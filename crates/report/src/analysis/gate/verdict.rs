@@ -9,9 +9,9 @@ use super::figures::{Figures, Metric, Tolerance};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Slack {
-    /// By so many.
+    /// Distance as a number.
     Absolute(u64),
-    /// By so much of the baseline, in percent; rounded down.
+    /// Distance in percent of the baseline, rounded down.
     Percent(f64),
 }
 
@@ -85,18 +85,18 @@ fn slack(metric: Metric, set: Option<Slack>, baseline: i64, tolerance: &Toleranc
     }
 }
 
-/// How a case or one of its metrics came out; the later ones outweigh the earlier ones.
+/// Outcome of a case or of one of its metrics; the later ones outweigh the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within what is allowed.
+    /// The figure is within what is allowed.
     Passed,
-    /// Below it: lower the baseline.
+    /// The figure is below what is allowed: lower the baseline.
     Improved,
-    /// Above it.
+    /// The figure is above what is allowed.
     Regressed,
-    /// It cannot be checks.
+    /// There is no verdict: nothing was counted, the figure cannot be true, or there is nothing to compare it with.
     Broken,
 }
 
@@ -115,7 +115,7 @@ pub struct Check {
     pub highest: Option<i64>,
     /// Result of the check.
     pub verdict: Verdict,
-    /// Why it did not pass, or which limit overrode the others, a sentence; null elsewhere.
+    /// Reason why the metric did not pass, or limit that overrode the others, in words; null elsewhere.
     pub why: Option<String>,
 }
 

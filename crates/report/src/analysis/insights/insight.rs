@@ -61,24 +61,24 @@ impl Insight {
     }
 }
 
-/// One habit in one place.
+/// A habit of the program in one place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Insight {
-    /// What the program does, in numbers.
+    /// Kind of the habit, and numbers that show it.
     #[serde(flatten)]
     pub evidence: Evidence,
-    /// What to change, a sentence.
+    /// Change of the program that the insight suggests, a sentence.
     pub remedy: String,
     /// Counts that the change may save.
     pub saves: Savings,
-    /// The share of malloc's time that it may save, 0 to 1, estimated.
+    /// Share of malloc's time that the change may save, from 0 to 1, estimated.
     pub malloc_share: f64,
-    /// The share of the bytes live at the peak that it may save, 0 to 1.
+    /// Share of the bytes live at the peak that the change may save, from 0 to 1.
     pub peak_share: f64,
-    /// The most that it may save of the run's CPU time, 0 to 1; null where that is not known.
+    /// Most of the run's CPU time that the change may save, from 0 to 1; null where that is not known.
     pub run_share: Option<f64>,
-    /// The function that does it.
+    /// Function that has the habit.
     #[serde(flatten)]
     pub frame: Frame,
     /// Function that the line called to get its memory, where that is more than an allocating function; null elsewhere.
@@ -102,39 +102,39 @@ pub enum Evidence {
         growth_steps: u64,
         /// Upper bound of the bytes that the steps copied: the C library may move the pages of large blocks instead.
         copied_bytes: u64,
-        /// Smallest requested size.
+        /// Smallest requested size of a buffer.
         smallest_bytes: u64,
-        /// Largest requested size.
+        /// Largest requested size of a buffer.
         largest_bytes: u64,
-        /// Each step is a good part of the buffer.
+        /// Each step adds a good part of the buffer's size.
         doubling: bool,
         /// Kind of the container: `vector`, `string`, …; null where it is not known.
         container: Option<&'static str>,
     },
     /// A container grows from small to large again and again, the last one being gone by then.
     RebuiltContainer {
-        /// How often a container was built from nothing.
+        /// Number of times that a container was built from nothing.
         times: u64,
-        /// With the first blocks that are allocated at other calls.
+        /// Allocations of the containers, with the first blocks that are allocated at other calls.
         allocations: u64,
-        /// Steps in all.
+        /// Steps of all containers by which they grew.
         growth_steps: u64,
         /// Bytes that the steps copied.
         copied_bytes: u64,
-        /// The largest size.
+        /// Largest requested size of a container.
         largest_bytes: u64,
         /// Kind of the container: `vector`, `string`, …; null where it is not known.
         container: Option<&'static str>,
     },
     /// Blocks that are freed before the next one is allocated at their site.
     TemporaryBlock {
-        /// Allocations here.
+        /// Allocations at the place.
         allocations: u64,
-        /// Blocks that were freed before the next allocation here, or before the thread's next one anywhere.
+        /// Blocks that were freed before the next allocation at the place, or before the thread's next one anywhere.
         freed_before_next: u64,
-        /// Smallest requested size.
+        /// Smallest requested size of a block.
         smallest_bytes: u64,
-        /// Largest requested size.
+        /// Largest requested size of a block.
         largest_bytes: u64,
         /// Requested bytes of `allocations`.
         allocated_bytes: u64,
@@ -143,7 +143,7 @@ pub enum Evidence {
     },
     /// Small blocks, allocated one by one, that are freed together.
     OneLifetime {
-        /// Allocations here.
+        /// Allocations at the place.
         allocations: u64,
         /// Requested bytes of `allocations`.
         allocated_bytes: u64,
@@ -153,16 +153,16 @@ pub enum Evidence {
         runs: u64,
         /// Headers and padding of the blocks that were live at the peak, in the C library's allocator.
         overhead_bytes: u64,
-        /// Calls in the source that do it; the one shown is the largest.
+        /// Calls in the source that have the habit; the one shown is the largest.
         places: u64,
     },
     /// Blocks that another thread frees than allocated them.
     FreedByOthers {
-        /// Allocations here.
+        /// Allocations at the place.
         allocations: u64,
         /// Blocks that another thread freed.
         freed_by_others: u64,
-        /// Calls in the source that do it; the one shown is the largest.
+        /// Calls in the source that have the habit; the one shown is the largest.
         places: u64,
     },
     /// Large blocks that had just grown when they were complete, and were then kept.
@@ -191,7 +191,7 @@ pub enum Evidence {
     PopularContainer {
         /// Kind of the container.
         container: &'static str,
-        /// Allocations for it in this function.
+        /// Allocations for the container in the function.
         allocations: u64,
         /// Requested bytes of `allocations`.
         allocated_bytes: u64,
@@ -208,7 +208,7 @@ impl Evidence {
     }
 }
 
-/// What is allocated outside of `main`.
+/// Allocations outside of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {
@@ -218,7 +218,7 @@ pub struct Outside {
     pub allocated_bytes: u64,
     /// Functions that allocate there: initialisers, destructors or handlers.
     pub functions: u64,
-    /// The files that they are in, the one with the most allocations first.
+    /// Files that the functions are in, the one with the most allocations first.
     pub modules: Vec<OutsideModule>,
 }
 
@@ -232,19 +232,19 @@ pub struct OutsideModule {
     pub allocations: u64,
 }
 
-/// What a remedy would save.
+/// Counts that a remedy would save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Savings {
-    /// Allocations, each with its free.
+    /// Allocations that the remedy would save, each with its free.
     pub allocations: u64,
-    /// Bytes that are copied from an old block to a new one.
+    /// Bytes that are copied from an old block to a new one, and would not be.
     pub copied_bytes: u64,
-    /// Frees by other threads.
+    /// Frees by another thread than the one that allocated, which would not be.
     pub freed_by_others: u64,
-    /// Bytes of these allocations in large blocks, whose pages may come from the kernel each time.
+    /// Bytes of `allocations` in large blocks, whose pages may come from the kernel each time.
     pub large_bytes: u64,
-    /// Bytes at the peak.
+    /// Bytes live at the peak that would not be.
     pub peak_bytes: u64,
 }
 

@@ -50,16 +50,16 @@ impl ByDesign {
 pub struct LeakCauses {
     /// Causes, shown here or not.
     pub leak_causes_in_all: u64,
-    /// The largest first.
+    /// Causes of live blocks, the most bytes first.
     pub leak_causes: Vec<LeakCause>,
     /// Sums of the causes that are not shown; null where all are.
     pub leak_causes_hidden: Option<LeftOut<Live>>,
     /// Memory that libstdc++ sets aside at its start for exceptions when memory is scarce. It is live at the end of
-    /// each C++ program, and no leak.
+    /// each C++ program, and no leak. Left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency_pool: Option<Live>,
     /// Blocks that interpreters and libraries keep to their end by design, the largest first. No cause is named for
-    /// them.
+    /// them. Left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
 }
@@ -72,8 +72,8 @@ pub struct Kept {
     pub keeper: &'static str,
     /// Description of the blocks, for people.
     pub what: &'static str,
-    /// Whether all of them are known to be kept by design. False of an interpreter: what its script keeps or leaks is
-    /// among them.
+    /// Whether all blocks of the row are known to be kept by design. False of an interpreter: what its script keeps or
+    /// leaks is among them.
     pub judged: bool,
     #[serde(flatten)]
     pub live: Live,
@@ -114,28 +114,29 @@ impl LeakCauses {
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakCause {
-    /// The function; None where its sites have no frames.
+    /// The function; without its keys where the place's sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
     /// Function by which the line's function allocates, where other call paths of it lose nothing; null: the line
     /// itself allocates.
     pub by: Option<String>,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
     #[serde(flatten)]
     pub live: Live,
-    /// Lost blocks that no other lost block holds: each is a leak of its own. 0 for blocks that are not lost.
+    /// Lost blocks that no other lost block holds: each is a leak of its own. Left out where 0, as for blocks that are
+    /// not lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
     /// Age of the oldest block at the end of its process, in milliseconds.
     pub oldest_ms: u64,
     /// Age of the youngest block at the end of its process, in milliseconds.
     pub youngest_ms: u64,
-    /// Process ids with live blocks from here.
+    /// Ids of the processes with live blocks of the place.
     pub pids: Vec<u32>,
     /// Call sites of the place.
     pub sites: u64,
-    /// The stack of the one with most live bytes.
+    /// Stack of the call site with the most live bytes.
     pub largest_site: Stack,
 }
 

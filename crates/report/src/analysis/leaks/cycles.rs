@@ -10,28 +10,28 @@ use crate::analysis::stacks::functions::{Frame, Functions};
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cycle {
-    /// Cycles of this form.
+    /// Number of the cycles of this form.
     pub count: u64,
-    /// Blocks in them, and held by them.
+    /// Blocks of the cycles, with those that they hold.
     pub blocks: u64,
     /// Requested bytes of `blocks`.
     pub bytes: u64,
     /// Lines that allocated the blocks of the cycle, in the order of allocation.
     pub places: Vec<CyclePlace>,
-    /// References to each of their blocks are counted, as far as the stacks show: no block is one that its owner has
-    /// to free, and to which another one points back.
+    /// Whether references to each block of the cycles are counted, as far as the stacks show: no block is one that its
+    /// owner has to free, and to which another one points back.
     #[serde(skip)]
     pub is_counted: bool,
 }
 
-/// Where a block of a cycle comes from.
+/// Origin of a block of a cycle.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CyclePlace {
-    /// The function of the program; None where its stack has no frames.
+    /// The function of the program; without its keys where the block's stack has no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// Smart pointer that holds the block: `shared_ptr`, `Rc` or `Arc`, where its stack shows that; null elsewhere.
+    /// Smart pointer that holds the block: `shared_ptr`, `Rc` or `Arc`, where its stack shows that; left out elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<&'static str>,
 }

@@ -20,10 +20,10 @@ use crate::analysis::time::live_moment::LiveMoment;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Leaks {
-    /// Whose file it is; None for Mallow's own.
+    /// Tool that the file is of; None for Mallow's own.
     #[serde(skip)]
     pub origin: Option<Origin>,
-    /// When they were live.
+    /// Moment at which the blocks were live.
     #[serde(skip)]
     pub live_moment: LiveMoment,
     /// The command line that was recorded.
@@ -50,10 +50,11 @@ pub struct Leaks {
     pub sites: Vec<LeakSite>,
     /// Sums of the call sites that are not shown; null where all are.
     pub hidden: Option<LeftOut<Live>>,
-    /// The same by cause.
+    /// Reported blocks by cause.
     #[serde(flatten)]
     pub causes: LeakCauses,
-    /// How they divide, where processes were scanned at their exit: those of the whole recording, suppressed or not.
+    /// Division of all live blocks of the recording, suppressed or not; without its keys where the profile knows
+    /// nothing of scans.
     #[serde(flatten)]
     pub states: Option<LeakStates>,
     /// Matches of each suppression; unused ones are here too, with 0.
@@ -69,17 +70,17 @@ impl Leaks {
     }
 }
 
-/// What one line of the suppression file matched.
+/// Matches of one line of the suppression file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SuppressionUse {
-    /// The pattern as written.
+    /// Pattern of the suppression, as written.
     pub pattern: String,
     /// Line of the suppression in the file, from 1.
     pub line: usize,
-    /// Sites whose first matching pattern it is.
+    /// Sites of which this is the first pattern that matches.
     pub sites: u64,
-    /// Live blocks that it matches first.
+    /// Live blocks of the sites in `sites`.
     pub live: u64,
     /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,

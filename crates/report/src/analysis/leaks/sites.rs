@@ -11,11 +11,11 @@ pub(in crate::analysis) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is live of some sites or places.
+/// Sums of live blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Live {
-    /// Live blocks.
+    /// Number of live blocks.
     pub live: u64,
     /// Requested bytes of the live blocks.
     pub live_bytes: u64,
@@ -43,18 +43,19 @@ impl AddAssign for Live {
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakSite {
-    /// Live blocks.
+    /// Number of live blocks.
     pub live: u64,
     /// Requested bytes of the live blocks.
     pub live_bytes: u64,
-    /// Lost blocks that no other lost block holds: each is a leak of its own. 0 for blocks that are not lost.
+    /// Lost blocks that no other lost block holds: each is a leak of its own. Left out where 0, as for blocks that are
+    /// not lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
     /// Age of the oldest block at the end of its process, in milliseconds.
     pub oldest_ms: u64,
     /// Age of the youngest block at the end of its process, in milliseconds.
     pub youngest_ms: u64,
-    /// Process ids with live blocks from here.
+    /// Ids of the processes with live blocks of the site.
     pub pids: Vec<u32>,
     #[serde(flatten)]
     pub stack: Stack,

@@ -30,19 +30,18 @@ impl LeakState {
     pub const ALL: [Self; 4] = [Self::Lost, Self::Reachable, Self::Unscanned, Self::Exec];
 }
 
-/// How the blocks of a recording that were live at the end divide. Lost, reachable, unscanned and live at exec add up
-/// to all.
+/// Division of the blocks that were live at the end. Lost, reachable, unscanned and live at exec add up to all.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakStates {
-    /// Lost blocks: nothing pointed to them at the end. Null, as the next three: no process with live blocks was
-    /// scanned, and some were not, so that it is not known.
+    /// Lost blocks: nothing pointed to them at the end. Null: no process with live blocks was scanned, and some were
+    /// not, so that it is not known.
     pub lost_blocks: Option<u64>,
-    /// Requested bytes of the lost blocks.
+    /// Requested bytes of the lost blocks; null where `lost_blocks` is.
     pub lost_bytes: Option<u64>,
-    /// Blocks that something still pointed to.
+    /// Blocks that something still pointed to at the end; null where `lost_blocks` is.
     pub reachable_blocks: Option<u64>,
-    /// Requested bytes of the reachable blocks.
+    /// Requested bytes of the reachable blocks; null where `lost_blocks` is.
     pub reachable_bytes: Option<u64>,
     /// Processes that were not scanned, by the reason.
     pub unscanned: Vec<Unscanned>,
@@ -50,7 +49,7 @@ pub struct LeakStates {
     pub live_at_exec_blocks: u64,
     /// Requested bytes of `live_at_exec_blocks`.
     pub live_at_exec_bytes: u64,
-    /// Cycles of lost blocks, those with the most bytes first.
+    /// Cycles of lost blocks: those of counted references first, then those with the most bytes.
     pub lost_cycles: Vec<Cycle>,
 }
 
@@ -86,11 +85,11 @@ impl LeakStates {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unscanned {
-    /// Why the processes were not scanned, in words.
+    /// Reason why the processes were not scanned, in words.
     pub reason: String,
-    /// Process ids.
+    /// Ids of the processes that were not scanned.
     pub pids: Vec<u32>,
-    /// Their live blocks.
+    /// Live blocks of the processes that were not scanned.
     #[serde(flatten)]
     pub live: Live,
 }

@@ -18,12 +18,12 @@ use super::tcmalloc;
 /// Bytes of a page on every processor that Mallow runs on.
 pub const PAGE: u64 = 4096;
 
-/// Who manages the memory of a process.
+/// Allocator that manages memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Allocator {
-    /// The C library's own.
+    /// The C library's own allocator.
     Glibc,
     /// jemalloc 4 and 5.
     Jemalloc,
@@ -31,7 +31,7 @@ pub enum Allocator {
     Tcmalloc,
     /// mimalloc 2.
     Mimalloc,
-    /// Any other.
+    /// Any other allocator.
     #[default]
     Unknown,
 }

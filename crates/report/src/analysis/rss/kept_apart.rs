@@ -3,24 +3,24 @@
 use mallow_profile::{Footprint, Mapping, MappingFlags, MappingKind};
 use serde::Serialize;
 
-/// What of the program's is in RSS, and of a kind of its own. What Mallow has in the process is in none of it: its
-/// rings may be locked by `mlockall`, and its files lie in huge pages of the page cache.
+/// Memory of the program that the kernel treats in a way of its own. What Mallow has in the process is in none of it:
+/// its rings may be locked by `mlockall`, and its files lie in huge pages of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptApart {
     /// Bytes in huge pages of no file and of no shared memory.
     pub huge_bytes: u64,
-    /// Pages of no file that other processes have, too.
+    /// Bytes in pages of no file that other processes have, too.
     pub shared_dirty_bytes: u64,
-    /// Locked in memory.
+    /// Bytes that are locked in memory.
     pub locked_bytes: u64,
-    /// Given back with `MADV_FREE`: the kernel takes it when it needs to.
+    /// Bytes that were given back with `MADV_FREE`: they stay in RSS until the kernel needs them.
     pub lazy_free_bytes: u64,
     /// Bytes in swap, which are not in RSS.
     pub swap_bytes: u64,
     /// Bytes in hugetlbfs, which are not in RSS.
     pub hugetlb_bytes: u64,
-    /// Addresses of mappings with `MAP_NORESERVE`, resident or not.
+    /// Bytes of address space of mappings with `MAP_NORESERVE`, resident or not.
     pub no_reserve_bytes: u64,
 }
 

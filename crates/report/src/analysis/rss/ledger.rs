@@ -17,25 +17,25 @@ use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_
 use super::territory::{Territory, TerritoryKind, territories};
 use crate::analysis::stacks::functions::{FunctionId, Functions, Named};
 
-/// Sums in bytes.
+/// Sums over the memory of an allocator, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeapSums {
     /// Requested bytes of blocks in the allocator's memory.
     pub live_bytes: u64,
-    /// Usable, not requested.
+    /// Usable bytes of live blocks that were not requested.
     pub rounding_bytes: u64,
-    /// Headers, and what else the allocator is known to use.
+    /// Bytes of headers, and of what else the allocator is known to use.
     pub allocator_bytes: u64,
     /// Bytes of live blocks, rounding and headers that were never touched.
     pub never_touched_bytes: u64,
     /// Bytes of live blocks, rounding and headers that are in swap.
     pub swapped_bytes: u64,
-    /// Free, in pages that live blocks pin.
+    /// Free bytes in pages that live blocks pin.
     pub holes_bytes: u64,
     /// Free bytes in pages without a live block.
     pub free_bytes: u64,
-    /// Freed, and kept by threads for their next requests.
+    /// Bytes of freed blocks that threads keep for their next requests.
     pub cached_bytes: u64,
 }
 

@@ -5,18 +5,18 @@ use serde::Serialize;
 
 use crate::analysis::stacks::custom_allocators::has_python_malloc;
 
-/// What the account does not know.
+/// Limit of the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RssNote {
     /// The process may have blocks from before it was recorded: it began with fork, or was attached to.
     OlderBlocks,
-    /// The allocator's size classes.
+    /// The allocator's size classes are not known.
     UnknownSizeClasses,
-    /// What the allocator needs for itself: it is among free pages.
+    /// The memory that the allocator needs for itself is not known: it is among free pages.
     UnknownMetadata,
-    /// What threads keep of freed blocks, of glibc: it counts as holes and free pages.
+    /// The freed blocks that threads of glibc keep are not known: they count as holes and free pages.
     UnknownCaches,
     /// The process ran while its memory was read.
     WhileRunning,
@@ -29,11 +29,11 @@ pub enum RssNote {
     Busier,
     /// RSS was nearly the same later, with markedly fewer live bytes.
     Kept,
-    /// What came on top of the divided moment, up to the kernel's maximum: estimates are of what is divided.
+    /// Memory came on top of the divided moment, up to the kernel's maximum: estimates are of what is divided.
     Undivided,
     /// The kernel's maximum was not read at the very end of the process.
     PeakUnread,
-    /// Pages.
+    /// The pages of the process were not read.
     NoPages,
 }
 

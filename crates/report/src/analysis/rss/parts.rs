@@ -9,26 +9,26 @@ use super::ledger::{OwnerSums, PlaceEntry, PlaceSums, RssLedger};
 use super::owners::LIBRARY;
 use crate::analysis::stacks::functions::{Frame, Functions};
 
-/// What a part of RSS is.
+/// Kind of memory in RSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
     /// Requested bytes of live blocks, resident or not.
     Live,
-    /// What the allocator gives beyond the request.
+    /// Bytes that the allocator gives beyond the requests.
     Rounding,
     /// Headers, and what else the allocator is known to use for itself.
     Allocator,
     /// Free bytes in pages that live blocks pin.
     Holes,
-    /// Both, of an allocator whose size classes are unknown.
+    /// Holes and rounding in one, of an allocator whose size classes are unknown.
     HolesAndRounding,
     /// Pages without a live block that the allocator has not given back.
     FreePages,
     /// Freed blocks that threads keep for their next requests: glibc's tcache.
     ThreadCaches,
-    /// Of a process that may have blocks from before it was recorded: those, holes and free pages.
+    /// Older blocks, holes and free pages in one, of a process that may have blocks from before it was recorded.
     OlderOrFree,
     /// Memory of allocators and of the program's own mappings, where pages were not read.
     Undivided,
@@ -38,27 +38,27 @@ pub enum PartKind {
     Swapped,
     /// Pools of CPython's allocator of small objects.
     Pymalloc,
-    /// V8's heap.
+    /// V8's heap of objects.
     V8Heap,
     /// The JVM's heap of objects.
     JavaHeap,
-    /// Go's heap.
+    /// Heap of Go's runtime.
     GoHeap,
     /// Anonymous mappings that no live block lies in: of the program, of its runtimes, or of an allocator for itself.
     Mappings,
-    /// Stacks of threads.
+    /// Stacks of all threads.
     Stacks,
     /// Code of the program and its libraries.
     Text,
-    /// Their data.
+    /// Data of the program and its libraries.
     Data,
     /// Memory that is shared between processes.
     Shared,
-    /// What the kernel puts into each process.
+    /// Pages that the kernel puts into each process.
     Kernel,
-    /// What Mallow itself takes.
+    /// Memory that Mallow itself takes.
     Mallow,
-    /// What changed while it was read: the kernel's figure less the others.
+    /// Memory that changed while it was read: the kernel's figure less the others.
     Unsettled,
 }
 
@@ -66,27 +66,29 @@ pub enum PartKind {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// Kind of memory.
+    /// Kind of memory of the part.
     pub part: PartKind,
-    /// Bytes; below 0 where it is missing from RSS.
+    /// Bytes of the part; below 0 where it is missing from RSS.
     pub bytes: i64,
     /// Allocator whose part it is; null where its name is not known, and for parts of no allocator.
     pub allocator: Option<&'static str>,
-    /// The file that has this allocator inside, or is it; null of the C library's, and of parts of no allocator.
+    /// Path of the file that has the allocator inside, or is it; null for the C library's, for parts of no allocator,
+    /// and where it is not known.
     pub module: Option<String>,
-    /// Its number among the process's allocators.
+    /// Number of the allocator among those of the process.
     #[serde(skip)]
     pub owner: Option<usize>,
-    /// Place with most of the part; null where no place has any.
+    /// Place with most of the part; null where no place has any, or several allocators have such a part.
     pub largest: Option<CausePlace>,
-    /// The name of its largest mapping, where it consists of mappings; of data, the file that has most.
+    /// Name of the largest mapping of the part; of data, the file that has most. Null where the part does not consist
+    /// of mappings, or the mapping has no name.
     pub mapping: Option<String>,
-    /// Bytes of all data of that file; null of other parts.
+    /// Bytes of all data of the file in `mapping`; null for parts other than data.
     pub file_bytes: Option<u64>,
-    /// Bytes of `file_bytes` in `.bss`: static variables without a value in the file.
+    /// Bytes of `file_bytes` in `.bss`: static variables without a value in the file. Null where `file_bytes` is.
     pub bss_bytes: Option<u64>,
-    /// Bytes of it in use, as its own heads say; null of all but CPython's pools. The rest is free, or pinned by what
-    /// is in use.
+    /// Bytes of CPython's pools in use, as the pools' own heads say; null for other parts. The rest is free, or pinned
+    /// by what is in use.
     pub used_bytes: Option<u64>,
 }
 
@@ -96,32 +98,35 @@ pub struct Part {
 pub struct CausePlace {
     #[serde(flatten)]
     pub frame: Frame,
-    /// Bytes of the part that the place has.
+    /// Bytes of the part that the place has; of free pages, live bytes that the place had at the peak and has no more.
     pub bytes: u64,
 }
 
-/// Why RSS is what it is: its largest part.
+/// Largest part of RSS: the cause of its size.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
     /// Kind of memory of the largest part.
     pub part: PartKind,
-    /// Bytes of the part.
+    /// Bytes of the part that are in memory.
     pub bytes: u64,
     /// Allocator whose part it is; null where its name is not known, and for parts of no allocator.
     pub allocator: Option<&'static str>,
-    /// The file that has this allocator inside, or is it.
+    /// Path of the file that has the allocator inside, or is it; null for the C library's, for parts of no allocator,
+    /// and where it is not known.
     pub module: Option<String>,
-    /// Place with most of the part; of free pages, the one that had used most of them at the peak of live bytes.
+    /// Place with most of the part; of free pages, the one that had used most of them at the peak of live bytes. Null
+    /// where none is known.
     pub place: Option<CausePlace>,
-    /// Of live blocks, the place whose blocks take most memory with rounding and headers; `bytes` has both. Null: it is
-    /// `place`, or takes hardly more, or the cause is another part.
+    /// Place whose live blocks take most memory with rounding and headers; `bytes` has both. Null: it is `place`, or
+    /// takes hardly more, or the cause is another part than live blocks.
     pub heaviest: Option<CausePlace>,
-    /// The name of the largest mapping, of parts that are mappings; of data, the file that has most.
+    /// Name of the largest mapping of the part; of data, the file that has most. Null where the part does not consist
+    /// of mappings, or the mapping has no name.
     pub mapping: Option<String>,
-    /// Bytes of all data of that file; null of other parts.
+    /// Bytes of all data of the file in `mapping`; null for parts other than data.
     pub file_bytes: Option<u64>,
-    /// Bytes of `file_bytes` in `.bss`: static variables without a value in the file.
+    /// Bytes of `file_bytes` in `.bss`: static variables without a value in the file. Null where `file_bytes` is.
     pub bss_bytes: Option<u64>,
 }
 

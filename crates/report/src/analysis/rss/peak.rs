@@ -11,15 +11,16 @@ use serde::Serialize;
 pub struct KernelPeak {
     /// The kernel's maximum of RSS, in bytes.
     pub peak_rss: u64,
-    /// The process reached it after this time, in milliseconds since the recording began; null where that is not known,
-    /// as where the kernel's figure had been as high before, within what the kernel adds late.
+    /// Moment after which the process reached `peak_rss`, in milliseconds since the recording began; null where that is
+    /// not known, as where the kernel's figure had been as high before, within what the kernel adds late.
     pub peak_after_ms: Option<u64>,
-    /// The process reached it by this time; null where that is not known.
+    /// Moment by which the process had reached `peak_rss`, in milliseconds since the recording began; null where that
+    /// is not known.
     pub peak_by_ms: Option<u64>,
     /// Milliseconds between the last reading of the kernel's figure and the end of the process or of its recording;
     /// null where nothing can have come after it.
     pub peak_unread_ms: Option<u64>,
-    /// The process reached it before mallow attached to it.
+    /// The process reached `peak_rss` before mallow attached to it.
     pub peak_is_older: bool,
 }
 
@@ -28,11 +29,11 @@ pub struct KernelPeak {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusierMoment {
-    /// The moment, in milliseconds since the recording began.
+    /// Moment of the numbers, in milliseconds since the recording began.
     pub ms: u64,
-    /// RSS then; null where nobody looked.
+    /// RSS at the moment, in bytes; null where nobody looked.
     pub rss: Option<u64>,
-    /// Requested bytes of live blocks then.
+    /// Requested bytes of live blocks at the moment.
     pub live_bytes: u64,
 }
 
@@ -40,11 +41,11 @@ pub struct BusierMoment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FreedBefore {
-    /// The moment of `live_bytes`, in milliseconds since the recording began.
+    /// Moment of `live_bytes`, in milliseconds since the recording began.
     pub ms: u64,
-    /// Requested bytes of live blocks then.
+    /// Requested bytes of live blocks at the moment `ms`.
     pub live_bytes: u64,
-    /// Live bytes less at the moment of the account.
+    /// Bytes by which less was live at the moment of the account.
     pub freed_bytes: u64,
 }
 
@@ -62,11 +63,11 @@ impl FreedBefore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptMoment {
-    /// The moment, in milliseconds since the recording began.
+    /// Moment of the numbers, in milliseconds since the recording began.
     pub ms: u64,
-    /// RSS at that moment, in bytes.
+    /// RSS at the moment, in bytes.
     pub rss: u64,
-    /// Requested bytes of live blocks then.
+    /// Requested bytes of live blocks at the moment.
     pub live_bytes: u64,
 }
 
@@ -180,18 +181,18 @@ impl KernelPeak {
     }
 }
 
-/// Why a process may have blocks that its recording does not know: their number is unknown, and not 0.
+/// Reason why a process may have blocks that its recording does not know: their number is unknown, and not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OlderBlocks {
-    /// It began with fork: it has those of its parent.
+    /// The process began with fork: it has the blocks of its parent.
     Forked,
-    /// Mallow attached to it while it ran.
+    /// Mallow attached to the process while it ran.
     Attached,
-    /// It freed blocks that were never seen.
+    /// The process freed blocks that were never seen.
     Freed,
-    /// It may have run while nothing was sampled.
+    /// The process may have run while nothing was sampled.
     Unsampled,
 }
 

@@ -11,7 +11,7 @@ use super::territory::TerritoryKind;
 use super::undivided::Undivided;
 use crate::analysis::stacks::functions::Frame;
 
-/// What can be done.
+/// Change that would make RSS smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -40,16 +40,16 @@ pub enum RemedyKind {
     OtherAllocator,
 }
 
-/// How sure an estimate is.
+/// Certainty of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// It follows from the pages and the allocator's rules.
+    /// The estimate follows from the pages and the allocator's rules.
     Sure,
-    /// Some of what is needed for it is not known: caches of threads, say.
+    /// Some of what is needed for the estimate is not known: caches of threads, say.
     Likely,
-    /// No more than this; how much less is not known.
+    /// The remedy releases no more than the estimate; how much less is not known.
     AtMost,
 }
 
@@ -62,24 +62,24 @@ pub struct Remedy {
     pub setting: Option<String>,
     /// Bytes that the remedy is expected to release; of a bound, the most that it can release.
     pub expected_bytes: u64,
-    /// What it can release at the most.
+    /// Bytes that the remedy can release at the most.
     #[serde(skip)]
     most: u64,
-    /// The least of it.
+    /// Least bytes that the remedy releases.
     pub least_bytes: u64,
     /// Certainty of the estimate.
     pub certainty: Certainty,
     /// Allocator whose pages are released; null where all allocators' are.
     pub allocator: Option<&'static str>,
-    /// The file that has this allocator inside, or is it.
+    /// Path of the file that has the allocator inside, or is it; null for the C library's, and where it is not known.
     pub module: Option<String>,
-    /// Of a pool: lines that allocate the pinning blocks, those that pin most first.
+    /// Lines that allocate the pinning blocks of a pool, those that pin most first; empty for other remedies.
     pub places: Vec<Frame>,
-    /// Of a pool: blocks that these places freed themselves may have left the holes. A pool has them as well, unless
-    /// blocks that are freed together lie together in it.
+    /// Blocks that the places of a pool freed themselves may have left the holes. A pool has them as well, unless
+    /// blocks that are freed together lie together in it. False for other remedies.
     pub own_holes: bool,
-    /// Of a bound on more memory than the setting is about: the estimate of that memory alone, at this moment. Null
-    /// elsewhere.
+    /// Estimate of the memory that the setting is about, alone and at this moment, where `expected_bytes` is a bound on
+    /// more; null elsewhere.
     pub own_bytes: Option<u64>,
 }
 

@@ -40,7 +40,7 @@ pub struct Rss {
     pub ending: Ending,
     /// Processes whose memory was read, those with the highest RSS first.
     pub processes: Vec<RssProcess>,
-    /// One of them in full.
+    /// Account of one of the processes, in full.
     #[serde(flatten)]
     pub account: RssAccount,
 }
@@ -55,24 +55,25 @@ pub struct RssProcess {
     pub serial: u32,
     /// Path of the executable.
     pub executable: String,
-    /// The highest RSS by the kernel.
+    /// Highest RSS of the process, by the kernel.
     #[serde(flatten)]
     pub peak: KernelPeak,
-    /// The highest RSS that was read.
+    /// Highest RSS of the process that was read, in bytes.
     pub highest_rss: u64,
     /// Moment of `highest_rss`, in milliseconds since the recording began.
     pub highest_ms: u64,
     /// PSS at the moment of `highest_rss`, in bytes.
     pub highest_pss: u64,
-    /// Requested bytes of live blocks then; null where the process may have some that are not known.
+    /// Requested bytes of live blocks at the moment of `highest_rss`; null where the process may have some that are not
+    /// known.
     pub highest_live_bytes: Option<u64>,
-    /// The last RSS that was read.
+    /// Last RSS of the process that was read, in bytes.
     pub end_rss: u64,
     /// The document's account is of this process.
     pub is_shown: bool,
 }
 
-/// What one of them has in memory.
+/// Account of the memory of one process.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssAccount {
@@ -82,31 +83,31 @@ pub struct RssAccount {
     pub serial: u32,
     /// Path of the executable.
     pub executable: String,
-    /// The moment, in milliseconds since the recording began.
+    /// Moment of the account, in milliseconds since the recording began.
     pub ms: u64,
     /// The moment stands for the highest RSS: no higher one was read, or only after the process had freed most of its
     /// blocks at its exit.
     pub is_highest: bool,
     /// The moment is the last one that was read.
     pub is_last: bool,
-    /// The process waited at its exit then: it is the end of the process.
+    /// The process waited at its exit at the moment of the account: it is the end of the process.
     pub is_at_exit: bool,
     /// RSS as the kernel has it: the sum of `parts`.
     pub rss: u64,
     /// PSS in bytes: RSS with each shared page divided by the number of processes that have it.
     pub pss: u64,
-    /// The highest RSS by the kernel.
+    /// Highest RSS of the process, by the kernel.
     #[serde(flatten)]
     pub peak: KernelPeak,
     /// Allocator that manages most of the memory; null where it is unknown.
     pub allocator: Option<&'static str>,
-    /// All allocators that manage some of it, those with most first.
+    /// Allocators that manage some of the memory, those with most first.
     pub allocators: Vec<AllocatorRow>,
     /// Live blocks that were allocated while the process was recorded.
     pub live: u64,
     /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
-    /// Why there may be others; null: there are none.
+    /// Reason why there may be live blocks that are not known; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
     /// Live bytes within the second before this moment, where most of them were freed in it, or so many that a remedy
     /// is a bound. Null elsewhere.
@@ -126,7 +127,7 @@ pub struct RssAccount {
     pub unmapped_bytes: u64,
     /// Parts of RSS; the sum of their bytes is `rss`.
     pub parts: Vec<Part>,
-    /// The largest of them.
+    /// Largest part of RSS that is in memory; null where none is.
     pub cause: Option<Cause>,
     /// Remedies that would make RSS smaller.
     pub remedies: Vec<Remedy>,
@@ -152,21 +153,21 @@ pub struct RssAccount {
     pub limits: Vec<RssNote>,
     /// Settings of the process that the recording changed, a sentence each.
     pub changed: Vec<&'static str>,
-    /// Why there are no pages; null where there are.
+    /// Reason why the account has no pages; null where it has them.
     pub no_pages: Option<String>,
 }
 
-/// Sums of places.
+/// Sums over the live blocks of places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceTotals {
-    /// Live blocks.
+    /// Number of live blocks.
     pub live: u64,
     /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
     /// Bytes of `live_bytes` that are in memory.
     pub resident_bytes: u64,
-    /// Usable bytes that were not requested.
+    /// Usable bytes of the live blocks that were not requested.
     pub rounding_bytes: u64,
     /// Share of the free bytes in pages that the blocks pin.
     pub holes_bytes: u64,
@@ -186,20 +187,20 @@ impl AddAssign for PlaceTotals {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssPlace {
-    /// The function; None where its sites have no frames.
+    /// The function; without its keys where the place's sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
     #[serde(flatten)]
     pub totals: PlaceTotals,
-    /// The free bytes in pages that its blocks alone pin: they would be released with these blocks elsewhere.
+    /// Free bytes in pages that the place's blocks alone pin: they would be released with these blocks elsewhere.
     pub alone_bytes: u64,
-    /// Pages with its blocks and free bytes.
+    /// Pages that have both blocks of the place and free bytes.
     pub pinned_pages: u64,
     /// Call sites of the place with live blocks.
     pub sites: u64,
-    /// The stack of the largest of them.
+    /// Stack of the call site with the most live bytes.
     pub largest_site: Stack,
 }
 
@@ -209,11 +210,11 @@ pub struct RssPlace {
 pub struct SizeClassRow {
     /// Usable size of a block of the class, in bytes.
     pub usable: u64,
-    /// Live blocks.
+    /// Live blocks of the size class.
     pub live: u64,
     /// Requested bytes of the blocks in `live`.
     pub live_bytes: u64,
-    /// Usable bytes that were not requested.
+    /// Usable bytes of the class's blocks that were not requested.
     pub rounding_bytes: u64,
 }
 
@@ -223,10 +224,10 @@ pub struct SizeClassRow {
 pub struct AllocatorRow {
     /// Name of the allocator; null where it is unknown.
     pub allocator: Option<&'static str>,
-    /// The file that has it inside, or is it; null of the C library's.
+    /// Path of the file that has the allocator inside, or is it; null for the C library's, and where it is not known.
     pub module: Option<String>,
-    /// The variable of the environment that this copy reads for giving free pages back; null where it reads none that
-    /// Mallow knows.
+    /// Variable of the environment that this copy of the allocator reads for giving free pages back; null where it
+    /// reads none that Mallow knows.
     pub environment: Option<String>,
     #[serde(flatten)]
     pub sums: HeapSums,
@@ -237,9 +238,9 @@ pub struct AllocatorRow {
 pub struct FreeRow {
     /// Name of the allocator; null where it is not known.
     pub allocator: Option<&'static str>,
-    /// The file that has this allocator inside, or is it; null of the C library's.
+    /// Path of the file that has the allocator inside, or is it; null for the C library's, and where it is not known.
     pub module: Option<String>,
-    /// The arenas', or the allocator's.
+    /// Kind of the arenas, or of the allocator's mappings.
     pub arena: TerritoryKind,
     /// Arenas of this kind with free pages.
     pub arenas: u64,
@@ -256,11 +257,11 @@ pub struct FreeRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappingRow {
-    /// A file's path, a name in brackets, or nothing.
+    /// Path of the mapped file, or a name in brackets; empty for a mapping without a name.
     pub name: String,
-    /// First address, in hexadecimal.
+    /// First address of the mapping, in hexadecimal.
     pub start: String,
-    /// Bytes of address space, resident or not.
+    /// Bytes of address space of the mapping, resident or not.
     pub size: u64,
     /// Bytes that are in memory and managed by no allocator of the program.
     pub rss: u64,

@@ -15,7 +15,7 @@ pub struct HighestRss {
     pub pid: u32,
     /// Number of the process image among those with this pid, from 0: exec begins the next one.
     pub serial: u32,
-    /// Its highest RSS as the kernel noted it.
+    /// Highest RSS of the process, as the kernel noted it.
     #[serde(flatten)]
     pub peak: KernelPeak,
     /// Moment at which the memory was read, in milliseconds since the recording began. The fields that follow are of
@@ -23,27 +23,27 @@ pub struct HighestRss {
     pub ms: u64,
     /// RSS at that moment, in bytes.
     pub rss: u64,
-    /// PSS at that moment, in bytes: RSS with each shared page divided by the processes that have it. Null, as the next
-    /// three, where the mappings could not be read or the process ended before.
+    /// PSS at that moment, in bytes: RSS with each shared page divided by the processes that have it. Null where the
+    /// mappings could not be read, or the process ended before.
     pub pss: Option<u64>,
-    /// Bytes of `rss` that belong to no file.
+    /// Bytes of `rss` that belong to no file; null where `pss` is.
     pub anonymous: Option<u64>,
-    /// Bytes in swap.
+    /// Bytes of the process in swap; null where `pss` is.
     pub swap: Option<u64>,
-    /// Live blocks; null, as `live_bytes`, where the process may have some that are not known.
+    /// Live blocks; null where `pss` is, and where the process may have blocks that are not known.
     pub live: Option<u64>,
-    /// Requested bytes of the live blocks; null where `live` is.
+    /// Requested bytes of the live blocks; null where the process may have blocks that are not known.
     pub live_bytes: Option<u64>,
-    /// Requested bytes of those that were allocated while the process was recorded.
+    /// Requested bytes of the live blocks that were allocated while the process was recorded.
     pub recorded_live_bytes: u64,
     /// Bytes of `recorded_live_bytes` that are in memory: a block is live before its pages are touched, and while they
     /// are in swap. Null where pages were not read.
     pub live_resident_bytes: Option<u64>,
     /// Bytes of `rss` that are Mallow's own: rings, tables, its library; null where the mappings could not be read.
     pub mallow_bytes: Option<u64>,
-    /// Why there may be others; null: there are none.
+    /// Reason why there may be live blocks that are not known; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
-    /// Processes that were read.
+    /// Processes whose RSS was read.
     pub processes: u64,
 }
 
@@ -122,11 +122,11 @@ pub struct RssOverTime {
     pub highest: u64,
     /// Moment of `highest`, in milliseconds since the recording began.
     pub highest_ms: u64,
-    /// Processes that were read.
+    /// Processes whose RSS was read.
     pub processes: u64,
     /// The kernel's own maximum of a single process, which no reading needs to have met; null of several processes.
     pub peak: Option<KernelPeak>,
-    /// Mallow attached to one of them: RSS has its older blocks, and live bytes have not.
+    /// Mallow attached to one of the processes: RSS has its older blocks, and live bytes have not.
     pub attached: bool,
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::geometry::{Allocator, BlockMemory, PAGE, chunk, page_of};
 use super::owners::{LIBRARY, Owners, Reach, may_be_managed};
 
-/// What a territory is.
+/// Kind of memory that an allocator manages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -50,17 +50,17 @@ const LEAST_RATE: f64 = 1.0;
 /// Fewest samples of other sites that show how busy the program is.
 const LEAST_TRAFFIC: f64 = 50.0;
 
-/// What is said of a site's growth.
+/// Verdict on the growth of live memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// There are not enough samples, or not enough time has passed.
+    /// Not known: there are not enough samples, or not enough time has passed.
     #[default]
     Unknown,
-    /// What comes goes again, as far as can be seen: zero is within the interval.
+    /// Does not grow, as far as can be seen: what comes goes again, and zero is within the interval.
     Steady,
-    /// More goes than comes.
+    /// Shrinks: more goes than comes.
     Shrinking,
     /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that; or it
     /// grows, and whether that fades may be chance.
@@ -75,18 +75,18 @@ pub enum Verdict {
     Growing,
 }
 
-/// How a site's live memory grows.
+/// Growth of the live memory of a site or place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Growth {
-    /// Verdict on growth.
+    /// Verdict on the growth of the live bytes.
     pub verdict: Verdict,
-    /// Growth of the settled blocks, in bytes per hour. Its interval covers the chance by which blocks came and went,
+    /// Growth of the settled blocks, in bytes per hour. The interval covers the chance by which blocks came and went,
     /// and by which they were sampled.
     pub bytes_per_hour: Estimate,
     /// Probability, from 0 to 1, that chance alone looks like this at one of the sites.
     pub chance: f64,
-    /// Nanoseconds that were looked at.
+    /// Nanoseconds of the time that was looked at.
     pub over_ns: u64,
     /// Nanoseconds without a new sampled block that is settled or may be, in whole buckets.
     pub idle_ns: u64,

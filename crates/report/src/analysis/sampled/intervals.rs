@@ -107,20 +107,20 @@ fn of_measure(table: &PrecisionTable, by: Measure, totals: &Totals, precisions: 
     table.estimate(by.of(totals), precisions.of(by.quantity())?)
 }
 
-/// The totals of a sampled profile with their intervals; None of those whose precision is not known.
+/// Totals of a sampled profile with their intervals; those whose precision is not known are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TotalEstimates {
-    /// Allocations; null where the precision is not known, as for the others.
+    /// Estimate of the allocations; left out where the precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Estimate>,
-    /// Requested bytes of all allocations.
+    /// Estimate of the requested bytes of all allocations; left out where the precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<Estimate>,
-    /// Live blocks.
+    /// Estimate of the live blocks; left out where the precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Estimate>,
-    /// Requested bytes of the live blocks.
+    /// Estimate of the requested bytes of the live blocks; left out where the precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_bytes: Option<Estimate>,
 }

@@ -3,17 +3,17 @@
 use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId, Profile};
 use serde::Serialize;
 
-/// One of them, of all processes that have it and run the same program.
+/// An allocator above malloc, in all processes that have it and run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CustomAllocatorRow {
     /// Path of the executable.
     pub executable: String,
-    /// Process images.
+    /// Process images that have the allocator.
     pub processes: u64,
     /// Requests that the allocator serves, as a sentence without a full stop.
     pub found: String,
-    /// How to make its blocks visible, as a clause.
+    /// Way to make the allocator's blocks visible, a clause; left out where there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
 }
@@ -57,13 +57,13 @@ pub(in crate::analysis) fn has_python_malloc(profile: &Profile, process: Process
 pub struct AllocatorInsideRow {
     /// Path of the executable.
     pub executable: String,
-    /// Path of the file that has it inside: the executable or a library.
+    /// Path of the file that has the allocator inside: the executable or a library.
     pub module: String,
     /// Name of the allocator.
     pub allocator: String,
     /// Source of the functions' addresses: `.symtab`, for instance.
     pub found_by: String,
-    /// Functions that are patched.
+    /// Functions of the allocator that are patched.
     pub functions: u32,
 }
 

@@ -41,11 +41,11 @@ pub struct Frame {
     pub file: Option<String>,
     /// Line in `file`, from 1; null where no line is known.
     pub line: Option<u32>,
-    /// Other functions whose code this is, too: the linker or the compiler found that they are the same and kept one,
+    /// Other functions that have the same code: the linker or the compiler found that they are the same and kept one,
     /// and which of them was called is not known. At most some dozens; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
-    /// Path of the ELF file.
+    /// Path of the ELF file that the function is in; null where none is known.
     pub module: Option<String>,
     /// Link-time address in the module, in hexadecimal; the plain address without a module.
     pub address: String,
@@ -59,7 +59,7 @@ pub struct Frame {
     /// `function` is a name, and not an address.
     #[serde(skip)]
     pub named: bool,
-    /// It exists to hand out memory.
+    /// Whether the function exists to hand out memory.
     #[serde(skip)]
     pub allocates: bool,
     /// Another row's function has the same name without its arguments: lists show them.
@@ -86,7 +86,7 @@ impl Row for Frame {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stack {
-    /// The innermost function first.
+    /// Functions of the stack, the innermost first.
     pub frames: Vec<Frame>,
     /// The outermost frames are missing.
     pub cut: bool,

@@ -31,24 +31,24 @@ pub struct ListOptions {
 pub struct List<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// Sorted by this.
+    /// Measure that functions are sorted by.
     pub by: Measure,
-    /// Each function is shown for itself.
+    /// Each function is shown for itself, those that only pass the request on, too.
     pub raw: bool,
     /// Sums over the recording.
     #[serde(flatten)]
     pub totals: T,
     /// Functions that match and where the measure is above 0, or has changed, shown here or not.
     pub functions_in_all: u64,
-    /// The largest first: by self, then by cum.
+    /// Functions that match, the largest first: by self, then by cum.
     pub functions: Vec<ListFunction<T>>,
-    /// Functions that are not shown: their self, which adds up.
+    /// Sums of `self` over the functions that are not shown; null where all are.
     pub hidden: Option<LeftOut<T>>,
     /// Names of functions that match and are looked past; some of them, where there are many.
     pub looked_past: Vec<String>,
     /// Names of functions that match and where the measure is 0; some of them, where there are many.
     pub without: Vec<String>,
-    /// What is missing, and what to do, a sentence each. The command adds those that need files.
+    /// Sentences on what is missing, and what to do.
     pub notes: Vec<String>,
 }
 
@@ -67,18 +67,19 @@ pub struct ListFunction<T = Totals> {
     pub function: String,
     /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
-    /// Path of the ELF file in which it was seen first.
+    /// Path of the ELF file in which the function was seen first; null where none is known.
     pub module: Option<String>,
     /// Sums of the function itself, without callees.
     #[serde(rename = "self")]
     pub self_sums: T,
     /// Sums of the function and its callees; recursion counts once.
     pub cum: T,
-    /// Path of the source file that the texts of the lines are from; null where there is none. The command adds it.
+    /// Path of the source file that the texts of the lines are from; null where there is none, or `--asm` is given.
     pub source: Option<String>,
     /// Lines of the function by number; first what belongs to no line.
     pub lines: Vec<ListLine<T>>,
-    /// Instructions of the function, by module and address.
+    /// Instructions of the function, by module and address; left out where its source is shown, and where two profiles
+    /// are compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<ListInstruction<T>>,
 }
@@ -97,12 +98,13 @@ impl<T: Shown> ListFunction<T> {
 pub struct ListLine<T = Totals> {
     /// Line number in the function's file, from 1; null for what belongs to no line.
     pub line: Option<u32>,
-    /// True: a line of the base profile that no line of the other one takes the place of.
+    /// True: a line of the base profile that no line of the other one takes the place of. Left out where false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
     /// Source text of the line; null where there is no source.
     pub text: Option<String>,
-    /// What is allocated at the line, and why, where the compiler says it. The command adds them.
+    /// Allocations at the line and their reasons, a text each, where the compiler says them; left out where there are
+    /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// Sums of the line itself, without callees.
@@ -116,14 +118,14 @@ pub struct ListLine<T = Totals> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListInstruction<T = Totals> {
-    /// Path of the ELF file.
+    /// Path of the ELF file that the instruction is in; null where none is known.
     pub module: Option<String>,
-    /// Where in [`Profile::modules`] that is.
+    /// Index of `module` in [`Profile::modules`].
     #[serde(skip)]
     pub module_id: Option<ModuleId>,
     /// Link-time address in the module, in hexadecimal: of the instruction after it, unless `exact`.
     pub address: String,
-    /// The same as a number.
+    /// Link-time address of `address` as a number.
     #[serde(skip)]
     pub at: u64,
     /// `address` is that of the instruction itself.
@@ -132,9 +134,9 @@ pub struct ListInstruction<T = Totals> {
     pub inlined: bool,
     /// Line number in the function's file, from 1; null where it is not known.
     pub line: Option<u32>,
-    /// The instruction, where the machine code is there.
+    /// Text of the instruction; null where the machine code is not there.
     pub text: Option<String>,
-    /// The function that it calls, where that is known.
+    /// Function that the instruction calls; null where that is not known.
     pub calls: Option<String>,
     /// Sums of the instruction itself, without callees.
     #[serde(rename = "self")]

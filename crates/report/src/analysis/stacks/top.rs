@@ -32,20 +32,20 @@ pub struct TopOptions {
 pub struct Top<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// Sorted and measured by this.
+    /// Measure that functions are sorted by.
     pub by: Measure,
-    /// Sorted by cum.
+    /// True: functions are sorted by `cum`. False: by `self`.
     pub cum: bool,
-    /// Each function is shown for itself.
+    /// Each function is shown for itself, those that only pass the request on, too.
     pub raw: bool,
     /// Sums over the recording.
     #[serde(flatten)]
     pub totals: T,
     /// Functions where the measure is above 0, or has changed, shown here or not.
     pub functions_in_all: u64,
-    /// The largest first.
+    /// Functions, the largest first: by `self`, or by `cum` where that is asked for.
     pub functions: Vec<TopFunction<T>>,
-    /// Functions that are not shown: their self, which adds up.
+    /// Sums of `self` over the functions that are not shown; null where all are.
     pub hidden: Option<LeftOut<T>>,
 }
 
@@ -63,12 +63,12 @@ impl<T: Shown> Top<T> {
 pub struct TopFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
-    /// Other functions whose code it is, too; left out where there are none.
+    /// Other functions that have the same code; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
     /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
-    /// Path of the ELF file in which it was seen first.
+    /// Path of the ELF file in which the function was seen first; null where none is known.
     pub module: Option<String>,
     /// Another row's function has the same name without its arguments.
     #[serde(skip)]

@@ -43,11 +43,11 @@ pub struct TreeOptions {
 pub struct Tree<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// Sorted and measured by this.
+    /// Measure that rows are chosen and sorted by.
     pub by: Measure,
-    /// Rows are called by those below them.
+    /// True: rows are called by those below them. False: they call those below them.
     pub callers: bool,
-    /// Each function of a stack is shown.
+    /// Each function of a stack is shown, those that only pass the request on, too.
     pub raw: bool,
     /// Sums over the recording.
     #[serde(flatten)]
@@ -67,7 +67,8 @@ pub struct TreeRow<T = Totals> {
     /// Indices into the document's `functions`, from 0: each function calls the next one, or is called by it with
     /// `callers`.
     pub functions: Vec<u32>,
-    /// Indices of those functions whose recursive calls, direct or through others, are in this row and below.
+    /// Indices into the document's `functions` of those whose recursive calls, direct or through others, are in this
+    /// row and below.
     pub recursive: Vec<u32>,
     /// Sums of the first of the functions and its callees; with `callers`, what the outermost row's function allocated
     /// itself when it was called on this path.
@@ -76,9 +77,9 @@ pub struct TreeRow<T = Totals> {
     /// called.
     #[serde(rename = "self")]
     pub self_sums: T,
-    /// The largest first.
+    /// Rows below this one, the largest first.
     pub children: Vec<TreeRow<T>>,
-    /// Children that are not shown.
+    /// Sums of the rows below this one that are not shown; null where all are.
     pub hidden: Option<Hidden<T>>,
 }
 
@@ -88,12 +89,12 @@ pub struct TreeRow<T = Totals> {
 pub struct TreeFunction {
     /// Demangled name, `module+0xoffset`, or words in parentheses for what stands in no stack.
     pub function: String,
-    /// Other functions whose code it is, too; left out where there are none.
+    /// Other functions that have the same code; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<String>,
     /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
-    /// Path of the ELF file in which it was seen first.
+    /// Path of the ELF file in which the function was seen first; null where none is known.
     pub module: Option<String>,
     /// Another function of the tree has the same name without its arguments.
     #[serde(skip)]
@@ -125,7 +126,7 @@ impl<T> Tree<T> {
 pub struct Hidden<T = Totals> {
     /// Rows that are not shown.
     pub rows: u64,
-    /// Sums of these rows.
+    /// Sums of the rows that are not shown.
     pub cum: T,
 }
 

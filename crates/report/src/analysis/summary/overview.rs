@@ -23,12 +23,12 @@ use crate::analysis::stacks::tell_apart::tell_apart;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
-    /// Whose file it is; None for Mallow's own.
+    /// Tool that the file is of; None for Mallow's own.
     #[serde(skip)]
     pub origin: Option<Origin>,
     /// The command line that was recorded.
     pub command: Vec<String>,
-    /// Wall clock at the start, milliseconds since 1970 UTC.
+    /// Start of the recording by the wall clock, in milliseconds since 1970 UTC.
     pub started_unix_ms: u64,
     /// Milliseconds from the begin of the recording to its end.
     pub duration_ms: u64,
@@ -36,7 +36,7 @@ pub struct Overview {
     pub ran_ms: u64,
     /// Start of the command, in milliseconds since the recording began.
     pub run_begin_ms: u64,
-    /// How long the time is that all of this was allocated within.
+    /// Milliseconds within which all of this was allocated.
     #[serde(skip)]
     pub window_ms: u64,
     /// CPU time of the command and the processes that it waited for, also where a filter is on. Null: not known.
@@ -46,7 +46,8 @@ pub struct Overview {
     /// Sums over all processes.
     #[serde(flatten)]
     pub totals: Totals,
-    /// The totals with their intervals, where the profile is sampled and it is known how precise its numbers are.
+    /// The totals with their intervals; left out where the profile is not sampled, or the precision of its numbers is
+    /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimates: Option<TotalEstimates>,
     /// Moment of the peak, in milliseconds since the recording began.
@@ -65,13 +66,13 @@ pub struct Overview {
     /// Allocators inside of executables and libraries whose calls are counted; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocators_inside: Vec<AllocatorInsideRow>,
-    /// Programs that the command executed and that were not recorded, a sentence each.
+    /// Programs that the command executed and that were not recorded, a sentence each; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
     /// The highest RSS, and what of it was live heap; left out where no memory was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highest_rss: Option<HighestRss>,
-    /// Sites, the same stack in several processes being one.
+    /// Number of the sites, the same stack in several processes being one.
     pub sites: u64,
     /// The largest places by each measure that the profile has.
     pub largest: Vec<Largest>,
@@ -86,9 +87,9 @@ pub struct Overview {
 pub struct FamilyRow {
     /// Name of the allocating function.
     pub family: &'static str,
-    /// Successful calls.
+    /// Successful calls of the function.
     pub allocations: u64,
-    /// Requested bytes.
+    /// Requested bytes of the calls in `allocations`.
     pub allocated_bytes: u64,
 }
 
@@ -103,35 +104,35 @@ pub struct ProcessRow {
     pub serial: u32,
     /// The process image began with fork.
     pub forked: bool,
-    /// Mallow attached to it while it ran: it went on afterwards.
+    /// Mallow attached to the process while it ran: it went on afterwards.
     pub attached: bool,
     /// Path of the executable.
     pub executable: String,
     /// Arguments of the process image, its name first.
     pub arguments: Vec<String>,
-    /// The file that it was read from, where several were merged.
+    /// Path of the file that the process was read from, where several were merged; left out elsewhere.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// First moment, milliseconds since the recording began.
+    /// First moment of the process image, in milliseconds since the recording began.
     pub start_ms: u64,
-    /// Last moment.
+    /// Last moment of the process image, in milliseconds since the recording began.
     pub end_ms: u64,
     /// Milliseconds that the process waited for mallow at its exit.
     pub exit_wait_ms: u64,
     /// Milliseconds that the process waited for unwind tables, which are made once, and kept.
     pub table_wait_ms: u64,
-    /// Threads that it had, in all.
+    /// Threads of the process image, in all.
     pub threads: u32,
-    /// Sums over its sites; `peak_bytes` is live at the recording's peak.
+    /// Sums over the sites of the process; `peak_bytes` is live at the recording's peak.
     #[serde(flatten)]
     pub totals: Totals,
-    /// The process's own highest live bytes.
+    /// Highest live bytes of the process, at a moment of its own.
     pub own_peak_bytes: u64,
     /// Moment of `own_peak_bytes`, in milliseconds since the recording began.
     pub own_peak_ms: u64,
-    /// Allocations by the function that was called.
+    /// Allocations by the function that was called; those that were not called are left out.
     pub families: Vec<FamilyRow>,
-    /// Frees of blocks that it did not allocate while recorded.
+    /// Frees of blocks that the process did not allocate while recorded.
     pub foreign_frees: u64,
     /// Events that could not be recorded.
     pub lost: u64,
@@ -165,9 +166,9 @@ pub struct Largest {
     pub total: u64,
     /// Places where the measure is above 0, shown here or not.
     pub places: u64,
-    /// The largest first.
+    /// Places, the largest first by the measure `by`.
     pub largest: Vec<Place>,
-    /// Places that are not shown.
+    /// Sums of the places that are not shown; null where all are.
     pub hidden: Option<LeftOut<Totals>>,
 }
 
@@ -183,28 +184,29 @@ impl Largest {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
-    /// The function; None where its sites have no frames.
+    /// The function; without its keys where the place's sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
-    /// Sums over its sites.
+    /// Sums over the sites of the place.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Estimate by the measure of the list. Left out where nothing was sampled, or with an unknown precision.
+    /// Estimate of the place's amount by the measure of the list. Left out where nothing was sampled, or the precision
+    /// is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
     /// Call sites of the place.
     pub sites: u64,
-    /// The largest of them, by the measure of the list.
+    /// Call site of the place that has most by the measure of the list.
     pub largest_site: PlaceSite,
 }
 
-/// One site of a place.
+/// One call site of a place.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceSite {
-    /// Its sums.
+    /// Sums of the call site.
     #[serde(flatten)]
     pub totals: Totals,
     #[serde(flatten)]

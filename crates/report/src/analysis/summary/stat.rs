@@ -51,14 +51,14 @@ pub struct StatProcess {
 pub struct StatReport {
     /// The command line that was counted.
     pub command: Vec<String>,
-    /// Counting began while the process ran: `remaining` says nothing.
+    /// Counting began while the process ran: `remaining` says nothing. Left out where false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub attached: bool,
     /// Nanoseconds of wall time from the start of the command to its end.
     pub wall_ns: u64,
     /// Exit status of the command as a shell shows it; null where it is not known.
     pub exit_status: Option<i32>,
-    /// The signal that ended the command; left out where none did.
+    /// Number of the signal that ended the command; left out where none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<i32>,
     /// Programs of the command whose calls are in no number, a sentence each; left out where there are none.
@@ -66,7 +66,7 @@ pub struct StatReport {
     pub uncounted: Vec<String>,
     /// Calls that could not be counted.
     pub lost: u64,
-    /// Over all processes.
+    /// Sums over all processes.
     #[serde(flatten)]
     pub totals: StatRow,
     /// Process images, in order of their start.
@@ -84,11 +84,11 @@ pub struct StatReport {
     pub regions: Vec<RegionRow>,
 }
 
-/// What a run of a measured region reported; `docs/DEFINITIONS.md` defines each quantity.
+/// Counts that a run of a measured region reported; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegionRow {
-    /// Kind of the region.
+    /// Event that the row describes.
     pub kind: RegionKind,
     /// Process id.
     pub pid: u32,
@@ -98,15 +98,15 @@ pub struct RegionRow {
     pub run: u32,
     /// Number of the run among all: a beginning and its end have the same one.
     pub number: u32,
-    /// Operations that it performed; 0: unknown.
+    /// Operations that the run performed; 0: unknown.
     pub operations: u64,
     /// Successful calls of the allocating functions in the region.
     pub allocations: u64,
     /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// Frees of all kinds.
+    /// Frees in the region, of all kinds.
     pub frees: u64,
-    /// Calls that could not be counted.
+    /// Calls in the region that could not be counted.
     pub unrecorded: u64,
     /// File descriptors that stayed open; null where that is not known.
     pub leaked_fds: Option<i64>,
@@ -114,11 +114,11 @@ pub struct RegionRow {
     pub this_thread: bool,
     /// Other threads still allocated when the wait for quiet was given up.
     pub restless: bool,
-    /// The name was longer.
+    /// The name that the program gave to the region was longer, and is cut.
     pub name_cut: bool,
 }
 
-/// What a row describes.
+/// Event of a measured region, or of a process image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -126,17 +126,17 @@ pub enum RegionKind {
     /// A run began; without an end of its number it did not end.
     #[default]
     Begun,
-    /// A run that came first.
+    /// A run that came before the measured ones.
     Warmup,
-    /// A measured run.
+    /// A measured run of the region.
     Measured,
     /// A process image counted known calls exactly.
     Proof,
-    /// It did not, or not with one allocation more.
+    /// A process image did not count known calls exactly, or not with one allocation more.
     FailedProof,
 }
 
-/// One process image, as it is shown.
+/// Counts of one process image.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatProcessRow {
@@ -170,7 +170,7 @@ pub struct StatRow {
     pub reallocs_in_place: u64,
     /// Successful reallocs of non-NULL that moved the block. They are allocations too.
     pub reallocs_moved: u64,
-    /// By the function that was called; those that were not called are left out.
+    /// Calls by the allocating function; functions that were not called are left out.
     pub families: Vec<FamilyRow>,
 }
 

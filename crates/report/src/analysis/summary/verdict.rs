@@ -27,7 +27,7 @@ const RUN_SHARE: f64 = 0.01;
 const MUCH_OF_RUN: f64 = 0.1;
 const MALLOC_SHARE: f64 = 0.1;
 
-/// What a recording comes to.
+/// Verdict on a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
@@ -37,21 +37,21 @@ pub struct Verdict {
     pub statements: Vec<Statement>,
 }
 
-/// One thing to know.
+/// One statement on a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Statement {
-    /// Nothing was allocated.
+    /// The program allocated nothing.
     NothingAllocated,
     /// Blocks that nothing points to.
     Lost(Held),
     /// Bytes live at the peak.
     AtPeak {
-        /// Of all processes together.
+        /// Live bytes of all processes together.
         #[serde(flatten)]
         held: Held,
-        /// The one with most of them, where several programs allocated.
+        /// Program with most of the bytes; without its keys where one program allocated, or one has nearly all.
         #[serde(flatten)]
         program: Option<PeakProgram>,
     },
@@ -59,11 +59,11 @@ pub enum Statement {
     LiveLast(Held),
     /// Blocks that were live last, and that something points to.
     Reachable(Held),
-    /// What may be saved of the bytes live at the peak, at the most.
+    /// Saving of bytes live at the peak, at the most.
     PeakSaving(Saving),
-    /// What may be saved of malloc's time, at the most.
+    /// Saving of malloc's time, at the most.
     TimeSaving {
-        /// Where, and how much of malloc's time.
+        /// Share of malloc's time, and the place.
         #[serde(flatten)]
         saving: Saving,
         /// The least and the most that malloc takes of the run's CPU time, from 0 to 1; null where that is not known.
@@ -74,14 +74,14 @@ pub enum Statement {
         /// Live bytes of the processes that were not scanned.
         bytes: u64,
     },
-    /// All processes were scanned, and no block is lost but what interpreters and libraries lose by design.
+    /// No block is lost but what interpreters and libraries lose by design: all processes were scanned.
     NoneLost {
-        /// Blocks that interpreters and libraries lose by design; null: none are.
+        /// Blocks that interpreters and libraries lose by design; null where there are none.
         kept: Option<KeptSum>,
     },
     /// Nothing was live last.
     NothingLive,
-    /// All that was live last is what interpreters and libraries keep by design.
+    /// Only interpreters and libraries have blocks that were live last, and keep them by design.
     Kept(KeptSum),
     /// The place that allocated most, of a profile that knows nothing of live blocks.
     Allocated {
@@ -91,7 +91,7 @@ pub enum Statement {
         total: u64,
         /// Total of the place, by the measure `by`.
         place_total: u64,
-        /// The place; its keys are missing where no stack is known.
+        /// The function of the place; without its keys where no stack is known.
         #[serde(flatten)]
         place: Option<Frame>,
     },
@@ -105,26 +105,26 @@ pub struct Held {
     pub bytes: u64,
     /// Requested bytes of the largest place.
     pub place_bytes: u64,
-    /// The place; its keys are missing where no stack is known.
+    /// The function of the place; without its keys where no stack is known.
     #[serde(flatten)]
     pub place: Option<Frame>,
-    /// The program of all processes of the place, where several programs allocated and it is one.
+    /// Program of all processes of the place, where several programs allocated and it is one; left out elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Bytes beside these that interpreters and libraries keep by design; null: none.
+    /// Blocks beside `bytes` that interpreters and libraries keep by design; left out where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptSum>,
 }
 
-/// What interpreters, runtimes and libraries keep by design.
+/// Blocks that interpreters, runtimes and libraries keep by design.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptSum {
     /// Requested bytes that are kept by design.
     pub kept_bytes: u64,
-    /// Whether all of it is known to be kept by design; of an interpreter it is not.
+    /// Whether all of `kept_bytes` are known to be kept by design; of an interpreter they are not.
     pub judged: bool,
-    /// Interpreters and libraries that keep them, the one with most first.
+    /// Interpreters and libraries that keep the blocks, the one with most first.
     pub keepers: Vec<&'static str>,
 }
 
@@ -138,15 +138,15 @@ pub struct PeakProgram {
     pub program_bytes: u64,
 }
 
-/// What a suggestion may save.
+/// Saving of a suggestion.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Saving {
-    /// The share, from 0 to 1.
+    /// Share that is saved, from 0 to 1: of the bytes live at the peak, or of malloc's time.
     pub of_whole: f64,
     #[serde(flatten)]
     pub place: Frame,
-    /// At how many places it is saved; `place` is the largest.
+    /// Places at which it is saved; the function of the statement is that of the largest.
     pub places: u64,
 }
 

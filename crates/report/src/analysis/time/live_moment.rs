@@ -3,16 +3,17 @@
 use mallow_profile::Profile;
 use serde::Serialize;
 
-/// When the blocks were live that a profile has as the last ones.
+/// Moment of the last blocks that a profile knows as live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LiveMoment {
-    /// At the end of their process.
+    /// The end of the process that has the blocks.
     End,
-    /// At the end of the recording: the process went on.
+    /// The end of the recording: the process went on.
     Detached,
-    /// When the profile was taken of a process that ran. massif takes its last snapshot before the end, too.
+    /// The moment at which the profile was taken of a process that ran. massif takes its last snapshot before the end,
+    /// too.
     Snapshot,
 }
 

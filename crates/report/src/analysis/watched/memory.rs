@@ -10,7 +10,7 @@ use crate::analysis::sampled::Estimate;
 const LEAST_BYTES: u64 = 1 << 20;
 const LEAST_SHARE: u64 = 50;
 
-/// What RSS consists of, as far as it shows without the pages of each block.
+/// Kind of memory in RSS, as far as it shows without the pages of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -20,7 +20,7 @@ pub enum MemoryPart {
     /// Private memory of no file that is no live block: free pages and holes that the allocator keeps, its own data,
     /// and what the program maps itself.
     OtherAnonymous,
-    /// All private memory of no file, where some live blocks are not known: it is not divided then.
+    /// Private memory of no file as a whole, where some live blocks are not known: it is not divided then.
     Anonymous,
     /// Stacks of all threads.
     Stacks,
@@ -28,14 +28,14 @@ pub enum MemoryPart {
     Files,
     /// Memory shared with other processes.
     Shared,
-    /// What is there because Mallow is.
+    /// Memory that is there because Mallow is.
     Mallow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryPartRow {
-    /// Kind of memory.
+    /// Kind of memory of the part.
     pub part: MemoryPart,
     /// Bytes of the part.
     pub bytes: u64,
@@ -44,7 +44,7 @@ pub struct MemoryPartRow {
     pub low: Option<u64>,
     /// Upper end of the 95 % interval; null where `low` is.
     pub high: Option<u64>,
-    /// Growth since mallow began to watch; negative: the part shrank.
+    /// Bytes by which the part has grown since mallow began to watch; negative: it shrank.
     pub grown_bytes: i64,
 }
 
@@ -56,7 +56,7 @@ pub struct WatchedMemory {
     pub rss: u64,
     /// PSS in bytes: RSS with each shared page divided by the processes that have it.
     pub pss: u64,
-    /// Bytes in swap.
+    /// Bytes of all processes in swap.
     pub swap: u64,
     /// Bytes of RSS that are no live block, by the estimate of live bytes; null where `older_blocks` are not known.
     pub gap: Option<u64>,
@@ -67,12 +67,12 @@ pub struct WatchedMemory {
     pub gap_low: Option<u64>,
     /// Upper end of the 95 % interval of `gap`; null where `gap_low` is.
     pub gap_high: Option<u64>,
-    /// Why there may be live blocks that are not known; null: there are none.
+    /// Reason why there may be live blocks that are not known; null: there are none.
     pub older_blocks: Option<OlderBlocks>,
     /// Parts of RSS; the sum of their bytes is `rss`.
     pub parts: Vec<MemoryPartRow>,
-    /// The part that grew most since the watching began; null: none grew much, or none by more than its estimate may be
-    /// wrong.
+    /// Part that has grown most since mallow began to watch; null: none grew much, or none by more than its estimate
+    /// may be wrong.
     pub grows: Option<MemoryPart>,
 }
 

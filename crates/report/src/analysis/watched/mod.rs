@@ -17,27 +17,28 @@ pub use baseline::Baseline;
 pub use build::{WatchOptions, WatchState, watched};
 pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, is_notable_growth, watched_memory};
 
-/// Which of the live samples a report is about.
+/// Live samples that a report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
-    /// Those that were allocated longer ago than some time.
+    /// Samples that were allocated longer ago than some time.
     Old,
-    /// All.
+    /// Live samples of any age.
     Live,
-    /// What was live when most was.
+    /// Samples that were live when most was.
     Peak,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watched {
-    /// Why it was made, in a word: `every`, `hup`, `usr1`, `end`, ….
+    /// Occasion of the report in a word: `every`, `hup`, `usr1`, `end`, ….
     pub occasion: String,
     /// Samples that are reported.
     pub which: Which,
-    /// With `old`: older than this, or growing.
+    /// Age in milliseconds from which on samples are reported where `which` is `old`; those that grow are reported at
+    /// any age.
     pub older_than_ms: u64,
     /// Moment of the report, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
@@ -50,21 +51,21 @@ pub struct Watched {
     pub attached_ms: Option<u64>,
     /// Processes that run, or ended with live samples.
     pub processes: Vec<WatchedProcess>,
-    /// Mean distance in bytes between two picked ones; null: sampling is switched off.
+    /// Mean distance in bytes between two sampled ones; null: sampling is switched off.
     pub period_bytes: Option<u64>,
-    /// Bytes live in all, old or not, known or not.
+    /// Estimate of all live bytes, old or not, known or not.
     pub live_bytes: Estimate,
-    /// Blocks live in all.
+    /// Estimate of all live blocks, old or not, known or not.
     pub live: Estimate,
-    /// Samples that are live.
+    /// Number of all live samples.
     pub samples: u64,
-    /// Bytes of what is reported.
+    /// Estimate of the bytes that are reported.
     pub reported_bytes: Estimate,
     /// Samples of the reported blocks.
     pub reported_samples: u64,
     /// Sites that grow significantly, shown or not.
     pub growing: u64,
-    /// The same sites by place.
+    /// Reported sites by place.
     #[serde(flatten)]
     pub places: WatchedPlaces,
     /// Sites, the growing ones first, then the largest.
@@ -87,11 +88,11 @@ pub struct Watched {
     pub lost: WatchLosses,
     /// Runtimes that allocate past malloc in the processes: what they serve is in no number.
     pub custom_allocators: Vec<CustomAllocatorRow>,
-    /// Why nothing of the command's own program can be sampled; null: no reason is known.
+    /// Reason why nothing of the command's own program can be sampled; null: none is known.
     pub unseen: Option<Unseen>,
 }
 
-/// Why nothing of a program is sampled.
+/// Reason why nothing of a program is sampled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unseen {
@@ -124,7 +125,7 @@ pub struct WatchedProcess {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Samples {
-    /// Live samples.
+    /// Number of live samples.
     pub samples: u64,
 }
 
@@ -134,7 +135,7 @@ impl AddAssign for Samples {
     }
 }
 
-/// What could not be reported of the watched processes.
+/// Counts of what could not be reported of the watched processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchLosses {
@@ -161,11 +162,11 @@ pub struct WatchLosses {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedSite {
-    /// Bytes live.
+    /// Estimate of the live bytes of the site.
     pub live_bytes: Estimate,
-    /// Blocks live.
+    /// Estimate of the live blocks of the site.
     pub live: Estimate,
-    /// Samples among them.
+    /// Live samples of the site.
     pub samples: u64,
     /// Growth of the live bytes.
     pub growth: Growth,
@@ -175,14 +176,15 @@ pub struct WatchedSite {
     pub youngest_ms: u64,
     /// Bytes times the seconds that they were live, of all that the site allocated while it was watched.
     pub byte_seconds: Estimate,
-    /// Share of its freed bytes that another thread freed than had allocated them; null where too few were seen.
+    /// Share of the site's freed bytes that another thread freed than had allocated them, from 0 to 1; null where too
+    /// few were seen.
     pub freed_by_others: Option<f64>,
-    /// Process ids.
+    /// Ids of the processes with live samples of the site.
     pub pids: Vec<u32>,
-    /// Names this site in this watch, from report to report.
+    /// Number of the site in this watch, equal from report to report.
     #[serde(skip)]
     pub id: u64,
-    /// The place that it belongs to.
+    /// Number of the place that the site belongs to.
     #[serde(skip)]
     pub place: u64,
     #[serde(flatten)]
@@ -204,7 +206,7 @@ pub struct WatchedPlaces {
     pub places_judged: u64,
     /// Places that grew significantly, but in steps or less and less, also those too young to be reported.
     pub places_grown_unsteadily: u64,
-    /// Largest number of settled samples of a place without such a verdict.
+    /// Largest number of settled samples of a place whose verdict is unknown.
     pub settled_samples: u64,
     /// Sums of the places that are not shown; null where all are.
     pub places_hidden: Option<LeftOut<Samples>>,
@@ -215,21 +217,21 @@ pub struct WatchedPlaces {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedPlace {
-    /// The function; None where its sites have no frames.
+    /// The function; without its keys where the place's sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
     /// Function by which the line's function allocates, where other call paths of it do not grow like this one; null:
     /// the line itself allocates.
     pub by: Option<String>,
-    /// The function that the line called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
-    /// Bytes live.
+    /// Estimate of the live bytes of the place.
     pub live_bytes: Estimate,
-    /// Blocks live.
+    /// Estimate of the live blocks of the place.
     pub live: Estimate,
-    /// Samples among them.
+    /// Live samples of the place.
     pub samples: u64,
-    /// Growth of the live bytes of all its sites together.
+    /// Growth of the live bytes of all sites of the place together.
     pub growth: Growth,
     /// Age of the oldest live sample, in milliseconds.
     pub oldest_ms: u64,
@@ -237,19 +239,20 @@ pub struct WatchedPlace {
     pub youngest_ms: u64,
     /// Bytes times the seconds that they were live, of all that the place allocated while it was watched.
     pub byte_seconds: Estimate,
-    /// Share of its freed bytes that another thread freed than had allocated them; null where too few were seen.
+    /// Share of the place's freed bytes that another thread freed than had allocated them, from 0 to 1; null where too
+    /// few were seen.
     pub freed_by_others: Option<f64>,
-    /// Process ids.
+    /// Ids of the processes with live samples of the place.
     pub pids: Vec<u32>,
     /// Call sites of the place.
     pub sites: u64,
-    /// Names this place in this watch, from report to report.
+    /// Number of the place in this watch, equal from report to report.
     #[serde(skip)]
     pub id: u64,
-    /// What `live_bytes` was made of: that of several watches adds up.
+    /// Sum behind `live_bytes`: those of several watches add up.
     #[serde(skip)]
     pub bytes: Sum,
-    /// The stack of the site that holds most.
+    /// Stack of the site that holds most.
     pub largest_site: Stack,
 }
 
@@ -259,7 +262,7 @@ pub struct WatchedPlace {
 pub struct Recent {
     /// Process id.
     pub pid: u32,
-    /// `free`, or `realloc`.
+    /// Call that freed the block: `free` or `realloc`.
     pub how: &'static str,
     /// Address of the block, in hexadecimal.
     pub address: String,

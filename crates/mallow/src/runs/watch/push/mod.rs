@@ -54,7 +54,7 @@ pub struct PushPlan {
     names: bool,
 }
 
-/// How the stores were served, in JSON.
+/// Figures of all stores that profiles are pushed to.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PushFigures {

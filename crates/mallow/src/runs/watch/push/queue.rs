@@ -10,29 +10,29 @@ use serde::Serialize;
 /// Bytes that wait, at the most; one request more may be larger than that.
 const MOST_BYTES: usize = 16 << 20;
 
-/// How a store was served. Each profile that was made is sent, rejected, unknown or unsent in the end.
+/// Figures of one store. Each profile that was made is sent, rejected, unknown or unsent in the end.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoreFigures {
-    /// `otlp`, `pyroscope` or `parca`.
+    /// Kind of the store: `otlp`, `pyroscope` or `parca`.
     pub store: &'static str,
     /// URL of the store.
     pub url: String,
     /// Profiles that the store has.
     pub sent: u64,
-    /// Profiles that it does not want.
+    /// Profiles that the store does not want.
     pub rejected: u64,
     /// Profiles of which it is not known whether the store has them.
     pub unknown: u64,
     /// Profiles that wait, or are on their way.
     pub waiting: u64,
-    /// Profiles that were left when mallow left.
+    /// Profiles that were left when mallow left, or could not be made.
     pub unsent: u64,
-    /// How often the queue had no room for a profile, so that the next one has its contents.
+    /// Number of times that the queue had no room for a profile, so that the next one has its contents.
     pub merged: u64,
     /// Attempts after which a profile was kept for another one.
     pub failed_attempts: u64,
-    /// Why the latest attempt failed; null: it did not.
+    /// Reason why the latest attempt failed; null: it did not.
     pub trouble: Option<String>,
 }
 

@@ -14,17 +14,17 @@ use crate::analysis::stacks::functions::{Frame, Stack};
 pub struct Diff {
     /// Measure of `change`, of the lists of stacks and of `places`.
     pub by: Measure,
-    /// The first profile.
+    /// Command line and totals of the first profile.
     #[serde(skip)]
     pub before: DiffSide,
-    /// The second.
+    /// Command line and totals of the second profile.
     #[serde(skip)]
     pub after: DiffSide,
     /// Total of the second profile minus that of the first, by the measure `by`.
     pub change: i64,
     /// Places that explain the change.
     pub verdict: Verdict,
-    /// Each measure that both profiles have, with the largest places.
+    /// Changes by each measure that both profiles have, with the largest places.
     pub totals: Vec<DiffTotal>,
     /// Places by the measure of the verdict, the largest change first.
     pub places: DiffTotal,
@@ -32,7 +32,7 @@ pub struct Diff {
     pub renamed: Vec<DiffRename>,
     /// Stacks of the first profile alone, the largest first.
     pub only_before: DiffList,
-    /// Stacks of the second.
+    /// Stacks of the second profile alone, the largest first.
     pub only_after: DiffList,
     /// Stacks of both, with different numbers; the largest change first.
     pub different: DiffList,
@@ -48,7 +48,7 @@ pub struct Diff {
     pub hidden: i64,
 }
 
-/// What changed, in short.
+/// The change in short, and the places that explain it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
@@ -58,14 +58,14 @@ pub struct Verdict {
     pub before: u64,
     /// Total of the second profile, by the measure `by`.
     pub after: u64,
-    /// `after` - `before`.
+    /// Change of the total by the measure `by`: `after` - `before`.
     pub change: i64,
-    /// `change` with its interval, where numbers are estimates and it is known how precise they are.
+    /// Estimate of `change` with its interval; left out where numbers were counted, or their precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
     /// Share of the changes in either direction that `places` have, from 0 to 1.
     pub share: f64,
-    /// All places changed in the same direction.
+    /// Each place that changed did so in the same direction.
     pub one_way: bool,
     /// Places that changed, those here among them.
     pub places_in_all: u64,
@@ -81,7 +81,7 @@ impl Verdict {
     }
 }
 
-/// What changed by one measure.
+/// Changes by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffTotal {
@@ -91,9 +91,9 @@ pub struct DiffTotal {
     pub before: u64,
     /// Total of the second profile, by the measure `by`.
     pub after: u64,
-    /// `after` - `before`.
+    /// Change of the total by the measure `by`: `after` - `before`.
     pub change: i64,
-    /// `change` with its interval, where numbers are estimates and it is known how precise they are.
+    /// Estimate of `change` with its interval; left out where numbers were counted, or their precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
     /// Sum of the places' changes without their signs, by the measure `by`.
@@ -102,7 +102,7 @@ pub struct DiffTotal {
     pub elsewhere: i64,
     /// Places that changed, shown here or not.
     pub places: u64,
-    /// The largest changes first.
+    /// Places that changed, the largest change first.
     pub largest: Vec<DiffPlace>,
 }
 
@@ -110,13 +110,14 @@ pub struct DiffTotal {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffPlace {
-    /// The function and its line, of the second profile if it is there; None where its sites have no frames.
+    /// The function and its line, of the second profile if it is there; without its keys where the place's sites have
+    /// no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
     /// Function by which the line's function allocates, where other call paths of it changed the other way; null: the
     /// line itself allocates.
     pub by: Option<String>,
-    /// The function that it called to get its memory, if that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
     /// Direction of the change.
     pub state: State,
@@ -124,18 +125,18 @@ pub struct DiffPlace {
     pub before: u64,
     /// Total of the place in the second profile, by the measure of the list.
     pub after: u64,
-    /// Other functions that requested what it has in `before`, those with the most first: the same memory is requested
-    /// here now.
+    /// Other functions that requested the memory of `before` in the first profile, those with the most first; left out
+    /// where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub formerly: Vec<FormerFunction>,
-    /// `after` - `before`.
+    /// Change of the place by the measure of the list: `after` - `before`.
     pub change: i64,
-    /// `change` with its interval, where numbers are estimates and it is known how precise they are.
+    /// Estimate of `change` with its interval; left out where numbers were counted, or their precision is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
     /// Call sites of the place, in both profiles.
     pub sites: u64,
-    /// The stack that changed most.
+    /// Stack of the place that changed most.
     pub stack: Stack,
 }
 
@@ -149,18 +150,18 @@ pub struct FormerFunction {
     pub before: u64,
 }
 
-/// What became of a place, by the measure.
+/// Change of a place, by the measure of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Only the second profile has anything there.
+    /// Only the second profile has something at the place.
     New,
-    /// Only the first has.
+    /// Only the first profile has something at the place.
     Gone,
-    /// The second has more.
+    /// The second profile has more at the place.
     More,
-    /// The second has less.
+    /// The second profile has less at the place.
     Fewer,
 }
 
@@ -180,16 +181,16 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffRename {
-    /// What happened. Of functions that moved together, the name is empty.
+    /// Change of the name or the file; the name is empty for functions that moved together.
     #[serde(flatten)]
     pub why: Why,
     /// The whole file has another name.
     pub file: bool,
     /// True: a function of the program itself, by its name. False: of a library that views look past.
     pub own: bool,
-    /// Functions that moved.
+    /// Functions that moved from one file to another; 0 for changes of another kind.
     pub functions: u64,
-    /// Stacks that it is on.
+    /// Stacks that have the change.
     pub stacks: u64,
 }
 
@@ -214,7 +215,7 @@ fn format_name<S: serde::Serializer>(origin: &Option<Origin>, to: S) -> Result<S
     origin.as_ref().map(|origin| origin.format).serialize(to)
 }
 
-/// Rows of one kind.
+/// Rows of a comparison, of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffList {
@@ -222,7 +223,7 @@ pub struct DiffList {
     pub rows_in_all: u64,
     /// Sum of the rows' changes, by the measure `by` of the document.
     pub change: i64,
-    /// The largest first.
+    /// Rows, the largest change first.
     pub rows: Vec<DiffRow>,
 }
 
@@ -246,7 +247,7 @@ pub struct DiffRow {
     pub before: u64,
     /// Total of the row in the second profile, by the measure `by` of the document.
     pub after: u64,
-    /// `after` - `before`.
+    /// Change of the row by the measure `by` of the document: `after` - `before`.
     pub change: i64,
     /// Confidence that the stacks are the same, from 0 to 1; 1 where the rules make them equal.
     pub confidence: f64,
@@ -256,16 +257,16 @@ pub struct DiffRow {
     pub stacks: Vec<DiffStack>,
 }
 
-/// Why stacks that are not equal are the same.
+/// Reason why stacks that are not equal are taken as the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Why {
     /// A function has another name.
     Renamed {
-        /// Name in the first profile.
+        /// Name of the function in the first profile.
         from: String,
-        /// Name in the second profile.
+        /// Name of the function in the second profile.
         to: String,
         /// The functions of both programs are known: AFTER has no function of the old name, and BEFORE none of the new
         /// one, and several stacks or the names themselves say that they are one. Otherwise they may be two.
@@ -285,7 +286,7 @@ pub enum Why {
         /// Name of the function.
         function: String,
     },
-    /// A function has come in between.
+    /// A function has come onto the path in between.
     New {
         /// Name of the function.
         function: String,
@@ -294,7 +295,7 @@ pub enum Why {
     Split,
     /// Several stacks became one.
     Merged,
-    /// As many allocations and bytes as before.
+    /// The stacks have as many allocations and bytes as before.
     SameNumbers,
 }
 
@@ -308,7 +309,7 @@ pub struct DiffStack {
     /// Total of the stack in the second profile, by the measure `by`; null where another stack of the row has it, or
     /// there is none.
     pub after: Option<u64>,
-    /// The innermost function first.
+    /// Functions of the stack, the innermost first.
     pub frames: Vec<DiffFrame>,
     /// The outermost frames are missing.
     pub cut: bool,
@@ -320,20 +321,20 @@ pub struct DiffStack {
 pub struct DiffFrame {
     /// Profile in which the frame is on the stack.
     pub of: Mark,
-    /// As it is after, or was before where it is there no more.
+    /// The function as it is in the second profile, or was in the first one where it is there no more.
     #[serde(flatten)]
     pub frame: Frame,
 }
 
-/// Whether a function is on both stacks.
+/// Profiles in which a function is on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// On both.
+    /// The function is on both stacks.
     Both,
-    /// On the one before alone.
+    /// The function is on the stack of the first profile alone.
     Before,
-    /// On the one after alone.
+    /// The function is on the stack of the second profile alone.
     After,
 }

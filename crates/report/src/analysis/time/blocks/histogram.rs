@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What lies within a range.
+/// Blocks with a value within a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bucket {

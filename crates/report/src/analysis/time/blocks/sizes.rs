@@ -17,7 +17,7 @@ pub struct Sizes {
     pub smallest: Option<u64>,
     /// Largest requested size, in bytes; null without allocations.
     pub largest: Option<u64>,
-    /// By powers of two.
+    /// Allocations by requested size, in ranges that end at powers of two.
     pub buckets: Vec<Bucket>,
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Threads {
-    /// Threads in all.
+    /// Threads that allocated or freed, shown or not.
     pub threads_in_all: u64,
     /// Allocations of all threads.
     pub allocations: u64,
@@ -20,7 +20,7 @@ pub struct Threads {
     pub threads: Vec<ThreadRow>,
     /// Pairs of threads of one process, where one freed what the other allocated; the most blocks first.
     pub pairs: Vec<ThreadPair>,
-    /// Pairs in all.
+    /// Pairs of threads, shown or not.
     pub pairs_in_all: u64,
     /// Blocks of all pairs.
     pub handed_over: u64,
@@ -37,15 +37,15 @@ pub struct ThreadRow {
     pub tid: Option<u32>,
     /// Name of the thread; null where it is not known, or is that of the process.
     pub name: Option<String>,
-    /// The program of its process.
+    /// Path of the executable of the thread's process.
     pub program: String,
-    /// Allocations, reallocs included.
+    /// Allocations of the thread, reallocs included.
     pub allocations: u64,
     /// Requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// The most bytes of its blocks that were live at once, whoever freed them.
+    /// Most bytes of the thread's blocks that were live at once, whoever freed them.
     pub own_peak_bytes: u64,
-    /// Blocks that it freed, by realloc too.
+    /// Blocks that the thread freed, by realloc too.
     pub frees: u64,
     /// Blocks among `frees` that another thread had allocated.
     pub frees_of_others: u64,
@@ -64,7 +64,7 @@ pub struct ThreadPair {
     pub freed_by: Option<u32>,
     /// Blocks that one thread allocated and the other freed.
     pub blocks: u64,
-    /// Requested bytes of these blocks.
+    /// Requested bytes of the blocks in `blocks`.
     pub bytes: u64,
 }
 

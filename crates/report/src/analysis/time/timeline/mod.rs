@@ -20,7 +20,7 @@ use crate::analysis::numbers::{Ending, Least};
 use crate::analysis::rss::resident::{RssOverTime, rss_over_time};
 use crate::analysis::stacks::functions::{FunctionId, Functions};
 
-/// What is shown over time.
+/// Quantity that is shown over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -29,7 +29,7 @@ pub enum Over {
     LiveBytes,
     /// Blocks that were live.
     Live,
-    /// Allocations.
+    /// Allocations in the time of a point.
     Allocations,
 }
 
@@ -74,29 +74,29 @@ pub struct Timeline {
     pub duration_ms: u64,
     #[serde(flatten)]
     pub ending: Ending,
-    /// The first millisecond that is shown.
+    /// First millisecond that is shown, since the recording began.
     pub from_ms: u64,
-    /// The one after the last.
+    /// First millisecond after what is shown, since the recording began.
     pub to_ms: u64,
-    /// Milliseconds of a point; where points are shorter than that, 1.
+    /// Length of a point in milliseconds; 1 where points are shorter than that.
     pub point_ms: u64,
     /// Points are parts of milliseconds: each has equally many of its events, in their order. The more events a
     /// millisecond has, the more points.
     pub by_order: bool,
-    /// The highest value, or all allocations.
+    /// Highest value that is shown; of allocations, their sum.
     pub total: u64,
     /// Moment of `total`, in milliseconds since the recording began; null for allocations.
     pub highest_ms: Option<u64>,
-    /// The point in which that was; of allocations, the one with most.
+    /// Index of the point with the highest value, from 0.
     pub highest_point: usize,
     /// Value at the end of the shown range; at the end of the recording, the last one before its processes ended. Null
     /// for allocations.
     pub at_end: Option<u64>,
     /// Points in the order of time.
     pub points: Vec<Point>,
-    /// The functions that make up most of it, the one with most first.
+    /// Functions that make up most of the values, the one with most first.
     pub bands: Vec<Band>,
-    /// Functions with any of it, shown here or not.
+    /// Functions that have a part in the values, shown or not.
     pub bands_in_all: u64,
     /// Value of each point that no band has.
     pub others: Vec<u64>,
@@ -139,7 +139,7 @@ pub struct Point {
     pub value: u64,
 }
 
-/// What one function has, as `top` counts it: self.
+/// Values of one function, as `top` counts it: self.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Band {
@@ -147,7 +147,7 @@ pub struct Band {
     pub function: Option<String>,
     /// Source file of the function, as debug information names it; null where no line is known.
     pub file: Option<String>,
-    /// Path of the ELF file in which it was seen first.
+    /// Path of the ELF file in which the function was seen first; null where none is known.
     pub module: Option<String>,
     /// Value of the function at each point.
     pub values: Vec<u64>,

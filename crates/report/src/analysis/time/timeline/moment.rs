@@ -11,7 +11,7 @@ use crate::analysis::numbers::{Ending, Least, LeftOut, Measure};
 use crate::analysis::stacks::functions::{Frame, Functions, Stack};
 use crate::analysis::summary::overview::{Place, places};
 
-/// What was live at a moment, by place.
+/// Live blocks at a moment, by place.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeapAt {
@@ -21,7 +21,8 @@ pub struct HeapAt {
     pub duration_ms: u64,
     #[serde(flatten)]
     pub ending: Ending,
-    /// The moment: within this millisecond, the one at which most was live.
+    /// Moment of the numbers, in milliseconds since the recording began: within this millisecond, the one at which most
+    /// was live.
     pub ms: u64,
     /// Live blocks at the moment.
     pub live: u64,
@@ -48,10 +49,10 @@ impl HeapAt {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LivePlace {
-    /// The function; None where its sites have no frames.
+    /// The function; without its keys where the place's sites have no frames.
     #[serde(flatten)]
     pub frame: Option<Frame>,
-    /// The function that it called to get its memory, where that is more than an allocating function.
+    /// Function that the line called to get its memory; null where that is an allocating function.
     pub through: Option<String>,
     /// Live blocks at the moment.
     pub live: u64,
@@ -59,11 +60,11 @@ pub struct LivePlace {
     pub live_bytes: u64,
     /// Call sites of the place with live blocks.
     pub sites: u64,
-    /// The largest of them.
+    /// Call site of the place with the most live bytes.
     pub largest_site: LiveSite,
 }
 
-/// One site of a place.
+/// One call site of a place.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveSite {
