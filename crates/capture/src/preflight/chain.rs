@@ -79,9 +79,9 @@ impl Chain {
         let mut all = Vec::new();
         if let (Some(ChainFile::Script(script)), Some(program)) = (self.steps.first(), self.programs().last()) {
             let (script, program) = (script.display(), program.display());
-            let found =
-                format!("{script} is read by {program}; what it starts is recorded too, and is not looked at here");
-            all.push(Finding::works("script", found));
+            let starts = "what it starts is not looked at here, and is recorded too where mallow doctor finds nothing \
+                          against it";
+            all.push(Finding::works("script", format!("{script} is read by {program}; {starts}")));
         }
         if self.emptied {
             all.push(Finding::fails(

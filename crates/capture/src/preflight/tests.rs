@@ -67,6 +67,20 @@ fn the_dynamic_linker_is_no_static_program() {
     assert_eq!(why(&[linker.expect("a path").into(), "/bin/true".into()]), None);
 }
 
+/// A script may start a static program, which is not recorded.
+#[test]
+fn nothing_is_promised_of_what_a_script_starts() {
+    let place = tempfile::tempdir().unwrap();
+    let script = place.path().join("script");
+    write(&script, b"#!/bin/sh\n./static\n");
+    let chain = Chain::of(&[script.clone().into()]);
+    let findings = chain.findings();
+    let found = findings.iter().find(|finding| finding.check == "script").unwrap();
+    let starts =
+        "what it starts is not looked at here, and is recorded too where mallow doctor finds nothing against it";
+    assert_eq!(found.found, format!("{} is read by /bin/sh; {starts}", script.display()));
+}
+
 #[test]
 fn a_missing_program_of_a_script_is_named() {
     let place = tempfile::tempdir().unwrap();
