@@ -10,6 +10,11 @@ use super::report_document::has;
 use crate::output::text::units::{bytes, count, of};
 use crate::output::text::{Align, Line, Look, Page, Table};
 
+/// Whether the peak of each process is known. Where call paths are left out, that of the rest is not.
+pub fn has_own_peaks(report: &Overview) -> bool {
+    report.processes.iter().all(|process| process.own_peak_bytes.is_some())
+}
+
 /// Sums over the processes of a program.
 #[derive(Default)]
 struct Program {
@@ -27,7 +32,7 @@ fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
         let program = programs.entry(process.program()).or_default();
         program.processes += 1;
         program.allocations = program.allocations.saturating_add(process.totals.allocations);
-        program.own_peak = program.own_peak.max(process.own_peak_bytes);
+        program.own_peak = program.own_peak.max(process.own_peak_bytes.unwrap_or(0));
         program.live_bytes = program.live_bytes.saturating_add(process.totals.live_bytes);
     }
     let mut programs: Vec<_> = programs.into_iter().collect();
@@ -39,7 +44,7 @@ fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
 pub fn line(report: &Overview, look: &Look, page: &mut Page) {
     const NAMED: usize = 5;
     let programs = by_peak(report);
-    let by_time = has(report, Quantity::Times);
+    let by_time = has(report, Quantity::Times) && has_own_peaks(report);
     let named = programs.iter().take(NAMED).map(|(name, program)| {
         let processes = (program.processes > 1).then(|| of(program.processes, "process"));
         let peak = by_time.then(|| bytes(program.own_peak, look.exact));
@@ -65,7 +70,8 @@ pub fn show(report: &Overview, limit: usize, look: &Look, page: &mut Page) {
         ("highest peak", Quantity::Times, |program, look| bytes(program.own_peak, look.exact)),
         ("live at the end", Quantity::LiveBytes, |program, look| bytes(program.live_bytes, look.exact)),
     ];
-    let columns: Vec<Column> = columns.into_iter().filter(|(_, quantity, _)| has(report, *quantity)).collect();
+    let is_known = |quantity: Quantity| has(report, quantity) && (quantity != Quantity::Times || has_own_peaks(report));
+    let columns: Vec<Column> = columns.into_iter().filter(|(_, quantity, _)| is_known(*quantity)).collect();
     let mut table = Table::new(&[&[Align::Left][..], &vec![Align::Right; columns.len()]].concat());
     let title = if all > limit { format!("Programs, {limit} of {}", count(all as u64)) } else { "Programs".to_owned() };
     let titles = columns.iter().map(|(title, ..)| Line::new().faint(*title));

@@ -99,6 +99,8 @@ pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
     }
     profile.sites = sites;
     if !by.is_none() {
+        // Of the blocks that are left, the peak is known at one moment alone.
+        profile.processes.iter_mut().for_each(|process| (process.own_peak_bytes, process.own_peak_ms) = (0, 0));
         // The kernel knows processes, and no stacks.
         profile.footprints.clear();
         profile.rss.clear();
@@ -238,7 +240,7 @@ mod tests {
     use super::{Narrowed, Narrowing, Pattern, narrow};
     use crate::analysis::{Measure, TopOptions, overview, top};
     use crate::testing::{Builder, blocks, parser};
-    use mallow_profile::{Counts, Profile, Stacks};
+    use mallow_profile::{Counts, Process, Profile, Stacks};
 
     fn by(focus: &str, ignore: &str, hide: &str) -> Narrowing {
         let pattern = |text: &str| (!text.is_empty()).then(|| text.parse().expect("a regular expression"));
@@ -278,7 +280,16 @@ mod tests {
             assert_eq!(profile.totals, sum);
             let by_process = profile.processes.iter().map(|process| process.totals.allocations).sum::<u64>();
             assert_eq!(by_process, sum.allocations);
-            assert!(overview(&profile, 9).families.is_empty(), "the functions called are not known by stack");
+            let overview = overview(&profile, 9);
+            assert!(overview.families.is_empty(), "the functions called are not known by stack");
+            let peaks: Vec<_> = overview.processes.iter().map(|process| process.own_peak_bytes).collect();
+            let narrowed = !(focus.is_empty() && ignore.is_empty());
+            let expected = |process: &Process| match narrowed {
+                // Without bytes there was no peak.
+                true => (process.totals.allocated_bytes == 0).then_some(0),
+                false => Some(process.totals.peak_bytes),
+            };
+            assert_eq!(peaks, profile.processes.iter().map(expected).collect::<Vec<_>>());
         }
     }
 

@@ -126,10 +126,13 @@ pub struct ProcessRow {
     /// Sums over the sites of the process; `peak_bytes` is live at the recording's peak.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Highest live bytes of the process, at a moment of its own.
-    pub own_peak_bytes: u64,
-    /// Moment of `own_peak_bytes`, in milliseconds since the recording began.
-    pub own_peak_ms: u64,
+    /// Highest live bytes of the process, at a moment of its own; left out where call paths are left out: the peak of
+    /// the rest is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_peak_bytes: Option<u64>,
+    /// Moment of `own_peak_bytes`, in milliseconds since the recording began; left out with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_peak_ms: Option<u64>,
     /// Allocations by the function that was called; those that were not called are left out.
     pub families: Vec<FamilyRow>,
     /// Frees of blocks that the process did not allocate while recorded.
@@ -381,6 +384,9 @@ pub(crate) fn family_rows(families: &FamilyCounts) -> Vec<FamilyRow> {
 }
 
 fn process_row(p: &Process) -> ProcessRow {
+    // What has allocated bytes has had a peak.
+    let is_known = p.own_peak_bytes > 0 || p.totals.allocated_bytes == 0;
+    let own_peak = is_known.then_some((p.own_peak_bytes, p.own_peak_ms));
     ProcessRow {
         pid: p.pid,
         parent_pid: p.parent_pid,
@@ -396,8 +402,8 @@ fn process_row(p: &Process) -> ProcessRow {
         table_wait_ms: p.table_wait_ms,
         threads: p.threads,
         totals: p.totals.into(),
-        own_peak_bytes: p.own_peak_bytes,
-        own_peak_ms: p.own_peak_ms,
+        own_peak_bytes: own_peak.map(|(bytes, _)| bytes),
+        own_peak_ms: own_peak.map(|(_, ms)| ms),
         families: family_rows(&p.families),
         foreign_frees: p.foreign_frees,
         lost: p.lost,
