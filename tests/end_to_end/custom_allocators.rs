@@ -37,6 +37,39 @@ fn a_python_program_is_incomplete_without_its_setting() {
     }
 }
 
+/// "No change" alone would be said of objects that nobody looked at.
+#[test]
+fn a_comparison_says_what_its_sides_lack() {
+    let place = directory();
+    let record = |name: &str, setting: &str| {
+        let script = "x = [str(i) for i in range(1000)]";
+        let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", name]);
+        let outcome = run.args(["--", "/usr/bin/python3", "-c", script]).env("PYTHONMALLOC", Some(setting)).go();
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+    };
+    record("arenas", "pymalloc");
+    record("malloc", "malloc");
+    let said = |how: &[&str], before: &str, after: &str| {
+        Run::new(mallow(), place.path())
+            .arg("diff")
+            .args(how)
+            .args([before, after])
+            .env("COLUMNS", Some("1000"))
+            .go()
+            .out()
+    };
+    let what = "Python allocates objects of up to 512 bytes in arenas of its own";
+    for (before, after, side) in
+        [("arenas", "arenas", "both"), ("malloc", "arenas", "arenas"), ("arenas", "malloc", "arenas")]
+    {
+        let (text, markdown) = (said(&[], before, after), said(&["--markdown"], before, after));
+        assert!(text.starts_with(&format!("Incomplete: {side}: {what}")), "{before} {after}: {text}");
+        assert!(markdown.starts_with(&format!("**Incomplete:** {side}: {what}")), "{before} {after}: {markdown}");
+    }
+    let text = said(&[], "malloc", "malloc");
+    assert!(!text.contains("Incomplete"), "{text}");
+}
+
 /// A shared libpython: of the interpreter it is certain; a program that is linked with it starts it if a stack leads
 /// through it.
 #[test]

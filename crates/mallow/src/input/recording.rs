@@ -197,7 +197,7 @@ impl Recording {
     }
 
     /// Gaps of the numbers, allocators that Mallow does not see included, a sentence each.
-    fn incomplete(&self) -> Vec<String> {
+    pub fn incomplete(&self) -> Vec<String> {
         let profile = &self.profile;
         let allocators = custom_allocators(&profile.custom_allocators, |number| {
             profile.processes.get(number).map(|process| process.executable.as_str())

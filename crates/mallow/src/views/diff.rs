@@ -18,7 +18,7 @@ use crate::input::program_functions::each_function;
 use crate::input::recording::Recording;
 use crate::output::exit::UsageError;
 use crate::output::progress::Bar;
-use crate::output::text::Stream;
+use crate::output::text::{Page, Stream, gaps};
 use crate::output::{exit, json, stdio};
 
 /// Comparison of two profiles, as the view shows it.
@@ -50,6 +50,8 @@ pub struct DiffDocument<'a> {
 const ROWS: usize = 15;
 /// Number of lines that filters take.
 const FILTERS: usize = 1;
+/// Number of lines that a gap takes, about.
+const GAP_LINES: usize = 2;
 
 pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
@@ -77,23 +79,30 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     } else {
         let names = Names::of(&files);
         let numbers = Numbers { by, per: flags.per, more: limit, look };
+        let lacking = gaps_of([&before, &after]);
         let fit = !whole && !flags.stacks && flags.view.limit.is_none();
         let floor = !whole && flags.view.limit.is_none() && flags.min.is_none();
         let detail = Detail {
             places: PlaceLimits { rows, min, floor },
             fit,
-            taken: if after.filters.is_none() { 0 } else { FILTERS },
+            taken: if after.filters.is_none() { 0 } else { FILTERS } + lacking.len() * GAP_LINES,
             stacks: flags.stacks,
             all: flags.all,
             depth: flags.depth,
         };
         stdio::print(&match flags.markdown {
-            true => diff_text::markdown(&diff, &names, &numbers, flags.depth),
-            false => after.filters.above(diff_text::text(&diff, &names, &numbers, &detail), &look),
+            true => diff_text::markdown_gaps(&lacking) + &diff_text::markdown(&diff, &names, &numbers, flags.depth),
+            false => {
+                let mut page = Page::new(look);
+                gaps::show(lacking, &mut page);
+                page.into_text() + &after.filters.above(diff_text::text(&diff, &names, &numbers, &detail), &look)
+            }
         })?;
     }
-    before.warn_of_gaps();
-    after.warn_of_gaps();
+    if flags.view.json {
+        before.warn_of_gaps();
+        after.warn_of_gaps();
+    }
     let per = per_of(flags, by).unwrap_or(1.0);
     let above = flags.fail_above.is_some_and(|most| diff.change as f64 / per > most.0);
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
@@ -103,6 +112,18 @@ pub fn document(flags: &DiffFlags, before: &Recording, after: &Recording) -> Res
     let rows = flags.view.limit(usize::MAX);
     let options = options(flags, measure(before, after, flags.by)?, rows, rows);
     json::line(&json_of(flags, before, after, &compared(before, after, options))?)
+}
+
+/// What the numbers of either side lack, a sentence each: a change may be no change of the program.
+fn gaps_of(sides: [&Recording; 2]) -> Vec<String> {
+    let [before, after] = sides.map(Recording::incomplete);
+    let both = before.iter().filter(|text| after.contains(text)).map(|text| format!("both: {text}"));
+    let one = |side: usize, texts: &[String], others: &[String]| {
+        let file = sides[side].path().display();
+        let alone = texts.iter().filter(|text| !others.contains(text));
+        alone.map(|text| format!("{file}: {text}")).collect::<Vec<_>>()
+    };
+    both.chain(one(0, &before, &after)).chain(one(1, &after, &before)).collect()
 }
 
 /// The divisor of a measure's amounts. None for a peak, which is no sum of what operations do.

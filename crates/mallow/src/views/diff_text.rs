@@ -8,7 +8,7 @@ use super::diff_numbers::{Names, Numbers, Reconciled, reconciled};
 use crate::input::coverage::provenance;
 use crate::output::text::markdown::cell;
 use crate::output::text::units::{count, of};
-use crate::output::text::{Line, Look, Page, change_style, framed, function, measured};
+use crate::output::text::{Line, Look, Page, change_style, framed, function, gaps, measured};
 
 fn lists<'a>(diff: &'a Diff, names: &Names) -> [(String, &'a DiffList); 3] {
     [
@@ -280,6 +280,11 @@ fn frames(stack: &DiffStack, pair: bool, numbers: &Numbers, depth: usize, page: 
     if stack.cut {
         page.line(Line::new().faint("        … outer frames are missing"));
     }
+}
+
+/// What the numbers of either side lack, a paragraph each, above the comparison as Markdown.
+pub fn markdown_gaps(lacking: &[String]) -> String {
+    lacking.iter().map(|text| format!("**{}** {}\n\n", gaps::INCOMPLETE.trim(), cell(text))).collect()
 }
 
 /// The comparison as Markdown, for a pull request.
