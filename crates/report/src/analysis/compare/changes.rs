@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use mallow_profile::{Counts, Precisions, Profile, StackId};
+use mallow_profile::{Counts, FrameId, Precisions, Profile, StackId, StringId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -179,6 +179,8 @@ pub struct Both {
     /// profile's numbers.
     pub(crate) formerly: FxHashMap<StackId, BTreeMap<String, Counts>>,
     pub(crate) first_old: u32,
+    /// By frame of the first profile whose file has another name in the second: the file that the function has there.
+    pub(crate) files_now: FxHashMap<FrameId, Option<StringId>>,
     /// None where the numbers of neither profile are estimates.
     pub(crate) precisions: Option<Box<ChangedPrecisions>>,
 }
@@ -198,7 +200,7 @@ impl Both {
             [before, after].map(|counts| mean_request(stack, &counts))
         };
         let requests = self.sites.iter().flat_map(of).filter(|(_, number, _)| *number > 0);
-        Functions::with_requests(&self.profile, requests)
+        Functions::with_requests(&self.profile, requests, &self.files_now)
     }
 
     /// The sum of each stack's absolute change, by the measure that the profiles were compared by.

@@ -198,13 +198,22 @@ pub(crate) fn mean_request(stack: StackId, counts: &Counts) -> SiteRequests {
 }
 
 impl<'a> Functions<'a> {
-    /// Builds the functions of a profile whose sites are kept elsewhere: `requests` lists these.
-    pub fn with_requests(profile: &'a Profile, requests: impl Iterator<Item = SiteRequests>) -> Self {
-        let it = Self::new(profile);
+    /// Builds the functions of a profile whose sites are kept elsewhere: `requests` lists these. By frame, `files` has
+    /// another file that its functions are identified by, and not shown with.
+    pub fn with_requests(
+        profile: &'a Profile,
+        requests: impl Iterator<Item = SiteRequests>,
+        files: &FxHashMap<FrameId, Option<StringId>>,
+    ) -> Self {
+        let it = Self::identified(profile, files);
         Self { wrappers: OnceCell::from(it.find_wrappers(requests)), ..it }
     }
 
     pub fn new(profile: &'a Profile) -> Self {
+        Self::identified(profile, &FxHashMap::default())
+    }
+
+    fn identified(profile: &'a Profile, files: &FxHashMap<FrameId, Option<StringId>>) -> Self {
         let mut ids: FxHashMap<Key, (FunctionId, FunctionKind)> = FxHashMap::default();
         let (functions, steps, starts, measuring) = (Vec::new(), Vec::new(), vec![0], FxHashSet::default());
         let executed = executed(profile);
@@ -229,7 +238,7 @@ impl<'a> Functions<'a> {
                     }
                     continue;
                 }
-                let key = match (name, file) {
+                let key = match (name, files.get(&frame).copied().unwrap_or(file)) {
                     (Some(name), Some(file)) => Key::InFile(name, file),
                     (Some(name), None) => Key::InModule(name, raw.module),
                     (None, _) => Key::Address(raw.module, raw.start.unwrap_or(raw.address)),

@@ -76,7 +76,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
     let mut apart = if options.which == Which::Peak { Some(standings.clone()) } else { None };
     let standings = apart.as_mut().unwrap_or(standings);
     let requests = state.ledger.requests().map(|(stack, number, mean)| (stack, number, (mean, mean)));
-    let functions = Functions::with_requests(state.profile, requests);
+    let functions = Functions::with_requests(state.profile, requests, &FxHashMap::default());
     let run = run(state);
     let draw = |id: u64| draw(id, run);
     let mut ids: FxHashMap<StackId, u64> = FxHashMap::default();

@@ -153,6 +153,40 @@ fn a_removed_line_is_marked_and_has_its_old_number() {
     assert_eq!(rows, [(10, false, 500, 500), (20, true, 70, 0), (25, false, 9000, 9001)]);
 }
 
+/// Where its functions were: a file of one build has no line of the other.
+#[test]
+fn what_is_gone_has_the_file_and_the_line_of_its_own_build() {
+    let of = |[parse, load, main]: [&str; 3]| {
+        let all: [&[&str]; 3] = [&["malloc!libc.so.6", parse, main], &["malloc!libc.so.6", load, main], &[main]];
+        built(
+            &all[usize::from(parse.is_empty())..].iter().map(|stack| (*stack, blocks(50, 8, 0, 0))).collect::<Vec<_>>(),
+        )
+    };
+    let before = of(["parse@/old/v1.c:4", "load@/old/v1.c:3", "main@/old/v1.c:6"]);
+    for (main, gone) in [
+        ("main@/new/v4.c:7", ["/old/v1.c:4", "/old/v1.c:6"]),
+        ("main", ["/old/v1.c:4", "/old/v1.c:6"]),
+        // Builds have directories of their own: it is the same file.
+        ("main@/new/v1.c:7", ["/old/v1.c:4", "/new/v1.c:6"]),
+    ] {
+        let after = of(["", "load@/new/v4.c:6", main]);
+        let report = diff(
+            &before,
+            &after,
+            DiffOptions { by: BY, rules: Rules::ALL, min: 0, limit: 9, any_measure: false, places: 9 },
+        );
+        let [place] = &report.places.largest[..] else { panic!("{:?}", report.places) };
+        let own = place.stack.frames.iter().filter(|frame| frame.file.is_some());
+        let own = own.map(|frame| format!("{}:{}", frame.file.as_deref().unwrap_or(""), frame.line.unwrap_or(0)));
+        assert_eq!(own.collect::<Vec<_>>(), gone, "{main}");
+        // It is one function all the same.
+        let options = FlameOptions { by: BY, callers: false, raw: false, parts: u64::MAX, least: Least::Amount(0) };
+        let flame = flame_changes(&both(&before, &after), options);
+        let mains = flame.boxes.iter().filter(|b| flame.functions[b.function].name == "main").count();
+        assert_eq!((mains, flame.gone.len()), (1, 1), "{main}");
+    }
+}
+
 #[test]
 fn a_picture_shows_what_is_gone_and_every_change_once() {
     let before = built(&[

@@ -2,17 +2,18 @@
 //! only the first has.
 //!
 //! Which stacks are one, [`super::diff()`] says: what it pairs has its numbers in one place here too. The functions of
-//! a stack that is gone are those of the second profile where it has them, under its names.
+//! a stack that is gone are those of the second profile where it has them, under its names, with the lines and files of
+//! the first.
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, Profile, StackId, Stacks};
+use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, Profile, StackId, Stacks, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::likeness::{Comparison, numbers};
 use super::normalise::{Rules, function};
 use super::programs::{EachFunction, no_files};
-use super::stacks::{AFTER, BEFORE, Group, Joint, NodeId, Token};
+use super::stacks::{AFTER, BEFORE, Group, Joint, NodeId, Token, file_name};
 use super::{Compared, compared};
 use crate::analysis::compare::changes::{Both, Change, ChangedPrecisions};
 use crate::analysis::numbers::Measure;
@@ -108,14 +109,14 @@ impl Both {
                 }
             }
         }
-        let (profile, first_old) = old.into_profile();
+        let Old { profile, first: first_old, files_now, .. } = old;
         let mut sites: Vec<(StackId, Change)> =
             sums.into_iter().map(|(stack, [before, after])| (stack, Change::of(before, after, by))).collect();
         sites.sort_unstable_by_key(|&(stack, _)| stack);
         let moved = sites.iter().fold(0u64, |sum, (_, change)| sum.saturating_add(change.moved));
         let totals = Change { before: before.totals, after: after.totals, moved };
         let precisions = precisions.map(|all| Box::new(all.into_changed()));
-        Self { profile, totals, sites, formerly, first_old, precisions }
+        Self { profile, totals, sites, formerly, first_old, files_now, precisions }
     }
 }
 
@@ -284,6 +285,7 @@ struct Old<'a, R> {
     known: FxHashMap<Token, Step>,
     modules: Vec<ModuleId>,
     frames: FxHashMap<Frame, FrameId>,
+    files_now: FxHashMap<FrameId, Option<StringId>>,
     stacks: FxHashMap<StackId, StackId>,
 }
 
@@ -311,6 +313,7 @@ impl<'a, R: Fn(Token) -> Token> Old<'a, R> {
             known: joint.first_steps(AFTER),
             modules: Vec::new(),
             frames: FxHashMap::default(),
+            files_now: FxHashMap::default(),
             stacks: FxHashMap::default(),
         };
         for module in &before.modules {
@@ -344,11 +347,19 @@ impl<'a, R: Fn(Token) -> Token> Old<'a, R> {
     fn frame(&mut self, step: &Step, token: Option<Token>) -> FrameId {
         let now = token.filter(|_| !step.nameless).and_then(|token| self.known.get(&(self.renamed)(token)));
         let raw = &self.before.frames[step.frame.0 as usize];
+        let mut file_now = None;
         let frame = match now {
             Some(now) => {
+                let was = step.file().map(|file| self.before.strings.get(file));
+                let strings = &mut self.profile.strings;
+                // Builds have directories of their own.
+                let is = now.file().map(|file| file_name(strings.get(file)));
+                let moved = was.filter(|was| Some(file_name(was)) != is).map(|was| strings.intern(was));
+                file_now = moved.map(|_| now.file());
                 let raw = &self.profile.frames[now.frame.0 as usize];
                 let line = raw.lines.iter().find(|line| Some(line.function) == now.name() && line.file == now.file());
-                let lines = line.map(|line| Line { line: step.line, ..*line }).into_iter().collect();
+                let line = line.map(|line| Line { line: step.line, file: moved.or(line.file), ..*line });
+                let lines = line.into_iter().collect();
                 Frame { lines, ..raw.clone() }
             }
             None => {
@@ -369,10 +380,7 @@ impl<'a, R: Fn(Token) -> Token> Old<'a, R> {
         let id = FrameId(self.profile.frames.len() as u32);
         self.profile.frames.push(frame.clone());
         self.frames.insert(frame, id);
+        self.files_now.extend(file_now.map(|file| (id, file)));
         id
-    }
-
-    fn into_profile(self) -> (Profile, u32) {
-        (self.profile, self.first)
     }
 }

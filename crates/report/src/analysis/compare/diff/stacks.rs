@@ -356,7 +356,7 @@ fn builds(profile: &Profile) -> FxHashSet<(&str, &[u8])> {
     modules.map(|module| (file_name(&module.path), &module.build_id[..])).collect()
 }
 
-fn file_name(path: &str) -> &str {
+pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
