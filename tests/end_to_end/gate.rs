@@ -206,6 +206,9 @@ fn runs_that_disagree_are_reported() {
     let out = project.run(&[]).out();
     assert!(out.contains("unstable: runs disagree: total_allocations 10 to 12"), "{out}");
     assert!(out.contains("unstable.total_allocations: 10\n"), "{out}");
+    let row = out.lines().find(|line| line.ends_with(" unstable")).expect("a row");
+    let columns: Vec<_> = row.split("  ").map(str::trim).filter(|column| !column.is_empty()).collect();
+    assert!(columns[1] == "10 to 12" && !row.contains('±'), "{columns:?}");
     assert!(out.contains("--explain shows the stacks that differ"), "{out}");
     // The stacks that differ, if they are asked for: of the run with the fewest allocations and the one with the most.
     project.update();

@@ -43,12 +43,22 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Whether a case's differences, if it has any, are to a baseline; else they are all stacks that there are.
+fn compared(case: &CaseVerdict) -> bool {
+    !case.explanation.as_ref().is_some_and(|e| e.without_baseline && !e.differences.is_empty())
+}
+
 /// The stacks that changed, one after another.
 fn stacks(case: &CaseVerdict) -> String {
-    let mut out = String::new();
+    let compared = compared(case);
+    let mut out = if compared { String::new() } else { "Nothing to compare with\n".to_owned() };
     for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
+        let (allocations, bytes) = (difference.allocations(), difference.bytes());
         // Writing into a string cannot fail.
-        let _ = writeln!(out, "{:+} allocations, {:+} bytes", difference.allocations(), difference.bytes());
+        let _ = match compared {
+            true => writeln!(out, "{allocations:+} allocations, {bytes:+} bytes"),
+            false => writeln!(out, "{allocations} allocations, {bytes} bytes"),
+        };
         for shown in informative_steps(&difference.stack) {
             let _ = writeln!(out, "    {}", clean(shown.step));
         }
@@ -109,11 +119,15 @@ pub fn markdown(report: &Report) -> String {
     }
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
         let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
+        let compared = compared(case);
+        if !compared {
+            out.push_str("\nNothing to compare with:\n\n");
+        }
         for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
             let steps = informative_steps(&difference.stack);
             let steps: Vec<_> =
                 steps.iter().take(6).map(|step| cell(&text::shown(step.step, &Look::default()))).collect();
-            let (amount, unit) = amount(difference.allocations(), difference.bytes());
+            let (amount, unit) = amount(difference.allocations(), difference.bytes(), compared);
             let _ = writeln!(out, "- {amount} {unit}: {}", steps.join(" ← "));
         }
     }
@@ -121,7 +135,7 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-/// A line of a source of the project, and what its stacks have more than before.
+/// A line of a source of the project, and what its stacks have more than before: all that they have, without a baseline.
 struct Change<'a> {
     file: &'a str,
     line: u32,
@@ -131,10 +145,14 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn describe(&self, case: &str) -> String {
-        let (amount, unit) = amount(self.allocations, self.bytes);
+    fn describe(&self, case: &CaseVerdict) -> String {
+        let compared = compared(case);
+        let (amount, unit) = amount(self.allocations, self.bytes, compared);
         let reasons = if self.reasons.is_empty() { String::new() } else { format!(": {}", self.reasons.join("; ")) };
-        format!("{amount} {unit} in {case}{reasons}")
+        match compared {
+            true => format!("{amount} {unit} in {}{reasons}", case.name),
+            false => format!("{amount} {unit} of {}, nothing to compare with{reasons}", case.name),
+        }
     }
 }
 
@@ -176,7 +194,7 @@ pub fn github(report: &Report) -> String {
         let title = property(&format!("{} {}", case.name, word(case.verdict)));
         let _ = writeln!(out, "::{command} title={title}::{}", data(&reason(case)));
         for change in changes(case, &report.root) {
-            let (file, line, text) = (property(change.file), change.line, data(&change.describe(&case.name)));
+            let (file, line, text) = (property(change.file), change.line, data(&change.describe(case)));
             let _ = writeln!(out, "::{command} file={file},line={line},title={title}::{text}");
         }
     }
@@ -200,7 +218,7 @@ pub fn sarif(report: &Report) -> Value {
         // What has no place of its own is where the cases are.
         let first = changes.first().map_or((&*cases, 1), |change| (change.file, change.line));
         let whole = finding(case, format!("{}: {}", case.name, reason(case)), first);
-        let placed = changes.iter().map(|at| finding(case, at.describe(&case.name), (at.file, at.line)));
+        let placed = changes.iter().map(|at| finding(case, at.describe(case), (at.file, at.line)));
         std::iter::once(whole).chain(placed).collect::<Vec<_>>()
     });
     let findings: Vec<Finding> = findings.collect();
@@ -306,6 +324,22 @@ mod tests {
         let lines: Vec<_> = output.lines().filter(|line| line.contains("file=")).collect();
         let of = |line, text| format!("::error file=Cargo.toml,line={line},title=a<b> regressed::{text} in a<b>");
         assert_eq!(lines, [of(7, "+13 allocations"), of(1, "+9 bytes")]);
+    }
+
+    #[test]
+    fn without_a_baseline_nothing_is_said_to_be_more() {
+        let mut report = report();
+        let explanation = report.cases[1].explanation.as_mut().expect("an explanation");
+        explanation.without_baseline = true;
+        let outputs = [
+            (github(&report), "10 allocations of a<b>, nothing to compare with"),
+            (junit(&report).expect("XML"), "Nothing to compare with\n10 allocations, 80 bytes\n"),
+            (markdown(&report), "\nNothing to compare with:\n\n- 10 allocations: f"),
+            (sarif(&report).to_string(), "10 allocations of a<b>, nothing to compare with"),
+        ];
+        for (output, right) in outputs {
+            assert!(!output.contains("+10 allocations") && output.contains(right), "{output}");
+        }
     }
 
     #[test]

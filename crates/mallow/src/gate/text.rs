@@ -98,15 +98,15 @@ fn table(report: &Report) -> Table {
         let change = figures.zip(case.baseline).map(|(now, before)| total(&now) - total(&before));
         let per_op = case.scale.map(|scale| scale.allocations_per_op);
         let per_op = per_op.or(figures.and_then(|figures| figures.allocations_per_op()));
-        let runs = case.measured.as_ref().map(|measured| {
-            let spread = total(&measured.most) - total(&measured.figures);
-            let spread = if spread > 0 { format!(" ±{}", signed(spread)) } else { String::new() };
-            format!("{}{spread}", measured.runs.len())
+        let allocations = case.measured.as_ref().map(|measured| {
+            let (least, most) = (total(&measured.figures), total(&measured.most));
+            if least < most { format!("{} to {}", signed(least), signed(most)) } else { signed(least) }
         });
+        let runs = case.measured.as_ref().map(|measured| measured.runs.len().to_string());
         let text = |text: Option<String>| Line::new().plain(text.unwrap_or_default());
         table.row([
             verdict(case.verdict),
-            text(figures.map(|figures| signed(total(&figures)))),
+            text(allocations),
             text(per_op.map(ratio)),
             text(case.baseline.map(|figures| signed(total(&figures)))),
             text(change.filter(|n| *n != 0).map(|n| if n > 0 { format!("+{}", count(n as u64)) } else { signed(n) })),
@@ -234,11 +234,13 @@ fn more(n: i64) -> String {
     format!("{}{}", plus(n), signed(n))
 }
 
-/// The difference in allocations, or in bytes where allocations are as many, and its unit.
-pub fn amount(allocations: i64, bytes: i64) -> (String, &'static str) {
+/// The difference in allocations, or in bytes where allocations are as many, and its unit. `compared`: with a baseline;
+/// else the numbers are those of now, and have no sign.
+pub fn amount(allocations: i64, bytes: i64, compared: bool) -> (String, &'static str) {
+    let written = if compared { more } else { signed };
     match allocations {
-        0 => (more(bytes), "bytes"),
-        _ => (more(allocations), "allocations"),
+        0 => (written(bytes), "bytes"),
+        _ => (written(allocations), "allocations"),
     }
 }
 
@@ -266,7 +268,7 @@ impl Stacks<'_> {
         }
         self.list(&explanation.differences);
         if let Some(sum) = sum {
-            let (amount, unit) = amount(sum.allocations(), sum.bytes());
+            let (amount, unit) = amount(sum.allocations(), sum.bytes(), self.compared);
             let (before, now) = (count(sum.stacks_before), count(sum.stacks_now));
             self.page.line(Line::new().plain("  ").strong(amount).plain(format!(
                 " {unit} in stacks too small for the baseline to keep one by one, {before} → {now} stacks"
@@ -302,10 +304,7 @@ impl Stacks<'_> {
 
     fn place(&mut self, place: &PlaceChange) {
         let stacks = if place.stacks == 1 { "1 stack".to_owned() } else { format!("{} stacks", place.stacks) };
-        let mut amount = amount(place.allocations, place.bytes);
-        if !self.compared {
-            amount.0 = amount.0.trim_start_matches('+').to_owned();
-        }
+        let amount = amount(place.allocations, place.bytes, self.compared);
         let line = Line::new().plain("  ").strong(format!("{:>8}", amount.0)).plain(format!(" {}, ", amount.1));
         self.page.line(line.plain(shown(&place.function, self.look)).faint(format!(", {stacks}")));
     }
