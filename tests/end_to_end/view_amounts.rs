@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use harness::{Browser, Case, Run, directory, mallow, number, program, tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::attach_harness::{Target, attaching, finished, interrupt};
 use crate::other_tools::ran;
 use crate::view_page::{Page, SIZES};
 
@@ -122,4 +124,36 @@ fn one_block_is_no_blocks() {
         let text = text.unwrap_or_default();
         assert!(text.contains("1 block") && !text.contains("1 blocks"), "{text}");
     }
+}
+
+/// What is so of one measure is not said of all: as many blocks of other sizes, and blocks of which none is live at last.
+#[test]
+fn a_page_says_nothing_of_measures_that_it_does_not_show() {
+    let body = "for (int i = 0; i < 10; i++) { char *p = malloc(n > 1 ? 1000 : 10); p[0] = 1; free(p); }";
+    let place = recorded(&format!("#include <stdlib.h>\nint main(int n, char **a) {{ (void)a; {body} return 0; }}\n"));
+    let place = place.path();
+    ran(Run::new(mallow(), place).args(["record", "--no-report", "-o", "more.mallow", "--", "./it", "more"]));
+    let mut page = Page::open(place, &["it.mallow", "more.mallow"], SIZES[0]);
+    page.show("tab-changes");
+    page.browser.click("[data-measure=allocations]");
+    page.wait_for_text("#changes-view", "Allocations: no call site differs. Other measures may.");
+    page.browser.click("[data-measure=bytes]");
+    page.wait_for_text("#changes-view", "+9.90 kB");
+    let mut page = Page::open(place, &["it.mallow"], SIZES[0]);
+    page.browser.click("[data-measure=live]");
+    page.wait_for_text("#main", "Live at end: nothing here.");
+}
+
+/// A process that mallow left may free all of its blocks later.
+#[test]
+fn a_page_of_a_process_that_went_on_does_not_say_what_it_never_frees() {
+    let place = directory();
+    let mut target = Target::ready(Command::new(program("attached")).arg("calls"));
+    let mallow = attaching(&["record", "--no-report", "-o", "it.mallow"], target.pid(), place.path());
+    target.ask();
+    interrupt(&mallow);
+    finished(mallow);
+    let mut page = Page::open(place.path(), &["it.mallow"], SIZES[0]);
+    page.show("tab-lifetimes");
+    page.wait_for_text("#lifetimes-view", "Live at the end of the recording: ");
 }

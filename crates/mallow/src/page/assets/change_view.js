@@ -22,7 +22,7 @@ export class ChangeView {
       const answer = await this.ask("diff", { by, limit: PLACES_AT_MOST, ...sharedChoices() });
       const rows = answer.places?.largest ?? [];
       if (rows.length === 0) {
-        fill(this.node, message("Nothing changed."));
+        fill(this.node, message(`${measure.title}: no call site differs. Other measures may.`));
         return;
       }
       const most = Math.max(1, ...rows.map((row) => Math.abs(row.change)));

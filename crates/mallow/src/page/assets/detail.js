@@ -100,7 +100,7 @@ export class Detail {
       const found = answer.functions.find((f) => f.function === place.function && f.file === (place.file ?? null) && f.module === (place.module ?? null))
         ?? answer.functions.find((f) => f.function === place.function);
       if (!found) {
-        fill(box, message(isExported() ? "This file holds the lines of the largest functions alone." : "Nothing was allocated by it here.", "quiet"));
+        fill(box, message(isExported() ? "This file holds the lines of the largest functions alone." : `${MEASURES[by].title}: nothing of it here.`, "quiet"));
         return;
       }
       fill(numbers, this.numbers(found, answer));

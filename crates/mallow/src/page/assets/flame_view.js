@@ -92,7 +92,7 @@ export class FlameView {
     const notes = [];
     if (this.tree.total === 0) {
       fill(this.note);
-      fill(this.graphs, message("Nothing was allocated here."));
+      fill(this.graphs, message(`${MEASURES[this.context.by()].title}: nothing here.`));
       return;
     }
     if (state.search) {
@@ -126,7 +126,7 @@ export class FlameView {
       element("button", { type: "button", class: "plain", id: "sandwich-close", onclick: () => changeState({ sandwich: "" }) }, "Close"));
     fill(this.table);
     if (!halves) {
-      fill(this.graphs, message("The function allocated nothing here."));
+      fill(this.graphs, message(`${MEASURES[this.context.by()].title}: nothing of the function here.`));
       return;
     }
     fill(this.graphs, element("h3", {}, "Callers"), this.callers.node, element("h3", {}, "Callees"), this.callees.node);

@@ -54,18 +54,22 @@ export class SizeView extends HistogramView {
   }
 }
 
+// Whether they are freed later, nobody knows where the process went on.
+const LIVE = { end: "Live at the end", detached: "Live at the end of the recording", snapshot: "Live" };
+
 export class LifetimeView extends HistogramView {
-  constructor() {
+  constructor(context) {
     super("lifetimes");
+    this.about = context.about;
   }
 
   content(answer) {
     const rows = (list, format) => (list ?? []).map((b) => ({ label: span(b, format), blocks: b.blocks, bytes: b.bytes }));
     const milliseconds = (ms) => (ms < 10000 ? `${formatCount(ms)} ms` : `${formatCount(ms / 1000)} s`);
     const found = [
-      bars("Lifetimes in time", "From the allocation to the free; blocks that were never freed are not in it.", rows(answer.by_ms, milliseconds)),
+      bars("Lifetimes in time", "From the allocation to the free; blocks that were live at the end are not in it.", rows(answer.by_ms, milliseconds)),
       bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", rows(answer.by_allocations, formatCount))];
-    const live = answer.live > 0 && element("p", { class: "quiet" }, `Never freed: ${formatOf(answer.live, "block")}, ${formatBytes(answer.live_bytes)}.`);
+    const live = answer.live > 0 && element("p", { class: "quiet" }, `${LIVE[this.about.live_moment]}: ${formatOf(answer.live, "block")}, ${formatBytes(answer.live_bytes)}.`);
     return found.some(Boolean) ? [found, live] : [message("No block was freed."), live];
   }
 }

@@ -52,7 +52,7 @@ function makeViews(context) {
     ["rss", "RSS", about.has_rss, () => new RssView(context)],
     ["memory", "Memory", live, () => new LiveMemoryView()],
     ["sizes", "Sizes", own, () => new SizeView()],
-    ["lifetimes", "Lifetimes", own, () => new LifetimeView()],
+    ["lifetimes", "Lifetimes", own, () => new LifetimeView(context)],
     ["threads", "Threads", own, () => new ThreadView(context)],
     ["processes", "Processes", own, () => new ProcessView(context)],
   ];

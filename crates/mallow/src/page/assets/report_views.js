@@ -49,8 +49,8 @@ export class LeakView extends WholeRunView {
     const columns = [
       { id: "cause", title: "Call site", wide: 260, value: (row) => row.function, node: (row) => element("span", { class: "over" }, nameText(row.function), " ", element("span", { class: "name quiet" }, placeOf(row))) },
       bytesColumn("live_bytes", title, "live_bytes", report.live_bytes), countColumn("live", "Blocks", "live"), countColumn("sites", "Call paths", "sites"),
-      { id: "age", title: "Oldest", help: "Age of the oldest block when its process ended", numeric: true, width: 96, value: (row) => row.oldest_ms, text: (row) => formatTime(row.oldest_ms) },
-      { id: "youngest", title: "Youngest", help: "Age of the youngest block when its process ended", numeric: true, width: 96, value: (row) => row.youngest_ms, text: (row) => formatTime(row.youngest_ms) },
+      { id: "age", title: "Oldest", help: "Age of the oldest block when its process, or the recording, ended", numeric: true, width: 96, value: (row) => row.oldest_ms, text: (row) => formatTime(row.oldest_ms) },
+      { id: "youngest", title: "Youngest", help: "Age of the youngest block when its process, or the recording, ended", numeric: true, width: 96, value: (row) => row.youngest_ms, text: (row) => formatTime(row.youngest_ms) },
       { id: "pids", title: "Processes", width: 110, value: (row) => (row.pids ?? []).join(", "), text: (row) => (row.pids ?? []).join(", ") },
     ];
     const table = new Table({ id: "leaks-table", label: "Leaks", columns, sort: { column: "live_bytes", down: true }, open: (row) => this.context.openFunction(row, row.largest_site?.frames) });
