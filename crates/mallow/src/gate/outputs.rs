@@ -135,7 +135,8 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-/// A line of a source of the project, and what its stacks have more than before: all that they have, without a baseline.
+/// A line of a source of the project, and what its stacks have more than before; without a baseline all that they
+/// have.
 struct Change<'a> {
     file: &'a str,
     line: u32,
