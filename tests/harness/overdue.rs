@@ -22,14 +22,15 @@ pub fn watch() {
         std::thread::spawn(|| {
             loop {
                 std::thread::sleep(Duration::from_secs(10));
-                end_older_than(LIMIT);
+                end_older_than(&std::process::id().to_string(), LIMIT);
             }
         });
     });
 }
 
-fn end_older_than(limit: Duration) {
-    let mark = format!("{MARK}={}\0", std::process::id());
+/// Kills the programs whose [`MARK`] is this one, once they are older.
+fn end_older_than(marked: &str, limit: Duration) {
+    let mark = format!("{MARK}={marked}\0");
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
@@ -71,8 +72,9 @@ mod tests {
 
     #[test]
     fn what_is_older_is_killed_and_what_is_younger_is_not() {
-        let mut young =
-            Command::new("sleep").arg("60").env(MARK, std::process::id().to_string()).spawn().expect("sleep");
+        // Other tests of this process start programs meanwhile, whose mark is its id.
+        let mark = format!("{}-overdue", std::process::id());
+        let mut young = Command::new("sleep").arg("60").env(MARK, &mark).spawn().expect("sleep");
         let mut foreign = Command::new("sleep").arg("60").env(MARK, "1").spawn().expect("sleep");
         // exec lets the parent go on before the new program has its environment.
         for child in [&young, &foreign] {
@@ -80,9 +82,9 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        end_older_than(Duration::from_secs(50));
+        end_older_than(&mark, Duration::from_secs(50));
         assert!(young.try_wait().expect("its state").is_none());
-        end_older_than(Duration::ZERO);
+        end_older_than(&mark, Duration::ZERO);
         assert_eq!(young.wait().expect("its end").signal(), Some(9));
         assert!(foreign.try_wait().expect("its state").is_none());
         foreign.kill().expect("sleep");
