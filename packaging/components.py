@@ -20,10 +20,12 @@ def main(version, processor, output):
     packages = {(package["name"], package["version"]): package for package in metadata["packages"]}
     named = {package["id"]: key for key, package in packages.items()}
     # Features that tests ask for are none of the command's: cargo's resolution for all edges has them, its tree has not.
-    tree = cargo("tree", "-p", "mallow", "--edges", "normal,no-proc-macro", "--target", target, "--prefix", "none", "--format", "{p}")
+    edges = ("--edges", "normal,no-proc-macro", "--target", target)
+    tree = cargo("tree", "-p", "mallow", *edges, "--prefix", "none", "--format", "{p}")
     linked = {tuple(line.split()[:2]) for line in tree.splitlines() if line}
     linked = {(name, number.removeprefix("v")) for name, number in linked}
-    nodes = {named[node["id"]]: {named[other["pkg"]] for other in node["deps"]} & linked for node in metadata["resolve"]["nodes"]}
+    resolved = metadata["resolve"]["nodes"]
+    nodes = {named[node["id"]]: {named[other["pkg"]] for other in node["deps"]} & linked for node in resolved}
     lock = tomllib.loads(Path("Cargo.lock").read_text(encoding="utf-8"))["package"]
     checksums = {(package["name"], package["version"]): package.get("checksum") for package in lock}
     own = component(packages[("mallow", version)], checksums, "application")
@@ -31,7 +33,9 @@ def main(version, processor, output):
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])))
     # The same from the same sources.
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([own, others, moment], sort_keys=True))
-    depends = [{"ref": reference(each), "dependsOn": [reference(to) for to in sorted(nodes[each])]} for each in sorted(linked)]
+    depends = [
+        {"ref": reference(each), "dependsOn": [reference(to) for to in sorted(nodes[each])]} for each in sorted(linked)
+    ]
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",

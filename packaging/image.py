@@ -20,8 +20,12 @@ MEDIA = "application/vnd.oci.image"
 def main(root, version, architecture, output):
     root, moment = Path(root), int(os.environ["SOURCE_DATE_EPOCH"])
     # /tmp: where mallow makes its run directories if there is no /dev/shm.
-    folders = [(name, 0o1777 if name == "tmp" else 0o755) for name in ("tmp", "usr", "usr/bin", "usr/share", "usr/share/doc", "usr/share/doc/mallow")]
-    files = [("usr/bin/mallow", (root / "usr/bin/mallow").read_bytes(), 0o755), ("usr/share/doc/mallow/copyright", Path("LICENSE").read_bytes(), 0o644)]
+    plain = ("usr", "usr/bin", "usr/share", "usr/share/doc", "usr/share/doc/mallow")
+    folders = [("tmp", 0o1777), *((name, 0o755) for name in plain)]
+    files = [
+        ("usr/bin/mallow", (root / "usr/bin/mallow").read_bytes(), 0o755),
+        ("usr/share/doc/mallow/copyright", Path("LICENSE").read_bytes(), 0o644),
+    ]
     layer = archive(moment, folders, files)
     blobs = {}
 
@@ -32,17 +36,26 @@ def main(root, version, architecture, output):
 
     packed = blob(f"{MEDIA}.layer.v1.tar+gzip", gzip.compress(layer, int(os.environ.get("LEVEL", "9")), mtime=0))
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
-    labels = {"org.opencontainers.image.title": "mallow", "org.opencontainers.image.version": version, "org.opencontainers.image.licenses": "MIT"}
+    labels = {"title": "mallow", "version": version, "licenses": "MIT"}
+    labels = {f"org.opencontainers.image.{name}": value for name, value in labels.items()}
     config = {
         "created": created,
         "architecture": architecture,
         "os": "linux",
-        "config": {"Entrypoint": ["/usr/bin/mallow"], "Cmd": ["help"], "WorkingDir": "/", "Env": ["PATH=/usr/bin"], "Labels": labels},
+        "config": {
+            "Entrypoint": ["/usr/bin/mallow"],
+            "Cmd": ["help"],
+            "WorkingDir": "/",
+            "Env": ["PATH=/usr/bin"],
+            "Labels": labels,
+        },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         "history": [{"created": created, "created_by": "packaging/image.py"}],
     }
-    manifest = {"schemaVersion": 2, "mediaType": f"{MEDIA}.manifest.v1+json", "config": blob(f"{MEDIA}.config.v1+json", text(config)), "layers": [packed]}
-    named = {**blob(f"{MEDIA}.manifest.v1+json", text(manifest)), "annotations": {"org.opencontainers.image.ref.name": version}}
+    config = blob(f"{MEDIA}.config.v1+json", text(config))
+    media = f"{MEDIA}.manifest.v1+json"
+    manifest = {"schemaVersion": 2, "mediaType": media, "config": config, "layers": [packed]}
+    named = {**blob(media, text(manifest)), "annotations": {"org.opencontainers.image.ref.name": version}}
     index = {"schemaVersion": 2, "mediaType": f"{MEDIA}.index.v1+json", "manifests": [named]}
     layout = [("oci-layout", text({"imageLayoutVersion": "1.0.0"}), 0o644), ("index.json", text(index), 0o644)]
     layout += [(f"blobs/{name.replace(':', '/')}", content, 0o644) for name, content in sorted(blobs.items())]

@@ -1,4 +1,5 @@
-/* A part of an allocator: the first defines malloc, calloc, realloc and free, the second what takes an alignment. Both ask the C library. */
+/* A part of an allocator: the first defines malloc, calloc, realloc and free, the second what takes an alignment. Both
+ * ask the C library. */
 #include <stddef.h>
 
 #if PART == 1

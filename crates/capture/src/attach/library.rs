@@ -308,8 +308,8 @@ impl LoadedLibrary {
     pub fn set_inside(&self, memory: &Memory, ranges: &[Range<u64>]) -> Result<(), AttachError> {
         if ranges.len() > attachment::INSIDE_MOST {
             return Err(AttachError::Unsupported(format!(
-                "its memory functions are of {} modules, and mallow attaches where they are of at most {}: start it under mallow \
-                 (mallow record -- COMMAND)",
+                "its memory functions are of {} modules, and mallow attaches where they are of at most {}: start it \
+                 under mallow (mallow record -- COMMAND)",
                 ranges.len() - 1,
                 attachment::INSIDE_MOST - 1
             )));

@@ -12,7 +12,7 @@ use crate::output::text::{Align, Line, Look, Page, Table};
 
 /// Whether the peak of each process is known. Where call paths are left out, that of the rest is not.
 pub fn has_own_peaks(report: &Overview) -> bool {
-    report.processes.iter().all(|process| process.own_peak_bytes.is_some())
+    has(report, Quantity::Times) && report.processes.iter().all(|process| process.own_peak_bytes.is_some())
 }
 
 /// Sums over the processes of a program.
@@ -44,10 +44,10 @@ fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
 pub fn line(report: &Overview, look: &Look, page: &mut Page) {
     const NAMED: usize = 5;
     let programs = by_peak(report);
-    let by_time = has(report, Quantity::Times) && has_own_peaks(report);
+    let by_peaks = has_own_peaks(report);
     let named = programs.iter().take(NAMED).map(|(name, program)| {
         let processes = (program.processes > 1).then(|| of(program.processes, "process"));
-        let peak = by_time.then(|| bytes(program.own_peak, look.exact));
+        let peak = by_peaks.then(|| bytes(program.own_peak, look.exact));
         let facts: Vec<String> = processes.into_iter().chain(peak).collect();
         if facts.is_empty() { (*name).to_owned() } else { format!("{name} ({})", facts.join(", ")) }
     });
@@ -55,7 +55,7 @@ pub fn line(report: &Overview, look: &Look, page: &mut Page) {
     if programs.len() > NAMED {
         named.push(format!("{} more", count((programs.len() - NAMED) as u64)));
     }
-    let title = if by_time { "Programs by peak: " } else { "Programs: " };
+    let title = if by_peaks { "Programs by peak: " } else { "Programs: " };
     page.hanging(Line::new().strong(title), &named.join(", "));
 }
 
@@ -70,7 +70,10 @@ pub fn show(report: &Overview, limit: usize, look: &Look, page: &mut Page) {
         ("highest peak", Quantity::Times, |program, look| bytes(program.own_peak, look.exact)),
         ("live at the end", Quantity::LiveBytes, |program, look| bytes(program.live_bytes, look.exact)),
     ];
-    let is_known = |quantity: Quantity| has(report, quantity) && (quantity != Quantity::Times || has_own_peaks(report));
+    let is_known = |quantity: Quantity| match quantity {
+        Quantity::Times => has_own_peaks(report),
+        _ => has(report, quantity),
+    };
     let columns: Vec<Column> = columns.into_iter().filter(|(_, quantity, _)| is_known(*quantity)).collect();
     let mut table = Table::new(&[&[Align::Left][..], &vec![Align::Right; columns.len()]].concat());
     let title = if all > limit { format!("Programs, {limit} of {}", count(all as u64)) } else { "Programs".to_owned() };

@@ -424,9 +424,7 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
                 if p.pid > 0 { p.pid.to_string() } else { String::new() }
             }),
             ("allocations", has(report, Quantity::Allocations), |p, _| count(p.totals.allocations)),
-            ("own peak", has(report, Quantity::Times) && programs::has_own_peaks(report), |p, look| {
-                bytes(p.own_peak_bytes.unwrap_or(0), look.exact)
-            }),
+            ("own peak", programs::has_own_peaks(report), |p, look| bytes(p.own_peak_bytes.unwrap_or(0), look.exact)),
             ("live at end", has(report, Quantity::LiveBytes), |p, look| bytes(p.totals.live_bytes, look.exact)),
             ("file", report.processes.iter().any(|p| !p.source.is_empty()), |p, _| p.source.clone()),
         ];
