@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use harness::{Project, Run, mallow, program, tool, workspace};
+use harness::{Project, Run, json, mallow, program, tool, workspace};
 use serde_json::Value;
 
 /// Builds the example of measured regions in the project, as a user would, and makes its baseline: one case that will
@@ -74,6 +74,30 @@ fn junit_is_what_its_readers_expect() {
         "{text}"
     );
     assert!(!cases[1].children().any(|node| node.has_tag_name("failure") || node.has_tag_name("error")), "{text}");
+}
+
+/// Ten times the objects are as few calls of malloc.
+#[test]
+fn what_a_case_allocates_out_of_sight_is_said_wherever_it_passes() {
+    let script = "import os\nx = [[i, str(i)] for i in range(int(os.environ['COUNT']))]\n";
+    let project = Project::new("[[case]]\nname = 'py'\ncommand = ['/usr/bin/python3', 'p.py']\n");
+    fs::write(project.path().join("p.py"), script).expect("a file");
+    let run = |count: &str, flags: &[&str]| {
+        project.run_with(flags, &[("COUNT", count), ("PYTHONMALLOC", ""), ("PYTHONHASHSEED", "0")])
+    };
+    let updated = run("1000", &["--update"]);
+    let files = ["--junit", "j.xml", "--markdown", "m.md", "--github", "-v"];
+    let done = run("9999", &files);
+    let sentence = "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own";
+    for output in [updated.out(), done.out()] {
+        assert!(output.contains(&format!("WARNING: py: {sentence}")), "{output}");
+    }
+    assert!(done.out().contains(&format!("::warning title=py::{sentence}")), "{}", done.out());
+    let file = |name: &str| fs::read_to_string(project.path().join(name)).expect("a file");
+    assert!(file("j.xml").contains(&format!("WARNING: py: {sentence}")), "{}", file("j.xml"));
+    assert!(file("m.md").contains(&format!("**py** {sentence}")), "{}", file("m.md"));
+    let report = json(&run("9999", &["--json"]));
+    assert!(report["cases"][0]["warnings"][0].as_str().is_some_and(|text| text.starts_with(sentence)), "{report}");
 }
 
 #[test]

@@ -83,11 +83,16 @@ pub fn junit(report: &Report) -> Result<String, String> {
         let mut test = TestCase::new(clean(&case.name).into_owned(), status);
         test.set_classname("mallow");
         test.set_time(Duration::ZERO);
-        if let Some(measured) = &case.measured {
-            let lines = Metric::ALL.into_iter().filter_map(|metric| {
-                Some(format!("{}.{}: {}", clean(&case.name), metric.key(), measured.figures.get(metric)?))
-            });
-            test.set_system_out(lines.collect::<Vec<_>>().join("\n"));
+        let figures = case.measured.as_ref().map(|measured| measured.figures);
+        let lines = figures.into_iter().flat_map(|figures| {
+            let figure = move |metric: Metric| Some((metric, figures.get(metric)?));
+            Metric::ALL.into_iter().filter_map(figure)
+        });
+        let lines = lines.map(|(metric, figure)| format!("{}.{}: {figure}", clean(&case.name), metric.key()));
+        let lines = lines.chain(case.warnings.iter().map(|text| clean(&text::warning(&case.name, text)).into_owned()));
+        let lines: Vec<_> = lines.collect();
+        if !lines.is_empty() {
+            test.set_system_out(lines.join("\n"));
         }
         suite.add_test_case(test);
     }
@@ -116,6 +121,11 @@ pub fn markdown(report: &Report) -> String {
             change.filter(|n| *n != 0).map(|n| format!("{n:+}")).unwrap_or_default(),
             per_op.map(ratio).unwrap_or_default(),
         );
+    }
+    for case in &report.cases {
+        for text in &case.warnings {
+            let _ = writeln!(out, "\n**{}** {}", cell(&case.name), cell(text));
+        }
     }
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
         let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
@@ -190,6 +200,11 @@ pub fn github(report: &Report) -> String {
     let data = |text: &str| clean(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
     let mut out = String::new();
+    for case in &report.cases {
+        for text in &case.warnings {
+            let _ = writeln!(out, "::warning title={}::{}", property(&case.name), data(text));
+        }
+    }
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
         let command = if case.verdict == Verdict::Improved { "notice" } else { "error" };
         let title = property(&format!("{} {}", case.name, word(case.verdict)));
@@ -291,7 +306,9 @@ mod tests {
             ..case("b,c", Verdict::Broken)
         };
         let regressed = CaseVerdict { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
-        let cases = vec![case("fine", Verdict::Passed), regressed, broken];
+        let warnings = vec!["Incomplete: Python <allocates>, in arenas".into()];
+        let fine = CaseVerdict { warnings, ..case("fine", Verdict::Passed) };
+        let cases = vec![fine, regressed, broken];
         Report {
             platform: "linux".into(),
             verdict: Verdict::Broken,

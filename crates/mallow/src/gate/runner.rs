@@ -11,12 +11,13 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use mallow_report::analysis::gate::{Measured, Run, Scale, runs_by_region};
-use mallow_report::analysis::{RegionKind, RegionRow};
+use mallow_report::analysis::{CustomAllocatorRow, RegionKind, RegionRow};
 use serde::Deserialize;
 
 use super::config::{Ops, Program, Regions};
 use super::go_benchmarks;
 use super::outcome::CaseRun;
+use crate::output::text::gaps;
 
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
@@ -101,6 +102,12 @@ struct Case {
 }
 
 impl Case {
+    fn warn(&mut self, text: &str) {
+        if !self.warnings.iter().any(|there| there == text) {
+            self.warnings.push(text.to_owned());
+        }
+    }
+
     fn measured(&self) -> Result<Measured, String> {
         match self.faults.first() {
             Some(fault) => Err(fault.clone()),
@@ -116,6 +123,8 @@ struct Stat {
     ended_by: Option<i32>,
     #[serde(default)]
     uncounted: Vec<String>,
+    #[serde(default)]
+    custom_allocators: Vec<CustomAllocatorRow>,
     lost: u64,
     allocations: u64,
     allocated_bytes: u64,
@@ -123,6 +132,14 @@ struct Stat {
     processes: Vec<StatProcess>,
     #[serde(default)]
     regions: Vec<RegionRow>,
+}
+
+impl Stat {
+    /// Allocators whose blocks are in no figure, a sentence each, in the words of `mallow stat`.
+    fn incomplete(&self) -> impl Iterator<Item = String> {
+        let sentences = gaps::allocators(&self.custom_allocators, self.processes.len());
+        sentences.map(|sentence| format!("{}{sentence}", gaps::INCOMPLETE))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -173,6 +190,7 @@ fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> R
             case.faults.push(format!("{} calls could not be counted", stat.lost));
         }
         case.faults.extend(stat.uncounted.first().map(|program| format!("not all of it was counted: {program}")));
+        stat.incomplete().for_each(|text| case.warn(&text));
         case.runs.push(Run {
             total_allocations: stat.allocations,
             total_allocated_bytes: stat.allocated_bytes,
@@ -225,19 +243,15 @@ fn of_regions(program: &Program, stats: &[Stat], how: RunOptions) -> Vec<Case> {
             if row.unrecorded > 0 && !how.idle {
                 case.faults.push(format!("{} calls could not be counted", row.unrecorded));
             }
-            let mut warn = |text: &str| {
-                if !case.warnings.iter().any(|there| there == text) {
-                    case.warnings.push(text.to_owned());
-                }
-            };
+            stat.incomplete().for_each(|text| case.warn(&text));
             if row.restless {
-                warn(&format!(
+                case.warn(&format!(
                     "other threads still allocated when the wait for quiet was given up, after {} s; quiet in mallow.toml waits longer",
                     program.quiet.as_secs_f64()
                 ));
             }
             if row.name_cut {
-                warn("its name is longer than 127 bytes and was cut");
+                case.warn("its name is longer than 127 bytes and was cut");
             }
         }
     }

@@ -76,8 +76,13 @@ fn lines(case: &CaseVerdict, verbose: bool, page: &mut Page) {
         }
     }
     for warning in &case.warnings {
-        page.line(Line::new().warning(format!("WARNING: {}: {warning}", case.name)));
+        page.line(Line::new().warning(self::warning(&case.name, warning)));
     }
+}
+
+/// The line of a warning about a case.
+pub fn warning(case: &str, text: &str) -> String {
+    format!("WARNING: {case}: {text}")
 }
 
 fn debug_run(run: &Run) -> String {

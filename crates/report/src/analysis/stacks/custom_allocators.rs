@@ -1,10 +1,10 @@
 //! Allocators above malloc that processes use, by executable.
 
 use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, ProcessId, Profile};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An allocator above malloc, in all processes that have it and run the same program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CustomAllocatorRow {
     /// Path of the executable.
@@ -14,7 +14,7 @@ pub struct CustomAllocatorRow {
     /// Requests that the allocator serves, as a sentence without a full stop.
     pub found: String,
     /// Way to make the allocator's blocks visible, a clause; left out where there is none.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub remedy: String,
 }
 
