@@ -4,6 +4,7 @@ use anyhow::Result;
 use mallow_report::analysis::gate::{Figures, Measured, runs_by_region};
 use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
+use super::watch::ending_signals::name_of;
 use crate::output::json;
 use crate::output::text::units::{count, of, percent, processes_in_images, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table, gaps};
@@ -35,7 +36,11 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
         regions(report, &mut page);
     }
     page.gap();
-    let status = report.exit_status.map(|s| format!(", exit status {s}")).unwrap_or_default();
+    let status = match (report.ended_by, report.exit_status) {
+        (Some(signal), _) => format!(", ended by {}", name_of(signal)),
+        (None, Some(status)) => format!(", exit status {status}"),
+        (None, None) => String::new(),
+    };
     let seconds = format!("{}.{:06} s", report.wall_ns / 1_000_000_000, report.wall_ns % 1_000_000_000 / 1000);
     let processes = match report.processes.len() {
         0 => "no allocation was counted".to_owned(),
@@ -192,6 +197,19 @@ mod tests {
             attached: false,
             lost: 0,
             regions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_signal_has_its_name_and_a_status_is_one() {
+        for (exit_status, ended_by, end) in [
+            (Some(137), Some(libc::SIGKILL), " wall time, ended by SIGKILL; "),
+            (Some(137), None, " wall time, exit status 137; "),
+            (None, None, " wall time; "),
+        ] {
+            let stat = Stat { exit_status, ended_by, ..counted() };
+            let text = render(&stat, false, false, &Look::default()).expect("text");
+            assert!(text.contains(end), "{text}");
         }
     }
 
