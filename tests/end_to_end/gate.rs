@@ -357,8 +357,13 @@ fn a_limit_in_the_environment_wins_and_says_so() {
     let high = project.run_with(&[], &[("MAX_ALLOCS_ALLOWED_leak", "5")]);
     assert_eq!(high.status, 0, "{}", high.out());
     assert!(high.out().contains("the limit is MAX_ALLOCS_ALLOWED_leak=5"), "{}", high.out());
-    let nonsense = project.run_with(&["--no-explain"], &[("MAX_ALLOCS_ALLOWED_leak", "many")]);
-    assert_eq!(nonsense.status, REGRESSED, "{}", nonsense.out());
+    // With --update too: what was not read was not kept.
+    for flag in ["--no-explain", "--update"] {
+        let nonsense = project.run_with(&[flag], &[("MAX_ALLOCS_ALLOWED_leak", "many")]);
+        assert_eq!(nonsense.status, BROKEN, "{}", nonsense.out());
+        let why = "MAX_ALLOCS_ALLOWED_leak=many is no whole number, and no limit\n";
+        assert!(nonsense.out().contains(why) && !nonsense.out().contains("9,223"), "{}", nonsense.out());
+    }
 }
 
 #[test]

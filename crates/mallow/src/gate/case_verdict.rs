@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use mallow_report::analysis::gate::{Check, Difference, Figures, Limits, Measured, Scale, Verdict, decide};
+use mallow_report::analysis::gate::{Check, Difference, Figures, Measured, Scale, Verdict, decide};
 use serde::Serialize;
 
 use super::baseline::Baseline;
@@ -80,7 +80,15 @@ pub fn decide_case(
     flags: &TestFlags,
 ) -> CaseVerdict {
     let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
-    let limits = limits(&ran.name, config.limits_of(&config.programs[ran.program], &ran.name));
+    let mut limits = config.limits_of(&config.programs[ran.program], &ran.name);
+    // A limit that cannot be read must not be one that passes.
+    let unreadable = match limit_of_environment(&ran.name) {
+        Ok(limit) => {
+            limits.outright = limit.or(limits.outright);
+            None
+        }
+        Err(why) => Some(why),
+    };
     let mut case = CaseVerdict {
         name: ran.name,
         verdict: Verdict::Broken,
@@ -93,7 +101,7 @@ pub fn decide_case(
         warnings: ran.warnings,
         explanation: None,
         between_runs: None,
-        alone: limits.alone,
+        alone: limits.alone || unreadable.is_some(),
         program: Some(ran.program),
     };
     match ran.measured {
@@ -101,6 +109,8 @@ pub fn decide_case(
         Ok(measured) => {
             if flags.no_hook {
                 case.verdict = Verdict::Passed;
+            } else if unreadable.is_some() {
+                case.why = unreadable;
             } else {
                 let tolerance = entry.map(|entry| entry.tolerance).unwrap_or_default();
                 case.checks = decide(&measured.figures, case.baseline.as_ref(), &tolerance, &limits);
@@ -132,20 +142,19 @@ pub fn decide_case(
     case
 }
 
-/// The limits of a case, with the one that the environment sets.
-fn limits(name: &str, mut limits: Limits) -> Limits {
+/// The limit of a case that the environment sets, and its text; a sentence where it is no number.
+fn limit_of_environment(name: &str) -> Result<Option<(String, i64)>, String> {
     let set = config::answers_to(name).find_map(|name| {
         let variable = format!("MAX_ALLOCS_ALLOWED_{name}");
-        std::env::var(&variable).ok().map(|value| (variable, value))
+        std::env::var_os(&variable).map(|value| (variable, value))
     });
-    if let Some((variable, value)) = set {
-        match value.trim().parse() {
-            Ok(max) => limits.outright = Some((format!("{variable}={value}"), max)),
-            // A limit that cannot be read must not be one that passes.
-            Err(_) => limits.outright = Some((format!("{variable}={value}, which is no number"), i64::MIN)),
-        }
+    let Some((variable, value)) = set else { return Ok(None) };
+    let value = value.to_string_lossy();
+    let text = format!("{variable}={value}");
+    match value.trim().parse() {
+        Ok(max) => Ok(Some((text, max))),
+        Err(_) => Err(format!("{text} is no whole number, and no limit")),
     }
-    limits
 }
 
 /// Cases that the baseline has, or the file limits, and that did not run: something took them away.

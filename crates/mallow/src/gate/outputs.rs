@@ -13,7 +13,7 @@ use super::outcome::Reason;
 use super::text::{self, amount};
 use crate::output::sarif::{self, Finding};
 use crate::output::text::markdown::cell;
-use crate::output::text::units::ratio;
+use crate::output::text::units::{plural, ratio};
 use crate::output::text::{Look, clean};
 
 /// One line that says why a case did not pass.
@@ -54,10 +54,12 @@ fn stacks(case: &CaseVerdict) -> String {
     let mut out = if compared { String::new() } else { "Nothing to compare with\n".to_owned() };
     for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
         let (allocations, bytes) = (difference.allocations(), difference.bytes());
+        let [of_allocations, of_bytes] =
+            [(allocations, "allocation"), (bytes, "byte")].map(|(n, noun)| plural(n.unsigned_abs(), noun));
         // Writing into a string cannot fail.
         let _ = match compared {
-            true => writeln!(out, "{allocations:+} allocations, {bytes:+} bytes"),
-            false => writeln!(out, "{allocations} allocations, {bytes} bytes"),
+            true => writeln!(out, "{allocations:+} {of_allocations}, {bytes:+} {of_bytes}"),
+            false => writeln!(out, "{allocations} {of_allocations}, {bytes} {of_bytes}"),
         };
         for shown in informative_steps(&difference.stack) {
             let _ = writeln!(out, "    {}", clean(shown.step));

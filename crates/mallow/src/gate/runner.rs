@@ -18,6 +18,7 @@ use super::config::{Ops, Program, Regions};
 use super::go_benchmarks;
 use super::outcome::CaseRun;
 use crate::output::text::gaps;
+use crate::output::text::units::of;
 
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
@@ -187,7 +188,7 @@ fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> R
             continue;
         }
         if stat.lost > 0 {
-            case.faults.push(format!("{} calls could not be counted", stat.lost));
+            case.faults.push(format!("{} could not be counted", of(stat.lost, "call")));
         }
         case.faults.extend(stat.uncounted.first().map(|program| format!("not all of it was counted: {program}")));
         stat.incomplete().for_each(|text| case.warn(&text));
@@ -241,7 +242,7 @@ fn of_regions(program: &Program, stats: &[Stat], how: RunOptions) -> Vec<Case> {
                 case.faults.push("a run of it began and never ended".to_owned());
             }
             if row.unrecorded > 0 && !how.idle {
-                case.faults.push(format!("{} calls could not be counted", row.unrecorded));
+                case.faults.push(format!("{} could not be counted", of(row.unrecorded, "call")));
             }
             stat.incomplete().for_each(|text| case.warn(&text));
             if row.restless {
@@ -268,7 +269,8 @@ fn set_aside(case: &mut Case) {
     if 0 < sound && sound < all {
         case.runs.retain(|run| run.remaining_allocations >= 0);
         let aside = all - sound;
-        case.warnings.push(format!("{aside} of {all} runs freed blocks of a run before them and do not count"));
+        let (them, count) = if aside == 1 { ("it", "does") } else { ("them", "do") };
+        case.warnings.push(format!("{aside} of {all} runs freed blocks of a run before {them} and {count} not count"));
     }
 }
 

@@ -11,7 +11,7 @@ use super::explanation::Explanation;
 use super::outcome::Reason;
 use super::runner;
 use super::selection::wanted;
-use crate::output::text::units::{count, fixed, ratio, signed};
+use crate::output::text::units::{count, fixed, of, of_signed, plural, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table, function};
 
 /// The names of the cases, as far as the file has them.
@@ -174,10 +174,10 @@ fn reasons(case: &CaseVerdict, report: &Report, verbose: bool, look: &Look, page
     }
     if let Some(scale) = case.scale {
         page.line(Line::new().plain(format!(
-            "  {} allocations and {} bytes per op, {} allocations before the first",
+            "  {} allocations and {} bytes per op, {} before the first",
             ratio(scale.allocations_per_op),
             fixed(scale.bytes_per_op, 1),
-            fixed(scale.setup_allocations, 0)
+            of_signed(scale.setup_allocations.round() as i64, "allocation")
         )));
     }
     let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
@@ -214,10 +214,8 @@ fn nothing_to_compare_with(case: &CaseVerdict, update: &str, page: &mut Page) {
         total.and_then(|check| Some(check.figure?.saturating_sub(check.highest?))).filter(|excess| *excess > 0);
     let line = match excess {
         Some(excess) => {
-            let excess = signed(excess);
-            format!(
-                "  {excess} allocations above the limit; nothing to compare with: the stacks that allocate the most"
-            )
+            let excess = of_signed(excess, "allocation");
+            format!("  {excess} above the limit; nothing to compare with: the stacks that allocate the most")
         }
         None => "  Nothing to compare with: these are all that allocate now".to_owned(),
     };
@@ -239,14 +237,17 @@ fn more(n: i64) -> String {
     format!("{}{}", plus(n), signed(n))
 }
 
+/// A difference with its noun: `+1 byte`.
+pub fn more_of(n: i64, noun: &str) -> String {
+    format!("{}{}", plus(n), of_signed(n, noun))
+}
+
 /// The difference in allocations, or in bytes where allocations are as many, and its unit. `compared`: with a baseline;
 /// else the numbers are those of now, and have no sign.
-pub fn amount(allocations: i64, bytes: i64, compared: bool) -> (String, &'static str) {
+pub fn amount(allocations: i64, bytes: i64, compared: bool) -> (String, String) {
     let written = if compared { more } else { signed };
-    match allocations {
-        0 => (written(bytes), "bytes"),
-        _ => (written(allocations), "allocations"),
-    }
+    let (n, noun) = if allocations == 0 { (bytes, "byte") } else { (allocations, "allocation") };
+    (written(n), plural(n.unsigned_abs(), noun))
 }
 
 struct Stacks<'a> {
@@ -274,10 +275,12 @@ impl Stacks<'_> {
         self.list(&explanation.differences);
         if let Some(sum) = sum {
             let (amount, unit) = amount(sum.allocations(), sum.bytes(), self.compared);
-            let (before, now) = (count(sum.stacks_before), count(sum.stacks_now));
-            self.page.line(Line::new().plain("  ").strong(amount).plain(format!(
-                " {unit} in stacks too small for the baseline to keep one by one, {before} → {now} stacks"
-            )));
+            let (before, now) = (count(sum.stacks_before), of(sum.stacks_now, "stack"));
+            self.page.line(
+                Line::new().plain("  ").strong(amount).plain(format!(
+                    " {unit} in stacks too small for the baseline to keep one by one, {before} → {now}"
+                )),
+            );
         }
         self.reasons(&explanation.reasons);
         if !explanation.without_baseline {
@@ -308,7 +311,7 @@ impl Stacks<'_> {
     }
 
     fn place(&mut self, place: &PlaceChange) {
-        let stacks = if place.stacks == 1 { "1 stack".to_owned() } else { format!("{} stacks", place.stacks) };
+        let stacks = of(place.stacks as u64, "stack");
         let amount = amount(place.allocations, place.bytes, self.compared);
         let line = Line::new().plain("  ").strong(format!("{:>8}", amount.0)).plain(format!(" {}, ", amount.1));
         self.page.line(line.plain(shown(&place.function, self.look)).faint(format!(", {stacks}")));
@@ -322,7 +325,8 @@ impl Stacks<'_> {
         if differences.len() > limit {
             let rest = &differences[limit..];
             let sum: i64 = rest.iter().map(Difference::allocations).sum();
-            let text = format!("  and {} more stacks, {} allocations; -v shows them", rest.len(), signed(sum));
+            let (stacks, sum) = (plural(rest.len() as u64, "stack"), of_signed(sum, "allocation"));
+            let text = format!("  and {} more {stacks}, {sum}; -v shows them", rest.len());
             self.page.line(Line::new().faint(text));
         }
     }
@@ -340,13 +344,21 @@ impl Stacks<'_> {
         };
         let (now, before) = (count(difference.now), count(difference.before));
         if !self.compared {
-            let rest = format!(" allocations{}, {} bytes", per_op.replace('+', ""), count(difference.bytes_now));
+            let allocations = plural(difference.now, "allocation");
+            let rest = format!(" {allocations}{}, {}", per_op.replace('+', ""), of(difference.bytes_now, "byte"));
             self.page.line(Line::new().plain("  ").strong(count(difference.now)).plain(rest));
             return self.steps(difference);
         }
         let (first, rest) = match change {
-            0 => (more(bytes), format!(" bytes in {now} allocations, ")),
-            _ => (more(change), format!(" allocations{per_op}, {before} → {now}, {} bytes, ", more(bytes))),
+            0 => {
+                let (bytes_of, now) = (plural(bytes.unsigned_abs(), "byte"), of(difference.now, "allocation"));
+                (more(bytes), format!(" {bytes_of} in {now}, "))
+            }
+            _ => {
+                let allocations = plural(change.unsigned_abs(), "allocation");
+                let bytes = more_of(bytes, "byte");
+                (more(change), format!(" {allocations}{per_op}, {before} → {now}, {bytes}, "))
+            }
         };
         self.page.line(Line::new().plain("  ").strong(first).plain(rest).strong(word));
         self.steps(difference);

@@ -13,7 +13,7 @@ use super::outcome::CaseStacks;
 use super::runner::{self, RunOptions};
 use super::selection;
 use crate::flags::TestFlags;
-use crate::output::text::units::{count, signed};
+use crate::output::text::units::{count, of, signed};
 
 /// Names of cases by what was done with them.
 #[derive(Debug, Default)]
@@ -162,9 +162,9 @@ pub fn keep_stacks(baseline: &mut Baseline, platform: &str, cases: &mut [CaseVer
                     baseline.set(platform, &case.name, entry.with_stacks(found.sites));
                     kept.push(case.name.clone());
                 } else {
-                    let (now, before) = (count(now), signed(allocations));
+                    let (now, before) = (of(now, "time"), signed(allocations));
                     case.warnings.push(format!(
-                        "run with stacks, it allocates {now} times, not {before}: the baseline has its figures alone"
+                        "run with stacks, it allocates {now}, not {before}: the baseline has its figures alone"
                     ));
                 }
             }

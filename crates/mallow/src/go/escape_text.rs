@@ -5,7 +5,7 @@ use mallow_golang::model::Kind;
 
 use super::escape_document::EscapeDocument;
 use super::names::shortened;
-use crate::output::text::units::{bytes, count, of, percent};
+use crate::output::text::units::{bytes, count, of, percent, plural};
 use crate::output::text::{Align, Line, Look, Page, Table, heading};
 
 /// The document as text of at most `limit` places.
@@ -97,7 +97,8 @@ fn whole(site: &Site, look: &Look, page: &mut Page) {
     }
     if site.allocations > Some(0) {
         let [allocations, size] = figures(site, look);
-        line = line.plain("  ").then(allocations).plain(" allocations, ").then(size);
+        let noun = plural(site.allocations.unwrap_or_default(), "allocation");
+        line = line.plain("  ").then(allocations).plain(format!(" {noun}, ")).then(size);
     }
     page.line(line);
     let label = |text: &str| Line::new().faint(format!("    {text:<12}"));

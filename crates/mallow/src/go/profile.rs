@@ -11,7 +11,7 @@ use super::figures::Amounts;
 use super::heap::Heap;
 use crate::flags::{GoProfileFlags, ViewFlags};
 use crate::output::progress::Spinner;
-use crate::output::text::units::{bytes, count, percent};
+use crate::output::text::units::{bytes, count, of, percent};
 use crate::output::text::{Line, Look, Page, Stream};
 use crate::output::{exit, json, stdio};
 
@@ -105,8 +105,8 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     let sampled = report.sampled_bytes.map(|n| format!("; estimates, from one in {}", bytes(n, false)));
     let about = if amounts.estimated { "about " } else { "" };
     let whole_of_it = format!(
-        "{about}{} allocations, {} in the profile{}; as of the last garbage collection",
-        count(whole(sums.allocations)),
+        "{about}{}, {} in the profile{}; as of the last garbage collection",
+        of(whole(sums.allocations), "allocation"),
         size(sums.bytes),
         sampled.unwrap_or_default()
     );
@@ -135,7 +135,7 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     rows(&report.lines[..limit], ["allocations", "bytes", ""], (cells, called), look, &mut page);
     let rest: f64 = report.lines[limit..].iter().map(|line| line.allocation.bytes).sum();
     if limit < report.lines.len() {
-        let more = crate::output::text::units::of((report.lines.len() - limit) as u64, "line");
+        let more = of((report.lines.len() - limit) as u64, "line");
         page.line(Line::new().faint(format!("and {more} more, {}; --limit 0 shows all", size(rest))));
     }
     page.gap();

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::session::{Stage, Tick};
 
 use crate::output::stdio;
-use crate::output::text::units::{bytes, count, span};
+use crate::output::text::units::{bytes, of, span};
 
 /// A wait at exit that is worth a line.
 const LONG_SCAN: Duration = Duration::from_millis(500);
@@ -87,7 +87,7 @@ fn text(tick: &Tick) -> String {
             format!("reading what was recorded, {percent} % of {}", bytes(all, false))
         }
     };
-    let lost = if p.lost > 0 { format!("  {} events lost", count(p.lost)) } else { String::new() };
+    let lost = if p.lost > 0 { format!("  {} lost", of(p.lost, "event")) } else { String::new() };
     // Reading leaves the processors to the command. Its sums are of what was read.
     let behind = match tick.stage {
         Stage::Running | Stage::Detaching if tick.unread >= BEHIND => bytes(tick.unread, false),
@@ -98,7 +98,7 @@ fn text(tick: &Tick) -> String {
     }
     let behind = if behind.is_empty() { behind } else { format!("  {behind} more not read yet") };
     let (live, peak) = (bytes(p.live_bytes, false), bytes(p.peak_bytes, false));
-    format!("{stage}  {} allocations  live {live}  peak {peak}{behind}{lost}", count(p.allocations))
+    format!("{stage}  {}  live {live}  peak {peak}{behind}{lost}", of(p.allocations, "allocation"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use mallow_profile::Process;
 use mallow_report::analysis::{AllocatorInsideRow, CustomAllocatorRow};
 
 use super::page::{Line, Page};
-use super::units::of;
+use super::units::{of, plural};
 
 /// Limit of programs with allocators above malloc that are named.
 const SHOWN: usize = 3;
@@ -23,7 +23,11 @@ pub fn inside(allocators: &[AllocatorInsideRow]) -> impl Iterator<Item = String>
     let more = allocators.len().saturating_sub(SHOWN);
     let phrase =
         |row: &AllocatorInsideRow| format!("{} inside {}, found by {}", row.allocator, row.module, row.found_by);
-    allocators.iter().take(SHOWN).map(phrase).chain((more > 0).then(|| format!("{more} more allocators inside")))
+    allocators
+        .iter()
+        .take(SHOWN)
+        .map(phrase)
+        .chain((more > 0).then(|| format!("{more} more {} inside", plural(more as u64, "allocator"))))
 }
 
 /// A sentence for each program that the command executed and that was not recorded, as far as they are named.

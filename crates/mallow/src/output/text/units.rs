@@ -114,10 +114,20 @@ pub fn range(from: String, to: &str) -> String {
     if from == to { from } else { format!("{from} to {to}") }
 }
 
-/// `1 block`, `2 blocks`; a noun that ends with s, x or ch gets an e too.
+/// `1 block`, `2 blocks`.
 pub fn of(n: u64, noun: &str) -> String {
+    format!("{} {}", count(n), plural(n, noun))
+}
+
+/// A count that may be below 0, with its noun: `-1 block`.
+pub fn of_signed(n: i64, noun: &str) -> String {
+    format!("{} {}", signed(n), plural(n.unsigned_abs(), noun))
+}
+
+/// The noun behind so many; one that ends with s, x or ch gets an e too.
+pub fn plural(n: u64, noun: &str) -> String {
     let plural = if ["s", "x", "ch"].iter().any(|end| noun.ends_with(end)) { "es" } else { "s" };
-    format!("{} {noun}{}", count(n), if n == 1 { "" } else { plural })
+    format!("{noun}{}", if n == 1 { "" } else { plural })
 }
 
 /// `3 processes`, `1 process in 2 images (exec)`: exec begins a new image of the same process.
@@ -143,6 +153,7 @@ mod tests {
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!((signed(-1000), signed(i64::MIN)), ("-1,000".into(), "-9,223,372,036,854,775,808".into()));
         assert_eq!((of(1, "block"), of(2, "process")), ("1 block".into(), "2 processes".into()));
+        assert_eq!([-1, 0, 1, -2000].map(|n| of_signed(n, "byte")), ["-1 byte", "0 bytes", "1 byte", "-2,000 bytes"]);
         assert_eq!(processes_in_images(2, 2), "2 processes");
         assert_eq!(processes_in_images(1, 3), "1 process in 3 images (exec)");
     }

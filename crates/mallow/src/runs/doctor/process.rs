@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::allocators::{Allocator, Allocators, allocators};
 use super::checks::{Check, checks, word};
+use crate::output::text::units::of;
 use crate::output::text::{Line, Look, Page, Stream};
 use crate::output::{exit, json, stdio};
 
@@ -168,12 +169,9 @@ fn permission(process: &Process) -> String {
 }
 
 fn program(modules: &Scope, process: &Process) -> String {
-    let threads = match process.threads {
-        1 => "1 thread".to_owned(),
-        count => format!("{count} threads"),
-    };
+    let threads = of(process.threads as u64, "thread");
     let asleep = if process.state == State::Stopped { ", stopped" } else { "" };
-    format!("{NAME}, dynamically linked, {} modules, {threads}{asleep}", modules.all.len())
+    format!("{NAME}, dynamically linked, {}, {threads}{asleep}", of(modules.all.len() as u64, "module"))
 }
 
 /// None: nothing restricts the process's system calls.

@@ -4,7 +4,7 @@ use mallow_capture::guard::{Block, Finding, Kind, Region};
 use mallow_profile::FAMILIES;
 
 use super::operations;
-use crate::output::text::units::{count, of, span};
+use crate::output::text::units::{of, span};
 
 pub const LEAK: &str = "leak";
 
@@ -144,7 +144,7 @@ pub fn within(address: u64, exact: bool, block: &Block, at_ns: u64) -> String {
     } else if address == block.address {
         format!("the beginning of {state}")
     } else {
-        format!("{} bytes into {state}", count(address - block.address))
+        format!("{} into {state}", of(address - block.address, "byte"))
     };
     format!("{about}{place}")
 }
