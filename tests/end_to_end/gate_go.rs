@@ -78,7 +78,7 @@ fn each_benchmark_is_held_to_its_baseline_and_a_new_line_is_named_with_its_reaso
     let explanation = &case["explanation"];
     assert_eq!(explanation["change"], explanation["explained"], "{explanation}");
     let sarif = std::fs::read_to_string(module.path().join("out.sarif")).expect("a file");
-    assert!(sarif.contains("\"text\": \"+1 allocations in example.com/parts.BenchmarkParts/a,b: "), "{sarif}");
+    assert!(sarif.contains("\"text\": \"+1 allocation in example.com/parts.BenchmarkParts/a,b: "), "{sarif}");
     assert!(sarif.contains("stored in kept"), "{sarif}");
     let shown = test(&module, &["a,b"]).out();
     assert!(shown.contains(": stored in kept\n"), "{shown}");

@@ -363,6 +363,17 @@ mod tests {
     }
 
     #[test]
+    fn one_of_them_has_a_noun_of_one() {
+        let mut report = report();
+        let explanation = report.cases[1].explanation.as_mut().expect("an explanation");
+        explanation.differences[0] = Difference { now: 1, bytes_now: 1, ..explanation.differences[0].clone() };
+        assert!(github(&report).contains("::+1 allocation in a<b>\n"), "{}", github(&report));
+        let xml = junit(&report).expect("XML");
+        assert!(xml.contains(">+1 allocation, +1 byte\n"), "{xml}");
+        assert!(markdown(&report).contains("\n- +1 allocation: f"), "{}", markdown(&report));
+    }
+
+    #[test]
     fn markdown_is_a_table_that_no_name_can_leave() {
         insta::assert_snapshot!(markdown(&report()));
     }
