@@ -84,6 +84,37 @@ fn each_benchmark_is_held_to_its_baseline_and_a_new_line_is_named_with_its_reaso
     assert!(shown.contains(": stored in kept\n"), "{shown}");
 }
 
+/// Go divides and rounds down: half an allocation is 0 of 32 bytes, and nine tenths are 0 of 57.
+#[test]
+fn what_go_rounds_down_is_no_exact_figure() {
+    let module = module(CASES);
+    let half = CODE.replace("parts := strings.Split(line, \",\")\n\tlast = parts", "parts := every(2, line)");
+    let every = "\nvar calls int\nvar kept []byte\n\nfunc every(n int, line string) []string {\n\tcalls++\n\t\
+                 if (n == 2) == (calls%max(n, 2) == 0) {\n\t\tkept = make([]byte, 64)\n\t}\n\treturn nil\n}\n";
+    let half = half.replace("import \"strings\"\n\n", "") + every;
+    module.write("parts.go", &half);
+    let made = test(&module, &["--update", "--markdown", "m.md", "-v"]);
+    assert_eq!(made.status, 0, "{}{}", made.out(), made.err());
+    let out = made.out();
+    assert!(out.contains("BenchmarkParts/a.total_allocations: 0\n"), "{out}");
+    let note = "which Go rounds down: 0 may be 0.9\n";
+    let markdown = fs::read_to_string(module.path().join("m.md")).expect("a file");
+    for text in [&out, &markdown] {
+        assert!(text.contains(note) && !text.contains("0.00") && !text.contains("remaining_allocations"), "{text}");
+    }
+    module.write("parts.go", &half.replace("every(2, line)", "every(10, line)"));
+    let out = test(&module, &[]).out();
+    assert!(!out.contains("of 0 allocations") && !out.contains("+1.00 per op") && !out.contains("new\n"), "{out}");
+    let report = json(&test(&module, &["--json"]));
+    for case in report["cases"].as_array().expect("cases") {
+        assert_eq!(case["rounded_down"], true, "{case}");
+        assert!(case["measured"].get("remaining_allocations").is_none(), "{case}");
+        let checked =
+            case["checks"].as_array().expect("checks").iter().find(|c| c["metric"] == "remaining_allocations");
+        assert!(checked.is_none_or(|check| check["figure"].is_null() && check["verdict"] == "passed"), "{case}");
+    }
+}
+
 #[test]
 fn what_cannot_be_measured_is_broken_and_says_why() {
     let module = module(&format!("{CASES}bench = \"Nothing\"\n"));

@@ -34,6 +34,9 @@ pub struct CaseVerdict {
     /// Costs of one operation, from measuring with two numbers of operations; left out where that was not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
+    /// Figures are those of one operation, which Go rounds down; left out where they are not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rounded_down: bool,
     /// Sentences that limit what the verdict means.
     pub warnings: Vec<String>,
     /// Stacks that changed since the baseline; left out where nobody looked at stacks.
@@ -89,15 +92,22 @@ pub fn decide_case(
         }
         Err(why) => Some(why),
     };
+    let rounded_down = config.programs[ran.program].benchmarks.is_some();
+    // Baselines of earlier versions have a 0 of benchmarks that nobody counted.
+    let known = |figures: &Figures| Figures {
+        remaining_allocations: figures.remaining_allocations.filter(|_| !rounded_down),
+        ..*figures
+    };
     let mut case = CaseVerdict {
         name: ran.name,
         verdict: Verdict::Broken,
         why: None,
         measured: None,
-        baseline: entry.map(|entry| entry.figures),
+        baseline: entry.map(|entry| known(&entry.figures)),
         checks: Vec::new(),
         unstable: false,
         scale: ran.scale,
+        rounded_down,
         warnings: ran.warnings,
         explanation: None,
         between_runs: None,
@@ -188,6 +198,7 @@ pub fn missing(cases: &mut Vec<CaseVerdict>, baseline: &Baseline, platform: &str
             checks: Vec::new(),
             unstable: false,
             scale: None,
+            rounded_down: false,
             warnings: Vec::new(),
             explanation: None,
             between_runs: None,

@@ -110,7 +110,7 @@ impl Recorded {
 }
 
 /// Changes between a baseline and now, by stack.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Stacks whose numbers differ, the largest change first.

@@ -61,8 +61,8 @@ fn measured(go: &Go, package: &Package, program: &Program, benchmarks: &Benchmar
             .map(|run| Run {
                 total_allocations: run.allocations as u64,
                 total_allocated_bytes: run.bytes as u64,
-                // What is not used any more is still there until Go collects it: nothing is said of that.
-                remaining_allocations: 0,
+                // What is not used any more is still there until Go collects it: nobody knows.
+                remaining_allocations: None,
                 leaked_fds: None,
                 // Go has divided by them.
                 operations: 1,

@@ -13,7 +13,7 @@ use super::outcome::Reason;
 use super::text::{self, amount};
 use crate::output::sarif::{self, Finding};
 use crate::output::text::markdown::cell;
-use crate::output::text::units::{plural, ratio};
+use crate::output::text::units::plural;
 use crate::output::text::{Look, clean};
 
 /// One line that says why a case did not pass.
@@ -111,8 +111,6 @@ pub fn markdown(report: &Report) -> String {
         let now = case.measured.as_ref().map(|measured| measured.figures);
         let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
         let change = now.zip(case.baseline).map(|(now, before)| now.total_allocations - before.total_allocations);
-        let per_op = case.scale.map(|scale| scale.allocations_per_op);
-        let per_op = per_op.or(now.and_then(|figures| figures.allocations_per_op()));
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} |",
@@ -121,7 +119,7 @@ pub fn markdown(report: &Report) -> String {
             number(now.map(|figures| figures.total_allocations)),
             number(case.baseline.map(|figures| figures.total_allocations)),
             change.filter(|n| *n != 0).map(|n| format!("{n:+}")).unwrap_or_default(),
-            per_op.map(ratio).unwrap_or_default(),
+            text::per_op(case),
         );
     }
     for case in &report.cases {
@@ -142,6 +140,9 @@ pub fn markdown(report: &Report) -> String {
             let (amount, unit) = amount(difference.allocations(), difference.bytes(), compared);
             let _ = writeln!(out, "- {amount} {unit}: {}", steps.join(" ← "));
         }
+    }
+    if report.cases.iter().any(|case| case.rounded_down) {
+        let _ = writeln!(out, "\n{}", text::ROUNDED_DOWN);
     }
     let _ = writeln!(out, "\n{}", cell(&report.platform));
     out
@@ -255,7 +256,8 @@ mod tests {
     use crate::gate::explanation::Explanation;
 
     fn report() -> Report {
-        let figures = |n| Figures { total_allocations: n, operations: 10, ..Figures::default() };
+        let figures =
+            |n| Figures { remaining_allocations: Some(0), total_allocations: n, operations: 10, ..Figures::default() };
         let measured = Measured { figures: figures(30), most: figures(30), runs: vec![Run::default()] };
         let check = Check {
             metric: Metric::TotalAllocations,
@@ -284,6 +286,7 @@ mod tests {
             checks: vec![Check { verdict, ..check.clone() }],
             unstable: false,
             scale: None,
+            rounded_down: false,
             warnings: Vec::new(),
             explanation: None,
             between_runs: None,

@@ -195,7 +195,7 @@ fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> R
         case.runs.push(Run {
             total_allocations: stat.allocations,
             total_allocated_bytes: stat.allocated_bytes,
-            remaining_allocations: stat.allocations.wrapping_sub(stat.frees) as i64,
+            remaining_allocations: Some(stat.allocations.wrapping_sub(stat.frees) as i64),
             leaked_fds: how.idle.then_some(0),
             operations: match (program.ops, ops) {
                 (Ops::Fixed(n), _) => n,
@@ -265,9 +265,10 @@ fn of_regions(program: &Program, stats: &[Stat], how: RunOptions) -> Vec<Case> {
 /// SwiftNIO's rule: a run that freed blocks of the run before it is none, as long as there are others.
 fn set_aside(case: &mut Case) {
     let all = case.runs.len();
-    let sound = case.runs.iter().filter(|run| run.remaining_allocations >= 0).count();
+    let is_sound = |run: &Run| run.remaining_allocations.is_none_or(|remaining| remaining >= 0);
+    let sound = case.runs.iter().filter(|run| is_sound(run)).count();
     if 0 < sound && sound < all {
-        case.runs.retain(|run| run.remaining_allocations >= 0);
+        case.runs.retain(is_sound);
         let aside = all - sound;
         let (them, count) = if aside == 1 { ("it", "does") } else { ("them", "do") };
         case.warnings.push(format!("{aside} of {all} runs freed blocks of a run before {them} and {count} not count"));

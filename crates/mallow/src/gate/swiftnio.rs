@@ -247,7 +247,7 @@ mod tests {
 
     fn figures(remaining: i64, allocations: i64, bytes: i64, fds: Option<i64>) -> Figures {
         Figures {
-            remaining_allocations: remaining,
+            remaining_allocations: Some(remaining),
             total_allocations: allocations,
             total_allocated_bytes: bytes,
             leaked_fds: fds,

@@ -48,6 +48,9 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
         return page.into_text();
     }
     table(report).onto(&mut page);
+    if report.cases.iter().any(|case| case.rounded_down) {
+        page.line(Line::new().faint(format!("  {ROUNDED_DOWN}")));
+    }
     for case in &report.cases {
         reasons(case, report, verbose, look, &mut page);
     }
@@ -86,10 +89,11 @@ pub fn warning(case: &str, text: &str) -> String {
 }
 
 fn debug_run(run: &Run) -> String {
+    let remaining = run.remaining_allocations.map(|n| format!("\"remaining_allocations\": {n}, ")).unwrap_or_default();
     let fds = run.leaked_fds.map(|n| format!(", \"leaked_fds\": {n}")).unwrap_or_default();
     format!(
-        "[\"remaining_allocations\": {}, \"total_allocations\": {}, \"total_allocated_bytes\": {}{fds}]",
-        run.remaining_allocations, run.total_allocations, run.total_allocated_bytes
+        "[{remaining}\"total_allocations\": {}, \"total_allocated_bytes\": {}{fds}]",
+        run.total_allocations, run.total_allocated_bytes
     )
 }
 
@@ -101,8 +105,6 @@ fn table(report: &Report) -> Table {
         let figures = case.measured.as_ref().map(|measured| measured.figures);
         let total = |figures: &Figures| figures.total_allocations;
         let change = figures.zip(case.baseline).map(|(now, before)| total(&now) - total(&before));
-        let per_op = case.scale.map(|scale| scale.allocations_per_op);
-        let per_op = per_op.or(figures.and_then(|figures| figures.allocations_per_op()));
         let allocations = case.measured.as_ref().map(|measured| {
             let (least, most) = (total(&measured.figures), total(&measured.most));
             if least < most { format!("{} to {}", signed(least), signed(most)) } else { signed(least) }
@@ -112,7 +114,7 @@ fn table(report: &Report) -> Table {
         table.row([
             verdict(case.verdict),
             text(allocations),
-            text(per_op.map(ratio)),
+            text(Some(per_op(case))),
             text(case.baseline.map(|figures| signed(total(&figures)))),
             text(change.filter(|n| *n != 0).map(|n| if n > 0 { format!("+{}", count(n as u64)) } else { signed(n) })),
             text(runs),
@@ -120,6 +122,19 @@ fn table(report: &Report) -> Table {
         ]);
     }
     table
+}
+
+/// A line below tables with benchmarks of Go.
+pub const ROUNDED_DOWN: &str = "Figures of Go are those of one operation, which Go rounds down: 0 may be 0.9";
+
+/// Allocations of an operation as they are shown; empty where nobody knows.
+pub fn per_op(case: &CaseVerdict) -> String {
+    let figures = case.measured.as_ref().map(|measured| measured.figures);
+    match (case.scale, figures) {
+        (Some(scale), _) => ratio(scale.allocations_per_op),
+        (None, Some(figures)) if case.rounded_down => signed(figures.total_allocations),
+        (None, figures) => figures.and_then(|figures| figures.allocations_per_op()).map(ratio).unwrap_or_default(),
+    }
 }
 
 fn verdict(verdict: Verdict) -> Line {
@@ -181,7 +196,7 @@ fn reasons(case: &CaseVerdict, report: &Report, verbose: bool, look: &Look, page
         )));
     }
     let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
-    let mut stacks = Stacks { operations, verbose, compared: true, look, page };
+    let mut stacks = Stacks { operations, rounded: case.rounded_down, verbose, compared: true, look, page };
     if let Some(explanation) = &case.explanation {
         stacks.compared = !explanation.without_baseline;
         if explanation.without_baseline {
@@ -250,8 +265,27 @@ pub fn amount(allocations: i64, bytes: i64, compared: bool) -> (String, String) 
     (written(n), plural(n.unsigned_abs(), noun))
 }
 
+/// What of the figures' change the stacks are. They are of a run of their own, which may differ by something else.
+fn explained(explanation: &Explanation) -> String {
+    let Explanation { change, explained, change_bytes, explained_bytes, .. } = *explanation;
+    let is_part = |part: i64, whole: i64| part == 0 || part.signum() == whole.signum() && part.abs() <= whole.abs();
+    if is_part(explained, change) && is_part(explained_bytes, change_bytes) {
+        let [explained, explained_bytes] = [explained, explained_bytes].map(signed);
+        let (allocations, bytes) = (of_signed(change, "allocation"), of_signed(change_bytes, "byte"));
+        return format!("The stacks explain {explained} of {allocations}, {explained_bytes} of {bytes}");
+    }
+    let differ = |allocations, bytes| format!("{}, {}", more_of(allocations, "allocation"), more_of(bytes, "byte"));
+    format!(
+        "The figures differ by {}; the stacks, of a run of their own, by {}",
+        differ(change, change_bytes),
+        differ(explained, explained_bytes)
+    )
+}
+
 struct Stacks<'a> {
     operations: u64,
+    /// Whether the numbers are means of one operation, without fractions.
+    rounded: bool,
     /// Whether all stacks are shown, with all of their functions.
     verbose: bool,
     /// Whether the stacks are compared with others.
@@ -264,7 +298,9 @@ impl Stacks<'_> {
     fn of(&mut self, explanation: &Explanation) {
         let sum = explanation.smaller.filter(|smaller| smaller.allocations() != 0 || smaller.bytes() != 0);
         if self.compared && explanation.differences.is_empty() && sum.is_none() {
-            self.page.line(Line::new().plain("  No stack differs from the baseline's"));
+            let changed = explanation.change != 0 || explanation.change_bytes != 0;
+            let run = if changed { "  In one more run, with stacks, none" } else { "  No stack" };
+            self.page.line(Line::new().plain(format!("{run} differs from the baseline's")));
         }
         // Stacks of one line, which everything goes through, are printed first, as their sum.
         if explanation.places.iter().any(|place| place.stacks > 1) {
@@ -284,14 +320,7 @@ impl Stacks<'_> {
         }
         self.reasons(&explanation.reasons);
         if !explanation.without_baseline {
-            let line = format!(
-                "  The stacks explain {} of {} allocations, {} of {} bytes",
-                signed(explanation.explained),
-                signed(explanation.change),
-                signed(explanation.explained_bytes),
-                signed(explanation.change_bytes),
-            );
-            self.page.line(Line::new().faint(line));
+            self.page.line(Line::new().faint(format!("  {}", explained(explanation))));
         }
     }
 
@@ -334,6 +363,7 @@ impl Stacks<'_> {
     fn one(&mut self, difference: &Difference) {
         let (change, bytes) = (difference.allocations(), difference.bytes());
         let per_op = match self.operations {
+            _ if self.rounded => " per op, rounded".to_owned(),
             0 => String::new(),
             operations => format!(" ({}{} per op)", plus(change), ratio(change as f64 / operations as f64)),
         };
@@ -351,7 +381,11 @@ impl Stacks<'_> {
         }
         let (first, rest) = match change {
             0 => {
-                let (bytes_of, now) = (plural(bytes.unsigned_abs(), "byte"), of(difference.now, "allocation"));
+                let now = match difference.now {
+                    0 => "less than 1 allocation".to_owned(),
+                    now => of(now, "allocation"),
+                };
+                let bytes_of = plural(bytes.unsigned_abs(), "byte");
                 (more(bytes), format!(" {bytes_of} in {now}, "))
             }
             _ => {
@@ -407,4 +441,36 @@ fn summary(report: &Report) -> Line {
     let parts: Vec<_> =
         words.iter().filter(|(v, _)| of(*v) > 0).map(|(v, word)| format!("{} {word}", of(*v))).collect();
     Line::new().strong(parts.join(", ")).faint(format!("  on {}", report.platform))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_explain_no_more_than_there_is() {
+        let of = |change, explained, change_bytes, explained_bytes| {
+            super::explained(&Explanation {
+                change,
+                explained,
+                change_bytes,
+                explained_bytes,
+                ..Explanation::default()
+            })
+        };
+        for (text, expected) in [
+            (of(10, 10, 80, 80), "The stacks explain 10 of 10 allocations, 80 of 80 bytes"),
+            (of(1, 0, -1, 0), "The stacks explain 0 of 1 allocation, 0 of -1 byte"),
+            (
+                of(0, 1, 25, 26),
+                "The figures differ by 0 allocations, +25 bytes; the stacks, of a run of their own, by +1 allocation, +26 bytes",
+            ),
+            (
+                of(-1, 3, 0, 0),
+                "The figures differ by -1 allocation, 0 bytes; the stacks, of a run of their own, by +3 allocations, 0 bytes",
+            ),
+        ] {
+            assert_eq!(text, expected);
+        }
+    }
 }

@@ -101,7 +101,7 @@ pub fn update(
         let program = &config.programs[program];
         let old = baseline.cases(platform).and_then(|cases| cases.get(&case.name)).cloned();
         let mut figures = measured.figures;
-        if figures.remaining_allocations < 0 || figures.leaked_fds.is_some_and(|n| n < 0) {
+        if figures.remaining_allocations.is_some_and(|n| n < 0) || figures.leaked_fds.is_some_and(|n| n < 0) {
             continue;
         }
         let mut tolerance = Tolerance::of(measured);
@@ -217,7 +217,7 @@ mod tests {
     fn a_ratchet_lowers_what_is_below_the_tolerance() {
         let figures = |allocations, remaining, fds| Figures {
             total_allocations: allocations,
-            remaining_allocations: remaining,
+            remaining_allocations: Some(remaining),
             leaked_fds: fds,
             ..Figures::default()
         };

@@ -137,7 +137,7 @@ fn regions(report: &StatReport, page: &mut Page) {
                 range(|f| f.total_allocations),
                 per_op,
                 range(|f| f.total_allocated_bytes),
-                range(|f| f.remaining_allocations),
+                range(|f| f.remaining_allocations.unwrap_or_default()),
                 fds,
             ]
             .map(|text| Line::new().plain(text))

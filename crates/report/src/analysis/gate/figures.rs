@@ -12,8 +12,9 @@ pub struct Run {
     pub total_allocations: u64,
     /// Requested bytes of `total_allocations`.
     pub total_allocated_bytes: u64,
-    /// Allocations minus frees of the run.
-    pub remaining_allocations: i64,
+    /// Allocations minus frees of the run; left out where that is not known: of benchmarks of Go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_allocations: Option<i64>,
     /// File descriptors that stayed open; null where that is not known.
     pub leaked_fds: Option<i64>,
     /// Operations that the run performed; 0: unknown.
@@ -25,7 +26,7 @@ impl From<&RegionRow> for Run {
         Self {
             total_allocations: row.allocations,
             total_allocated_bytes: row.allocated_bytes,
-            remaining_allocations: row.allocations.wrapping_sub(row.frees) as i64,
+            remaining_allocations: Some(row.allocations.wrapping_sub(row.frees) as i64),
             leaked_fds: row.leaked_fds,
             operations: row.operations,
         }
@@ -83,8 +84,9 @@ impl Metric {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// Allocations minus frees of a run.
-    pub remaining_allocations: i64,
+    /// Allocations minus frees of a run; left out where that is not known: of benchmarks of Go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_allocations: Option<i64>,
     /// Successful calls of the allocating functions.
     pub total_allocations: i64,
     /// Requested bytes of `total_allocations`.
@@ -100,17 +102,17 @@ pub struct Figures {
 impl Figures {
     pub fn get(&self, metric: Metric) -> Option<i64> {
         match metric {
-            Metric::RemainingAllocations => Some(self.remaining_allocations),
+            Metric::RemainingAllocations => self.remaining_allocations,
             Metric::TotalAllocations => Some(self.total_allocations),
             Metric::TotalAllocatedBytes => Some(self.total_allocated_bytes),
             Metric::LeakedFds => self.leaked_fds,
         }
     }
 
-    /// Sets a metric's figure; None is 0, but for [`Metric::LeakedFds`].
+    /// Sets a metric's figure; None is 0 where a figure is always known.
     pub fn set(&mut self, metric: Metric, value: Option<i64>) {
         match metric {
-            Metric::RemainingAllocations => self.remaining_allocations = value.unwrap_or_default(),
+            Metric::RemainingAllocations => self.remaining_allocations = value,
             Metric::TotalAllocations => self.total_allocations = value.unwrap_or_default(),
             Metric::TotalAllocatedBytes => self.total_allocated_bytes = value.unwrap_or_default(),
             Metric::LeakedFds => self.leaked_fds = value,
@@ -194,14 +196,14 @@ pub struct Measured {
 impl Measured {
     /// The least and the most of each figure over the runs. None without runs.
     pub fn of(runs: &[Run]) -> Option<Self> {
-        // A descriptor count that one run could not have is not known.
-        let fds: Option<Vec<i64>> = runs.iter().map(|run| run.leaked_fds).collect();
-        let fds = fds.unwrap_or_default();
+        // What one run could not count is not known.
+        let known = |of: fn(&Run) -> Option<i64>| runs.iter().map(of).collect::<Option<Vec<i64>>>().unwrap_or_default();
+        let (fds, remaining) = (known(|run| run.leaked_fds), known(|run| run.remaining_allocations));
         let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let operations = runs.iter().map(|run| run.operations).min()?;
         let of = |pick: fn(&mut dyn Iterator<Item = i64>) -> Option<i64>| {
             Some(Figures {
-                remaining_allocations: pick(&mut runs.iter().map(|run| run.remaining_allocations))?,
+                remaining_allocations: pick(&mut remaining.iter().copied()),
                 total_allocations: pick(&mut runs.iter().map(|run| whole(run.total_allocations)))?,
                 total_allocated_bytes: pick(&mut runs.iter().map(|run| whole(run.total_allocated_bytes)))?,
                 leaked_fds: pick(&mut fds.iter().copied()),
@@ -254,7 +256,7 @@ mod tests {
         Run {
             total_allocations: allocations,
             total_allocated_bytes: bytes,
-            remaining_allocations: remaining,
+            remaining_allocations: Some(remaining),
             leaked_fds: fds,
             operations: 10,
         }
@@ -264,7 +266,7 @@ mod tests {
     fn the_least_of_each_metric_stands_for_the_runs() {
         let measured = Measured::of(&[run(5, 90, 1, Some(0)), run(7, 80, 0, Some(2))]).expect("runs");
         let figures = |remaining, allocations, bytes, fds| Figures {
-            remaining_allocations: remaining,
+            remaining_allocations: Some(remaining),
             total_allocations: allocations,
             total_allocated_bytes: bytes,
             leaked_fds: Some(fds),
@@ -279,9 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_one_run_does_not_know_are_not_known() {
+    fn what_one_run_does_not_know_is_not_known() {
         let measured = Measured::of(&[run(5, 90, 1, Some(0)), run(5, 90, 1, None)]).expect("runs");
         assert_eq!(measured.figures.leaked_fds, None);
+        let blind = Run { remaining_allocations: None, ..run(5, 90, 1, Some(0)) };
+        let measured = Measured::of(&[run(5, 90, 1, Some(0)), blind]).expect("runs");
+        assert_eq!((measured.figures.remaining_allocations, measured.figures.leaked_fds), (None, Some(0)));
     }
 
     #[test]

@@ -265,9 +265,10 @@ pub fn difference(before: &[SiteCount], now: &[SiteCount]) -> Vec<Difference> {
                 Some(sides[side][at].stack.clone())
             });
             Difference {
-                change: match allocations {
-                    [0, _] => Change::New,
-                    [_, 0] => Change::Gone,
+                // Of a mean that was rounded to 0 allocations, bytes are left.
+                change: match [BEFORE, AFTER].map(|side| (allocations[side], bytes[side])) {
+                    [(0, 0), _] => Change::New,
+                    [_, (0, 0)] => Change::Gone,
                     _ => Change::Changed,
                 },
                 stack: shown.unwrap_or_default(),

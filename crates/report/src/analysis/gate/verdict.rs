@@ -207,7 +207,7 @@ mod tests {
         Figures {
             total_allocations: allocations,
             total_allocated_bytes: bytes,
-            remaining_allocations: remaining,
+            remaining_allocations: Some(remaining),
             leaked_fds: Some(0),
             operations: 0,
         }
