@@ -127,7 +127,7 @@ RSS = [
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
     r"(?:: giving back what they left lowers RSS in that time alone)?\.",
     r"(?:At {span:busier_ms}|Within the same millisecond), (?:RSS was {bytes:busier_rss} and )?{bytes:busier_bytes} were live, {bytes:busier_more} more than at this moment: memory"
-    r" that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all\.",
+    r" that is free here may have been in use there; then giving it back lowers the highest RSS by less, or not at all\.",
     r"The estimates are of the {bytes:rss} that are divided: what the {bytes:undivided} above them were is not known\.",
     r"The estimates are of the {bytes:rss} that are divided"
     r"(?:, and of up to {bytes:undivided_heap} above them that blocks of {span:undivided_ms} may have left in a heap)?"

@@ -119,7 +119,7 @@ export function limitWords({ freed_before: freed, busier, kept, undivided, limit
     const more = `${formatBytes(busier.live_bytes)} were live, ${formatBytes(busier.live_bytes - live)} more than at this moment`;
     const rss = busier.rss === null ? "" : `RSS was ${formatBytes(busier.rss)} and `;
     const when = busier.ms === ms ? "Within the same millisecond" : `At ${formatTime(busier.ms)}`;
-    all.push(`${when}, ${rss}${more}: memory that is free here was in use there, so giving it back lowers the highest RSS by less, or not at all.`);
+    all.push(`${when}, ${rss}${more}: memory that is free here may have been in use there; then giving it back lowers the highest RSS by less, or not at all.`);
   }
   if (kept) {
     const less = `${formatBytes(kept.live_bytes)} were live, ${formatBytes(live - kept.live_bytes)} less than at this moment`;

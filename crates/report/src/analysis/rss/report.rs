@@ -112,8 +112,8 @@ pub struct RssAccount {
     /// Live bytes within the second before this moment, where most of them were freed in it, or so many that a remedy
     /// is a bound. Null elsewhere.
     pub freed_before: Option<FreedBefore>,
-    /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, or the
-    /// account is not that of the highest RSS.
+    /// A moment of the same RSS with markedly more live bytes: remedies are bounds then. Null: none is known, there are
+    /// no remedies, or the account is not that of the highest RSS.
     pub busier: Option<BusierMoment>,
     /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account
     /// is not that of the highest RSS.
@@ -363,6 +363,8 @@ fn account(
     let undivided = ledger.and_then(|ledger| Undivided::of(profile, footprint, &peak, ledger));
     let offered = ledger.map(|ledger| remedies(footprint, process, ledger, needed, undivided.as_ref()));
     let (remedies, was_in_use) = offered.unwrap_or_default();
+    // What is live in one of the two moments alone may be no page of either: it says something of remedies only.
+    let busier = busier.filter(|_| !remedies.is_empty());
     let freed_before = FreedBefore::of(footprint, was_in_use);
     let notes = Notes {
         is_freed: freed_before.is_some(),

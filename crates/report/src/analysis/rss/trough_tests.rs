@@ -43,6 +43,20 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
     assert_eq!(certainty(&made).0, Certainty::Likely);
 }
 
+/// A block that nobody touches is live and no page: with nothing to give back, nothing is said of giving back.
+#[test]
+fn a_busier_moment_says_nothing_where_nothing_is_free() {
+    let live: Vec<_> = (0..190).map(|n| (HEAP + 0x1010 + n * 4096, 4080, 0)).collect();
+    let mut made = Made::new(glibc(200, 0), &live);
+    made.profile.footprints[0].ms = 5000;
+    let rss = made.profile.footprints[0].totals.rss;
+    let points = vec![RssPoint { ms: 5100, rss, live_bytes: 80_000_000 }];
+    made.profile.rss = vec![RssSeries { points, ..RssSeries::default() }];
+    let account = made.report().account;
+    assert_eq!(account.remedies.len(), 0, "{:?}", account.remedies);
+    assert_eq!((account.busier, account.limits.contains(&RssNote::Busier)), (None, false));
+}
+
 /// Nobody looked when most was live, after the account's moment or shortly before it: the account of the process's own
 /// peak tells.
 #[test]

@@ -153,6 +153,32 @@ fn a_removed_line_is_marked_and_has_its_old_number() {
     assert_eq!(rows, [(10, false, 500, 500), (20, true, 70, 0), (25, false, 9000, 9001)]);
 }
 
+/// Folded stacks and dtrace's have no lines: one stack of theirs is all that differ by lines alone.
+#[test]
+fn a_format_without_lines_has_all_lines_in_one_stack() {
+    let of = |sites: &[(&str, &str, u64)]| {
+        let sites: Vec<([&str; 2], u64)> = sites.iter().map(|&(late, main, n)| ([late, main], n)).collect();
+        built(&sites.iter().map(|(stack, n)| (&stack[..], blocks(*n, 10, 0, 0))).collect::<Vec<_>>())
+    };
+    let lined = of(&[
+        ("late@a.c:3", "main@a.c:4", 100),
+        ("late@a.c:3", "main@a.c:5", 7),
+        ("late@a.c:3", "main@a.c:6", 30),
+        ("main", "start", 1),
+    ]);
+    let bare = of(&[("late", "main", 137), ("main", "start", 1)]);
+    let options = DiffOptions { by: BY, rules: Rules::ALL, min: 0, limit: 9, any_measure: false, places: 9 };
+    for (before, after) in [(&lined, &bare), (&bare, &lined)] {
+        let report = diff(before, after, options);
+        assert_eq!(report.change, 0);
+        assert!(report.places.largest.is_empty(), "{:?}", report.places.largest);
+        assert_eq!(both(before, after).moved(), 0);
+    }
+    let more = diff(&of(&[("late", "main", 274), ("main", "start", 1)]), &lined, options);
+    let changes: Vec<i64> = more.places.largest.iter().map(|place| place.change).collect();
+    assert_eq!(changes.iter().sum::<i64>(), -137, "{changes:?}");
+}
+
 /// Where its functions were: a file of one build has no line of the other.
 #[test]
 fn what_is_gone_has_the_file_and_the_line_of_its_own_build() {

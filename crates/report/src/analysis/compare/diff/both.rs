@@ -28,6 +28,9 @@ const LINES: usize = 200;
 
 type Members = Vec<(StackId, Counts)>;
 
+/// A stack of the first profile that goes to a group of the second, and whether it is the same stack.
+type Incoming = (StackId, Counts, bool);
+
 impl Both {
     /// Costs what the comparison costs.
     pub fn new(before: &Profile, after: &Profile, by: Measure, rules: Rules) -> Self {
@@ -65,8 +68,7 @@ impl Both {
         let mut sums: FxHashMap<StackId, [Counts; 2]> = FxHashMap::default();
         let mut formerly: FxHashMap<StackId, BTreeMap<String, Counts>> = FxHashMap::default();
         let mut old = Old::new(joint, before, after, renamed);
-        // What goes to a group of the second profile, and whether it is the same stack.
-        let mut incoming: Vec<Vec<(StackId, Counts, bool)>> = vec![Vec::new(); groups.len()];
+        let mut incoming: Vec<Vec<Incoming>> = vec![Vec::new(); groups.len()];
         for (group, all) in befores.into_iter().enumerate() {
             let sizes: Vec<Counts> = targets[group].iter().map(|&at| groups[at].counts[AFTER]).collect();
             let (mut whole, mut given) = (Counts::default(), vec![Counts::default(); sizes.len()]);
@@ -95,8 +97,16 @@ impl Both {
                 sums.entry(stack).or_default()[AFTER] += counts;
                 precisions.iter_mut().for_each(|all| all.add(AFTER, stack, stack));
             }
-            let places = joint.in_order_of_lines(&incoming[group], &afters, *comparison);
-            for (&(stack, counts, same), place) in incoming[group].iter().zip(places) {
+            let (unlined, lined) = joint.without_lines(std::mem::take(&mut incoming[group]), &afters);
+            for (stack, counts) in unlined {
+                precisions.iter_mut().for_each(|all| all.divide(stack));
+                let sizes: Vec<Counts> = afters.iter().map(|&(_, counts)| counts).collect();
+                for (&(at, _), part) in afters.iter().zip(divided(counts, &sizes)) {
+                    sums.entry(at).or_default()[BEFORE] += part;
+                }
+            }
+            let places = joint.in_order_of_lines(&lined, &afters, *comparison);
+            for ((stack, counts, same), place) in lined.into_iter().zip(places) {
                 let at = match (place, groups[group].stacks[AFTER]) {
                     (Some(at), _) => at,
                     (None, _) if same => old.stack(stack),
@@ -205,15 +215,35 @@ impl Joint<'_> {
         (stays(&was) != stays(&is)).then_some(was)
     }
 
+    /// Stacks before without lines, of a format that has none, and the others. The former are all of those after, where
+    /// these have lines: in proportion to their numbers, as nothing tells which.
+    fn without_lines(&self, before: Vec<Incoming>, after: &[(StackId, Counts)]) -> (Members, Vec<Incoming>) {
+        if after.iter().all(|&(stack, _)| self.is_unlined(AFTER, stack)) {
+            return (Vec::new(), before);
+        }
+        let (unlined, lined): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|&(stack, _, same)| same && self.is_unlined(BEFORE, stack));
+        (unlined.into_iter().map(|(stack, counts, _)| (stack, counts)).collect(), lined)
+    }
+
+    fn is_unlined(&self, side: usize, stack: StackId) -> bool {
+        self.lines(side, stack).iter().all(|&line| line == 0)
+    }
+
     /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in
     /// the order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best. Of
     /// one build each line is what it is, and is gone where the second profile has nothing of it.
     fn in_order_of_lines(
         &self,
-        before: &[(StackId, Counts, bool)],
+        before: &[Incoming],
         after: &[(StackId, Counts)],
         comparison: Comparison,
     ) -> Vec<Option<StackId>> {
+        if let &[(only, _)] = after
+            && self.is_unlined(AFTER, only)
+        {
+            return vec![Some(only); before.len()];
+        }
         let lined = |side: usize, stack: StackId| self.lines(side, stack);
         let mut places = vec![None; before.len()];
         let is_fixed = |side: usize, stack: StackId| self.is_of_one_build(side, stack);
