@@ -244,6 +244,48 @@ fn allocators_with_names_of_their_own_are_found_by_each_kind_of_table() {
     assert!(!found.json["allocators"].to_string().contains("_rjem_"), "{:#}", found.json);
 }
 
+/// Modules of Python and Node, and other plugins, bring their allocator along and keep its names to themselves.
+#[test]
+fn a_stripped_library_with_an_allocator_inside_is_named() {
+    let place = directory();
+    let at = place.path();
+    fs::write(
+        at.join("plugin.c"),
+        "#include <stddef.h>\nvoid *mallocx(size_t, int);\nvoid dallocx(void *, int);\n\
+         int serve(int n) { for (int i = 0; i < n; i++) dallocx(mallocx(100, 0), 0); return n; }\n",
+    )
+    .expect("a source");
+    fs::write(
+        at.join("main.c"),
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint serve(int);\n\
+         int main(int count, char **a) { free(malloc(9)); int n = serve(100); puts(\"ready\"); fflush(stdout); \
+         return count > 1 ? (int)sleep(60) : n == 100 && a ? 0 : 1; }\n",
+    )
+    .expect("a source");
+    let build = |arguments: &[&str]| {
+        let built = Run::new(tool("gcc"), at).args(arguments).go();
+        assert_eq!(built.status, 0, "{}", built.err());
+    };
+    let hidden = ["-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic", "-s"];
+    build(
+        &[
+            &["-shared", "-fPIC", "-o", "plugin.so", "plugin.c", "-l:libjemalloc_pic.a"],
+            &["-lm", "-ldl", "-lstdc++"][..],
+            &hidden,
+        ]
+        .concat(),
+    );
+    build(&["-fno-builtin", "-o", "main", "main.c", "./plugin.so", "-Wl,-rpath,$ORIGIN"]);
+    let record = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--", "./main"]).go();
+    let text = "is not counted: it is stripped, so its functions cannot be found; build it without strip";
+    let said = record.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("jemalloc inside ") && said.contains("plugin.so") && said.contains(text), "{said}");
+    let target = Target::ready(Command::new(at.join("main")).arg("waits").current_dir(at), "ready");
+    let doctor =
+        Run::new(mallow(), at).args(["doctor", "-p", &target.pid().to_string()]).env("COLUMNS", Some("1000")).go();
+    assert!(doctor.out().contains("plugin.so has jemalloc inside, and is stripped"), "{}", doctor.out());
+}
+
 /// A debugger's breakpoint and another tool's jump, written into a process.
 #[test]
 fn entries_that_somebody_else_has_changed_are_refused() {

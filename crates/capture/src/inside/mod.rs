@@ -15,6 +15,7 @@ mod survey;
 
 pub use planner::{Finding, ModuleDetours, Planner, fail_module};
 pub use server::Server;
+pub use survey::seeming_in_library;
 
 use crate::preflight;
 use mallow_profile::AllocatorInside;

@@ -1,7 +1,7 @@
 //! The patches of an image: all functions of an allocator, or none of it.
 
 use super::question::{PlacedArea, Question};
-use super::survey::{Allocator, Survey, survey};
+use super::survey::{Allocator, Role, Survey, survey};
 use crate::preflight::STRIPPED;
 use mallow_patch::{Code, Detour, Draft, Function, Mapping, Maps, Module, Process};
 use mallow_profile::AllocatorInside;
@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
-/// Plans patches, and remembers surveys of files by device, inode, size, time of the last change and `first`.
+/// Plans patches, and remembers surveys of files by device, inode, size, time of the last change and role.
 #[derive(Default)]
 pub struct Planner {
-    surveys: FxHashMap<(u64, u64, u64, i64, bool), Survey>,
+    surveys: FxHashMap<(u64, u64, u64, i64, Role), Survey>,
     /// Memory with the patches of libraries that came after the start of their process.
     areas: FxHashMap<ProcessKey, Vec<UsedArea>>,
 }
@@ -168,8 +168,13 @@ impl Planner {
                 continue;
             }
             let is_program = Some(module.path.as_str()) == program;
-            let survey = self.survey(module, is_program || later);
-            if let Some(name) = survey.stripped.filter(|_| is_program) {
+            let role = match (is_program, later) {
+                (true, _) => Role::Program,
+                (false, false) => Role::Library,
+                (false, true) => Role::LaterLibrary,
+            };
+            let survey = self.survey(module, role);
+            if let Some(name) = survey.stripped {
                 findings.push(stripped(shown, module, name));
             }
             if survey.allocators.is_empty() {
@@ -201,10 +206,10 @@ impl Planner {
         (all, findings)
     }
 
-    fn survey(&mut self, module: &Module, first: bool) -> Survey {
+    fn survey(&mut self, module: &Module, role: Role) -> Survey {
         let Ok(metadata) = std::fs::metadata(&module.file) else { return Survey::default() };
-        let key = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime_nsec() ^ metadata.mtime(), first);
-        self.surveys.entry(key).or_insert_with(|| survey(&module.file, first)).clone()
+        let key = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime_nsec() ^ metadata.mtime(), role);
+        self.surveys.entry(key).or_insert_with(|| survey(&module.file, role)).clone()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The allocators of a module, by its symbols.
 
 use crate::preflight::{
-    APART, Family, Signature, family_of, is_marker, is_usable_size, maker_of, malloc_inlined_into, options_of, seeming,
-    signature_in_library, signature_of, variable_of,
+    self, APART, Family, Signature, family_of, is_marker, is_usable_size, maker_of, malloc_inlined_into, options_of,
+    seeming, signature_in_library, signature_of, variable_of,
 };
 use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
 use std::path::Path;
@@ -32,32 +32,43 @@ pub struct Allocator {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub allocators: Vec<Allocator>,
-    /// Maker of an allocator whose texts are in a file without symbols; looked for where `first` alone.
+    /// Maker of an allocator whose texts are in a file without symbols.
     pub stripped: Option<&'static str>,
     pub starts: Vec<u64>,
 }
 
-/// Looks into the file of a module. `first`: what it exports comes before what libmallow.so does, as in an executable,
-/// or has no part in its search.
-pub fn survey(file: &Path, first: bool) -> Survey {
-    let Some(seeming) = seeming_in(file) else { return Survey::default() };
+/// What a module is in its process: whether what it exports comes before what libmallow.so does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    Program,
+    /// A library of the start, which libmallow.so comes before.
+    Library,
+    /// A library that was loaded later: its functions have no part in the search.
+    LaterLibrary,
+}
+
+/// Looks into the file of a module.
+pub fn survey(file: &Path, role: Role) -> Survey {
+    let Some(bytes) = map(file) else { return Survey::default() };
+    let Some(found) = seeming(&bytes) else { return Survey::default() };
     let wanted =
         |name: &str| family_of(name).is_some() || is_marker(name) || is_usable_size(name) || name.ends_with("mallctl");
     let symbols = functions(file, &wanted).unwrap_or_default();
     let exported = |symbol: &FunctionSymbol| symbol.name == "malloc" && symbol.source == SymbolSource::Exported;
-    let library = !first && symbols.wanted.iter().any(exported);
+    let library = role == Role::Library && symbols.wanted.iter().any(exported);
     let mut allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
     name_variables(file, &mut allocators);
     if let Some(jemalloc) = allocators.iter_mut().find(|one| Some(one.name.as_str()) == Family::Jemalloc.name()) {
         jemalloc.inlined_into = malloc_inlined_into(file).unwrap_or_default();
     }
-    // A library that calls another one's functions has its names as texts, too: the executable alone is worth a line.
-    let stripped = (allocators.is_empty() && !symbols.complete && first).then_some(seeming);
+    let hidden = || if role == Role::Program { Some(found) } else { preflight::seeming_in_library(&bytes) };
+    let stripped = if allocators.is_empty() && !symbols.complete { hidden() } else { None };
     Survey { allocators, stripped, starts: symbols.starts }
 }
 
-fn seeming_in(file: &Path) -> Option<&'static str> {
-    seeming(&map(file)?)
+/// Maker of the allocator whose messages are in the file of a library. It says nothing where the library's symbols do.
+pub fn seeming_in_library(file: &Path) -> Option<&'static str> {
+    preflight::seeming_in_library(&map(file)?)
 }
 
 fn map(file: &Path) -> Option<memmap2::Mmap> {

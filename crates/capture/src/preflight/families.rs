@@ -271,6 +271,12 @@ pub fn seeming(file: &[u8]) -> Option<&'static str> {
     TEXTS.iter().find(|(_, text)| memchr::memmem::find(file, text).is_some()).map(|(name, _)| *name)
 }
 
+/// The allocator that a library without symbols has inside, by texts that no other code has: that of its messages. A
+/// library that calls an allocator, or sets it up, has the names of its functions and of its variables.
+pub fn seeming_in_library(file: &[u8]) -> Option<&'static str> {
+    seeming(file).filter(|name| matches!(*name, JEMALLOC_NAME | MIMALLOC_NAME))
+}
+
 /// The environment variable by which this copy of an allocator takes the setting that gives free pages back.
 /// `functions` are names of its functions. None: no variable is known, or several that its functions do not decide
 /// between.

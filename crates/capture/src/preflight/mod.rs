@@ -20,14 +20,13 @@ pub use chain::{Chain, ChainFile};
 pub(crate) use checks::{Runtimes, custom_allocators, not_seen, settle_linked, why_program};
 pub use checks::{command, file, language, out_of_reach, unsampled, why};
 pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};
-pub(crate) use families::{seeming, variable_of};
+pub(crate) use families::{seeming, seeming_in_library, variable_of};
 pub use finding::{Finding, Status};
 pub(crate) use inlined::{APART, malloc_inlined_into};
 pub use limits::attaching;
 pub use machine::machine;
 pub(crate) use options::options_of;
-pub use program::GO_HEAP;
-pub(crate) use program::STRIPPED;
+pub use program::{GO_HEAP, STRIPPED};
 pub(crate) use signatures::{Signature, is_usable_size, signature_in_library, signature_of};
 
 #[cfg(test)]

@@ -370,8 +370,7 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
 }
 
 /// What to do about a stripped program with an allocator inside.
-pub(crate) const STRIPPED: &str =
-    "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
+pub const STRIPPED: &str = "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 
 /// Found in a program that is linked with Python, and need not start it.
 pub(super) const LINKED_PYTHON: &str = "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not seen";

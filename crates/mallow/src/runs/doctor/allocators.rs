@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mallow_capture::inside::seeming_in_library;
 use mallow_capture::preflight::{Family, Finding, Status, family_of, is_marker, maker_of};
 use mallow_patch::{Code, Detour, Draft, Function, Maps, Memory, Module, Refusal};
 use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
@@ -48,6 +49,8 @@ pub struct Allocators {
     pub all: Vec<Allocator>,
     /// Paths of modules that export names alone: what is inside of them under other names is not known.
     pub stripped: Vec<String>,
+    /// Libraries among these with the messages of an allocator, and its name.
+    pub hidden: Vec<(String, &'static str)>,
 }
 
 /// Looks for allocators in modules, which come in the order of the dynamic linker's search.
@@ -59,13 +62,15 @@ pub fn allocators(modules: &[&Module], maps: &Maps, memory: &Memory) -> Allocato
     };
     let first = symbols.iter().position(exports).map(|index| short(&modules[index].path).to_owned());
     let mut all = Vec::new();
-    let mut stripped = Vec::new();
+    let (mut stripped, mut hidden) = (Vec::new(), Vec::new());
     for (module, symbols) in modules.iter().zip(&symbols) {
         if !symbols.complete {
             stripped.push(module.path.clone());
         }
         let groups = groups(module, symbols);
         if groups.is_empty() {
+            let seeming = if symbols.complete { None } else { seeming_in_library(&module.file) };
+            hidden.extend(seeming.map(|name| (module.path.clone(), name)));
             continue;
         }
         let entries = Entries::of(module, maps, memory, symbols);
@@ -80,7 +85,7 @@ pub fn allocators(modules: &[&Module], maps: &Maps, memory: &Memory) -> Allocato
             });
         }
     }
-    Allocators { all, stripped }
+    Allocators { all, stripped, hidden }
 }
 
 fn word(source: SymbolSource) -> &'static str {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use mallow_arch::machine::NAME;
 use mallow_capture::attach::{AttachError, check_sandbox, is_library};
-use mallow_capture::preflight::{self, Finding, LIBRARY_TLS, Status};
+use mallow_capture::preflight::{self, Finding, LIBRARY_TLS, STRIPPED, Status};
 use mallow_capture::session::{PatchedBy, patched_by};
 use mallow_patch::{Maps, Memory, Module, Obstacle, Process, State};
 use serde::Serialize;
@@ -85,7 +85,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         all.extend(patched.map(|by| attachment(pid, by)));
         // The functions that mallow has patched show nothing.
         let looked = if patched.is_some() { Allocators::default() } else { allocators(&modules.all, &maps, &memory) };
-        let Allocators { all: found, stripped } = looked;
+        let Allocators { all: found, stripped, hidden } = looked;
         if found.is_empty() && patched.is_none() {
             all.push(Finding::partly(
                 "allocator",
@@ -95,13 +95,21 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         }
         all.extend(found.iter().map(Allocator::finding));
         inside = found;
+        for (shown, name) in &hidden {
+            all.push(Finding::partly(
+                "symbols",
+                format!("{shown} has {name} inside, and is stripped: calls of that are not seen"),
+                STRIPPED,
+            ));
+        }
         if let Some(path) = executable.as_ref()
+            && !hidden.iter().any(|(module, _)| path.to_str() == Some(module))
             && let Some(shown) = stripped.iter().find(|module| path.to_str() == Some(module))
         {
             all.push(Finding::partly(
                 "symbols",
                 format!("{shown} has exported names alone: an allocator inside under names of its own is not found"),
-                "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols",
+                STRIPPED,
             ));
         }
         if !unreadable.is_empty() {
