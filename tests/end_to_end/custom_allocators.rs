@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use harness::{Case, Recorded, Run, directory, mallow, program_as, tool};
 
 const PYTHON: &str = "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own, by mmap";
@@ -68,6 +70,46 @@ fn a_comparison_says_what_its_sides_lack() {
     }
     let text = said(&[], "malloc", "malloc");
     assert!(!text.contains("Incomplete"), "{text}");
+    for view in ["top", "tree"] {
+        let said = |how: &[&str]| {
+            let run = Run::new(mallow(), place.path()).arg(view).args(how).args(["--base", "malloc", "arenas"]);
+            run.env("COLUMNS", Some("1000")).go().out()
+        };
+        let (text, json) = (said(&[]), said(&["--json"]));
+        assert!(text.starts_with(&format!("Incomplete: arenas: {what}")), "{view}: {text}");
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        assert!(json["incomplete"][0].as_str().is_some_and(|text| text.starts_with("arenas: ")), "{view}: {json}");
+    }
+    let flame = Run::new(mallow(), place.path()).args(["flame", "--base", "malloc", "-o", "f.svg", "arenas"]).go();
+    assert!(flame.err().contains(&format!("arenas: {what}")), "{}", flame.err());
+    let json: Value = serde_json::from_str(&said(&["--json"], "malloc", "malloc")).expect("JSON");
+    assert!(json.get("incomplete").is_none(), "{}", json["incomplete"]);
+}
+
+/// A limit holds of what is seen: where something is not, nobody knows whether it holds.
+#[test]
+fn a_limit_on_incomplete_numbers_is_not_known_to_hold() {
+    let place = directory();
+    let record = |name: &str, setting: &str, script: &str| {
+        let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", name]);
+        let outcome = run.args(["--", "/usr/bin/python3", "-c", script]).env("PYTHONMALLOC", Some(setting)).go();
+        assert!(place.path().join(name).is_file(), "{}", outcome.err());
+    };
+    record("arenas", "pymalloc", "x = [str(i) for i in range(100)]");
+    record("malloc", "malloc", "x = [str(i) for i in range(100)]");
+    record("failed", "malloc", "import os; os._exit(7)");
+    let compared = |how: &[&str], before: &str, after: &str| {
+        Run::new(mallow(), place.path()).arg("diff").args(how).args([before, after]).go()
+    };
+    let unknown = compared(&["--fail-above=1M"], "arenas", "arenas");
+    assert_eq!(unknown.status, 4, "{}", unknown.err());
+    assert!(unknown.err().contains("numbers are incomplete: both: Python allocates"), "{}", unknown.err());
+    assert_eq!(compared(&["--fail-above=1M", "--allow-incomplete"], "arenas", "arenas").status, 0);
+    assert_eq!(compared(&["--fail-above=1M"], "malloc", "malloc").status, 0);
+    assert_eq!(compared(&["--fail-above=0"], "arenas", "malloc").status, 3, "what is seen is above it already");
+    let less = compared(&["--fail-above=1M"], "malloc", "failed");
+    assert_eq!(less.status, 4, "{}", less.err());
+    assert!(less.err().contains("failed: the command ended with status 7, that of malloc with 0"), "{}", less.err());
 }
 
 /// A shared libpython: of the interpreter it is certain; a program that is linked with it starts it if a stack leads

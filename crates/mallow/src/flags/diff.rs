@@ -58,9 +58,16 @@ pub struct DiffFlags {
     /// Fail if AFTER has more than this
     ///
     /// For CI: exits with status 3 if AFTER has more than N more than BEFORE, in total, of what is compared. The
-    /// amount is divided where --per is given. Default: no limit. Example: --fail-above 1k.
+    /// amount is divided where --per is given. If it has not, and numbers of a file are incomplete, the status is 4.
+    /// Default: no limit. Example: --fail-above 1k.
     #[arg(long, value_name = "N")]
     pub fail_above: Option<Amount>,
+    /// Take incomplete numbers as they are
+    ///
+    /// With --fail-above: if numbers of a file are incomplete, the change that is seen decides. Default: the status
+    /// is 4.
+    #[arg(long, requires = "fail_above")]
+    pub allow_incomplete: bool,
     /// Write Markdown
     ///
     /// For a comment on a pull request: the answer, and each list of stacks as a table. Default: text.

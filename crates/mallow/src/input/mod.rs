@@ -14,3 +14,4 @@ pub mod processes;
 pub mod program_functions;
 pub mod recording;
 mod remote;
+pub mod sides;

@@ -16,6 +16,8 @@ pub const LEAKS_FOUND: u8 = 3;
 pub const LEAKS_UNKNOWN: u8 = 4;
 /// `diff --fail-above` found a larger change.
 pub const CHANGED: u8 = 3;
+/// `diff --fail-above` found no larger change, but numbers of a side are incomplete.
+pub const CHANGE_UNKNOWN: u8 = 4;
 /// `guard` found an error.
 pub const ERRORS_FOUND: u8 = 3;
 /// `guard --require-guarded` found that less was guarded.

@@ -8,6 +8,7 @@ use crate::flags::By;
 use crate::input::coverage::MEASURES;
 use crate::input::line_reasons::LineReasons;
 use crate::input::recording::Recording;
+use crate::input::sides;
 
 /// The recording, and what can be asked of it.
 #[derive(Debug, Serialize)]
@@ -101,7 +102,10 @@ impl<'a> About<'a> {
             processes: profile.processes.iter().enumerate().map(process).collect(),
             threads: profile.threads.len(),
             regions: profile.regions.iter().map(region).collect(),
-            notices: recording.notices(),
+            notices: match before {
+                None => recording.notices(),
+                Some(before) => sides::notices([before, recording]),
+            },
             compared: before.map(named).map(|(name, path)| Compared { name, path }),
             live_moment: LiveMoment::of(profile),
             live,

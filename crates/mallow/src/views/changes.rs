@@ -16,10 +16,11 @@ use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::program_functions::each_function;
 use crate::input::recording::Recording;
+use crate::input::sides;
 use crate::output::json::JsonDocument;
 use crate::output::progress::Bar;
 use crate::output::stdio;
-use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
+use crate::output::text::{Line, Look, Page, amount, change, change_style, gaps, measured};
 
 #[derive(Debug)]
 pub struct Pair {
@@ -73,6 +74,10 @@ pub struct ChangesDocument<'a, R> {
     /// Filters by which both profiles were read; left out where there is none.
     #[serde(skip_serializing_if = "Filters::is_none")]
     filters: &'a Filters,
+    /// What the numbers or the call paths of either side lack, a sentence each, with the side's file or "both"; left
+    /// out where nothing is known to be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    incomplete: Vec<String>,
     #[serde(flatten)]
     report: &'a R,
     #[serde(flatten)]
@@ -154,15 +159,24 @@ impl Pair {
         page.line(Line::new().strong(reconciled(&sums, noun)));
     }
 
+    /// Prints a view below what the numbers of either side lack.
     pub fn print(&self, text: String, look: &Look) -> Result<()> {
-        stdio::print(&self.after.filters.above(text, look))
+        let mut page = Page::new(*look);
+        gaps::show(self.incomplete(), &mut page);
+        stdio::print(&(page.into_text() + &self.after.filters.above(text, look)))
+    }
+
+    /// What either side lacks, a sentence each.
+    pub fn incomplete(&self) -> Vec<String> {
+        sides::incomplete([&self.before, &self.after])
     }
 
     /// A report for JSON, without what is missing in a side.
     pub fn document<'a, R: Serialize>(&'a self, report: &'a R, sums: Option<RowSums>) -> Result<PairDocument<'a, R>> {
         let formats = [&self.before, &self.after].map(|r| r.profile.origin.as_ref().map(|origin| origin.format));
         let (files, rules_off, filters) = (&self.files, &self.rules_off[..], &self.after.filters);
-        let account = ChangesDocument { files, formats, rules_off, filters, report, sums };
+        let incomplete = self.incomplete();
+        let account = ChangesDocument { files, formats, rules_off, filters, incomplete, report, sums };
         if [&self.before, &self.after].iter().all(|recording| recording.profile.missing().next().is_none()) {
             return Ok(PairDocument::Whole(account));
         }
@@ -171,9 +185,9 @@ impl Pair {
         Ok(PairDocument::Covered(value))
     }
 
+    /// Says on standard error what either side lacks: for pictures.
     pub fn warn_of_gaps(&self) {
-        self.before.warn_of_gaps();
-        self.after.warn_of_gaps();
+        self.incomplete().iter().for_each(|text| stdio::notify(text));
     }
 }
 

@@ -16,6 +16,7 @@ use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::program_functions::each_function;
 use crate::input::recording::Recording;
+use crate::input::sides;
 use crate::output::exit::UsageError;
 use crate::output::progress::Bar;
 use crate::output::text::{Page, Stream, gaps};
@@ -42,6 +43,10 @@ pub struct DiffDocument<'a> {
     /// Totals of the second profile. Quantities that its format lacks are left out.
     #[cfg_attr(test, schemars(with = "DiffSide"))]
     pub after: Value,
+    /// What the numbers or the call paths of either side lack, a sentence each, with the side's file or "both"; left
+    /// out where nothing is known to be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
     #[serde(flatten)]
     pub diff: &'a Diff,
 }
@@ -79,7 +84,7 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     } else {
         let names = Names::of(&files);
         let numbers = Numbers { by, per: flags.per, more: limit, look };
-        let lacking = gaps_of([&before, &after]);
+        let lacking = sides::incomplete([&before, &after]);
         let fit = !whole && !flags.stacks && flags.view.limit.is_none();
         let floor = !whole && flags.view.limit.is_none() && flags.min.is_none();
         let detail = Detail {
@@ -99,31 +104,27 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
             }
         })?;
     }
-    if flags.view.json {
-        before.warn_of_gaps();
-        after.warn_of_gaps();
-    }
     let per = per_of(flags, by).unwrap_or(1.0);
-    let above = flags.fail_above.is_some_and(|most| diff.change as f64 / per > most.0);
-    Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
+    let Some(most) = flags.fail_above else { return Ok(exit::OK) };
+    if diff.change as f64 / per > most.0 {
+        return Ok(ExitCode::from(exit::CHANGED));
+    }
+    let unknown = sides::incomplete_totals([&before, &after]);
+    if unknown.is_empty() || flags.allow_incomplete {
+        return Ok(exit::OK);
+    }
+    stdio::notify(&format!(
+        "the change that is seen is not above --fail-above, and numbers are incomplete: {}; --allow-incomplete takes \
+         them as they are",
+        unknown.join("; ")
+    ));
+    Ok(ExitCode::from(exit::CHANGE_UNKNOWN))
 }
 
 pub fn document(flags: &DiffFlags, before: &Recording, after: &Recording) -> Result<String> {
     let rows = flags.view.limit(usize::MAX);
     let options = options(flags, measure(before, after, flags.by)?, rows, rows);
     json::line(&json_of(flags, before, after, &compared(before, after, options))?)
-}
-
-/// What the numbers of either side lack, a sentence each: a change may be no change of the program.
-fn gaps_of(sides: [&Recording; 2]) -> Vec<String> {
-    let [before, after] = sides.map(Recording::incomplete);
-    let both = before.iter().filter(|text| after.contains(text)).map(|text| format!("both: {text}"));
-    let one = |side: usize, texts: &[String], others: &[String]| {
-        let file = sides[side].path().display();
-        let alone = texts.iter().filter(|text| !others.contains(text));
-        alone.map(|text| format!("{file}: {text}")).collect::<Vec<_>>()
-    };
-    both.chain(one(0, &before, &after)).chain(one(1, &after, &before)).collect()
 }
 
 /// The divisor of a measure's amounts. None for a peak, which is no sum of what operations do.
@@ -169,8 +170,9 @@ fn json_of<'a>(
 ) -> Result<DiffDocument<'a>> {
     let files = [before, after].map(|recording| recording.path().display().to_string());
     let sides = [to_json(&diff.before, before)?, to_json(&diff.after, after)?];
+    let incomplete = sides::incomplete([before, after]);
     let (filters, rules_off, [before, after]) = (&after.filters, flags.no_rule.clone(), sides);
-    Ok(DiffDocument { files, per: flags.per, rules_off, filters, before, after, diff })
+    Ok(DiffDocument { files, per: flags.per, rules_off, filters, before, after, incomplete, diff })
 }
 
 fn to_json(side: &DiffSide, recording: &Recording) -> Result<Value> {

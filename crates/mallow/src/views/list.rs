@@ -118,7 +118,6 @@ fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Res
     } else {
         pair.print(changed(&report, pair, &bodies, look, report.functions.len() == limit), look)?;
     }
-    pair.warn_of_gaps();
     Ok(exit::OK)
 }
 

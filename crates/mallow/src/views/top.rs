@@ -28,7 +28,6 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         } else {
             pair.print(changed(&report, &pair, &sums, &look, report.functions.len() == limit), &look)?;
         }
-        pair.warn_of_gaps();
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;

@@ -36,7 +36,6 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         } else {
             pair.print(changed(&report, &pair, &sums, &look, more), &look)?;
         }
-        pair.warn_of_gaps();
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
