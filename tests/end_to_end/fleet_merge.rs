@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::fleet::Watched;
 use crate::go_pprof::{Raw, go, pprof};
 use crate::other_tools::ran;
+use crate::view_page::{Page, SIZES};
 use crate::watch_harness::until_or;
 
 const SIZE: u64 = 200;
@@ -100,6 +101,22 @@ fn live_bytes_of_several_processes_have_an_interval_with_the_truth() {
     assert!(text.contains("95 %") && !text.contains("significant"), "{text}");
     let text = ran(Run::new(mallow(), place).args(["diff", "three.pb.gz", "three.pb.gz"])).out();
     assert!(text.contains(", not significant"), "{text}");
+
+    // The page has the same margins, in the terminal's words.
+    let mut page = Page::open(place, &["three.pb.gz", "three.pb.gz"], SIZES[0]);
+    page.wait_for_text("#tile-live", ", not significant");
+    assert!(!page.browser.text("#summary").unwrap_or_default().contains("estimates"));
+    fs::write(place.join("one.pb.gz"), watched[0].get("/debug/pprof/heap").1).expect("a file");
+    let diff = ran(Run::new(mallow(), place).args(["diff", "--by", "live", "one.pb.gz", "all.pb.gz"])).out();
+    let mut page = Page::open(place, &["one.pb.gz", "all.pb.gz"], SIZES[0]);
+    page.show("tab-changes");
+    page.wait_for_text("#changes-view", "keep_small");
+    let margins =
+        "[...document.querySelectorAll('#changes-view .table-row > :nth-child(4)')].map(cell => cell.textContent)";
+    let margins = page.browser.value(margins);
+    let margins = margins.as_array().expect("margins");
+    let said = |margin: &Value| margin.as_str().is_some_and(|margin| diff.contains(margin));
+    assert!(margins.iter().any(|margin| margin != "") && margins.iter().all(said), "{margins:?} {diff}");
 }
 
 /// `go tool pprof` has the same sums and one node for a function, writes what it read, and adds files up itself.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use harness::{Browser, Case, Run, directory, mallow, number, program, tool};
+use harness::{Browser, Case, Run, directory, mallow, number, program, tool, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -156,4 +156,60 @@ fn a_page_of_a_process_that_went_on_does_not_say_what_it_never_frees() {
     let mut page = Page::open(place.path(), &["it.mallow"], SIZES[0]);
     page.show("tab-lifetimes");
     page.wait_for_text("#lifetimes-view", "Live at the end of the recording: ");
+}
+
+/// Samples do not have all: a place without one is not called new, or gone, and changes are called estimates.
+#[test]
+fn a_page_that_compares_samples_says_so() {
+    let place = directory();
+    let place = place.path();
+    for (name, numbers) in [("one", "3: 3000 [ 3: 3000]"), ("other", "7: 900000 [ 7: 900000]")] {
+        let names = format!("--- symbol\nbinary=it\n0x10 {name}\n0x20 main\n---\n--- heap\n");
+        let profile = format!("heap profile: {numbers} @ heap_v2/524288\n {numbers} @ 0x10 0x20\n");
+        fs::write(place.join(format!("{name}.heap")), names + &profile).expect("a profile");
+    }
+    let counted = workspace().join("crates/formats/tests/files/leak.heaptrack.zst");
+    let counted = counted.to_str().expect("a path");
+    // The counted one has the peak, which is shown first where both have it.
+    for (files, states) in [
+        (["one.heap", "other.heap"], ["no sample before", "no sample after"]),
+        ([counted, "one.heap"], ["new", "no sample after"]),
+        (["one.heap", counted], ["no sample before", "gone"]),
+    ] {
+        let mut page = Page::open(place, &files, SIZES[0]);
+        page.wait_for_text("#summary", ", by estimates");
+        page.show("tab-changes");
+        page.wait_for_text("#changes-view .table-row", "");
+        let shown =
+            "[...document.querySelectorAll('#changes-view .table-row > :nth-child(2)')].map(cell => cell.textContent)";
+        let shown = page.browser.value(shown);
+        for state in states {
+            let found = shown.as_array().is_some_and(|all| all.iter().any(|cell| *cell == json!(state)));
+            assert!(found, "{files:?}: {state}: {shown}");
+        }
+    }
+}
+
+/// Rows of histograms have the names that the terminal gives them, and shares of the same whole.
+#[test]
+fn histograms_of_the_page_are_those_of_the_terminal() {
+    let body = "void *kept[40]; for (int i = 0; i < 40; i++) { kept[i] = malloc(100 * i + 8); } \
+                for (int i = 0; i < 30; i++) free(kept[i]);";
+    let place = recorded(&format!("#include <stdlib.h>\nint main(void) {{ {body} return kept[39] == 0; }}\n"));
+    let mut page = Page::open(place.path(), &["it.mallow"], SIZES[0]);
+    for view in ["sizes", "lifetimes"] {
+        let text = ran(Run::new(mallow(), place.path()).args([view, "it.mallow"])).out();
+        let rows = text
+            .lines()
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).take(5).collect::<Vec<_>>());
+        let rows: Vec<_> = rows.filter(|row| row.len() == 5 && row[1] != "blocks").collect();
+        assert!(rows.len() > 3, "{text}");
+        page.show(&format!("tab-{view}"));
+        page.wait_for_text(&format!("#{view}-view"), rows[0][0]);
+        let shown = format!(
+            "[...document.querySelectorAll('#{view}-view tbody tr')].map(row => \
+             [...row.children].filter(cell => cell.className !== 'bar-cell').map(cell => cell.textContent))"
+        );
+        assert_eq!(page.browser.value(&shown), json!(rows), "{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What the page shows, before any number of it.
 
-use mallow_profile::Quantity;
+use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{LiveMoment, Measure};
 use serde::Serialize;
 
@@ -30,6 +30,8 @@ pub struct About<'a> {
     /// Sentences before any view.
     notices: Vec<String>,
     compared: Option<Compared>,
+    /// Its numbers are estimates of samples.
+    sampled: bool,
     /// Moment at which the last blocks of the profile were live.
     live_moment: LiveMoment,
     /// The process that is watched; None for a file.
@@ -63,6 +65,9 @@ struct AboutRegion<'a> {
 struct Compared {
     name: String,
     path: String,
+    measures: Vec<String>,
+    /// Its numbers are estimates of samples.
+    sampled: bool,
 }
 
 impl<'a> About<'a> {
@@ -74,7 +79,6 @@ impl<'a> About<'a> {
         reasons: Option<&'a LineReasons>,
     ) -> Self {
         let profile = &recording.profile;
-        let has = |by: By| profile.has(Measure::from(by).quantity());
         let has_times = profile.has(Quantity::Times);
         let process = |(number, process): (usize, &'a mallow_profile::Process)| AboutProcess {
             number,
@@ -96,7 +100,7 @@ impl<'a> About<'a> {
             command: &profile.command,
             started_unix_ms: has_times.then_some(profile.started_unix_ms).filter(|&ms| ms > 0),
             duration_ms: has_times.then_some(profile.duration_ms),
-            measures: MEASURES.into_iter().filter(|&by| has(by)).map(|by| by.to_string()).collect(),
+            measures: measures(profile),
             has_events: profile.has(Quantity::Events),
             has_rss: !profile.footprints.is_empty(),
             processes: profile.processes.iter().enumerate().map(process).collect(),
@@ -106,12 +110,25 @@ impl<'a> About<'a> {
                 None => recording.notices(),
                 Some(before) => sides::notices([before, recording]),
             },
-            compared: before.map(named).map(|(name, path)| Compared { name, path }),
+            compared: before.map(|before| {
+                let (name, path) = named(before);
+                Compared { name, path, measures: measures(&before.profile), sampled: is_sampled(&before.profile) }
+            }),
+            sampled: is_sampled(profile),
             live_moment: LiveMoment::of(profile),
             live,
             go_reasons: reasons.map(|reasons| AboutReasons { notes: &reasons.notes }),
         }
     }
+}
+
+fn measures(profile: &Profile) -> Vec<String> {
+    let has = |by: &By| profile.has(Measure::from(*by).quantity());
+    MEASURES.into_iter().filter(has).map(|by| by.to_string()).collect()
+}
+
+fn is_sampled(profile: &Profile) -> bool {
+    profile.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
 }
 
 fn named(recording: &Recording) -> (String, String) {

@@ -7,24 +7,32 @@ import { formatBytes, formatCount, formatOf, formatShare } from "./units.js";
 
 export const WHOLE_RUN = "These numbers are of the whole run: a chosen range does not change them.";
 
-// Buckets of one histogram. rows: [{ label, blocks, bytes }]
-function bars(title, note, rows) {
+// Buckets of one histogram, named `from`. rows: [{ label, blocks, bytes }]. Shares are of `all` blocks, those live among them.
+function bars(title, note, from, rows, all) {
   if (rows.length === 0) return null;
   const most = { blocks: Math.max(...rows.map((row) => row.blocks)), bytes: Math.max(...rows.map((row) => row.bytes)) };
-  const all = { blocks: rows.reduce((sum, row) => sum + row.blocks, 0), bytes: rows.reduce((sum, row) => sum + row.bytes, 0) };
   const cell = (row, key, format) => [
     element("td", { class: "number right", title: formatCount(row[key]) }, format(row[key])),
     element("td", { class: "number right quiet narrow-hidden" }, formatShare(row[key], all[key])),
     element("td", { class: "bar-cell" }, element("i", { class: key === "blocks" ? "bar-fill" : "bar-fill second", style: { width: `${(100 * row[key]) / (most[key] || 1)}%` } }))];
   return [element("h3", {}, title), note && element("p", { class: "quiet" }, note), element("table", { class: "histogram" },
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "From, to"), element("th", { scope: "colgroup", colspan: "3" }, "Blocks"), element("th", { scope: "colgroup", colspan: "3" }, "Bytes"))),
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, from), element("th", { scope: "colgroup", colspan: "3" }, "Blocks"), element("th", { scope: "colgroup", colspan: "3" }, "Bytes"))),
     element("tbody", {}, rows.map((row) => element("tr", {}, element("th", { scope: "row", class: "number" }, row.label), cell(row, "blocks", formatCount), cell(row, "bytes", formatBytes)))))];
 }
 
-const span = (bucket, format) => {
-  const last = bucket.to ?? bucket.from;
-  return last === bucket.from ? format(bucket.from) : `${format(bucket.from)} to ${last === null ? "…" : format(last)}`;
-};
+// Buckets end before `to`. Their labels are those of the terminal: sizes and times as --size and --lifetime read them.
+function binary(size) {
+  const [bytes, unit] = [[2 ** 40, "Ti"], [2 ** 30, "Gi"], [2 ** 20, "Mi"], [2 ** 10, "Ki"]].find(([least]) => size >= least && size % least === 0) ?? [1, ""];
+  return `${size / bytes}${unit}`;
+}
+const sizeLabel = ({ from, to }) => (to === from + 1 ? `${from}` : `${binary(from)}..${to === null ? "" : binary(to)}`);
+const timeLabel = ({ from, to }) => `${from === 0 ? "" : `${from}ms`}..${to === null ? "" : `${to}ms`}`;
+function countLabel({ from, to }) {
+  if (to === null) return `${formatCount(from)} and more`;
+  return to === from + 1 ? formatCount(from) : `${formatCount(from)} to ${formatCount(to - 1)}`;
+}
+
+const allOf = (answer) => ({ blocks: answer.allocations, bytes: answer.allocated_bytes });
 
 class HistogramView {
   constructor(view) {
@@ -49,8 +57,9 @@ export class SizeView extends HistogramView {
   }
 
   content(answer) {
-    const rows = answer.buckets.map((b) => ({ label: span(b, formatBytes), blocks: b.blocks, bytes: b.bytes }));
-    return rows.length === 0 ? message("No blocks.") : bars("Sizes of blocks", `${formatOf(answer.allocations, "allocation")}, ${formatBytes(answer.allocated_bytes)}`, rows);
+    const rows = answer.buckets.map((b) => ({ label: sizeLabel(b), blocks: b.blocks, bytes: b.bytes }));
+    const note = `${formatOf(answer.allocations, "allocation")}, ${formatBytes(answer.allocated_bytes)}`;
+    return rows.length === 0 ? message("No blocks.") : bars("Sizes of blocks", note, "Bytes", rows, allOf(answer));
   }
 }
 
@@ -64,11 +73,10 @@ export class LifetimeView extends HistogramView {
   }
 
   content(answer) {
-    const rows = (list, format) => (list ?? []).map((b) => ({ label: span(b, format), blocks: b.blocks, bytes: b.bytes }));
-    const milliseconds = (ms) => (ms < 10000 ? `${formatCount(ms)} ms` : `${formatCount(ms / 1000)} s`);
+    const rows = (list, label) => (list ?? []).map((b) => ({ label: label(b), blocks: b.blocks, bytes: b.bytes }));
     const found = [
-      bars("Lifetimes in time", "From the allocation to the free; blocks that were live at the end are not in it.", rows(answer.by_ms, milliseconds)),
-      bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", rows(answer.by_allocations, formatCount))];
+      bars("Lifetimes in time", "From the allocation to the free; blocks that were live at the end are in no row.", "Time", rows(answer.by_ms, timeLabel), allOf(answer)),
+      bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", "Allocations", rows(answer.by_allocations, countLabel), allOf(answer))];
     const live = answer.live > 0 && element("p", { class: "quiet" }, `${LIVE[this.about.live_moment]}: ${formatOf(answer.live, "block")}, ${formatBytes(answer.live_bytes)}.`);
     return found.some(Boolean) ? [found, live] : [message("No block was freed."), live];
   }

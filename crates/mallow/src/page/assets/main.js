@@ -28,8 +28,11 @@ function makeContext(about) {
   context.by = () => {
     const offered = context.measures();
     if (offered.includes(state.by)) return state.by;
-    return [about.live === null ? "peak" : "live", "bytes", "allocations"].find((name) => offered.includes(name)) ?? offered[0];
+    const first = [about.live === null ? "peak" : "live", "bytes", "allocations", ...offered];
+    return first.find((name) => offered.includes(name) && context.inBoth(name)) ?? offered[0];
   };
+  // Measures that a comparison can be by.
+  context.inBoth = (name) => about.compared?.measures.includes(name) ?? true;
   context.openFunction = (place, frames) => context.detail.openFunction(place, frames);
   context.openStack = (title, frames, value) => context.detail.openStack(title, frames, value);
   return context;

@@ -3,7 +3,7 @@
 import { ask, isExported, leftOut } from "./data.js";
 import { byId, element, fill } from "./dom.js";
 import { changeState } from "./state.js";
-import { clipped, formatCount, formatOf, formatShare, MEASURES, placeOf, printable } from "./units.js";
+import { clipped, formatCount, formatMargin, formatOf, formatShare, MEASURES, placeOf, printable } from "./units.js";
 
 export async function startSummary(context) {
   const { about } = context;
@@ -112,18 +112,22 @@ function insight(context, report) {
 }
 
 async function comparison(context) {
-  const diff = isExported() ? null : await ask("diff", { by: context.by(), limit: 20 }).catch(() => null);
-  if (!diff) return element("p", { class: "empty" }, `Compared with ${printable(context.about.compared.name)}`);
+  const { compared, name, sampled, measures } = context.about;
+  const by = [context.by(), ...measures].find(context.inBoth);
+  const [diff, error] = isExported() ? [null, ""] : await ask("diff", { by, limit: 20 }).then((found) => [found, ""], (failed) => [null, `: ${failed.message}`]);
+  if (!diff) return element("p", { class: "empty" }, `Compared with ${printable(compared.name)}${error}`);
   const tiles = ["allocations", "bytes", "peak", "live", "temporary"].map((by) => {
     const total = diff.totals?.find((entry) => entry.by === by);
     if (!total) return null;
     const { format, title } = MEASURES[by];
     const kind = total.change > 0 ? "rise" : total.change < 0 ? "fall" : "";
     return tile(context, { id: by, title, by, value: element("span", { class: kind }, `${total.change > 0 ? "+" : ""}${format(total.change)}`),
-      more: [element("div", { class: "quiet number" }, `${format(total.before)} → ${format(total.after)}`)] });
+      more: [element("div", { class: "quiet number" }, `${format(total.before)} → ${format(total.after)}`),
+        total.estimate && element("div", { class: "quiet number" }, formatMargin(total.estimate, format))] });
   });
   const first = diff.verdict?.places?.[0];
-  return [element("p", { class: "quiet" }, `Change from ${printable(context.about.compared.name)} to ${printable(context.about.name)}`), element("div", { class: "tiles" }, tiles),
+  const estimated = (sampled || compared.sampled) && diff.verdict?.estimate?.low == null ? ", by estimates" : "";
+  return [element("p", { class: "quiet" }, `Change from ${printable(compared.name)} to ${printable(name)}${estimated}`), element("div", { class: "tiles" }, tiles),
     first && element("button", { type: "button", class: "insight-line", id: "largest-change", onclick: () => context.openFunction(first, first.stack?.frames) },
       element("span", { class: "label" }, "Largest change"), element("span", { class: "number strong" }, `${first.change > 0 ? "+" : ""}${MEASURES[diff.verdict.by]?.format(first.change) ?? first.change}`),
       element("span", { class: "name" }, clipped(printable(first.function), 160)))];

@@ -66,6 +66,20 @@ export const MEASURES = {
   temporary: { title: "Temporary", key: "temporary", count: "temporary", format: formatCount },
 };
 
+// The margin of a change of estimates, in the terminal's words.
+export function formatMargin(estimate, format) {
+  if (!estimate) return "";
+  const { value, low, high } = estimate;
+  if (low === null || high === null) return "too few";
+  const ends = `${format(low)} to ${format(high)}`;
+  if (low < high && low <= 0 && high >= 0) return `${ends}, not significant`;
+  const [below, above] = [value - low, high - value];
+  if (below + above === 0) return "";
+  const share = (below + above) / 2 / Math.abs(value);
+  const even = Math.abs(above - below) <= 0.2 * (above + below) && share < 0.5;
+  return even ? `±${Math.max(1, Math.round(100 * share))} %` : ends;
+}
+
 // Control characters would break lines, and marks of direction would turn names around: both are shown as escapes.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
