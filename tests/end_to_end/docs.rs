@@ -104,14 +104,18 @@ fn every_example_of_the_readme() {
 #[test]
 fn times_are_not_compared_and_all_else_is() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let document = lines("ran 5 ms, exit status 0\n  leaked   3   192 B\n…\n  peak  at 4 ms, 80.0 % of the run\nend");
+    let document =
+        lines("ran 5 ms, exit status 0\n  leaked   3   192 B\n…\n  peak  at 4 ms, 80.0 % of the recording\nend");
     for (printed, same) in [
-        ("ran 12.3 s, exit status 0\n  leaked   3   192 B\n  peak  at 1 ms, 9 % of the run\nend", true),
-        ("ran 5 ms, exit status 0\n  leaked   3   192 B\nany\nany\n  peak at 14 ms, 80.0 % of the run\nend", true),
-        ("ran 5 ms, exit status 1\n  leaked   3   192 B\n  peak  at 4 ms, 80.0 % of the run\nend", false),
-        ("ran 5 ms, exit status 0\n  leaked   3   193 B\n  peak  at 4 ms, 80.0 % of the run\nend", false),
-        ("ran 5 ms, exit status 0\n  leaked  3   192 B\n  peak  at 4 ms, 80.0 % of the run\nend", false),
-        ("ran 5 ms, exit status 0\n  leaked   3   192 B\n  peak  at 4 ms, 80.0 % of the run", false),
+        ("ran 12.3 s, exit status 0\n  leaked   3   192 B\n  peak  at 1 ms, 9 % of the recording\nend", true),
+        (
+            "ran 5 ms, exit status 0\n  leaked   3   192 B\nany\nany\n  peak at 14 ms, 80.0 % of the recording\nend",
+            true,
+        ),
+        ("ran 5 ms, exit status 1\n  leaked   3   192 B\n  peak  at 4 ms, 80.0 % of the recording\nend", false),
+        ("ran 5 ms, exit status 0\n  leaked   3   193 B\n  peak  at 4 ms, 80.0 % of the recording\nend", false),
+        ("ran 5 ms, exit status 0\n  leaked  3   192 B\n  peak  at 4 ms, 80.0 % of the recording\nend", false),
+        ("ran 5 ms, exit status 0\n  leaked   3   192 B\n  peak  at 4 ms, 80.0 % of the recording", false),
     ] {
         assert_eq!(fits(&document, &lines(printed)), same, "{printed}");
     }

@@ -344,7 +344,7 @@ fn a_command_is_recorded_and_shown() {
     let nearest = run(&["rss", "--at", "99%", "rss_holes.mallow"]);
     assert!(nearest.out().contains("99%: the nearer one"), "{}", nearest.out());
     for (arguments, why) in [
-        (&["rss", "--at", "1h", "rss_holes.mallow"][..], "--at 1h: the run took"),
+        (&["rss", "--at", "1h", "rss_holes.mallow"][..], "--at 1h: the recording took"),
         (&["rss", "--process", "nobody", "rss_holes.mallow"], "there is no such process; there are rss_holes ("),
         (&["rss", "-o", "no/rss.svg", "rss_holes.mallow"], "there is no directory no"),
         (&["rss", "none.mallow"], "cannot read none.mallow"),

@@ -135,9 +135,7 @@ def of_report(document):
         "rate": [document["allocations"] * 1000 / window] if window > 0 else [],
         "families": families(document["families"]),
         "temporary_share": share(document["temporary"], document["allocations"]),
-        "peak_when": share(
-            min(max(document["peak_ms"] - document["run_begin_ms"], 0), document["ran_ms"]), document["ran_ms"]
-        ),
+        "peak_when": share(min(document["peak_ms"], document["duration_ms"]), document["duration_ms"]),
         "unscanned_bytes": sum(part["live_bytes"] for part in document.get("unscanned", [])),
         "small_suggestions": sum(not matters(insight) for insight in document.get("insights") or []),
         "interpreted_allocations": document.get("interpreted_allocations", 0),

@@ -22,7 +22,7 @@ REPORT = [
     r"(?: {count:foreign_frees} more of blocks that were not recorded;?)?"
     r"(?: reallocs: {count:reallocs_in_place} in place, {count:reallocs_moved} moved)?",
     r"temporary {count:temporary} {bytes:temporary_bytes}(?: {share:temporary_share} of allocations)?",
-    r"live at peak {count:peak} {bytes:peak_bytes}(?: at {span:peak_ms}, {share:peak_when} of the run)?",
+    r"live at peak {count:peak} {bytes:peak_bytes}(?: at {span:peak_ms}, {share:peak_when} of the recording)?",
     LIVE + OWN,
     LIVE + r" none lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,
     LIVE + r" {bytes:lost_bytes} of it lost(?:, {bytes:unscanned_bytes} not scanned)?" + OWN,

@@ -203,7 +203,7 @@ fn a_filter_that_leaves_nothing_says_what_there_is() {
             "mallow: no block matches --process leak --size 1M..; of 2,224 blocks: sizes 16 B to 4,096 B",
         ),
         ("--time 5h..", "mallow: no block matches --time 5h..; of "),
-        ("--time 50%..50.0000001%", "mallow: --time 50%..50.0000001%: outside this run"),
+        ("--time 50%..50.0000001%", "mallow: --time 50%..50.0000001%: outside this recording"),
         (
             "--focus nobody",
             "mallow: --focus nobody: no function, file or module is called so; most is allocated by build_table, ",

@@ -31,10 +31,10 @@ pub struct FilterFlags {
     /// commas. Default: the whole program. Example: --region parse.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub region: Vec<String>,
-    /// Part of the run to show
+    /// Part of the recording to show
     ///
     /// From the first moment up to the second, since the recording began: with a unit (ms, s, m, h), or in percent of
-    /// the run. Either end may be missing. --when selects which blocks belong to it. Default: all of the run.
+    /// the recording. Either end may be missing. --when selects which blocks belong to it. Default: all of it.
     /// Example: --time 1.5s..2s, or --time 40%.. up to the end.
     #[arg(long, value_name = "FROM..TO")]
     pub time: Option<TimeSpan>,
@@ -132,12 +132,12 @@ impl From<When> for recording::When {
 pub enum Time {
     /// Milliseconds.
     Ms(u64),
-    /// Of the run's time.
+    /// Of the recording's duration.
     Percent(f64),
 }
 
 impl Time {
-    /// In milliseconds of a run that took so long.
+    /// In milliseconds of a recording of this duration.
     pub fn ms(self, duration_ms: u64) -> u64 {
         match self {
             Self::Ms(ms) => ms,
@@ -146,7 +146,7 @@ impl Time {
     }
 }
 
-/// A part of the run's time.
+/// A part of the recording's time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeSpan {
     /// As it was written.
@@ -156,7 +156,7 @@ pub struct TimeSpan {
 }
 
 impl TimeSpan {
-    /// In milliseconds of a run that took so long. The end of the run is in what goes up to it.
+    /// In milliseconds of a recording of this duration. Its end is in what goes up to it.
     pub fn of(&self, duration_ms: u64) -> Span {
         let ms = |time: Time| time.ms(duration_ms);
         let to = self.to.filter(|to| *to != Time::Percent(100.0));

@@ -1,4 +1,4 @@
-//! Moments of a run: a time, or a word that the view knows.
+//! Moments of a recording: a time, or a word that the view knows.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use mallow_report::analysis::{HeapMoment, RssMoment};
 use super::filters::{Time, time};
 use crate::output::text::units::span;
 
-/// What a view shows of a run: a moment that has a word, or the one at a time.
+/// What a view shows: a moment that has a word, or the one at a time.
 pub trait ViewMoment: Copy + 'static {
     /// The words.
     const WORDS: [(&str, Self); 2];
@@ -48,12 +48,12 @@ enum What<M> {
 }
 
 impl<M: ViewMoment> At<M> {
-    /// Which moment that is of a run that took so long. Fails for one after its end.
+    /// Which moment that is of a recording of this duration. Fails for one after its end.
     pub fn of(&self, duration_ms: u64) -> Result<M> {
         match self.what {
             What::Word(moment) => Ok(moment),
             What::Time(time) if time.ms(duration_ms) <= duration_ms => Ok(M::at(time.ms(duration_ms))),
-            What::Time(_) => bail!("--at {}: the run took {}", self.text, span(duration_ms)),
+            What::Time(_) => bail!("--at {}: the recording took {}", self.text, span(duration_ms)),
         }
     }
 }

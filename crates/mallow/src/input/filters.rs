@@ -182,8 +182,8 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
     if let Some(time) = &flags.time {
         let within = time.of(profile.duration_ms);
         if within.to.is_some_and(|to| to <= within.from) {
-            let ran = span(profile.duration_ms);
-            bail!("--time {}: outside this run, which took {ran}; its clock ticks in milliseconds", time.text);
+            let took = span(profile.duration_ms);
+            bail!("--time {}: outside this recording, which took {took}; its clock ticks in milliseconds", time.text);
         }
         selection.time = Some((flags.when.unwrap_or_default().into(), within));
     }

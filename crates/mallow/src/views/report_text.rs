@@ -225,10 +225,9 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
     row("temporary", (t.temporary, t.temporary_bytes), (Quantity::Temporary, Quantity::TemporaryBytes), share);
-    let (begin, whole) = (report.run_begin_ms, report.ran_ms);
-    let when = match percent(report.peak_ms.saturating_sub(begin).min(whole), whole) {
+    let when = match percent(report.peak_ms.min(report.duration_ms), report.duration_ms) {
         share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
-        share => format!("at {}, {share} of the run", span(report.peak_ms)),
+        share => format!("at {}, {share} of the recording", span(report.peak_ms)),
     };
     row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
     let pool =
@@ -504,10 +503,11 @@ pub fn places(
 #[cfg(test)]
 mod tests {
     use mallow_profile::{Origin, Profile, Quantities, Quantity};
-    use mallow_report::analysis::Merger;
+    use mallow_report::analysis::{HeapMoment, Merger};
     use mallow_report::testing::{Builder, blocks, parser};
 
     use super::text;
+    use crate::flags::At;
     use crate::input::names::MissingNames;
     use crate::input::recording::Recording;
     use crate::output::text::Look;
@@ -557,6 +557,15 @@ mod tests {
         insta::assert_snapshot!("what_is_missing_is_reported", shown(b.profile));
         let nothing = shown(Builder::default().profile);
         assert!(nothing.starts_with("Incomplete: no allocation was seen; "), "{nothing}");
+    }
+
+    #[test]
+    fn the_share_of_the_peaks_moment_is_one_that_flags_read() {
+        let mut profile = parser();
+        (profile.duration_ms, profile.run_ms, profile.peak_ms) = (980, Some(324..868), 853);
+        assert!(shown(&profile).contains("at 853 ms, 87.0 % of the recording\n"), "{}", shown(&profile));
+        let moment = "87.0%".parse::<At<HeapMoment>>().expect("a share").of(980).expect("a moment");
+        assert_eq!(moment, HeapMoment::Ms(853));
     }
 
     #[test]

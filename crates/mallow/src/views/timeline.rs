@@ -66,8 +66,8 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
     if let (Some(window), Some(zoom)) = (window, &flags.zoom)
         && (window.from > duration_ms || window.to.is_some_and(|to| to <= window.from))
     {
-        let ran = span(duration_ms);
-        bail!("--zoom {}: outside this run, which took {ran}; its clock ticks in milliseconds", zoom.text);
+        let took = span(duration_ms);
+        bail!("--zoom {}: outside this recording, which took {took}; its clock ticks in milliseconds", zoom.text);
     }
     let options = TimelineOptions {
         by: flags.by.into(),

@@ -14,6 +14,8 @@ pub const BANDS: usize = 6;
 const WIDTH: usize = 100;
 /// Left of the chart: two spaces, a value, a line.
 const SCALE: usize = 12;
+/// Columns between times below the chart, at the least.
+const APART: usize = 2;
 /// Rows of a usual terminal.
 const USUAL: usize = 24;
 /// Rows of the chart, where nobody says how many there is room for.
@@ -106,9 +108,9 @@ fn chart(report: &Timeline, look: &Look, height: usize, page: &mut Page) {
     let mut labels = String::new();
     let place = |ms: u64| {
         let at = report.point_of(ms) * wide;
-        (at as f64, (at + span(ms).len()) as f64)
+        (at as f64, (at + span(ms).len() + APART) as f64)
     };
-    for ms in named_ticks(report, all.len() / 14, all.len() as f64, place) {
+    for ms in named_ticks(report, all.len() / 14, (all.len() + APART) as f64, place) {
         let at = report.point_of(ms) * wide;
         axis[at] = tick;
         let gap = at.saturating_sub(labels.chars().count());
@@ -212,22 +214,36 @@ mod tests {
         insta::assert_snapshot!(text(&report, &look));
     }
 
-    #[test]
-    fn short_runs_by_the_order_of_their_events() {
+    /// A hundred allocations at these milliseconds.
+    fn short_run(ms: impl Fn(u64) -> u64, duration_ms: u64, width: usize) -> String {
         let mut b = Builder::default();
-        let process = b.process(1, &["a"], 3);
+        let process = b.process(1, &["a"], duration_ms);
         b.site(process, &["f@a.c:1", "main"], Default::default());
-        b.profile.duration_ms = 3;
-        let look = Look { width: Some(50), height: Some(16), ..Look::default() };
+        b.profile.duration_ms = duration_ms;
+        let look = Look { width: Some(width), height: Some(16), ..Look::default() };
         let options = TimelineOptions { by: Over::LiveBytes, window: (0, None), points: columns(&look), bands: 3 };
         let mut builder = TimelineBuilder::new(&b.profile, options);
-        let at = |n: u64| Moment { process: 0, thread: 0, ms: if n < 20 { 1 } else { 2 } };
+        let at = |n: u64| Moment { process: 0, thread: 0, ms: ms(n) };
         (0..100).for_each(|n| builder.count(at(n)));
         builder.counted();
         for n in 0..100 {
             builder.event(at(n), &Event::Allocate(Call { family: 0, site: 0, size: 10 + n % 7 }));
         }
-        insta::assert_snapshot!(text(&builder.finish(), &look));
+        text(&builder.finish(), &look)
+    }
+
+    #[test]
+    fn short_runs_by_the_order_of_their_events() {
+        insta::assert_snapshot!(short_run(|n| if n < 20 { 1 } else { 2 }, 3, 50));
+    }
+
+    #[test]
+    fn times_below_the_chart_do_not_run_together() {
+        let text = short_run(|n| if n < 8 { n } else { 22 }, 25, 100);
+        let axis = text.lines().skip_while(|line| !line.contains('└')).nth(1).expect("times").trim();
+        let times: Vec<_> = axis.split("  ").map(str::trim).filter(|time| !time.is_empty()).collect();
+        let is_time = |time: &&str| time.strip_suffix(" ms").is_some_and(|ms| ms.parse::<u64>().is_ok());
+        assert!(times.len() > 1 && times.iter().all(is_time), "{text}");
     }
 
     #[test]
@@ -247,7 +263,7 @@ mod tests {
             let mut builder = TimelineBuilder::new(&nothing, options);
             builder.counted();
             let text = text(&builder.finish(), &look);
-            assert!(text.starts_with("Live bytes over 0 ms: at most 0 B"), "{text}");
+            assert!(text.starts_with("Live bytes over 0 ms of recording:"), "{text}");
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             let full = super::text(&parser_timeline(Over::Live, columns(&look), 6), &look);
             assert!(full.lines().all(|line| line.chars().count() <= width), "{full}");

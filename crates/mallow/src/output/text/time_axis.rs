@@ -40,7 +40,7 @@ pub fn subject(report: &Timeline) -> String {
     };
     let whole = report.from_ms == 0 && report.to_ms > report.duration_ms;
     let when = if whole {
-        format!("over {}", span(report.duration_ms))
+        format!("over {} of recording", span(report.duration_ms))
     } else {
         let (from, to) = (span(report.from_ms), span(report.to_ms));
         if from == to { format!("at {from}") } else { format!("from {from} to {to}") }

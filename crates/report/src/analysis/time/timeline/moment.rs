@@ -200,7 +200,8 @@ impl<'a> HeapAtBuilder<'a> {
             command: self.profile.command.clone(),
             duration_ms: self.profile.duration_ms,
             ending: Ending::of(self.profile),
-            ms: if let HeapMoment::Ms(ms) = self.moment { ms } else { self.ms },
+            // The ends of processes may be noticed after the recording's.
+            ms: if let HeapMoment::Ms(ms) = self.moment { ms } else { self.ms.min(self.profile.duration_ms) },
             live: live.peak,
             live_bytes: live.peak_bytes,
             places_in_all: ranked.places,

@@ -308,6 +308,16 @@ proptest! {
 }
 
 #[test]
+fn the_end_of_the_heap_is_not_after_the_recordings() {
+    let events = events(&[(5, 10, 0, 100), (3, 0, 0, 0)].to_vec());
+    let profile = profile(4);
+    let mut builder = HeapAtBuilder::new(&profile, HeapMoment::End);
+    events.iter().for_each(|(at, event)| builder.event(*at, event));
+    let report = builder.finish(1);
+    assert_eq!((report.ms, report.live), (4, 1), "{report:?}");
+}
+
+#[test]
 fn a_story_that_can_be_followed_by_hand() {
     let story =
         [(1, 10, 0, 100), (1, 10, 1, 30), (1, 10, 3, 50), (3, 1, 0, 0), (4, 10, 1, 20), (0, 0, 3, 0), (2, 0, 0, 0)];
