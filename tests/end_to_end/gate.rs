@@ -330,6 +330,10 @@ fn views_show_what_a_region_allocated() {
         threads["allocations"]
     );
     assert_eq!(json(&show("steady,leak"))["allocations"], 16_002);
+    // A region runs for a part of the time, and nobody knows for how long.
+    let text = Run::new(mallow(), dir.path()).args(["report", "--region", "steady", "r.mallow"]).go().out();
+    let row = text.lines().find(|line| line.starts_with("  allocations")).expect("a row");
+    assert!(row.contains("16,000") && !row.contains("/s"), "{row}");
     let none = show("render");
     assert_eq!(none.status, 1);
     assert!(

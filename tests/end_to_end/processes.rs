@@ -150,3 +150,26 @@ fn processes_in_turn_are_not_live_together() {
         assert_eq!(number(&record.json, "peak_bytes"), peak, "{how}");
     }
 }
+
+/// A second of rest before the program began is not its own.
+#[test]
+fn a_rate_is_by_the_time_of_the_processes_that_are_shown() {
+    let calls = harness::program("busy");
+    let script = format!("sleep 1; '{}' 2 2000; exit 0", calls.display());
+    let record = Case::new("/bin/sh").args(["-c", &script]).record();
+    let rows = record.json["processes"].as_array().expect("processes").clone();
+    let busy = rows.iter().find(|row| row["executable"].as_str().is_some_and(|path| path.ends_with("/busy")));
+    let busy = busy.expect("the program");
+    let lived = number(busy, "end_ms") - number(busy, "start_ms");
+    let waited = number(busy, "exit_wait_ms") + number(busy, "table_wait_ms");
+    let pid = number(busy, "pid").to_string();
+    let text = record.shown(&["report", "--process", &pid]);
+    let line = text.lines().find(|line| line.starts_with("  allocations")).expect("a row");
+    let rate = number(busy, "allocations") as f64 * 1000.0 / (lived - waited) as f64;
+    let shown = |prefix: &str, unit: f64| {
+        let at = line.find(prefix)?;
+        Some(line[..at].rsplit("  ").next()?.trim().parse::<f64>().ok()? * unit)
+    };
+    let actual = shown(" M/s", 1e6).or(shown(" k/s", 1e3)).or(shown(" /s", 1.0)).expect("a rate");
+    assert!((actual / rate - 1.0).abs() < 0.01, "{actual} {rate}: {line}");
+}

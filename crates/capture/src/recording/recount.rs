@@ -122,13 +122,11 @@ impl<R: Read + Seek> Reader<R> {
             let all = std::mem::take(&mut profile.scans);
             profile.scans = all.into_iter().map(|scan| lost.choose(scan, &bits, &sites)).collect();
         }
+        profile.window_ms = selection.window(&profile);
         profile.sites = counted.sites;
         profile.processes = counted.processes;
         profile.totals = counted.totals;
         profile.peak_ms = counted.peak_ms;
-        if let Some((When::Allocated, Span { from, to })) = selection.time {
-            profile.window_ms = Some(from..to.unwrap_or(u64::MAX).min(profile.duration_ms));
-        }
         let chosen = Choice::of(bits, foreign, &mut profile);
         Ok((profile, chosen))
     }

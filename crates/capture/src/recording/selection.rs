@@ -1,6 +1,8 @@
 //! Selections of blocks: by process, thread, size, time, lifetime and measured region.
 
-use mallow_profile::Moment;
+use std::ops::Range;
+
+use mallow_profile::{Moment, Profile};
 
 /// Numbers from `from` up to `to`, which is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,29 @@ impl Selection {
     pub(super) fn fates_known(&self) -> Option<u64> {
         let longest = self.lifetimes.map_or(0, |span| span.to.unwrap_or(span.from));
         self.allocations_end()?.checked_add(longest)
+    }
+}
+
+impl Selection {
+    /// Milliseconds within which what is selected was allocated, since the recording began, without the processes'
+    /// waits for mallow; None: the whole run. No time at all where threads or regions are selected: for how
+    /// long they ran is not known here.
+    pub(super) fn window(&self, profile: &Profile) -> Option<Range<u64>> {
+        if self.threads.is_some() || self.regions.is_some() {
+            return Some(0..0);
+        }
+        let time = self
+            .time
+            .filter(|(when, _)| *when == When::Allocated)
+            .map(|(_, Span { from, to })| from..to.unwrap_or(u64::MAX).min(profile.duration_ms));
+        let chosen = || self.processes.iter().flatten().filter_map(|&at| profile.processes.get(at as usize));
+        let from = chosen().map(|process| process.start_ms).min();
+        let to = chosen().map(|process| process.done_ms().saturating_sub(process.table_wait_ms)).max();
+        let processes = from.zip(to).map(|(from, to)| from..to);
+        match (time, processes) {
+            (Some(time), Some(processes)) => Some(time.start.max(processes.start)..time.end.min(processes.end)),
+            (time, processes) => time.or(processes),
+        }
     }
 }
 

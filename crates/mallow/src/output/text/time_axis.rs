@@ -20,12 +20,17 @@ pub fn on_scale(report: &Timeline, n: u64) -> String {
     if report.by == Over::Live { roughly(n) } else { value(report, n, false) }
 }
 
-/// `peak 1.90 MB at 117 ms`: the highest point.
+/// `1.90 MB at 117 ms`, `1 in 11 ms (90.9 /s) at 22 ms`: the highest point.
 pub fn highest(report: &Timeline, exact: bool) -> String {
+    let point = &report.points[report.highest_point];
     match report.highest_ms {
         Some(ms) => format!("{} at {}", value(report, report.total, exact), span(ms)),
+        // What happened in a part of a second is said: of all the second nobody knows.
+        None if report.by == Over::Allocations => {
+            let (seen, in_a_second) = (count(point.value), value(report, point.value, exact));
+            format!("{seen} in {} ({in_a_second}) at {}", span(report.point_ms), span(point.ms))
+        }
         None => {
-            let point = &report.points[report.highest_point];
             format!("{} at {}", value(report, point.value, exact), span(point.ms))
         }
     }
