@@ -122,3 +122,22 @@ fn any_mixture_of_formats() {
     }
     assert!(!place.join("x").exists() && !place.join("x.mallow").exists());
 }
+
+/// What is live adds up, and peaks do not; what one of the files lacks, the sum lacks.
+#[test]
+fn a_sum_says_whose_its_peak_is_and_what_its_files_lack() {
+    let one = Case::target("busy").args(["2", "50"]).record();
+    let python = Case::new("/usr/bin/python3").args(["-c", "0"]).env("PYTHONMALLOC", "").record();
+    let place = one.directory.path();
+    let said = merge(place, &[path(&one), path(&python), "-o", "sum.pb.gz"]).err();
+    let sentence = format!("Incomplete: {}: Python allocates objects of up to 512 bytes in arenas", path(&python));
+    assert!(said.contains(&sentence), "{said}");
+    let text = ran(Run::new(mallow(), place).args(["report", "sum.pb.gz"])).out();
+    assert!(text.replace('\n', " ").contains(&sentence[..40]), "{text}");
+    let peak = text.lines().find(|line| line.starts_with("  live at peak")).expect("a row");
+    assert!(peak.contains("in one of 2 files, the highest: peaks do not add up"), "{peak}");
+    // A sum of it lacks it, too.
+    ran(Run::new(mallow(), place).args(["merge", "sum.pb.gz", path(&one), "-o", "again.pb.gz"]));
+    let again = report(place, "again.pb.gz");
+    assert!(again["unrecorded"][0].as_str().is_some_and(|text| text.contains("Python allocates")), "{again}");
+}

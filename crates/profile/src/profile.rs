@@ -101,8 +101,8 @@ pub struct Profile {
     pub rss: Vec<RssSeries>,
     /// Usable sizes of allocators whose size classes no formula has, each process at most once.
     pub size_classes: Vec<SizeClasses>,
-    /// What the command executed that was not recorded, each a sentence without a full stop; recordings of earlier
-    /// versions have none.
+    /// What the command executed that was not recorded, and of a merged profile what its files lack, each a sentence
+    /// without a full stop; recordings of earlier versions have none.
     pub unrecorded: Vec<String>,
     /// What was found when the names of the frames were looked up, where the recording carries them. Then they are all
     /// there is: files of this machine may be other ones. None: names are to be looked up.

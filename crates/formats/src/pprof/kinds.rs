@@ -38,6 +38,8 @@ pub mod label {
 
 /// Prefix of the command line in a comment.
 pub const COMMAND: &str = "command: ";
+/// Prefix of a sentence about what the numbers lack, in a comment.
+pub const INCOMPLETE: &str = "incomplete: ";
 /// A comment that says that addresses are those of calls, one less than those of recordings.
 pub const CALLS: &str = "addresses: of calls, by mallow";
 

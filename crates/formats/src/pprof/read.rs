@@ -127,6 +127,7 @@ fn read_into(
         }
         (None, None) => {}
     }
+    builder.profile.unrecorded.extend(tables.incomplete());
     if !chosen.is_empty() {
         builder.remarks.push(format!("reading {}", tables.read_as(&kinds).join(", ")));
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::chosen::{SampleType, described};
 use super::fields::{Field, Fields, Value, damaged, unusable};
-use super::kinds::{self, COMMAND, Kind};
+use super::kinds::{self, COMMAND, INCOMPLETE, Kind};
 use super::messages::{Function, Mapping, ValueType, field};
 use crate::FormatError;
 use crate::input::name;
@@ -73,6 +73,12 @@ impl<'a> Tables<'a> {
     /// The command, where a comment has it.
     pub fn command(&self) -> Option<String> {
         self.comments.iter().find_map(|&index| Some(self.text(index).strip_prefix(COMMAND)?.to_owned()))
+    }
+
+    /// Sentences about what the numbers lack, from comments of Mallow's own.
+    pub fn incomplete(&self) -> impl Iterator<Item = String> {
+        let sentence = |&index| Some(self.text(index).strip_prefix(INCOMPLETE)?.to_owned());
+        self.comments.iter().filter_map(sentence)
     }
 
     pub fn text(&self, index: i64) -> Cow<'a, str> {

@@ -10,7 +10,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use rustc_hash::FxHashMap;
 
 use super::earlier::Earlier;
-use super::kinds::{CALLS, COMMAND, Kind, WRITTEN, label};
+use super::kinds::{CALLS, COMMAND, INCOMPLETE, Kind, WRITTEN, label};
 use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
 use super::precision_labels;
 use crate::frames::{functions, program};
@@ -171,6 +171,10 @@ impl<W: Write> Writer<'_, W> {
         if !profile.command.is_empty() {
             let command = self.string(&format!("{COMMAND}{}", profile.command.join(" ")));
             self.number(field::COMMENT, command as u64);
+        }
+        for sentence in &profile.unrecorded {
+            let sentence = self.string(&format!("{INCOMPLETE}{sentence}"));
+            self.number(field::COMMENT, sentence as u64);
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::input::recording::Recording;
 use crate::output::destination;
 use crate::output::text::Look;
 use crate::output::text::estimates::estimated_bytes;
+use crate::output::text::gaps::INCOMPLETE;
 use crate::output::text::units::{bytes, of, processes_in_images};
 use crate::output::{exit, stdio};
 
@@ -40,18 +41,22 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
         }
     }
     let mut merger = Merger::default();
+    let mut lacks = Vec::new();
     for path in &flags.files {
         let recording = Recording::read(path)?;
         let name = path.display().to_string();
-        if let Some(why) = &recording.profile.ending.cut_short {
-            stdio::notify(&format!("{name} is not whole: {why}"));
+        for sentence in recording.incomplete() {
+            let sentence = format!("{name}: {sentence}");
+            stdio::notify(&format!("{INCOMPLETE}{sentence}"));
+            lacks.push(sentence);
         }
         for inside in sources(&recording.profile).filter(|inside| flags.files.iter().any(|file| file == inside)) {
             stdio::notify(&format!("{} is in {name} already, and counts twice", inside.display()));
         }
         merger.add(&name, &recording.profile);
     }
-    let Merged { profile, peak_of, left_out, some_have } = merger.finish();
+    let Merged { mut profile, peak_of, left_out, some_have } = merger.finish();
+    profile.unrecorded = lacks;
     if !Measure::ALL.iter().any(|measure| profile.has(measure.quantity())) {
         bail!("no measure is in all of these files: {}", lacking(&left_out));
     }

@@ -1,5 +1,7 @@
 //! What `mallow report` shows.
 
+use std::collections::BTreeSet;
+
 use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{
     self, Insights, Kept, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Statement,
@@ -142,6 +144,12 @@ pub fn is_over(report: &Overview) -> bool {
         true => report.ending.exit_status.is_some() || report.origin.is_some(),
         false => !report.processes.iter().any(|process| process.attached),
     }
+}
+
+/// Files that were merged into the one that was read; 0: it was not merged.
+pub fn merged_files(report: &Overview) -> usize {
+    let sources = report.processes.iter().map(|process| process.source.as_str()).filter(|source| !source.is_empty());
+    sources.collect::<BTreeSet<_>>().len()
 }
 
 /// Whether the quantity is known of this recording.

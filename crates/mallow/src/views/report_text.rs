@@ -7,7 +7,7 @@ use mallow_report::analysis::{
 };
 
 use super::peak_text::{before_the_end, below, reached, since};
-use super::report_document::{ReportDocument, has, is_over};
+use super::report_document::{ReportDocument, has, is_over, merged_files};
 use super::total_row::TotalRow;
 use super::{insights, programs, verdict};
 use crate::input::coverage;
@@ -228,6 +228,11 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
     let when = match percent(report.peak_ms.min(report.duration_ms), report.duration_ms) {
         share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
         share => format!("at {}, {share} of the recording", span(report.peak_ms)),
+    };
+    // The sums beside it are of all files, and may be higher.
+    let when = match merged_files(report) {
+        0 | 1 => when,
+        files => format!("in one of {files} files, the highest: peaks do not add up"),
     };
     row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
     let pool =

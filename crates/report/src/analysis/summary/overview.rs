@@ -66,7 +66,8 @@ pub struct Overview {
     /// Allocators inside of executables and libraries whose calls are counted; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocators_inside: Vec<AllocatorInsideRow>,
-    /// Programs that the command executed and that were not recorded, a sentence each; left out where there are none.
+    /// Programs that the command executed and that were not recorded, or what the files of a sum lack, a sentence each;
+    /// left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
     /// The highest RSS, and what of it was live heap; left out where no memory was read.
