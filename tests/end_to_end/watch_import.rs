@@ -70,3 +70,20 @@ fn what_bpftrace_writes_is_reported_as_mallow_counts_it() {
     let ratio = kept["live_bytes"]["value"].as_f64().expect("bytes") / kept["live"]["value"].as_f64().expect("blocks");
     assert!((ratio - 1000.0).abs() < 1.0, "{ratio}");
 }
+
+/// Events without process ids, by a clock that begins with the machine.
+#[test]
+fn what_events_do_not_say_is_not_said_of_them() {
+    let place = directory();
+    let events = place.path().join("events");
+    let text = "prog  4711 [001]  10.000000: sdt_mallow:malloc: (7f5c3d00) arg1=1000 arg2=4096 arg3=100000\n\
+                \t    7f5c3d00 malloc+0x20 (/home/me/libmallow.so)\n\t    55d0c3a1 fa+0x11 (/usr/bin/prog)\n";
+    fs::write(&events, text).expect("a file");
+    let output = Command::new(mallow()).args(["import", "-o"]).arg(place.path().join("x.pb.gz")).arg(&events).output();
+    let output = output.expect("mallow");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.starts_with("prog, pid unknown, events of 0 ms\n"), "{shown}");
+    let report = Command::new(mallow()).args(["report", "--json"]).arg(place.path().join("x.pb.gz")).output();
+    let report = harness::document(&report.expect("mallow").stdout);
+    assert!(matches!(report["started_unix_ms"].as_u64(), None | Some(0)), "{}", report["started_unix_ms"]);
+}

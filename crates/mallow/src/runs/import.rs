@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use mallow_capture::recording::Progress;
-use mallow_capture::rundir::directory::unix_ms;
 use mallow_report::analysis::Which;
 use mallow_report::analysis::sampled::snapshot;
 
@@ -52,7 +51,8 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let moment = WatchMoment {
         now_ns: probes.end_ns,
         watched_ns: probes.profile.duration_ms.saturating_mul(1_000_000),
-        unix_ms: unix_ms(),
+        // The events' clocks begin anywhere, often with the machine.
+        unix_ms: 0,
         period_bytes: Some(flags.period.into()),
         attached_ms: None,
     };

@@ -117,9 +117,14 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
     page.into_text()
 }
 
-/// `2026-11-21 17:48:03 UTC  redis-server --port 0, pid 4711, watched for 10 min 00 s`
+/// `2026-11-21 17:48:03 UTC  redis-server --port 0, pid 4711, watched for 10 min 00 s`; of imported events
+/// `redis-server, pid 4711, events of 10 min 00 s`.
 fn title(report: &Watched) -> Line {
-    let line = Line::new().plain(moment(report.at_unix_ms)).plain("  ").strong(report.command.join(" "));
+    let (when, watched) = match report.at_unix_ms {
+        0 => (String::new(), "events of"),
+        at => (moment(at) + "  ", "watched for"),
+    };
+    let line = Line::new().plain(when).strong(report.command.join(" "));
     let command = report.command.first().map_or("", |name| program_name(name, ""));
     let pids: Vec<String> = report.processes.iter().map(|process| named(process, command)).collect();
     const SOME: usize = 6;
@@ -131,7 +136,7 @@ fn title(report: &Watched) -> Line {
         // Whether it runs is not known here.
         (true, Some(_)) => String::new(),
     };
-    line.plain(format!("{who}, watched for {}", span(report.watched_ms)))
+    line.plain(format!("{who}, {watched} {}", span(report.watched_ms)))
 }
 
 /// `4711`; of another program than the command: `4712 as (ended)`.
@@ -140,7 +145,8 @@ fn named(process: &WatchedProcess, command: &str) -> String {
     let program = base(&process.executable);
     let name = if program.is_empty() || program.contains(command) { String::new() } else { format!(" {program}") };
     let ended = if process.running { "" } else { " (ended)" };
-    format!("{}{name}{ended}", process.pid)
+    let pid = if process.pid > 0 { process.pid.to_string() } else { "unknown".to_owned() };
+    format!("{pid}{name}{ended}")
 }
 
 fn base(path: &str) -> &str {

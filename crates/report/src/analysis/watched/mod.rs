@@ -40,7 +40,7 @@ pub struct Watched {
     /// Age in milliseconds from which on samples are reported where `which` is `old`; those that grow are reported at
     /// any age.
     pub older_than_ms: u64,
-    /// Moment of the report, in milliseconds since 1970 UTC.
+    /// Moment of the report, in milliseconds since 1970 UTC; 0: not known, of imported events.
     pub at_unix_ms: u64,
     /// Milliseconds for which this mallow has watched the program.
     pub watched_ms: u64,
