@@ -27,10 +27,14 @@ fn reason(case: &CaseVerdict) -> String {
 
 fn describe(check: &Check) -> String {
     let figure = check.figure.map(|n| n.to_string()).unwrap_or_default();
-    let bound = if check.verdict == Verdict::Improved { check.lowest } else { check.highest };
-    match bound {
-        Some(bound) => format!("{}: {figure}, allowed {bound}", check.metric.key()),
-        None => format!("{}: {figure}", check.metric.key()),
+    let key = check.metric.key();
+    match (check.lowest.filter(|_| check.verdict == Verdict::Improved), check.highest) {
+        (Some(lowest), Some(highest)) if lowest < highest => {
+            format!("{key}: {figure}, allowed {lowest} to {highest}")
+        }
+        (Some(lowest), None) => format!("{key}: {figure}, allowed from {lowest} on"),
+        (_, Some(highest)) => format!("{key}: {figure}, allowed {highest}"),
+        (None, None) => format!("{key}: {figure}"),
     }
 }
 
@@ -362,6 +366,30 @@ mod tests {
         ];
         for (output, right) in outputs {
             assert!(!output.contains("+10 allocations") && output.contains(right), "{output}");
+        }
+    }
+
+    #[test]
+    fn what_is_below_a_range_has_both_ends_of_it() {
+        let check = |verdict, lowest, highest| {
+            describe(&Check {
+                metric: Metric::TotalAllocations,
+                figure: Some(5),
+                baseline: None,
+                lowest,
+                highest,
+                verdict,
+                why: None,
+            })
+        };
+        for (text, expected) in [
+            (check(Verdict::Improved, Some(6), Some(9)), "5, allowed 6 to 9"),
+            (check(Verdict::Improved, Some(6), None), "5, allowed from 6 on"),
+            (check(Verdict::Improved, Some(6), Some(6)), "5, allowed 6"),
+            (check(Verdict::Regressed, Some(1), Some(4)), "5, allowed 4"),
+            (check(Verdict::Regressed, None, Some(4)), "5, allowed 4"),
+        ] {
+            assert_eq!(text, format!("total_allocations: {expected}"));
         }
     }
 

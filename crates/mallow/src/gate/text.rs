@@ -162,7 +162,8 @@ fn reasons(case: &CaseVerdict, report: &Report, verbose: bool, look: &Look, page
         let allowed = match (check.lowest, check.highest) {
             (Some(low), Some(high)) if low < high => format!(", allowed {} to {}", signed(low), signed(high)),
             (_, Some(high)) => format!(", allowed {}", signed(high)),
-            _ => String::new(),
+            (Some(low), None) => format!(", allowed from {} on", signed(low)),
+            (None, None) => String::new(),
         };
         let why = check.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         page.line(Line::new().plain(format!("  {}: {figure}{allowed}{why}", check.metric.key())));
