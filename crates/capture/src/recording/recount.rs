@@ -14,7 +14,7 @@ use super::lost_blocks::LostList;
 use super::queue::{self, EventQueue};
 use super::reader::Reader;
 use super::selected_ledger::SelectedLedger;
-use super::selection::{Criterion, Running, Selection, Span, When};
+use super::selection::{Criterion, Running, Selection};
 use crate::accounts::Ledger;
 use mallow_profile::{Block, Event, Profile};
 use std::io::{Read, Seek};

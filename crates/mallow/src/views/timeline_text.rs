@@ -4,7 +4,9 @@ use mallow_report::analysis::{Band, Over, RssOverTime, Timeline};
 
 use super::peak_text::{before_the_end, below, figure, reached};
 use crate::output::text::chart::{Column, key, rows};
-use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
+use crate::output::text::time_axis::{
+    highest, highest_in_words, moment, named_ticks, on_scale, resolution, subject, value,
+};
 use crate::output::text::units::{bytes, of, span};
 use crate::output::text::{Align, Line, Look, Page, Table, function, location};
 
@@ -53,9 +55,11 @@ pub fn text(report: &Timeline, look: &Look) -> String {
 fn title(report: &Timeline, look: &Look) -> Line {
     let line = Line::new().strong(subject(report));
     match (report.by, report.at_end) {
-        (Over::Allocations, _) => {
-            line.plain(format!(": {}, at most {}", of(report.total, "allocation"), highest(report, look.exact)))
-        }
+        (Over::Allocations, _) => line.plain(format!(
+            ": {}, at most {}",
+            of(report.total, "allocation"),
+            highest_in_words(report, look.exact)
+        )),
         (_, at_end) => {
             let end = value(report, at_end.unwrap_or(0), look.exact);
             line.plain(format!(": at most {}, {end} at the end", highest(report, look.exact)))

@@ -9,7 +9,9 @@ use mallow_report::names;
 
 use super::flame::fitting;
 use super::{Note, Picture, harmless, limits, palette};
-use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
+use crate::output::text::time_axis::{
+    highest, highest_in_words, moment, named_ticks, on_scale, resolution, subject, value,
+};
 use crate::output::text::units::{count, of, percent, span};
 use crate::output::text::{Look, clean, location};
 
@@ -75,7 +77,7 @@ pub fn draw(report: &Timeline, filters: Option<&str>) -> String {
 
 /// Notes on what is shown and what it lacks, each a class and a line.
 fn notes(report: &Timeline, filters: Option<&str>) -> Vec<Note> {
-    let most = highest(report, false);
+    let most = highest_in_words(report, false);
     let what = match (report.by, report.at_end) {
         (Over::Allocations, _) => format!("{}, at most {most}", of(report.total, "allocation")),
         (_, end) => format!("at most {most}, {} at the end", value(report, end.unwrap_or(0), false)),

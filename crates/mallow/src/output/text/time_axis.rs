@@ -20,19 +20,26 @@ pub fn on_scale(report: &Timeline, n: u64) -> String {
     if report.by == Over::Live { roughly(n) } else { value(report, n, false) }
 }
 
-/// `1.90 MB at 117 ms`, `1 in 11 ms (90.9 /s) at 22 ms`: the highest point.
+/// `1.90 MB at 117 ms`: the highest point.
 pub fn highest(report: &Timeline, exact: bool) -> String {
-    let point = &report.points[report.highest_point];
     match report.highest_ms {
         Some(ms) => format!("{} at {}", value(report, report.total, exact), span(ms)),
-        // What happened in a part of a second is said: of all the second nobody knows.
-        None if report.by == Over::Allocations => {
-            let (seen, in_a_second) = (count(point.value), value(report, point.value, exact));
-            format!("{seen} in {} ({in_a_second}) at {}", span(report.point_ms), span(point.ms))
-        }
         None => {
+            let point = &report.points[report.highest_point];
             format!("{} at {}", value(report, point.value, exact), span(point.ms))
         }
+    }
+}
+
+/// The highest point in a sentence: of allocations, with what was seen, `1 in 11 ms, 90.9 /s at 22 ms`.
+pub fn highest_in_words(report: &Timeline, exact: bool) -> String {
+    let highest = highest(report, exact);
+    match report.by {
+        Over::Allocations => {
+            let seen = count(report.points[report.highest_point].value);
+            format!("{seen} in {}, {highest}", span(report.point_ms))
+        }
+        _ => highest,
     }
 }
 
