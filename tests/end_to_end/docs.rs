@@ -42,8 +42,8 @@ fn timeless(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let time = |at: usize| {
         let unit = words.get(at + 1).map_or("", |word| word.trim_end_matches([',', ';', ')']));
-        let of_the_run = words.get(at + 1..at + 5) == Some(&["%", "of", "the", "run"]);
-        number(words[at]) && (UNITS.contains(&unit) || unit.ends_with("/s") || of_the_run)
+        let of_the_whole = words.get(at + 1..at + 5) == Some(&["%", "of", "the", "recording"]);
+        number(words[at]) && (UNITS.contains(&unit) || unit.ends_with("/s") || of_the_whole)
     };
     if (0..words.len()).all(|at| !time(at)) {
         return line.trim_end().to_owned();
