@@ -252,7 +252,7 @@ enum mallow_module_status {
     MALLOW_MODULE_WANTED = 1,  /* mallow should make DIR/tables/KEY for it */
     MALLOW_MODULE_READY = 2,   /* the table exists; mallow writes this, then wakes status as a futex */
     MALLOW_MODULE_WITHOUT = 3, /* no table can be had; frame pointers are used */
-    MALLOW_MODULE_LATE = 4,    /* the target waited in vain, and writes this: its stacks are cut there */
+    MALLOW_MODULE_LATE = 4,    /* the target waited in vain, or cannot read it, and writes this: stacks are cut there */
 };
 
 /*

@@ -280,6 +280,12 @@ static uint32_t table_wait(struct mallow_module *entry) {
     return status;
 }
 
+/* A table that is there and cannot be read, as after chroot: to who reads stacks it is as if it came too late. */
+static uint32_t table_unreached(uint32_t *status) {
+    __atomic_store_n(status, MALLOW_MODULE_LATE, __ATOMIC_RELEASE);
+    return MALLOW_MODULE_LATE;
+}
+
 /* True for the very file that entry `index` was made for, in the same place: the linker may use a handle again. */
 static int is_same(uint32_t index, const struct found *found) {
     const struct mallow_module *text = announced_at(index);
@@ -319,8 +325,9 @@ static const struct module *module_add(const struct found *found) {
     text->status = mapped ? MALLOW_MODULE_READY : MALLOW_MODULE_WANTED;
     struct mallow_module *entry = announce(index);
     uint32_t answer = MALLOW_MODULE_WITHOUT;
-    if (!mapped && modules_wait && entry != NULL && (answer = table_wait(entry)) == MALLOW_MODULE_READY)
-        table_map(module, path);
+    if (!mapped && modules_wait && entry != NULL && (answer = table_wait(entry)) == MALLOW_MODULE_READY &&
+        !table_map(module, path))
+        answer = table_unreached(&entry->status);
     if (!mapped && !modules_wait) {
         __atomic_fetch_add(&modules_unanswered, 1, __ATOMIC_RELAXED);
         doorbell_ring();
@@ -460,9 +467,9 @@ void modules_fetch(void (*forget)(void)) {
         char path[sizeof target.directory + 128];
         table_path(path, sizeof path, announced_at(i), i);
         announced_at(i)->status = MALLOW_MODULE_WITHOUT;
-        if (*status == MALLOW_MODULE_READY && table_map(module_at(i), path)) {
-            announced_at(i)->status = MALLOW_MODULE_READY;
-            came = 1;
+        if (*status == MALLOW_MODULE_READY) {
+            came = table_map(module_at(i), path);
+            announced_at(i)->status = came ? MALLOW_MODULE_READY : table_unreached(status);
         }
         __atomic_fetch_sub(&modules_unanswered, 1, __ATOMIC_RELAXED);
     }

@@ -74,6 +74,53 @@ fn rights_given_up() {
     assert_eq!(three.bare.status, 5);
 }
 
+/// As web servers do, which load modules for their workers: the tables of these lie in root's run directory.
+#[test]
+fn libraries_loaded_by_another_user_have_callers() {
+    const TEST: &str = "libraries_loaded_by_another_user_have_callers";
+    if skipped(TEST) {
+        return;
+    }
+    let dir = directory();
+    let at = dir.path();
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    fs::write(
+        at.join("plugin.c"),
+        "#include <stdlib.h>\nvoid *volatile made;\nint work(int n) { made = malloc(n); return n; }\n",
+    )
+    .expect("a source");
+    fs::write(
+        at.join("main.c"),
+        "#include <dlfcn.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+         int served(int (*work)(int)) { return work(777) + 1; }\n\
+         int main(int count, char **a) { free(malloc(9));\n\
+         if (count > 2 && (chroot(a[2]) || chdir(\"/\"))) return 7;\n\
+         if (setgid(65534) || setuid(65534)) return 8;\n\
+         void *plugin = dlopen(a[1], RTLD_NOW); int (*work)(int) = plugin ? dlsym(plugin, \"work\") : NULL;\n\
+         return work == NULL || served(work) != 778; }\n",
+    )
+    .expect("a source");
+    let build = |arguments: &[&str]| {
+        let built = harness::Run::new(harness::tool("gcc"), at).args(arguments).go();
+        assert_eq!(built.status, 0, "{}", built.err());
+    };
+    // No frame pointers: without a table the caller is not found.
+    build(&["-O1", "-g", "-shared", "-fPIC", "-fomit-frame-pointer", "-o", "plugin.so", "plugin.c"]);
+    build(&["-O1", "-g", "-fno-inline", "-fno-builtin", "-o", "main", "main.c"]);
+    let program = at.join("main");
+    let plugin = at.join("plugin.so");
+    for (root, plugin) in [(None, plugin.to_str().expect("a path")), (Some(at), "/plugin.so")] {
+        let run = harness::Run::new(harness::mallow(), at).args(["record", "--no-report", "-o", "r.mallow", "--"]);
+        let run = run.arg(&program).arg(plugin);
+        let run = root.into_iter().fold(run, |run, root| run.arg(root)).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        let shown = harness::Run::new(harness::mallow(), at).args(["report", "--all", "r.mallow"]).go().out();
+        let first = shown.lines().next().unwrap_or_default();
+        assert_eq!(shown.contains("Incomplete: the unwind tables of 1 module"), root.is_some(), "{first}");
+        assert_eq!(shown.contains("work plugin.c:3 ← served"), root.is_none(), "{shown}");
+    }
+}
+
 #[test]
 fn changed_root() {
     let Some(unshare) = mount_namespace("changed_root") else { return };

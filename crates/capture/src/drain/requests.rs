@@ -1,13 +1,14 @@
 //! Serving unwind tables: a target that meets a module waits until its table lies in `DIR/tables`.
 
 use crate::chunk::ModuleStart;
-use crate::rundir::directory::TABLES;
+use crate::rundir::directory::{TABLES, lend_tables};
 use crate::rundir::process_file::ProcessFile;
 use crate::tables::supply::{TableInput, known_images, module_file, put};
 use crate::tables::{self, TableCache};
 use crate::wire;
+use mallow_proc::Status;
 use rustc_hash::FxHashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -114,12 +115,34 @@ pub fn ask_if_wanted(
 /// They go into the run directory of the process that waits.
 pub fn serve(requests: &Receiver<Request>, waits: &TableWaits) {
     let cache = TableCache::for_user().ok();
+    let mut guests = Guests::default();
     while let Ok(request) = requests.recv() {
+        guests.admit(&request.source);
         let tables = request.source.directory().join(TABLES);
         let ready = provide(&request, &tables, cache.as_ref()).is_some();
         // Before it goes on, and perhaps ends.
         waits.end(request.module.process, request.since);
         request.source.module_answer(request.index, ready);
+    }
+}
+
+/// Users, others than mallow's, that read tables of a run directory: those of servers that gave up root's rights.
+#[derive(Default)]
+struct Guests(FxHashMap<PathBuf, Vec<u32>>);
+
+impl Guests {
+    /// Lets the process read its tables. Where that fails, it says itself that it could not.
+    fn admit(&mut self, source: &ProcessFile) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let status = Status::read(source.pid_here()).ok();
+        let Some([.., user]) = status.and_then(|status| status.users()).filter(|[.., user]| *user != 0) else { return };
+        let admitted = self.0.entry(source.directory().to_owned()).or_default();
+        if !admitted.contains(&user) {
+            admitted.push(user);
+            let _ = lend_tables(source.directory(), admitted);
+        }
     }
 }
 

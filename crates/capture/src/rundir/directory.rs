@@ -260,7 +260,7 @@ impl RunDirectory {
         mode(&self.path.join("control"), 0o666)?;
         mode(&self.path, 0o1700)?;
         let nothing = rustix::fs::XattrFlags::empty();
-        Ok(rustix::fs::setxattr(&self.path, "system.posix_acl_access", &access_list(user), nothing)?)
+        Ok(rustix::fs::setxattr(&self.path, "system.posix_acl_access", &access_list(&[user], 7), nothing)?)
     }
 
     /// Says to the processes of the run that nobody reads any more, or as yet.
@@ -293,18 +293,31 @@ impl Drop for RunDirectory {
 /// Name of the directory of unwind tables in a run directory.
 pub const TABLES: &str = "tables";
 
-/// POSIX access control list of a directory that its owner and `user` may use (acl(5)), in the form of the kernel's
-/// `posix_acl_xattr.h`.
-fn access_list(user: u32) -> Vec<u8> {
+/// Lets `users`, who are others than mallow's, read the tables of the run directory at `path`, and nothing else of it.
+/// One that was lent as a whole stays as it is.
+pub fn lend_tables(path: &Path, users: &[u32]) -> io::Result<()> {
+    const STICKY: u32 = 0o1000;
+    fs::set_permissions(path.join(TABLES), fs::Permissions::from_mode(0o755))?;
+    if fs::metadata(path)?.permissions().mode() & STICKY != 0 {
+        return Ok(());
+    }
+    let nothing = rustix::fs::XattrFlags::empty();
+    Ok(rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(users, 1), nothing)?)
+}
+
+/// POSIX access control list of a directory that its owner may use, and `users` with these rights (acl(5)), in the form
+/// of the kernel's `posix_acl_xattr.h`.
+fn access_list(users: &[u32], rights: u16) -> Vec<u8> {
     const VERSION: u32 = 2;
     const NOBODY: u32 = u32::MAX;
-    // Tag, permissions, user: of the owner, the user, the group, all of the group class, others.
-    let entries: [(u16, u16, u32); 5] =
-        [(0x01, 7, NOBODY), (0x02, 7, user), (0x04, 0, NOBODY), (0x10, 7, NOBODY), (0x20, 0, NOBODY)];
+    // Tag, permissions, user: of the owner, the users, the group, all of the group class, others.
+    let named = users.iter().map(|&user| (0x02, rights, user));
+    let entries = [(0x01u16, 7u16, NOBODY)].into_iter().chain(named);
+    let entries = entries.chain([(0x04, 0, NOBODY), (0x10, rights, NOBODY), (0x20, 0, NOBODY)]);
     let entry = |(tag, rights, who): (u16, u16, u32)| {
         [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &who.to_le_bytes()].concat()
     };
-    [VERSION.to_le_bytes().to_vec(), entries.into_iter().flat_map(entry).collect()].concat()
+    [VERSION.to_le_bytes().to_vec(), entries.flat_map(entry).collect()].concat()
 }
 
 /// Removes a run directory. Where no descriptor is left to read a directory by, what is surely in it goes by name.

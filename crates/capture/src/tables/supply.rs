@@ -23,7 +23,9 @@ pub enum TableInput<'a> {
 pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
     let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let target = tables.join(name);
-    if target.exists() {
+    // What was made before the directory was lent is for mallow's own user.
+    let is_theirs = |file: std::fs::Metadata| !is_lent(tables) || file.is_file() && file.mode() & 0o004 != 0;
+    if target.symlink_metadata().is_ok_and(|file| target.exists() && is_theirs(file)) {
         return Some(());
     }
     let cached = cache.and_then(|cache| match &elf {

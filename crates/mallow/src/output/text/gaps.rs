@@ -63,11 +63,11 @@ pub fn late_tables(processes: &[Process]) -> Option<String> {
     let (what, whose) = match (&late[..], processes.len()) {
         ([], _) => return None,
         (&[one], 1) => (format!("the unwind tables of {} were", of(one, "module")), String::new()),
-        (some, all) => ("unwind tables were".to_owned(), format!(" for {} of {all} processes", some.len())),
+        (some, all) => ("unwind tables were".to_owned(), format!(", for {} of {all} processes", some.len())),
     };
     Some(format!(
-        "{what} not ready in time{whose}: call paths that pass through these modules lack their callers; record \
-         again, on a machine that is less busy"
+        "{what} not ready in time, or out of the program's reach{whose}: call paths that pass through these modules lack \
+         their callers; record again, on a machine that is less busy, or as the program's own user"
     ))
 }
 
@@ -93,11 +93,19 @@ mod tests {
         let of = |late_tables| Process { late_tables, ..Process::default() };
         assert_eq!(late_tables(&[of(0)]), None);
         let rest = "call paths that pass through these modules lack their callers; record again, on a machine that is \
-                    less busy";
+                    less busy, or as the program's own user";
         let one = late_tables(&[of(1)]).expect("a sentence");
-        assert_eq!(one, format!("the unwind tables of 1 module were not ready in time: {rest}"));
+        assert_eq!(
+            one,
+            format!("the unwind tables of 1 module were not ready in time, or out of the program's reach: {rest}")
+        );
         let some = late_tables(&[of(3), of(0), of(2)]).expect("a sentence");
-        assert_eq!(some, format!("unwind tables were not ready in time for 2 of 3 processes: {rest}"));
+        assert_eq!(
+            some,
+            format!(
+                "unwind tables were not ready in time, or out of the program's reach, for 2 of 3 processes: {rest}"
+            )
+        );
     }
 
     #[test]
