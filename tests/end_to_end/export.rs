@@ -482,3 +482,15 @@ fn dtrace_stacks_are_what_stackdiff_reads() {
     assert_eq!((refused.status, refused.out().as_str()), (1, ""));
     assert!(refused.err().contains("has no allocations"), "{}", refused.err());
 }
+
+/// pprof's comments have room for it.
+#[test]
+fn what_a_recording_lacks_its_pprof_profile_lacks() {
+    let record = Case::new("/usr/bin/python3").args(["-c", "0"]).env("PYTHONMALLOC", "").record();
+    let place = record.directory.path();
+    let file = record.file.to_str().expect("a plain path");
+    let said = ran(Run::new(mallow(), place).args(["export", "--format", "pprof", "-o", "x.pb.gz", file])).err();
+    assert_eq!(said.matches("Python allocates objects").count(), 1, "{said}");
+    let text = ran(Run::new(mallow(), place).args(["report", "x.pb.gz"])).out();
+    assert!(text.starts_with("Incomplete: Python allocates objects of up to 512 bytes in arenas"), "{text}");
+}

@@ -111,7 +111,8 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
     }
     if report.lost > 0 {
         page.gap();
-        page.sentence(Line::new().warning(format!("{} more were not looked at: too many", count(report.lost))));
+        let were = if report.lost == 1 { "was" } else { "were" };
+        page.sentence(Line::new().warning(format!("{} more {were} not looked at: too many", count(report.lost))));
     }
     if report.suppressed > 0 {
         page.gap();
