@@ -144,6 +144,26 @@ fn an_interpreter_with_a_shared_library_is_python() {
     }
 }
 
+/// As guile and w3m have it.
+#[test]
+fn a_program_with_boehms_collector_is_incomplete() {
+    let place = directory();
+    let at = place.path();
+    fs::write(at.join("lib.c"), "int GC_init(void) { return 0; }\n").expect("a source");
+    let main = "#include <stdlib.h>\nint GC_init(void);\nint main(void) { free(malloc(9)); return GC_init(); }\n";
+    fs::write(at.join("main.c"), main).expect("a source");
+    for arguments in [
+        &["-shared", "-fPIC", "-Wl,-soname,libgc.so.1", "-o", "libgc.so.1", "lib.c"][..],
+        &["-O0", "-fno-builtin", "-o", "main", "main.c", "-L.", "-l:libgc.so.1", "-Wl,-rpath,$ORIGIN"],
+    ] {
+        let built = Run::new(tool("gcc"), at).args(arguments).go();
+        assert_eq!(built.status, 0, "{}", built.err());
+    }
+    let run = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--"]).arg(at.join("main")).go();
+    let first = run.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(first.starts_with("Incomplete: Boehm's collector, by way of libgc.so.1, has a heap of its own"), "{first}");
+}
+
 #[test]
 fn a_watch_of_python_has_it_in_each_report() {
     let place = directory();

@@ -426,6 +426,15 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
             "with --perf-basic-prof, compiled functions have names",
         ));
     }
+    if let Some(library) = facts.needs("libgc.so").or_else(|| facts.needs("libguile-")) {
+        return Some(Finding::partly(
+            RUNTIME,
+            format!(
+                "Boehm's collector, by way of {library}, has a heap of its own: what is allocated there is not seen"
+            ),
+            "GC_PRINT_STATS=1 has the collector print its size",
+        ));
+    }
     if facts.defines(&["_emalloc"]).is_some() && set("USE_ZEND_ALLOC") != OsStr::new("0") {
         return Some(Finding::partly(
             RUNTIME,
