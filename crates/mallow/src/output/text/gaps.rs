@@ -30,10 +30,11 @@ pub fn inside(allocators: &[AllocatorInsideRow]) -> impl Iterator<Item = String>
         .chain((more > 0).then(|| format!("{more} more {} inside", plural(more as u64, "allocator"))))
 }
 
-/// A sentence for each program that the command executed and that was not recorded, as far as they are named.
+/// A sentence for each program that the command executed and that was not recorded, or for what a file of a sum lacks,
+/// as far as they are named.
 pub fn unrecorded(sentences: &[String]) -> impl Iterator<Item = String> {
     let more = sentences.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("{} more not recorded", of(more as u64, "program")));
+    let more = (more > 0).then(|| format!("{} more of the kind", of(more as u64, "gap")));
     sentences.iter().take(SHOWN).cloned().chain(more)
 }
 
