@@ -41,6 +41,25 @@ fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
 }
 
+/// Blocks are lost beside those that are chosen, and stacks have a share of a peak that is not their own.
+#[test]
+fn what_is_said_of_some_blocks_is_not_said_of_all() {
+    let said = |arguments: &str| text(&mallow(arguments).stdout).to_owned();
+    for (arguments, right) in [
+        ("report --size 32", "; the peak of these blocks\n"),
+        ("report --focus ^build_table$", "; the peak of all stacks\n"),
+        ("report --focus ^build_table$ --process leak", "Verdict: of these, "),
+        ("leaks --focus ^build_table$", "Of these: No "),
+        ("leaks --size 32 --only lost", "Of these: No "),
+    ] {
+        assert!(said(arguments).contains(right), "{arguments}: {}", said(arguments));
+    }
+    for arguments in ["report", "report --hide ^scratch$"] {
+        let all = said(arguments);
+        assert!(all.contains("\nVerdict: ") && !all.contains("of these") && !all.contains("the peak of"), "{all}");
+    }
+}
+
 /// What leak allocates, twice: 1000 blocks of 32 bytes that are freed at once, 100 of 4096 in a table, one of 16 that
 /// grows to 32, 64, …, 4096, and 3 of 64 that leak.
 #[test]

@@ -275,7 +275,7 @@ proptest! {
             lifetimes.event(number, *moment, event);
             threads.event(number, *moment, event);
         }
-        prop_assert!(sizes.finish().buckets.len() <= 65 && lifetimes.finish().by_ms.len() <= 65);
+        prop_assert!(sizes.finish().buckets.len() <= 65 && lifetimes.finish(&profile).by_ms.len() <= 65);
         prop_assert!(threads.finish(2).threads.len() <= 2);
     }
 

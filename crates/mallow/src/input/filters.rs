@@ -75,9 +75,43 @@ impl From<Span> for Bounds {
     }
 }
 
+/// What the numbers of a view are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    #[default]
+    All,
+    /// Single blocks that were chosen: the peak is theirs.
+    Blocks,
+    /// The stacks that match: the peak is that of all stacks.
+    Stacks,
+}
+
+impl Part {
+    /// The remark on a peak, and whose it is.
+    pub fn peak_remark(self, remark: String) -> String {
+        let whose = match self {
+            Self::All => return remark,
+            Self::Blocks => "the peak of these blocks",
+            Self::Stacks => "the peak of all stacks",
+        };
+        if remark.is_empty() { whose.to_owned() } else { format!("{remark}; {whose}") }
+    }
+}
+
 impl Filters {
-    /// Describes the filters for a recording of this duration.
-    pub fn of(flags: &FilterFlags, duration_ms: u64) -> Self {
+    pub fn part(&self) -> Part {
+        let blocks = [&self.size, &self.lifetime_ms].iter().any(|bounds| bounds.is_some()) || self.time.is_some();
+        match self.focus.is_some() || self.ignore.is_some() {
+            true => Part::Stacks,
+            false if blocks || !(self.process.is_empty() && self.thread.is_empty() && self.region.is_empty()) => {
+                Part::Blocks
+            }
+            false => Part::All,
+        }
+    }
+
+    /// Describes the filters for this recording.
+    pub fn of(flags: &FilterFlags, profile: &Profile) -> Self {
         let mut descriptions = Vec::new();
         if !flags.process.is_empty() {
             descriptions.push(format!("process {}", flags.process.join(", ")));
@@ -96,16 +130,23 @@ impl Filters {
         };
         let time = flags.time.as_ref().map(|time| {
             descriptions.push(format!("{when} within {}", time.text));
-            let Span { from, to } = time.of(duration_ms);
+            let Span { from, to } = time.of(profile.duration_ms);
             TimeFilter { when, from_ms: from, to_ms: to }
         });
         let texts = [
             ("size", flags.size.as_ref().map(|size| &size.text)),
             ("lifetime", flags.lifetime.as_ref().map(|l| &l.text)),
         ];
+        let waits = profile.processes.iter().map(|process| process.table_wait_ms).max().unwrap_or(0);
+        let waits = match flags.lifetime.is_some() && waits > 0 {
+            true => format!(", of which up to {} may be waits for Mallow's unwind tables", span(waits)),
+            false => String::new(),
+        };
         let pattern = |pattern: &Option<Pattern>| pattern.as_ref().map(|p| p.as_str().to_owned());
         let (focus, ignore, hide) = (pattern(&flags.focus), pattern(&flags.ignore), pattern(&flags.hide));
         descriptions.extend(texts.iter().filter_map(|(name, text)| text.map(|text| format!("{name} {text}"))));
+        // Lifetimes come last of these.
+        descriptions.last_mut().into_iter().for_each(|last| last.push_str(&waits));
         let named = [("focus", &focus), ("ignore", &ignore), ("hide", &hide)];
         descriptions.extend(named.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name} {text}"))));
         Self {

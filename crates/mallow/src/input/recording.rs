@@ -253,13 +253,12 @@ impl Recording {
         let mut left = false;
         for recording in &mut pair {
             let whole = std::mem::take(&mut recording.profile);
-            let duration_ms = whole.duration_ms;
+            recording.filters = Filters::of(flags, &whole);
             let narrowed = narrow(whole, &narrowing);
             for (any, this) in matched.iter_mut().zip(narrowed.matched) {
                 *any |= this;
             }
             left |= !narrowed.profile.sites.is_empty();
-            recording.filters = Filters::of(flags, duration_ms);
             recording.profile = narrowed.profile;
         }
         if !left {
@@ -274,7 +273,7 @@ impl Recording {
         let options = name_files::options(&flags.names)?;
         let (mut recording, mut events) = match file::read(path, &options, &flags.sample_type)? {
             File::Recording(mut reader, profile) => {
-                let filters = Filters::of(flags, profile.duration_ms);
+                let filters = Filters::of(flags, &profile);
                 let (profile, chosen) = match flags.selects() {
                     true => file::select(path, &mut reader, profile, flags)?,
                     false => {
@@ -285,7 +284,7 @@ impl Recording {
                 (Self { filters, ..Self::by(profile, options.clone()) }, Some((reader, chosen)))
             }
             File::Foreign(profile, names) => {
-                let filters = Filters::of(flags, profile.duration_ms);
+                let filters = Filters::of(flags, &profile);
                 let recording = Self { filters, ..Self::named(profile, names) };
                 if flags.selects() {
                     recording.require(Quantity::Events, "--focus, --ignore and --hide choose stacks")?;
@@ -339,7 +338,7 @@ impl Recording {
         if profile.sites.is_empty() {
             bail!(filters::nothing_left(flags, &self.profile, matched[0]));
         }
-        let filters = Filters::of(flags, self.profile.duration_ms);
+        let filters = Filters::of(flags, &self.profile);
         Ok(Self { filters, ..self.with_profile(profile) })
     }
 

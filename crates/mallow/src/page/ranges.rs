@@ -180,7 +180,7 @@ impl Ranges {
         if !flags.narrowing().is_none() {
             return show(&scratch.narrowed(flags)?);
         }
-        scratch.filters = Filters::of(flags, scratch.profile.duration_ms);
+        scratch.filters = Filters::of(flags, &scratch.profile);
         show(scratch)
     }
 }

@@ -48,7 +48,7 @@ fn lifetimes_of(recording: &Recording) -> Result<Lifetimes> {
     recording.require(Quantity::Events, INSTEAD)?;
     let mut lifetimes = LifetimesBuilder::default();
     recording.events_numbered(|number, at, event| lifetimes.event(number, at, &event))?;
-    Ok(lifetimes.finish())
+    Ok(lifetimes.finish(&recording.profile))
 }
 
 fn show(
@@ -115,7 +115,7 @@ pub fn all(recording: &Recording, look: &Look) -> Result<String> {
     let threads = threads_text::text(&threads.finish(THREADS), &look);
     let parts = [
         histogram::sizes(&sizes.finish(), BlocksBy::Blocks, &look),
-        histogram::lifetimes(&lifetimes.finish(), BlocksBy::Blocks, &look),
+        histogram::lifetimes(&lifetimes.finish(&recording.profile), BlocksBy::Blocks, &look),
         threads,
     ];
     Ok(parts.map(|part| format!("\n{part}")).concat())

@@ -42,6 +42,12 @@ pub fn lifetimes(report: &Lifetimes, by: BlocksBy, look: &Look) -> String {
     let rows = look.height.map(|height| height.saturating_sub(8) / 2);
     let scale = Scale { blocks: report.allocations, bytes: report.allocated_bytes, by, rows, look };
     scale.show("time", &report.by_ms, time, &mut page);
+    if report.table_wait_ms > 0 && !report.by_ms.is_empty() {
+        let waits = units::span(report.table_wait_ms);
+        page.sentence(
+            Line::new().faint(format!("  up to {waits} of a lifetime may be waits for Mallow's unwind tables")),
+        );
+    }
     page.sentence(Line::new().faint("  allocations of all threads between a block's own and its end"));
     scale.show("allocations", &report.by_allocations, range, &mut page);
     page.into_text()
@@ -147,10 +153,13 @@ fn range(bucket: &Bucket) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bar, pairs, range, size, sizes, time};
-    use crate::flags::BlocksBy;
+    use super::{bar, lifetimes, pairs, range, size, sizes, time};
+    use crate::flags::{BlocksBy, FilterFlags};
+    use crate::input::filters::Filters;
     use crate::output::text::Look;
-    use mallow_report::analysis::{Bucket, Histogram, Sizes};
+    use mallow_profile::{Block, Event, Moment, Profile};
+    use mallow_report::analysis::{Bucket, Histogram, LifetimesBuilder, Sizes};
+    use mallow_report::testing::Builder;
 
     #[test]
     fn ranges_are_what_filters_read() {
@@ -159,6 +168,26 @@ mod tests {
         assert_eq!(all.map(|b| size(&b)), ["0", "64..128", "512Ki..1Mi", "8388608Ti.."]);
         assert_eq!(all.map(|b| time(&b))[..2], ["..1ms", "64ms..128ms"]);
         assert_eq!(all.map(|b| range(&b))[..2], ["0", "64 to 127"]);
+    }
+
+    #[test]
+    fn waits_for_mallow_are_said_of_lifetimes() {
+        let mut b = Builder::default();
+        b.process(7, &["a"], 10);
+        let said = |profile: &Profile| {
+            let mut builder = LifetimesBuilder::default();
+            let block = Block { sequence: 0, site: 0, size: 8, ms: 1, thread: 0 };
+            builder.event(1, Moment { process: 0, thread: 0, ms: 40 }, &Event::Free(Some(block)));
+            let flags = FilterFlags { lifetime: "32ms..64ms".parse().ok(), ..FilterFlags::default() };
+            let filters = Filters::of(&flags, profile).describe().unwrap_or_default();
+            filters + &lifetimes(&builder.finish(profile), BlocksBy::Blocks, &Look::default())
+        };
+        assert!(!said(&b.profile).contains("unwind tables"));
+        b.profile.processes[0].table_wait_ms = 58;
+        let text = said(&b.profile);
+        assert!(text.contains("  up to 58 ms of a lifetime may be waits for Mallow's unwind tables\n"), "{text}");
+        let filter = "Filtered by lifetime 32ms..64ms, of which up to 58 ms may be waits for Mallow's unwind tables";
+        assert!(text.starts_with(filter), "{text}");
     }
 
     #[test]

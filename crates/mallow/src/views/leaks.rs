@@ -10,6 +10,7 @@ use mallow_report::analysis::{LeakCause, LeakOptions, LeakState, LeakStates, Lea
 
 use crate::flags::{LeakState as Only, LeaksFlags};
 use crate::input::coverage::provenance;
+use crate::input::filters::Part;
 use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 use crate::output::text::units::{bytes, count, of, percent, range, span};
@@ -29,6 +30,7 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     };
     let limit = flags.rows.view.limit(screen);
     let state = state(flags, &recording)?;
+    let part = recording.filters.part();
     let in_state = |state, limit| in_state(flags, &recording, &suppressions, state, limit);
     let mut report = in_state(state, limit);
     // The first cause is the same with any limit.
@@ -50,10 +52,10 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         }
         let lost = is_divided.then(|| in_state(Some(LeakState::Lost), limit));
         if let Some(lost) = &lost {
-            body(lost, Some(LeakState::Lost), (&look, flags.stacks), limit, &mut page);
+            body(lost, Some(LeakState::Lost), (&look, flags.stacks), (limit, part), &mut page);
             leak_states::others(lost, &in_state(Some(LeakState::Reachable), 0), &look, &mut page);
         } else {
-            body(report, state, (&look, flags.stacks), limit, &mut page);
+            body(report, state, (&look, flags.stacks), (limit, part), &mut page);
         }
         notes(report, &look, &mut page);
         if state.is_none() {
@@ -152,13 +154,19 @@ pub fn read(path: &Path) -> Result<Suppressions> {
 }
 
 /// The blocks of a state, with at most `limit` causes.
-fn body(report: &Leaks, state: Option<LeakState>, show_as: (&Look, bool), limit: usize, page: &mut Page) {
-    let (look, stacks) = show_as;
+fn body(
+    report: &Leaks,
+    state: Option<LeakState>,
+    (look, stacks): (&Look, bool),
+    (limit, part): (usize, Part),
+    page: &mut Page,
+) {
     // Only of a lost block is it known that it is a leak.
     let noun = if state == Some(LeakState::Lost) { "leak" } else { "cause" };
     let more = report.causes.leak_causes.len() == limit;
     if report.reported == 0 && report.reported_bytes == 0 {
-        page.sentence(Line::new().strong(leak_states::nothing(report, state)));
+        let these = if part == Part::All { "" } else { "Of these: " };
+        page.sentence(Line::new().strong(these).strong(leak_states::nothing(report, state)));
     } else {
         let what = match state {
             None => leak_states::live(report.live_moment),
@@ -246,11 +254,11 @@ mod tests {
     use mallow_report::analysis::{Suppressions, leaks};
     use mallow_report::testing::parser;
 
-    use super::{Leaks, Page, body, notes};
+    use super::{Leaks, Page, Part, body, notes};
 
     fn text(report: &Leaks, look: &Look, stacks: bool, limit: usize) -> String {
         let mut page = Page::new(*look);
-        body(report, None, (look, stacks), limit, &mut page);
+        body(report, None, (look, stacks), (limit, Part::All), &mut page);
         notes(report, look, &mut page);
         page.into_text()
     }

@@ -9,6 +9,7 @@ use mallow_report::analysis::{
 };
 use serde::Serialize;
 
+use crate::input::filters::Part;
 use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 
@@ -38,6 +39,8 @@ pub struct ReportDocument {
     pub missing_names: Vec<MissingNames>,
     /// Moment of the blocks that the document calls live.
     pub live_moment: LiveMoment,
+    #[serde(skip)]
+    pub part: Part,
     /// Statements that sum up the recording, the one that matters most first.
     pub verdict: Verdict,
 }
@@ -55,6 +58,7 @@ impl ReportDocument {
     pub fn of(recording: &Recording, places: usize, insights: usize) -> Self {
         let asked = recording.ask_for_packages();
         let mut account = Self::without_hints(&recording.profile, places, insights);
+        account.part = recording.filters.part();
         if !recording.filters.is_none() {
             // What malloc takes of the run is not what it takes of the allocations that are left.
             account.insights.malloc_time = None;
@@ -89,6 +93,7 @@ impl ReportDocument {
             insights,
             missing_names: Vec::new(),
             live_moment: LiveMoment::of(profile),
+            part: Part::All,
             verdict,
         }
     }

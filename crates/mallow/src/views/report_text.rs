@@ -234,7 +234,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         0 | 1 => when,
         files => format!("in one of {files} files, the highest: peaks do not add up"),
     };
-    row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
+    row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), document.part.peak_remark(when));
     let pool =
         report.emergency_pool.as_ref().filter(|pool| pool.live > 0).map_or(String::new(), |pool| {
             format!("{} of it libstdc++'s own, no leak", bytes(pool.live_bytes, look.exact))

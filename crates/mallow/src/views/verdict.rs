@@ -4,6 +4,7 @@ use mallow_report::analysis::{Frame, Held, KeptSum, LiveMoment, Measure, PeakPro
 use serde::Serialize;
 
 use super::report_document::ReportDocument;
+use crate::input::filters::Part;
 use crate::output::text::units::{bytes, of, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
@@ -20,11 +21,16 @@ pub struct VerdictSentence {
 /// The verdict in words. `lines`: with the lines of the places.
 pub fn words(document: &ReportDocument, look: &Look, lines: bool) -> VerdictSentence {
     let sampled = document.overview.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some());
-    let lead = match (document.verdict.whole, sampled) {
-        (true, false) => "Verdict: ",
-        (true, true) => "Verdict: by estimates, ",
-        (false, false) => "Verdict: of what was recorded, ",
-        (false, true) => "Verdict: by estimates of what was recorded, ",
+    // What filters leave out may be lost, or be more.
+    let lead = match (document.verdict.whole, sampled, document.part != Part::All) {
+        (true, false, false) => "Verdict: ",
+        (true, false, true) => "Verdict: of these, ",
+        (true, true, false) => "Verdict: by estimates, ",
+        (true, true, true) => "Verdict: by estimates of these, ",
+        (false, false, false) => "Verdict: of what was recorded, ",
+        (false, false, true) => "Verdict: of what was recorded of these, ",
+        (false, true, false) => "Verdict: by estimates of what was recorded, ",
+        (false, true, true) => "Verdict: by estimates of what was recorded of these, ",
     };
     let statements = document.verdict.statements.iter().map(|statement| sentence(statement, document, look, lines));
     VerdictSentence { lead, statements: statements.collect() }

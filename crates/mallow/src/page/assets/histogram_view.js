@@ -3,7 +3,7 @@
 import { asker, isSuperseded } from "./data.js";
 import { element, fill, message } from "./dom.js";
 import { hasRange, sharedChoices } from "./state.js";
-import { formatBytes, formatCount, formatOf, formatShare } from "./units.js";
+import { formatBytes, formatCount, formatOf, formatShare, formatTime } from "./units.js";
 
 export const WHOLE_RUN = "These numbers are of the whole run: a chosen range does not change them.";
 
@@ -74,8 +74,9 @@ export class LifetimeView extends HistogramView {
 
   content(answer) {
     const rows = (list, label) => (list ?? []).map((b) => ({ label: label(b), blocks: b.blocks, bytes: b.bytes }));
+    const waits = answer.table_wait_ms > 0 ? ` Up to ${formatTime(answer.table_wait_ms)} of a lifetime may be waits for Mallow's unwind tables.` : "";
     const found = [
-      bars("Lifetimes in time", "From the allocation to the free; blocks that were live at the end are in no row.", "Time", rows(answer.by_ms, timeLabel), allOf(answer)),
+      bars("Lifetimes in time", `From the allocation to the free; blocks that were live at the end are in no row.${waits}`, "Time", rows(answer.by_ms, timeLabel), allOf(answer)),
       bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", "Allocations", rows(answer.by_allocations, countLabel), allOf(answer))];
     const live = answer.live > 0 && element("p", { class: "quiet" }, `${LIVE[this.about.live_moment]}: ${formatOf(answer.live, "block")}, ${formatBytes(answer.live_bytes)}.`);
     return found.some(Boolean) ? [found, live] : [message("No block was freed."), live];

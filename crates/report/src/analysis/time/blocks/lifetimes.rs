@@ -1,6 +1,6 @@
 //! Blocks by how long they lived.
 
-use mallow_profile::{Block, Event, Moment};
+use mallow_profile::{Block, Event, Moment, Profile};
 use serde::Serialize;
 
 use super::histogram::{Bucket, Histogram};
@@ -23,6 +23,9 @@ pub struct Lifetimes {
     pub live_bytes: u64,
     /// Blocks with an end, by milliseconds; the clock ticks about once in each.
     pub by_ms: Vec<Bucket>,
+    /// Most milliseconds that a process waited for unwind tables, which Mallow makes: a lifetime in `by_ms` may contain
+    /// up to so much of them.
+    pub table_wait_ms: u64,
     /// Blocks with an end, by the number of allocations between their own and that: of all threads and processes, of
     /// what is filtered out, too.
     pub by_allocations: Vec<Bucket>,
@@ -64,7 +67,8 @@ impl LifetimesBuilder {
         self.by_allocations.add(number.saturating_sub(block.sequence).saturating_sub(1), block.size);
     }
 
-    pub fn finish(self) -> Lifetimes {
+    /// Call it after the last event of this profile.
+    pub fn finish(self, profile: &Profile) -> Lifetimes {
         Lifetimes {
             allocations: self.allocated.0,
             allocated_bytes: self.allocated.1,
@@ -73,6 +77,7 @@ impl LifetimesBuilder {
             live: self.allocated.0.saturating_sub(self.freed.0),
             live_bytes: self.allocated.1.saturating_sub(self.freed.1),
             by_ms: self.by_ms.buckets(),
+            table_wait_ms: profile.processes.iter().map(|process| process.table_wait_ms).max().unwrap_or(0),
             by_allocations: self.by_allocations.buckets(),
         }
     }

@@ -41,7 +41,13 @@ fn lifetimes_are_counted_in_time_and_in_allocations() {
     lifetimes.event(2, at(5), &allocate(30));
     let call = Call { family: 2, site: 0, size: 40 };
     lifetimes.event(3, at(6), &Event::Reallocate { call, old: Some(block(0, 10, 0, 0)), moved: false });
-    let lifetimes = lifetimes.finish();
+    let mut b = Builder::default();
+    for (process, ms) in [3, 58].into_iter().enumerate() {
+        b.process(7, &["a"], 10);
+        b.profile.processes[process].table_wait_ms = ms;
+    }
+    let lifetimes = lifetimes.finish(&b.profile);
+    assert_eq!(lifetimes.table_wait_ms, 58);
     assert_eq!((lifetimes.allocations, lifetimes.frees, lifetimes.live), (4, 2, 2));
     assert_eq!((lifetimes.freed_bytes, lifetimes.live_bytes), (30, 70));
     let filled = |all: &[super::Bucket]| -> Vec<_> {
