@@ -86,20 +86,24 @@ fn relative(before: u64, change: i64) -> String {
     }
 }
 
-/// Words behind a number of the measure and its unit.
-fn noun(by: Measure) -> &'static str {
+/// Words behind an amount of the measure, as it is shown.
+fn noun(by: Measure, amount: &str) -> &'static str {
     match by {
         Measure::Bytes => "allocated",
         Measure::Peak => "live at the peak",
         Measure::Live => "live",
-        by => measured(by),
+        by => {
+            let several = measured(by);
+            let is_one = amount.trim_start_matches(['+', '-']) == "1";
+            several.strip_suffix('s').filter(|_| is_one).unwrap_or(several)
+        }
     }
 }
 
 /// The sentence for the change of one number.
 fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
-    let what = noun(verdict.by);
     let change = numbers.change_by(verdict.by, verdict.change);
+    let what = noun(verdict.by, &change);
     let change = match verdict.estimate {
         Some(estimate) if estimate.may_be_zero() => format!("Not significant: {change}"),
         _ => change,
@@ -158,7 +162,7 @@ fn change(diff: &Diff, numbers: &Numbers) -> String {
         return match verdict.change {
             0 if all_equal() => {
                 let renamed = if_renamed(diff, look);
-                format!("No change{renamed}: {there} {} in both, and no other total changed", noun(by))
+                format!("No change{renamed}: {there} {} in both, and no other total changed", noun(by, &there))
             }
             0 => format!("No change in {}: {there} in both", measured(by)),
             _ => format!("{}, at no place that is known", headline(verdict, numbers)),

@@ -389,6 +389,26 @@ mod tests {
     }
 
     #[test]
+    fn one_allocation_has_a_noun_of_one() {
+        let of = |count: u64| {
+            let mut made = Builder::default();
+            let process = made.process(1, &["a"], 10);
+            made.site(process, &["f@a.c:1", "main"], blocks(count, 8, 0, 0));
+            made.profile
+        };
+        for (before, after, expected) in [
+            (1, 1, "No change: 1 allocation in both,"),
+            (2, 2, "No change: 2 allocations in both,"),
+            (1, 2, "+1 allocation (+100.0 %)"),
+            (3, 1, "-2 allocations (-66.7 %)"),
+        ] {
+            let diff = compared(&of(before), &of(after), Measure::Allocations);
+            let shown = text(&diff, &names(), &numbers(Measure::Allocations), &detail(false, 6));
+            assert!(shown.starts_with(expected), "{shown}");
+        }
+    }
+
+    #[test]
     fn a_screen_has_room_for_it_however_much_changed() {
         let mut more = Builder { profile: parser() };
         for n in 0..90u64 {
