@@ -99,7 +99,7 @@ impl Page {
         let all = report.programs.iter().flat_map(|program| &program.processes).filter(|process| process.running);
         let mut all: Vec<&FleetProcess> = all.collect();
         all.sort_by(|a, b| {
-            let by_growth = b.verdict.cmp(&a.verdict).then(b.surely().total_cmp(&a.surely()));
+            let by_growth = b.growing().cmp(&a.growing()).then(b.surely().total_cmp(&a.surely()));
             by_growth.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a.pid.cmp(&b.pid))
         });
         all.truncate(MOST_PROCESSES);

@@ -114,7 +114,7 @@ pub struct ProfileShare {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_bytes: Option<u64>,
     /// Blocks of the whole profile, at the place or not, estimated from the samples.
-    pub allocations: f64,
+    pub profile_allocations: f64,
     /// Allocations at the place, by line.
     pub lines: Vec<Explained>,
     /// Sentences on what is not known, and why.
@@ -160,8 +160,9 @@ fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy>
             flags.packages.join(" ")
         );
     }
-    let allocations = all + heap.nowhere.allocations;
-    let profile = ProfileShare { file, sampled_bytes: heap.sampled_bytes, allocations, lines, notes: heap.notes };
+    let profile_allocations = all + heap.nowhere.allocations;
+    let sampled_bytes = heap.sampled_bytes;
+    let profile = ProfileShare { file, sampled_bytes, profile_allocations, lines, notes: heap.notes };
     Ok(GoWhy { place: flags.place.clone(), profile: Some(profile), benchmarks: Vec::new(), compiler })
 }
 
@@ -319,7 +320,7 @@ fn of_profile(report: &GoWhy, line: &Explained, look: &Look) -> String {
     let Some(profile) = &report.profile else { return String::new() };
     let amounts = Amounts { estimated: profile.sampled_bytes.is_some() };
     let allocations = line.allocation.allocations;
-    let [part, all] = [allocations, profile.allocations].map(|n| n.round().max(0.0) as u64);
+    let [part, all] = [allocations, profile.profile_allocations].map(|n| n.round().max(0.0) as u64);
     format!(
         "{} ({}{}, {}, {} of all allocations{})",
         profile.file,
@@ -416,7 +417,7 @@ mod tests {
         let lines = fixture::lines();
         let notes = vec!["no source of example.com/b is here".to_owned()];
         let profile =
-            ProfileShare { file: "mem.out".to_owned(), sampled_bytes: None, allocations: 2000.0, lines, notes };
+            ProfileShare { file: "mem.out".to_owned(), sampled_bytes: None, profile_allocations: 2000.0, lines, notes };
         let report = GoWhy {
             place: "stream.go:9".to_owned(),
             profile: Some(profile),
@@ -424,6 +425,11 @@ mod tests {
             compiler: Vec::new(),
         };
         insta::assert_snapshot!(text(&report, &Look::default()));
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!(
+            (&json["profile"]["profile_allocations"], &json["profile"]["allocations"]),
+            (&2000.0.into(), &().into())
+        );
     }
 
     #[test]
@@ -434,7 +440,7 @@ mod tests {
         let profile = ProfileShare {
             file: "mem.out".to_owned(),
             sampled_bytes: Some(512 << 10),
-            allocations: 65_548.0,
+            profile_allocations: 65_548.0,
             lines,
             notes: Vec::new(),
         };

@@ -79,7 +79,7 @@ pub struct Report<'a> {
     pub errors: &'a [ErrorDocument],
     /// Signals that ended guarded processes, the command's children too.
     pub crashes: &'a [CrashDocument],
-    /// Errors that `--suppressions` left out: leaks once for each stack, others as often as they were found.
+    /// Errors that `--suppressions` left out, each once, as `errors` would list them.
     pub suppressed: u64,
     /// Errors beyond those that are looked at in one process.
     pub lost: u64,
@@ -192,7 +192,7 @@ pub struct Errors {
     pub all: Vec<ErrorDocument>,
     /// Signals that ended processes.
     pub crashes: Vec<CrashDocument>,
-    /// Number of errors that were left out.
+    /// Number of errors that were left out, each once.
     pub suppressed: u64,
     /// Outcomes of images that have ended.
     pub outcomes: Vec<Outcome>,
@@ -371,9 +371,8 @@ impl Errors {
             .map(|operation| operation.map_or(Stacks::ROOT, |operation| intern(watch, image, &operation.stack)));
         let key = (finding.kind, finding.write, error, allocated, freed);
         if let Some(known) = self.places.get(&key) {
-            match known.and_then(|at| self.all.get_mut(at)) {
-                Some(error) => error.count += 1,
-                None => self.suppressed += 1,
+            if let Some(error) = known.and_then(|at| self.all.get_mut(at)) {
+                error.count += 1;
             }
             return None;
         }

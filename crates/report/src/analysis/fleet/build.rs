@@ -105,7 +105,7 @@ fn program(name: String, mut processes: Vec<FleetProcess>, options: &FleetOption
     let places_in_all = places.len() as u64;
     places.truncate(options.limits.places);
     processes.sort_by(|a, b| {
-        let order = b.running.cmp(&a.running).then(b.verdict.cmp(&a.verdict));
+        let order = b.running.cmp(&a.running).then(b.growing().cmp(&a.growing()));
         let order = order.then(b.surely().total_cmp(&a.surely()));
         order.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a.pid.cmp(&b.pid))
     });

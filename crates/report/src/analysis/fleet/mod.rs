@@ -173,7 +173,7 @@ pub struct FleetProcess {
     pub allocations: u64,
     /// Estimate of the requested bytes of `allocations`.
     pub allocated_bytes: u64,
-    /// Verdict on the place that grows worst, `growing` or `so_far`; `unknown` where no place grows.
+    /// Verdict on the place that grows worst; `unknown` where no place has enough samples.
     pub verdict: Verdict,
     /// Places of the process that grow significantly.
     pub growing_places: u64,

@@ -2,7 +2,7 @@
 
 use super::{FleetProcess, FleetSums, GrownElsewhere};
 use crate::analysis::sampled::{SampleLedger, Verdict};
-use crate::analysis::watched::{WatchLosses, Watched, is_notable_growth};
+use crate::analysis::watched::{WatchLosses, Watched, WatchedPlace, is_notable_growth};
 
 /// Most places of a process that are kept: those that grow, and a few that hold most.
 const PLACES: usize = 10;
@@ -12,7 +12,7 @@ impl FleetProcess {
     pub fn of(pid: u32, program: &str, command: &[String], report: Watched, ledger: &SampleLedger) -> Self {
         let (blocks, bytes) = ledger.heap_sums();
         let (allocations, allocated_bytes) = ledger.allocated();
-        let worst = report.places.places.first().map_or(Verdict::Unknown, |place| place.growth.verdict);
+        let verdict = worst(&report.places.places);
         let mut places = report.places.places;
         places.truncate(PLACES);
         Self {
@@ -30,7 +30,7 @@ impl FleetProcess {
             samples: report.samples,
             allocations: allocations.value.round() as u64,
             allocated_bytes: allocated_bytes.value.round() as u64,
-            verdict: if worst >= Verdict::SoFar { worst } else { Verdict::Unknown },
+            verdict,
             growing_places: report.places.growing_places,
             places_growing_so_far: report.places.places_growing_so_far,
             places_judged: report.places.places_judged,
@@ -66,6 +66,11 @@ impl FleetProcess {
         is_it.then(|| GrownElsewhere { program: self.program.clone(), pid: self.pid, bytes })
     }
 
+    /// The verdict, where the process grows: those that do not are in no order by it.
+    pub fn growing(&self) -> Verdict {
+        if self.verdict >= Verdict::SoFar { self.verdict } else { Verdict::Unknown }
+    }
+
     /// The bytes an hour by which the process's places surely grow, together.
     pub fn surely(&self) -> f64 {
         let growing = self.places.iter().filter(|place| place.growth.verdict >= Verdict::SoFar);
@@ -90,6 +95,11 @@ impl FleetProcess {
         };
         sums
     }
+}
+
+/// The verdict on the place that grows worst.
+pub(super) fn worst(places: &[WatchedPlace]) -> Verdict {
+    places.iter().map(|place| place.growth.verdict).max().unwrap_or_default()
 }
 
 pub(super) fn add_losses(all: &mut WatchLosses, one: &WatchLosses) {

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use mallow_profile::{Sample, StackId};
 
+use super::process::worst;
 use super::{FleetLimits, FleetOptions, FleetProcess, FleetReport, fleet};
 use crate::analysis::sampled::{Estimate, Growth, Sum, Verdict};
 use crate::analysis::watched::{WatchLosses, WatchedPlace};
@@ -54,12 +55,7 @@ fn process(pid: u32, program: &str, places: Vec<WatchedPlace>) -> FleetProcess {
         samples,
         allocations: 5,
         allocated_bytes: 500,
-        verdict: places
-            .iter()
-            .map(|place| place.growth.verdict)
-            .max()
-            .filter(|v| *v >= Verdict::SoFar)
-            .unwrap_or_default(),
+        verdict: worst(&places),
         growing_places: 0,
         places_growing_so_far: 0,
         places_judged: places.iter().filter(|place| place.growth.verdict != Verdict::Unknown).count() as u64,
@@ -91,6 +87,17 @@ fn report(processes: Vec<FleetProcess>, limits: FleetLimits) -> FleetReport {
 }
 
 const ALL: FleetLimits = FleetLimits { programs: 9, processes: 9, places: 9 };
+
+#[test]
+fn a_process_that_is_known_to_be_steady_is_not_unknown() {
+    let of = |verdicts: &[Verdict]| {
+        let places: Vec<_> = verdicts.iter().map(|verdict| place(1, 9, *verdict, 0.0)).collect();
+        worst(&places)
+    };
+    assert_eq!(of(&[Verdict::Unknown, Verdict::Steady]), Verdict::Steady);
+    assert_eq!(of(&[Verdict::Steady, Verdict::Growing, Verdict::SoFar]), Verdict::Growing);
+    assert_eq!((of(&[]), of(&[Verdict::Unknown])), (Verdict::Unknown, Verdict::Unknown));
+}
 
 #[test]
 fn a_program_is_the_sum_of_its_processes_and_the_growing_ones_come_first() {
