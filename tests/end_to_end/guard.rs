@@ -85,6 +85,9 @@ fn errors_are_left_out_by_suppressions() {
     assert_eq!((errors(&report).len(), &report["suppressed"], status), (0, &Value::from(1), 0), "{report}");
     let (report, status, ..) = guarded(&flags, &[name, "1"]);
     assert_eq!((errors(&report).len(), status), (1, 3), "{report}");
+    // Found three times, it would be one error.
+    let (report, ..) = guarded(&flags, &["sh", "-c", "for i in 1 2 3; do $0 0; done", name]);
+    assert_eq!((errors(&report).len(), &report["suppressed"]), (0, &Value::from(1)), "{report}");
 }
 
 #[test]
