@@ -132,7 +132,7 @@ ran 200 ms, exit status 0; 1 process, 1 thread used malloc; --all shows more
   allocations  10   12.3 kB  50.0 /s; malloc 9, realloc 1
   frees         7   2.34 kB  reallocs: 1 in place, 0 moved
   temporary     2     200 B  20.0 % of allocations
-  live at peak  5   11.0 kB  at 100 ms, 50.0 % of the run
+  live at peak  5   11.0 kB  at 100 ms, 50.0 % of the recording
   live at end   3   10.0 kB  4.00 kB of it lost
   highest RSS       4.00 MB  at 150 ms; 1.50 MB of it Mallow's own
   live then     3   10.0 kB  8.00 kB of it in memory, 0.2 % of RSS then
