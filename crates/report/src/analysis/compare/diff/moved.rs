@@ -72,8 +72,8 @@ impl Moved {
     }
 }
 
-/// Pairs of files of which each has more than half of its functions in common with the other. Each program has a `main`:
-/// that one does not count.
+/// Pairs of files of which each has more than half of its functions in common with the other. Each program has a
+/// `main`: that one does not count.
 fn alike(joint: &Joint, files: &[BTreeMap<Token, BTreeSet<&str>>; 2]) -> BTreeSet<(String, String)> {
     let mut own: [BTreeMap<&str, usize>; 2] = Default::default();
     let mut common: BTreeMap<(&str, &str), usize> = BTreeMap::new();
