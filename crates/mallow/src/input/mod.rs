@@ -7,6 +7,7 @@ mod file;
 pub mod filters;
 mod foreign;
 pub mod go_reasons;
+mod incomplete;
 pub mod line_reasons;
 pub mod name_files;
 pub mod names;

@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{Choice, PackError, Progress, ReadError, Reader, SourceFile};
 use mallow_profile::{Event, HeapMap, Module, Moment, Profile, Quantity};
-use mallow_report::analysis::{
-    LifeGrid, LifeGridBuilder, Measure, Narrowed, custom_allocators, name_emergency_pool, narrow,
-};
+use mallow_report::analysis::{LifeGrid, LifeGridBuilder, Measure, Narrowed, name_emergency_pool, narrow};
 use mallow_symbols::{
     ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
     symbolize_jit_all,
@@ -27,9 +25,6 @@ use crate::output::json::{self, JsonDocument};
 use crate::output::progress::Bar;
 use crate::output::stdio;
 use crate::output::text::{Look, Page, gaps};
-
-const NOTHING_SEEN: &str = "no allocation was seen; the program made none, or its allocator is out of sight (a static \
-                            program, or one with an allocator of its own)";
 
 #[derive(Debug)]
 pub struct Recording {
@@ -50,7 +45,7 @@ pub struct Recording {
     /// Patterns that changed nothing, each a sentence.
     unmatched: Vec<String>,
     /// The user knows which programs were not recorded.
-    gaps_reported: bool,
+    pub(super) gaps_reported: bool,
 }
 
 /// The file with the events, and which of them are chosen.
@@ -179,38 +174,6 @@ impl Recording {
     /// Says on standard error which patterns changed nothing.
     pub fn warn_of_unmatched(&self) {
         self.unmatched.iter().for_each(|text| stdio::notify(text));
-    }
-
-    /// Says on standard error what the recording lacks: for pictures, JSON and files of other tools.
-    pub fn warn_of_gaps(&self) {
-        for text in self.incomplete() {
-            stdio::notify(&format!("{}: {text}", self.path.display()));
-        }
-    }
-
-    /// Gaps of the numbers and of the call paths, a sentence each.
-    pub fn incomplete(&self) -> Vec<String> {
-        let mut all = self.incomplete_totals();
-        all.extend(gaps::late_tables(&self.profile.processes));
-        all
-    }
-
-    /// Gaps of the numbers, allocators that Mallow does not see included, a sentence each: totals would be others
-    /// without them.
-    pub fn incomplete_totals(&self) -> Vec<String> {
-        let profile = &self.profile;
-        let allocators = custom_allocators(&profile.custom_allocators, |number| {
-            profile.processes.get(number).map(|process| process.executable.as_str())
-        });
-        let ending = &profile.ending;
-        let mut all: Vec<String> = gaps::allocators(&allocators, profile.processes.len()).collect();
-        let unrecorded = if self.gaps_reported { &[] } else { &profile.unrecorded[..] };
-        all.extend(gaps::unrecorded(unrecorded));
-        all.extend(gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged));
-        let is_unseen =
-            profile.totals.allocations == 0 && profile.ending.cut_short.is_none() && profile.origin.is_none();
-        all.extend((is_unseen && self.filters.is_none()).then(|| NOTHING_SEEN.to_owned()));
-        all
     }
 
     /// The lines that come before the text of any view: what the numbers lack, and which part of the recording they are

@@ -30,12 +30,20 @@ pub fn inside(allocators: &[AllocatorInsideRow]) -> impl Iterator<Item = String>
         .chain((more > 0).then(|| format!("{more} more {} inside", plural(more as u64, "allocator"))))
 }
 
-/// A sentence for each program that the command executed and that was not recorded, or for what a file of a sum lacks,
-/// as far as they are named.
+/// A sentence for each program that the command executed and that was not recorded, as far as they are named.
 pub fn unrecorded(sentences: &[String]) -> impl Iterator<Item = String> {
-    let more = sentences.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("{} more of the kind", of(more as u64, "gap")));
-    sentences.iter().take(SHOWN).cloned().chain(more)
+    some_of(sentences, |more| format!("{} more not recorded", of(more, "program")))
+}
+
+/// A sentence for each thing that a file of another format says it lacks: a program, or an allocator, of one of the
+/// files that it was made from.
+pub fn imported(sentences: &[String]) -> impl Iterator<Item = String> {
+    some_of(sentences, |more| format!("{more} more like these"))
+}
+
+fn some_of(sentences: &[String], more: impl Fn(u64) -> String) -> impl Iterator<Item = String> {
+    let rest = sentences.len().saturating_sub(SHOWN) as u64;
+    sentences.iter().take(SHOWN).cloned().chain((rest > 0).then(|| more(rest)))
 }
 
 pub fn show(sentences: impl IntoIterator<Item = String>, page: &mut Page) {
@@ -107,6 +115,15 @@ mod tests {
                 "unwind tables were not ready in time, or out of the program's reach, for 2 of 3 processes: {rest}"
             )
         );
+    }
+
+    #[test]
+    fn what_is_left_out_of_imported_gaps_is_no_program() {
+        let sentences: Vec<String> = (1..=5).map(|n| format!("run{n}: Python allocates in arenas")).collect();
+        let last = |all: Vec<String>| all.last().cloned().unwrap_or_default();
+        assert_eq!(last(unrecorded(&sentences).collect()), "2 more programs not recorded");
+        assert_eq!(last(imported(&sentences).collect()), "2 more like these");
+        assert_eq!(last(imported(&sentences[..3]).collect()), sentences[2]);
     }
 
     #[test]
