@@ -142,6 +142,13 @@ fn an_interpreter_with_a_shared_library_is_python() {
         assert!(run.err().starts_with(expected), "{name}: {}", run.err());
         assert_eq!(run.err().contains("Incomplete"), !expected.is_empty(), "{name}: {}", run.err());
     }
+    // --python executes an interpreter, which would not find the program's arguments.
+    for (name, next) in
+        [("python3.99", "mallow record --python -- "), ("ledger", "PYTHONMALLOC=malloc mallow record -- ")]
+    {
+        let watch = Run::new(mallow(), at).args(["watch", "--"]).arg(at.join(name)).arg("run").go();
+        assert!(watch.err().contains(&format!("Next: {next}")), "{name}: {}", watch.err());
+    }
 }
 
 /// As guile and w3m have it.

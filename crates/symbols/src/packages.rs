@@ -53,11 +53,12 @@ fn output(program: &str, arguments: &[String]) -> Option<String> {
 }
 
 /// `libc6:amd64: /lib/x86_64-linux-gnu/libc.so.6`. dpkg knows a file by the path that its package has, with or without
-/// the `/usr` that the dynamic linker may have taken it from.
+/// the `/usr` that the dynamic linker may have taken it from, and without the `..` of a run path.
 fn dpkg(paths: &[&str]) -> Option<HashMap<String, Package>> {
     let names = |path: &&str| {
-        let moved = path.strip_prefix("/usr").map_or_else(|| format!("/usr{path}"), str::to_owned);
-        [(*path).to_owned(), moved]
+        let direct = without_parents(path);
+        let moved = direct.strip_prefix("/usr").map_or_else(|| format!("/usr{direct}"), str::to_owned);
+        [direct, moved]
     };
     let mut arguments = vec!["--search".to_owned(), "--".to_owned()];
     for name in paths.iter().flat_map(names) {
@@ -76,6 +77,20 @@ fn dpkg(paths: &[&str]) -> Option<HashMap<String, Package>> {
     Some(found)
 }
 
+/// The path without `.` and `..`: `/usr/bin/../lib/a.so` is `/usr/lib/a.so`. Of the directories before a `..`, none may
+/// be a link that leads elsewhere: distributions' run paths go through none.
+fn without_parents(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/').filter(|step| !step.is_empty() && *step != ".") {
+        if step == ".." {
+            steps.pop();
+        } else {
+            steps.push(step);
+        }
+    }
+    format!("/{}", steps.join("/"))
+}
+
 /// One line for each file, in their order.
 fn rpm(paths: &[&str]) -> Option<HashMap<String, Package>> {
     let mut arguments = ["--query", "--file", "--queryformat", "%{NAME}\\n", "--"].map(str::to_owned).to_vec();
@@ -91,6 +106,17 @@ fn rpm(paths: &[&str]) -> Option<HashMap<String, Package>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_path_leads_to_the_files_of_a_package() {
+        for (path, expected) in [
+            ("/usr/bin/../lib/libbinaryen.so", "/usr/lib/libbinaryen.so"),
+            ("/lib/x86_64-linux-gnu/./libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6"),
+            ("/../a.so", "/a.so"),
+        ] {
+            assert_eq!(without_parents(path), expected);
+        }
+    }
 
     #[test]
     fn debug_packages_have_the_names_that_debian_gives_them() {

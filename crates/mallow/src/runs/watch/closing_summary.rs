@@ -150,11 +150,14 @@ fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
     }
 }
 
-/// The command that records what malloc does not see, too, where there is one.
+/// The command that records what malloc does not see, too, where there is one. `--python` executes an interpreter: of
+/// another program that has Python inside, the setting is enough.
 fn recording(report: &Watched) -> &'static str {
-    let is_python = |row: &CustomAllocatorRow| row.remedy.contains("PYTHONMALLOC");
-    match report.custom_allocators.iter().any(is_python) {
-        true => "mallow record --python -- …",
-        false => "mallow record -- …",
+    let has_python = |row: &&CustomAllocatorRow| row.remedy.contains("PYTHONMALLOC");
+    let name = |row: &CustomAllocatorRow| row.executable.rsplit('/').next().is_some_and(|n| n.starts_with("python"));
+    match report.custom_allocators.iter().find(has_python).map(name) {
+        Some(true) => "mallow record --python -- …",
+        Some(false) => "PYTHONMALLOC=malloc mallow record -- …",
+        None => "mallow record -- …",
     }
 }

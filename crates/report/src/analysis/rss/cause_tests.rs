@@ -31,6 +31,18 @@ fn free_pages_are_of_blocks_that_fit_into_them() {
     assert_eq!(cause.place.map(|place| (place.frame.function, place.bytes)), Some(("second".to_owned(), 1_000_000)));
 }
 
+/// Without Mallow, its memory is not there: of a small program it may be the largest part.
+#[test]
+fn mallow_is_no_cause() {
+    let of = |pages| {
+        let mut mappings = glibc(20, 20);
+        mappings.push(mapping(MappingKind::Mallow, 0x7f12_3400_0000, pages, pages, ""));
+        Made::new(mappings, &[]).report().account.cause.map(|cause| cause.part)
+    };
+    assert_eq!(of(9000), of(1));
+    assert_ne!(of(9000), Some(PartKind::Mallow));
+}
+
 /// Of 3 bytes, glibc makes 32. The sentence about requested bytes alone names the place that takes less memory.
 #[test]
 fn small_blocks_can_take_more_than_those_with_most_requested_bytes() {

@@ -102,7 +102,7 @@ pub struct CausePlace {
     pub bytes: u64,
 }
 
-/// Largest part of RSS: the cause of its size.
+/// Largest part of RSS that is not Mallow's own: the cause of its size.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
@@ -276,7 +276,8 @@ fn heaviest(ledger: &RssLedger<'_>) -> Option<CausePlace> {
     largest_of(ledger, |sums| sums.taken_bytes).filter(|place| place.bytes > largest.saturating_add(largest / 10))
 }
 
-/// The largest part in memory, and whose it is; None where no part is in memory.
+/// The largest part of the program's in memory, and whose it is; None where no part is in memory. What is Mallow's own
+/// is no cause: without Mallow it is not there.
 pub fn cause(
     profile: &Profile,
     footprint: &Footprint,
@@ -293,7 +294,8 @@ pub fn cause(
         PartKind::Live => part.bytes.saturating_sub(signed(absent)),
         _ => part.bytes,
     };
-    let largest = parts.iter().filter(|part| in_memory(part) > 0).max_by_key(|part| in_memory(part))?;
+    let of_program = parts.iter().filter(|part| part.part != PartKind::Mallow && in_memory(part) > 0);
+    let largest = of_program.max_by_key(|part| in_memory(part))?;
     let place = match (largest.part, ledger) {
         (PartKind::FreePages, Some(ledger)) => {
             used_before(profile, footprint, ledger, largest.owner, largest.bytes.unsigned_abs())
