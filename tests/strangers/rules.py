@@ -135,14 +135,14 @@ RSS = [
     r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
     r" what these had\. mallow rss --at end divides that\.",
     r"The kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before the process's recording ended: it may have risen since\.",
-    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?" + HEAVIEST,
-    r"Cause: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+?; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
+    r"Cause(?:, of what is divided)?: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?" + HEAVIEST,
+    r"Cause(?:, of what is divided)?: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+?; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
     + HEAVIEST,
-    r"Cause: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
-    r"Cause: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, most was freed of .+, {bytes:cause_place_bytes}",
-    r"Cause: {bytes:cause_bytes}, {share:cause_share}: data of files; .+ has {bytes:cause_file_bytes} of it"
+    r"Cause(?:, of what is divided)?: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
+    r"Cause(?:, of what is divided)?: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, most was freed of .+, {bytes:cause_place_bytes}",
+    r"Cause(?:, of what is divided)?: {bytes:cause_bytes}, {share:cause_share}: data of files; .+ has {bytes:cause_file_bytes} of it"
     r"(?:, (?:all|nearly all|{bytes:cause_bss_bytes}) in its \.bss \(static variables\))?",
-    r"Cause: {bytes:cause_bytes}, {share:cause_share}: .+",
+    r"Cause(?:, of what is divided)?: {bytes:cause_bytes}, {share:cause_share}: .+",
     r"{bytes:rss} = RSS; PSS {bytes:pss}",
     r"{bytes:huge_bytes} in huge pages\.",
     r"{bytes:elsewhere_bytes} of live blocks lie where no pages were read: they were allocated meanwhile, for instance\.",

@@ -114,7 +114,7 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let size = format!("{}{share}", bytes(cause.bytes, look.exact));
     let allocator = owner(cause.allocator, cause.module.as_deref(), account).unwrap_or("the allocator".to_owned());
     let allocator = allocator.as_str();
-    let line = Line::new().strong("Cause: ");
+    let line = Line::new().strong(if cause.of_divided { "Cause, of what is divided: " } else { "Cause: " });
     let Some(place) = &cause.place else {
         let of_mapping = cause.mapping.as_deref().map(|name| match cause.file_bytes.zip(cause.bss_bytes) {
             Some((all, bss)) => format!("; {name} has {}", of_file(all, bss, look)),

@@ -121,7 +121,7 @@ mod tests {
     fn what_is_left_out_of_imported_gaps_is_no_program() {
         let sentences: Vec<String> = (1..=5).map(|n| format!("run{n}: Python allocates in arenas")).collect();
         let last = |all: Vec<String>| all.last().cloned().unwrap_or_default();
-        assert_eq!(last(unrecorded(&sentences).collect()), "2 more programs not recorded");
+        assert_eq!(last(unrecorded(&sentences).collect()), "2 programs more not recorded");
         assert_eq!(last(imported(&sentences).collect()), "2 more like these");
         assert_eq!(last(imported(&sentences[..3]).collect()), sentences[2]);
     }

@@ -87,7 +87,7 @@ export class RssView {
     const found = causeWords(answer);
     if (!found) return null;
     const open = found.place && (() => this.context.openFunction(found.place));
-    return element("p", { id: "rss-cause" }, element("b", {}, "Cause: "), found.before,
+    return element("p", { id: "rss-cause" }, element("b", {}, answer.cause.of_divided ? "Cause, of what is divided: " : "Cause: "), found.before,
       found.place && [element("button", { type: "button", class: "link name", onclick: open }, printable(found.place.function).slice(0, 300)), " ", element("span", { class: "name quiet" }, placeOf(found.place)), found.text.startsWith(",") ? "" : " "], found.text);
   }
 

@@ -43,6 +43,22 @@ fn mallow_is_no_cause() {
     assert_ne!(of(9000), Some(PartKind::Mallow));
 }
 
+/// What came on top up to the highest RSS is of no part: it may have made another one the largest.
+#[test]
+fn a_cause_is_of_what_is_divided_where_more_came_on_top_than_its_lead() {
+    let of = |on_top: u64, is_highest| {
+        let mut mappings = glibc(20, 20);
+        mappings.push(mapping(MappingKind::Anonymous, 0x7f12_3400_0000, 500, 500, ""));
+        mappings.push(mapping(MappingKind::Stack, 0x7f12_5400_0000, 400, 400, ""));
+        let mut made = Made::new(mappings, &[]);
+        made.profile.footprints[0].is_highest = is_highest;
+        made.profile.footprints[0].peak_rss += on_top;
+        made.report().account.cause.map(|cause| cause.of_divided)
+    };
+    assert_eq!([0, 50 * 4096, 200 * 4096].map(|bytes| of(bytes, true)), [Some(false), Some(false), Some(true)]);
+    assert_eq!(of(200 * 4096, false), Some(false));
+}
+
 /// Of 3 bytes, glibc makes 32. The sentence about requested bytes alone names the place that takes less memory.
 #[test]
 fn small_blocks_can_take_more_than_those_with_most_requested_bytes() {

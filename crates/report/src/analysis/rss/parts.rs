@@ -110,6 +110,9 @@ pub struct Cause {
     pub part: PartKind,
     /// Bytes of the part that are in memory.
     pub bytes: u64,
+    /// The highest RSS is above what is divided by more than this part is above the next one: there, another part may
+    /// be the largest.
+    pub of_divided: bool,
     /// Allocator whose part it is; null where its name is not known, and for parts of no allocator.
     pub allocator: Option<&'static str>,
     /// Path of the file that has the allocator inside, or is it; null for the C library's, for parts of no allocator,
@@ -277,12 +280,13 @@ fn heaviest(ledger: &RssLedger<'_>) -> Option<CausePlace> {
 }
 
 /// The largest part of the program's in memory, and whose it is; None where no part is in memory. What is Mallow's own
-/// is no cause: without Mallow it is not there.
+/// is no cause: without Mallow it is not there. `on_top` bytes came on top of these parts, and are of no part.
 pub fn cause(
     profile: &Profile,
     footprint: &Footprint,
     ledger: Option<&RssLedger<'_>>,
     parts: &[Part],
+    on_top: u64,
 ) -> Option<Cause> {
     // Of live blocks, what was never touched is in no memory; headers and rounding that were not are a small part of
     // that.
@@ -294,8 +298,10 @@ pub fn cause(
         PartKind::Live => part.bytes.saturating_sub(signed(absent)),
         _ => part.bytes,
     };
-    let of_program = parts.iter().filter(|part| part.part != PartKind::Mallow && in_memory(part) > 0);
-    let largest = of_program.max_by_key(|part| in_memory(part))?;
+    let of_program = || parts.iter().filter(|part| part.part != PartKind::Mallow && in_memory(part) > 0);
+    let largest = of_program().max_by_key(|part| in_memory(part))?;
+    let others = of_program().filter(|part| !std::ptr::eq(*part, largest));
+    let lead = in_memory(largest) - others.map(in_memory).max().unwrap_or(0);
     let place = match (largest.part, ledger) {
         (PartKind::FreePages, Some(ledger)) => {
             used_before(profile, footprint, ledger, largest.owner, largest.bytes.unsigned_abs())
@@ -306,6 +312,7 @@ pub fn cause(
     Some(Cause {
         part: largest.part,
         bytes: in_memory(largest).unsigned_abs(),
+        of_divided: on_top > lead.unsigned_abs(),
         allocator: largest.allocator,
         module: largest.module.clone(),
         place,

@@ -360,6 +360,8 @@ fn account(
     let needed = busier.map_or(0, |moment| moment.more(footprint.live_bytes));
     let kept = KeptMoment::of(profile, footprint);
     let parts = parts(footprint, ledger);
+    // Of another moment than the highest, that moment's parts are all that is asked for.
+    let on_top = if footprint.is_highest { peak.peak_rss.saturating_sub(footprint.totals.rss) } else { 0 };
     let undivided = ledger.and_then(|ledger| Undivided::of(profile, footprint, &peak, ledger));
     let offered = ledger.map(|ledger| remedies(footprint, process, ledger, needed, undivided.as_ref()));
     let (remedies, was_in_use) = offered.unwrap_or_default();
@@ -401,7 +403,7 @@ fn account(
         undivided,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         unmapped_bytes: ledger.map_or(0, RssLedger::unmapped),
-        cause: cause(profile, footprint, ledger, &parts),
+        cause: cause(profile, footprint, ledger, &parts, on_top),
         remedies,
         places_in_all,
         places: ledger.map(|ledger| shown.map(|entry| place(ledger, entry)).collect()).unwrap_or_default(),
