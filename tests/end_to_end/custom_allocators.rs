@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use harness::{Case, Recorded, Run, directory, mallow, program_as, tool};
+use harness::{Case, Recorded, Run, directory, gcc, mallow, program_as, tool};
 
 const PYTHON: &str = "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own, by mmap";
 
@@ -126,17 +126,13 @@ fn an_interpreter_with_a_shared_library_is_python() {
          int main(int count, char **a) { free(malloc(9)); return count > 1 ? Py_BytesMain(count + (a == NULL)) : 0; }\n",
     )
     .expect("a source");
-    let build = |arguments: &[&str]| {
-        let built = Run::new(tool("gcc"), at).args(arguments).go();
-        assert_eq!(built.status, 0, "{}", built.err());
-    };
-    build(&["-shared", "-fPIC", "-fno-builtin", "-o", "libpython3.99.so", "lib.c"]);
+    gcc(at, &["-shared", "-fPIC", "-fno-builtin", "-o", "libpython3.99.so", "lib.c"]);
     for (name, argument, expected) in [
         ("python3.99", "run", "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own"),
         ("ledger", "run", "Incomplete: Where the program starts Python, which it is linked with,"),
         ("ledger", "", ""),
     ] {
-        build(&["-O0", "-fno-builtin", "-o", name, "main.c", "-L.", "-l:libpython3.99.so", "-Wl,-rpath,$ORIGIN"]);
+        gcc(at, &["-O0", "-fno-builtin", "-o", name, "main.c", "-L.", "-l:libpython3.99.so", "-Wl,-rpath,$ORIGIN"]);
         let run = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--"]).arg(at.join(name));
         let run = if argument.is_empty() { run } else { run.arg(argument) }.go();
         assert!(run.err().starts_with(expected), "{name}: {}", run.err());
@@ -163,8 +159,7 @@ fn a_program_with_boehms_collector_is_incomplete() {
         &["-shared", "-fPIC", "-Wl,-soname,libgc.so.1", "-o", "libgc.so.1", "lib.c"][..],
         &["-O0", "-fno-builtin", "-o", "main", "main.c", "-L.", "-l:libgc.so.1", "-Wl,-rpath,$ORIGIN"],
     ] {
-        let built = Run::new(tool("gcc"), at).args(arguments).go();
-        assert_eq!(built.status, 0, "{}", built.err());
+        gcc(at, arguments);
     }
     let run = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--"]).arg(at.join("main")).go();
     let first = run.err().split_whitespace().collect::<Vec<_>>().join(" ");

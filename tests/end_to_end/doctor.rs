@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use harness::{Outcome, Run, directory, mallow, mount_namespace, not_run, program, program_as, root, tool};
+use harness::{
+    Outcome, Run, directory, mallow, mount_namespace, not_run, open_directory, program, program_as, root, tool,
+};
 use serde_json::Value;
 
 fn doctor(place: &Path, arguments: &[&str]) -> Outcome {
@@ -143,8 +145,7 @@ fn set_user_id_is_reported() {
     if !root() {
         return not_run("set_user_id_is_reported", "it needs root");
     }
-    let place = directory();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let place = open_directory();
     let copy = |name: &str, mode| -> PathBuf {
         let path = place.path().join(name);
         fs::copy(program("privileges"), &path).expect("a copy");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Outcome, Run, directory, mallow, not_run, program, program_as, root, tool, tool_if_there};
+use harness::{Outcome, Run, directory, gcc, mallow, not_run, program, program_as, root, tool, tool_if_there};
 use serde_json::Value;
 
 /// A process that is killed at the end of a test.
@@ -262,12 +262,9 @@ fn a_stripped_library_with_an_allocator_inside_is_named() {
          return count > 1 ? (int)sleep(60) : n == 100 && a ? 0 : 1; }\n",
     )
     .expect("a source");
-    let build = |arguments: &[&str]| {
-        let built = Run::new(tool("gcc"), at).args(arguments).go();
-        assert_eq!(built.status, 0, "{}", built.err());
-    };
     let hidden = ["-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic", "-s"];
-    build(
+    gcc(
+        at,
         &[
             &["-shared", "-fPIC", "-o", "plugin.so", "plugin.c", "-l:libjemalloc_pic.a"],
             &["-lm", "-ldl", "-lstdc++"][..],
@@ -275,7 +272,7 @@ fn a_stripped_library_with_an_allocator_inside_is_named() {
         ]
         .concat(),
     );
-    build(&["-fno-builtin", "-o", "main", "main.c", "./plugin.so", "-Wl,-rpath,$ORIGIN"]);
+    gcc(at, &["-fno-builtin", "-o", "main", "main.c", "./plugin.so", "-Wl,-rpath,$ORIGIN"]);
     let record = Run::new(mallow(), at).args(["record", "-o", "r.mallow", "--", "./main"]).go();
     let text = "is not counted: it is stripped, so its functions cannot be found; build it without strip";
     let said = record.err().split_whitespace().collect::<Vec<_>>().join(" ");

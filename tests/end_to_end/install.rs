@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-use harness::{Run, directory, mallow, not_run, number, program, root, tool, workspace};
+use harness::{Run, directory, mallow, not_run, number, open_directory, program, root, tool, workspace};
 
 /// The user that owns nothing, on Debian and elsewhere.
 const NOBODY: u32 = 65534;
@@ -13,8 +13,7 @@ const LARGEST: u64 = 25_000_000;
 
 #[test]
 fn the_installed_binary_serves_another_user() {
-    let place = directory();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let place = open_directory();
     let built = mallow().canonicalize().expect("its path");
     // -o: what is tested is the binary as it is, whatever the sources' dates.
     let make = Run::new("make", &workspace())
@@ -93,8 +92,7 @@ fn the_built_command_needs_no_library() {
 /// Who is not root gets no package: what is missing is named, and that is the end.
 #[test]
 fn what_the_tests_lack_is_named() {
-    let place = directory();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let place = open_directory();
     let script = place.path().join("prerequisites");
     fs::copy(workspace().join("tests/prerequisites"), &script).expect("a copy");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, nothing_left, number, program};
+use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, nothing_left, number, open_directory, program};
 
 /// Whether mallow ran the command, or refused with one line before it ran.
 fn ran_or_refused(what: &str, bare: &Outcome, run: &Outcome) -> bool {
@@ -245,9 +245,7 @@ fn noexec_file_systems() {
 #[test]
 fn cache_of_somebody_else() {
     let Some(unshare) = mount_namespace("cache_of_somebody_else") else { return };
-    let place = directory();
-    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("opening the directory");
+    let place = open_directory();
     let open = "mount -t tmpfs none /var/cache && mkdir -m 777 /var/cache/mallow && exec \"$@\"";
     let run = Run::new(unshare[0], place.path())
         .args(&unshare[1..])

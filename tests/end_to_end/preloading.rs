@@ -1,11 +1,10 @@
 //! The library that programs load: no program says anything of it, whoever runs it and whatever it is.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use harness::{Outcome, Run, directory, mallow, mount_namespace, not_run, number, program, root};
+use harness::{Outcome, Run, directory, mallow, mount_namespace, not_run, number, open_directory, program, root};
 
 /// `prepare`, then mallow with a command that gives up root's rights and executes others.
 fn given_up(test: &str, prepare: &str) -> Option<(Outcome, serde_json::Value)> {
@@ -14,8 +13,7 @@ fn given_up(test: &str, prepare: &str) -> Option<(Outcome, serde_json::Value)> {
         return None;
     }
     let unshare = mount_namespace(test)?;
-    let place = directory();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let place = open_directory();
     let script = format!("{prepare} && exec \"$@\"");
     let run = Run::new(unshare[0], place.path())
         .args(&unshare[1..])

@@ -4,13 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use harness::{Case, directory, mount_namespace, not_run, program, root};
+use harness::{Case, directory, gcc, mount_namespace, not_run, open_directory, program, root};
 use tempfile::TempDir;
 
 /// A directory that anybody may enter, with a set-user-id copy of the target in it.
 fn set_user_id() -> (TempDir, PathBuf) {
-    let dir = directory();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let dir = open_directory();
     let path = dir.path().join("set-user-id");
     fs::copy(program("privileges"), &path).expect("a copy of the target");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).expect("its set-user-id bit");
@@ -81,9 +80,8 @@ fn libraries_loaded_by_another_user_have_callers() {
     if skipped(TEST) {
         return;
     }
-    let dir = directory();
+    let dir = open_directory();
     let at = dir.path();
-    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("opening the directory");
     fs::write(
         at.join("plugin.c"),
         "#include <stdlib.h>\nvoid *volatile made;\nint work(int n) { made = malloc(n); return n; }\n",
@@ -100,13 +98,9 @@ fn libraries_loaded_by_another_user_have_callers() {
          return work == NULL || served(work) != 778; }\n",
     )
     .expect("a source");
-    let build = |arguments: &[&str]| {
-        let built = harness::Run::new(harness::tool("gcc"), at).args(arguments).go();
-        assert_eq!(built.status, 0, "{}", built.err());
-    };
     // No frame pointers: without a table the caller is not found.
-    build(&["-O1", "-g", "-shared", "-fPIC", "-fomit-frame-pointer", "-o", "plugin.so", "plugin.c"]);
-    build(&["-O1", "-g", "-fno-inline", "-fno-builtin", "-o", "main", "main.c"]);
+    gcc(at, &["-O1", "-g", "-shared", "-fPIC", "-fomit-frame-pointer", "-o", "plugin.so", "plugin.c"]);
+    gcc(at, &["-O1", "-g", "-fno-inline", "-fno-builtin", "-o", "main", "main.c"]);
     let program = at.join("main");
     let plugin = at.join("plugin.so");
     for (root, plugin) in [(None, plugin.to_str().expect("a path")), (Some(at), "/plugin.so")] {
@@ -141,8 +135,7 @@ fn children_of_another_user_are_named() {
     if skipped(TEST) {
         return;
     }
-    let dir = directory();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let dir = open_directory();
     let busy = dir.path().join("busy");
     fs::copy(program("busy"), &busy).expect("a copy of the target");
     let busy = busy.to_str().expect("a plain path");

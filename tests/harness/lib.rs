@@ -30,7 +30,8 @@ pub use three::{Case, Recorded, Stated, Three, directory, sql};
 pub use viewer::{Answer, Viewer, escaped};
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Whoever starts the tests in the background may have them ignore the terminal's signals, and what they start would
@@ -110,6 +111,20 @@ pub fn mount_namespace(test: &str) -> Option<&'static [&'static str]> {
 /// A program from `PATH`. Where it is missing, the test fails and says what to install.
 pub fn tool(name: &str) -> PathBuf {
     tool_if_there(name).unwrap_or_else(|| panic!("these tests need {name}: tests/prerequisites lists what to install"))
+}
+
+/// A directory that other users may enter.
+pub fn open_directory() -> tempfile::TempDir {
+    let place = directory();
+    let all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path(), all).expect("opening the directory");
+    place
+}
+
+/// Runs gcc with these arguments in a directory; it must succeed.
+pub fn gcc(directory: &Path, arguments: &[&str]) {
+    let built = Run::new(tool("gcc"), directory).args(arguments).go();
+    assert_eq!(built.status, 0, "{}", built.err());
 }
 
 /// A program from `PATH` that is not asked of everybody: without it, say what is [`not_run`].

@@ -115,6 +115,16 @@ impl Profile {
         self.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
     }
 
+    /// Whether numbers are estimates from a sample.
+    pub fn is_sampled(&self) -> bool {
+        self.origin.as_ref().is_some_and(Origin::is_sampled)
+    }
+
+    /// Milliseconds that the process which waited longest for unwind tables waited for them.
+    pub fn longest_table_wait_ms(&self) -> u64 {
+        self.processes.iter().map(|process| process.table_wait_ms).max().unwrap_or(0)
+    }
+
     /// For each process image the one that it replaced by exec ([`replaced_by_exec`]).
     pub fn replaced_by_exec(&self) -> Vec<Option<usize>> {
         replaced_by_exec(self.processes.iter().map(|p| ((p.pid, &*p.source), p.serial, p.forked || p.attached)))

@@ -113,6 +113,13 @@ pub struct Origin {
     pub sampled_bytes: Option<u64>,
 }
 
+impl Origin {
+    /// Whether numbers are estimates from a sample.
+    pub fn is_sampled(&self) -> bool {
+        self.sampled_bytes.is_some()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Quantities, Quantity};

@@ -1,7 +1,7 @@
 //! The allocators of a module, by its symbols.
 
 use crate::preflight::{
-    self, APART, Family, Signature, family_of, is_marker, is_usable_size, maker_of, malloc_inlined_into, options_of,
+    APART, Family, Signature, family_of, is_marker, is_sure, is_usable_size, maker_of, malloc_inlined_into, options_of,
     seeming, signature_in_library, signature_of, variable_of,
 };
 use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
@@ -57,18 +57,18 @@ pub fn survey(file: &Path, role: Role) -> Survey {
     let exported = |symbol: &FunctionSymbol| symbol.name == "malloc" && symbol.source == SymbolSource::Exported;
     let library = role == Role::Library && symbols.wanted.iter().any(exported);
     let mut allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
-    name_variables(file, &mut allocators);
+    name_variables(&bytes, &mut allocators);
     if let Some(jemalloc) = allocators.iter_mut().find(|one| Some(one.name.as_str()) == Family::Jemalloc.name()) {
         jemalloc.inlined_into = malloc_inlined_into(file).unwrap_or_default();
     }
-    let hidden = || if role == Role::Program { Some(found) } else { preflight::seeming_in_library(&bytes) };
-    let stripped = if allocators.is_empty() && !symbols.complete { hidden() } else { None };
+    let is_hidden = allocators.is_empty() && !symbols.complete && (role == Role::Program || is_sure(found));
+    let stripped = is_hidden.then_some(found);
     Survey { allocators, stripped, starts: symbols.starts }
 }
 
 /// Maker of the allocator whose messages are in the file of a library. It says nothing where the library's symbols do.
 pub fn seeming_in_library(file: &Path) -> Option<&'static str> {
-    preflight::seeming_in_library(&map(file)?)
+    seeming(&map(file)?).filter(|name| is_sure(name))
 }
 
 fn map(file: &Path) -> Option<memmap2::Mmap> {
@@ -77,16 +77,12 @@ fn map(file: &Path) -> Option<memmap2::Mmap> {
     unsafe { memmap2::Mmap::map(&file) }.ok()
 }
 
-fn name_variables(file: &Path, allocators: &mut [Allocator]) {
-    if allocators.is_empty() {
-        return;
-    }
-    let Some(bytes) = map(file) else { return };
+fn name_variables(bytes: &[u8], allocators: &mut [Allocator]) {
     for allocator in allocators {
         let functions: Vec<&str> = allocator.functions.iter().map(|(symbol, _)| symbol.name.as_str()).collect();
         let maker = allocator.name.rsplit(' ').next().unwrap_or_default();
-        allocator.variable = variable_of(maker, &bytes, &functions);
-        allocator.options = options_of(maker, &bytes);
+        allocator.variable = variable_of(maker, bytes, &functions);
+        allocator.options = options_of(maker, bytes);
     }
 }
 

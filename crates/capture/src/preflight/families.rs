@@ -271,10 +271,10 @@ pub fn seeming(file: &[u8]) -> Option<&'static str> {
     TEXTS.iter().find(|(_, text)| memchr::memmem::find(file, text).is_some()).map(|(name, _)| *name)
 }
 
-/// The allocator that a library without symbols has inside, by texts that no other code has: that of its messages. A
-/// library that calls an allocator, or sets it up, has the names of its functions and of its variables.
-pub fn seeming_in_library(file: &[u8]) -> Option<&'static str> {
-    seeming(file).filter(|name| matches!(*name, JEMALLOC_NAME | MIMALLOC_NAME))
+/// Whether the text of this allocator is in no other code: that of its messages. A library that calls an allocator, or
+/// sets it up, has the names of its functions and of its variables.
+pub fn is_sure(seeming: &str) -> bool {
+    matches!(seeming, JEMALLOC_NAME | MIMALLOC_NAME)
 }
 
 /// The environment variable by which this copy of an allocator takes the setting that gives free pages back.

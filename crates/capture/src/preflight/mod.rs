@@ -20,7 +20,7 @@ pub use chain::{Chain, ChainFile};
 pub(crate) use checks::{Runtimes, custom_allocators, not_seen, settle_linked, why_program};
 pub use checks::{command, file, language, out_of_reach, unsampled, why};
 pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};
-pub(crate) use families::{seeming, seeming_in_library, variable_of};
+pub(crate) use families::{is_sure, seeming, variable_of};
 pub use finding::{Finding, Status};
 pub(crate) use inlined::{APART, malloc_inlined_into};
 pub use limits::attaching;

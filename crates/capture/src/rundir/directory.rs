@@ -259,8 +259,7 @@ impl RunDirectory {
         let Some(user) = user else { return Ok(()) };
         mode(&self.path.join("control"), 0o666)?;
         mode(&self.path, 0o1700)?;
-        let nothing = rustix::fs::XattrFlags::empty();
-        Ok(rustix::fs::setxattr(&self.path, "system.posix_acl_access", &access_list(&[user], 7), nothing)?)
+        grant(&self.path, &[user], 7)
     }
 
     /// Says to the processes of the run that nobody reads any more, or as yet.
@@ -301,8 +300,13 @@ pub fn lend_tables(path: &Path, users: &[u32]) -> io::Result<()> {
     if fs::metadata(path)?.permissions().mode() & STICKY != 0 {
         return Ok(());
     }
+    grant(path, users, 1)
+}
+
+/// Gives `users` these rights in a directory, and all others but its owner none.
+fn grant(path: &Path, users: &[u32], rights: u16) -> io::Result<()> {
     let nothing = rustix::fs::XattrFlags::empty();
-    Ok(rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(users, 1), nothing)?)
+    Ok(rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(users, rights), nothing)?)
 }
 
 /// POSIX access control list of a directory that its owner may use, and `users` with these rights (acl(5)), in the form

@@ -464,11 +464,13 @@ mod tests {
             (of(1, 0, -1, 0), "The stacks explain 0 of 1 allocation, 0 of -1 byte"),
             (
                 of(0, 1, 25, 26),
-                "The figures differ by 0 allocations, +25 bytes; the stacks, of a run of their own, by +1 allocation, +26 bytes",
+                "The figures differ by 0 allocations, +25 bytes; the stacks, of a run of their own, by +1 allocation, \
+                 +26 bytes",
             ),
             (
                 of(-1, 3, 0, 0),
-                "The figures differ by -1 allocation, 0 bytes; the stacks, of a run of their own, by +3 allocations, 0 bytes",
+                "The figures differ by -1 allocation, 0 bytes; the stacks, of a run of their own, by +3 allocations, \
+                 0 bytes",
             ),
         ] {
             assert_eq!(text, expected);

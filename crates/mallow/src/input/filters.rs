@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::processes;
 use crate::flags::{FilterFlags, When};
 use crate::output::text::units::{bytes, count, of, range, span};
-use crate::output::text::{Line, Look, Page};
+use crate::output::text::{Line, Look, Page, gaps};
 
 /// Filters, as views show them. Those that are not set are left out.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -137,7 +137,7 @@ impl Filters {
             ("size", flags.size.as_ref().map(|size| &size.text)),
             ("lifetime", flags.lifetime.as_ref().map(|l| &l.text)),
         ];
-        let waits = profile.processes.iter().map(|process| process.table_wait_ms).max().unwrap_or(0);
+        let waits = profile.longest_table_wait_ms();
         let waits = match flags.lifetime.is_some() && waits > 0 {
             true => format!(", of which up to {} may be waits for Mallow's unwind tables", span(waits)),
             false => String::new(),
@@ -170,6 +170,19 @@ impl Filters {
     /// The filters in words; None where none is on.
     pub fn describe(&self) -> Option<String> {
         (!self.is_none()).then(|| format!("Filtered by {}", self.descriptions.join("; ")))
+    }
+
+    /// The lines that come before any view: what the numbers lack, and which part of the recording they are of.
+    pub fn notices(&self, lacking: Vec<String>) -> Vec<String> {
+        let incomplete = lacking.into_iter().map(|text| format!("{}{text}", gaps::INCOMPLETE));
+        incomplete.chain(self.describe()).collect()
+    }
+
+    /// The same as text above a view.
+    pub fn first_lines(&self, lacking: Vec<String>, look: &Look) -> String {
+        let mut page = Page::new(*look);
+        gaps::show(lacking, &mut page);
+        page.into_text() + &self.above(String::new(), look)
     }
 
     /// The text of a view, below a line that names the filters.

@@ -12,7 +12,12 @@ const NOTHING_SEEN: &str = "no allocation was seen; the program made none, or it
 impl Recording {
     /// Says on standard error what the recording lacks: for pictures, JSON and files of other tools.
     pub fn warn_of_gaps(&self) {
-        for text in self.incomplete() {
+        self.warn_of(&self.incomplete());
+    }
+
+    /// Says these gaps of it on standard error.
+    pub fn warn_of(&self, lacking: &[String]) {
+        for text in lacking {
             stdio::notify(&format!("{}: {text}", self.path().display()));
         }
     }

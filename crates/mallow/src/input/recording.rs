@@ -24,7 +24,7 @@ use crate::flags::{By, FilterFlags, NameFlags, SourceFlags};
 use crate::output::json::{self, JsonDocument};
 use crate::output::progress::Bar;
 use crate::output::stdio;
-use crate::output::text::{Look, Page, gaps};
+use crate::output::text::Look;
 
 #[derive(Debug)]
 pub struct Recording {
@@ -179,15 +179,12 @@ impl Recording {
     /// The lines that come before the text of any view: what the numbers lack, and which part of the recording they are
     /// of.
     pub fn notices(&self) -> Vec<String> {
-        let incomplete = self.incomplete().into_iter().map(|text| format!("{}{text}", gaps::INCOMPLETE));
-        incomplete.chain(self.filters.describe()).collect()
+        self.filters.notices(self.incomplete())
     }
 
     /// Gaps and filters as text above a view.
     pub fn first_lines(&self, look: &Look) -> String {
-        let mut page = Page::new(*look);
-        gaps::show(self.incomplete(), &mut page);
-        page.into_text() + &self.filters.above(String::new(), look)
+        self.filters.first_lines(self.incomplete(), look)
     }
 
     /// The text of a view below these lines.

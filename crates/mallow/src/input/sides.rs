@@ -1,26 +1,20 @@
 //! What two recordings that are compared lack: a change of their numbers may be no change of the program.
 
 use super::recording::Recording;
-use crate::output::text::gaps;
 
 /// What the totals of either side lack, a sentence each, with the side's file or "both".
 pub fn incomplete_totals(sides: [&Recording; 2]) -> Vec<String> {
-    let mut all = by_side(sides, Recording::incomplete_totals);
-    all.extend(ended_otherwise(sides));
-    all
+    by_side(sides, Recording::incomplete_totals)
 }
 
 /// The same, and what the call paths lack.
 pub fn incomplete(sides: [&Recording; 2]) -> Vec<String> {
-    let mut all = by_side(sides, Recording::incomplete);
-    all.extend(ended_otherwise(sides));
-    all
+    by_side(sides, Recording::incomplete)
 }
 
-/// The lines that come before any view of the two: what they lack, and which part of both is compared.
+/// [`Recording::notices`] of the two.
 pub fn notices(sides: [&Recording; 2]) -> Vec<String> {
-    let incomplete = incomplete(sides).into_iter().map(|text| format!("{}{text}", gaps::INCOMPLETE));
-    incomplete.chain(sides[1].filters.describe()).collect()
+    sides[1].filters.notices(incomplete(sides))
 }
 
 fn by_side(sides: [&Recording; 2], of: impl Fn(&Recording) -> Vec<String>) -> Vec<String> {
@@ -31,7 +25,8 @@ fn by_side(sides: [&Recording; 2], of: impl Fn(&Recording) -> Vec<String>) -> Ve
         let alone = texts.iter().filter(|text| !others.contains(text));
         alone.map(|text| format!("{file}: {text}")).collect::<Vec<_>>()
     };
-    both.chain(one(0, &before, &after)).chain(one(1, &after, &before)).collect()
+    let alone = one(0, &before, &after).into_iter().chain(one(1, &after, &before));
+    both.chain(alone).chain(ended_otherwise(sides)).collect()
 }
 
 /// A command that failed, or was ended, in one of the two alone.

@@ -112,9 +112,9 @@ impl<'a> About<'a> {
             },
             compared: before.map(|before| {
                 let (name, path) = named(before);
-                Compared { name, path, measures: measures(&before.profile), sampled: is_sampled(&before.profile) }
+                Compared { name, path, measures: measures(&before.profile), sampled: before.profile.is_sampled() }
             }),
-            sampled: is_sampled(profile),
+            sampled: profile.is_sampled(),
             live_moment: LiveMoment::of(profile),
             live,
             go_reasons: reasons.map(|reasons| AboutReasons { notes: &reasons.notes }),
@@ -125,10 +125,6 @@ impl<'a> About<'a> {
 fn measures(profile: &Profile) -> Vec<String> {
     let has = |by: &By| profile.has(Measure::from(*by).quantity());
     MEASURES.into_iter().filter(has).map(|by| by.to_string()).collect()
-}
-
-fn is_sampled(profile: &Profile) -> bool {
-    profile.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
 }
 
 fn named(recording: &Recording) -> (String, String) {

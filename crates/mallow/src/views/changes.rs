@@ -20,7 +20,7 @@ use crate::input::sides;
 use crate::output::json::JsonDocument;
 use crate::output::progress::Bar;
 use crate::output::stdio;
-use crate::output::text::{Line, Look, Page, amount, change, change_style, gaps, measured};
+use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
 
 #[derive(Debug)]
 pub struct Pair {
@@ -161,9 +161,7 @@ impl Pair {
 
     /// Prints a view below what the numbers of either side lack.
     pub fn print(&self, text: String, look: &Look) -> Result<()> {
-        let mut page = Page::new(*look);
-        gaps::show(self.incomplete(), &mut page);
-        stdio::print(&(page.into_text() + &self.after.filters.above(text, look)))
+        stdio::print(&(self.after.filters.first_lines(self.incomplete(), look) + &text))
     }
 
     /// What either side lacks, a sentence each.

@@ -19,7 +19,7 @@ use crate::input::recording::Recording;
 use crate::input::sides;
 use crate::output::exit::UsageError;
 use crate::output::progress::Bar;
-use crate::output::text::{Page, Stream, gaps};
+use crate::output::text::Stream;
 use crate::output::{exit, json, stdio};
 
 /// Comparison of two profiles, as the view shows it.
@@ -98,9 +98,8 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
         stdio::print(&match flags.markdown {
             true => diff_text::markdown_gaps(&lacking) + &diff_text::markdown(&diff, &names, &numbers, flags.depth),
             false => {
-                let mut page = Page::new(look);
-                gaps::show(lacking, &mut page);
-                page.into_text() + &after.filters.above(diff_text::text(&diff, &names, &numbers, &detail), &look)
+                let text = diff_text::text(&diff, &names, &numbers, &detail);
+                after.filters.first_lines(lacking, &look) + &text
             }
         })?;
     }

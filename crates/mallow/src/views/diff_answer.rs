@@ -1,5 +1,6 @@
 //! The answer of a comparison: one line that says what changed, the totals with their places, and the places by size.
 
+use mallow_profile::Origin;
 use mallow_report::analysis::Measure;
 use mallow_report::analysis::diff::{Diff, DiffPlace, DiffRename, DiffSide, DiffTotal, State, Verdict, Why};
 
@@ -132,7 +133,7 @@ fn if_renamed(diff: &Diff, look: &Look) -> String {
 
 /// The numbers of a side are estimates.
 fn is_sampled(side: &DiffSide) -> bool {
-    side.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
+    side.origin.as_ref().is_some_and(Origin::is_sampled)
 }
 
 /// The change is one of estimates, whose interval is not known.

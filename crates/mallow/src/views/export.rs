@@ -36,19 +36,16 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     }
     let loss = left_out(&recording, flags)?;
     let binary = format.is_binary().then(|| format.name());
-    let mut lacks = recording.incomplete();
+    let lacking = recording.incomplete();
     // The one format with room for them.
     if format == ExportFormat::Pprof {
-        std::mem::swap(&mut recording.profile.unrecorded, &mut lacks);
+        recording.profile.unrecorded.clone_from(&lacking);
     }
     destination::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;
-    if format == ExportFormat::Pprof {
-        std::mem::swap(&mut recording.profile.unrecorded, &mut lacks);
-    }
     if let Some(loss) = loss {
         stdio::notify(&loss);
     }
-    recording.warn_of_gaps();
+    recording.warn_of(&lacking);
     Ok(exit::OK)
 }
 

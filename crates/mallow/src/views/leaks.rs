@@ -41,7 +41,7 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let text = |report: &Leaks, limit: usize| {
         let is_divided = is_divided(report);
         let mut page = Page::new(look);
-        if let Some(origin) = report.origin.as_ref().filter(|origin| origin.sampled_bytes.is_some()) {
+        if let Some(origin) = report.origin.as_ref().filter(|origin| origin.is_sampled()) {
             page.sentence(provenance(origin));
         }
         if flags.suppressed {

@@ -60,8 +60,8 @@ pub fn busier(moment: &BusierMoment, account: &RssAccount) -> String {
         format!("At {}", span(moment.ms))
     };
     format!(
-        "{when}, {rss}{} were live, {} more than at this moment: memory that is free here may have been in use there; then \
-         giving it back lowers the highest RSS by less, or not at all.",
+        "{when}, {rss}{} were live, {} more than at this moment: memory that is free here may have been in use there; \
+         then giving it back lowers the highest RSS by less, or not at all.",
         bytes(moment.live_bytes, false),
         bytes(more, false)
     )

@@ -1,5 +1,6 @@
 //! The last line of a report in words: what matters most.
 
+use mallow_profile::Origin;
 use mallow_report::analysis::{Frame, Held, KeptSum, LiveMoment, Measure, PeakProgram, Saving, Statement};
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub struct VerdictSentence {
 
 /// The verdict in words. `lines`: with the lines of the places.
 pub fn words(document: &ReportDocument, look: &Look, lines: bool) -> VerdictSentence {
-    let sampled = document.overview.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some());
+    let sampled = document.overview.origin.as_ref().is_some_and(Origin::is_sampled);
     // What filters leave out may be lost, or be more.
     let lead = match (document.verdict.whole, sampled, document.part != Part::All) {
         (true, false, false) => "Verdict: ",

@@ -75,8 +75,8 @@ pub fn late_tables(processes: &[Process]) -> Option<String> {
         (some, all) => ("unwind tables were".to_owned(), format!(", for {} of {all} processes", some.len())),
     };
     Some(format!(
-        "{what} not ready in time, or out of the program's reach{whose}: call paths that pass through these modules lack \
-         their callers; record again, on a machine that is less busy, or as the program's own user"
+        "{what} not ready in time, or out of the program's reach{whose}: call paths that pass through these modules \
+         lack their callers; record again, on a machine that is less busy, or as the program's own user"
     ))
 }
 

@@ -8,10 +8,6 @@ use serde::Serialize;
 use super::Estimate;
 use crate::analysis::numbers::{Measure, Totals};
 
-fn is_sampled(profile: &Profile) -> bool {
-    profile.origin.as_ref().is_some_and(|origin| origin.sampled_bytes.is_some())
-}
-
 /// Uniform number in [0, 1) for the randomized tests: independent of the samples, the same whenever the file is read.
 fn draw(profile: &Profile) -> f64 {
     let mut word = profile.started_unix_ms;
@@ -34,7 +30,7 @@ pub(crate) struct PrecisionTable {
 impl PrecisionTable {
     /// None where numbers were counted, or nothing is known of how precise they are.
     pub fn of(profile: &Profile) -> Option<Self> {
-        if !is_sampled(profile) {
+        if !profile.is_sampled() {
             return None;
         }
         let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), draw: draw(profile) };
@@ -51,12 +47,12 @@ impl PrecisionTable {
     /// been counted.
     pub fn of_two(profiles: [&Profile; 2]) -> Option<[Self; 2]> {
         let unknown =
-            |profile: &&Profile| is_sampled(profile) && profile.sites.iter().all(|site| site.precisions.is_none());
-        if !profiles.iter().any(|profile| is_sampled(profile)) || profiles.iter().any(unknown) {
+            |profile: &&Profile| profile.is_sampled() && profile.sites.iter().all(|site| site.precisions.is_none());
+        if !profiles.iter().any(|profile| profile.is_sampled()) || profiles.iter().any(unknown) {
             return None;
         }
         let table = |profile: &Profile| {
-            if is_sampled(profile) {
+            if profile.is_sampled() {
                 return Self::of(profile);
             }
             let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), draw: draw(profile) };

@@ -98,9 +98,9 @@ impl Both {
                 precisions.iter_mut().for_each(|all| all.add(AFTER, stack, stack));
             }
             let (unlined, lined) = joint.without_lines(std::mem::take(&mut incoming[group]), &afters);
+            let sizes: Vec<Counts> = afters.iter().map(|&(_, counts)| counts).collect();
             for (stack, counts) in unlined {
                 precisions.iter_mut().for_each(|all| all.divide(stack));
-                let sizes: Vec<Counts> = afters.iter().map(|&(_, counts)| counts).collect();
                 for (&(at, _), part) in afters.iter().zip(divided(counts, &sizes)) {
                     sums.entry(at).or_default()[BEFORE] += part;
                 }
@@ -224,10 +224,6 @@ impl Joint<'_> {
         let (unlined, lined): (Vec<_>, Vec<_>) =
             before.into_iter().partition(|&(stack, _, same)| same && self.is_unlined(BEFORE, stack));
         (unlined.into_iter().map(|(stack, counts, _)| (stack, counts)).collect(), lined)
-    }
-
-    fn is_unlined(&self, side: usize, stack: StackId) -> bool {
-        self.lines(side, stack).iter().all(|&line| line == 0)
     }
 
     /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in

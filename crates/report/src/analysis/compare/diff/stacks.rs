@@ -210,11 +210,20 @@ impl<'a> Joint<'a> {
         own.max_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2))).map(|(.., stack)| stack)
     }
 
-    /// The lines of a stack, the innermost first, at most `FAR`.
+    /// The lines of a stack, the innermost first, at most `FAR`; 0 where one is not known.
     pub fn lines(&self, side: usize, stack: StackId) -> Vec<u32> {
+        self.each_line(side, stack).collect()
+    }
+
+    /// Whether no line of the stack is known.
+    pub fn is_unlined(&self, side: usize, stack: StackId) -> bool {
+        self.each_line(side, stack).all(|line| line == 0)
+    }
+
+    fn each_line(&self, side: usize, stack: StackId) -> impl Iterator<Item = u32> + '_ {
         /// Further out, no line tells two stacks apart.
         const FAR: usize = 256;
-        self.sides[side].functions.steps(stack).take(FAR).map(|step| step.line).collect()
+        self.sides[side].functions.steps(stack).take(FAR).map(|step| step.line)
     }
 
     pub fn node(&self, side: usize, stack: StackId) -> NodeId {

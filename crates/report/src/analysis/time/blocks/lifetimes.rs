@@ -77,7 +77,7 @@ impl LifetimesBuilder {
             live: self.allocated.0.saturating_sub(self.freed.0),
             live_bytes: self.allocated.1.saturating_sub(self.freed.1),
             by_ms: self.by_ms.buckets(),
-            table_wait_ms: profile.processes.iter().map(|process| process.table_wait_ms).max().unwrap_or(0),
+            table_wait_ms: profile.longest_table_wait_ms(),
             by_allocations: self.by_allocations.buckets(),
         }
     }
