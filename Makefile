@@ -31,6 +31,8 @@ WARNINGS := -Wall -Wextra -Werror
 # and make nothing of them. By a flag, as programs that tests build inherit the environment.
 TEST = MALLOW_BIN=$(abspath $(MALLOW)) CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
 	$(CARGO) test --config 'build.rustc-workspace-wrapper="clippy-driver"' --workspace --locked
+# More than processors: what a recording leaves to do is of the idle class, and a test that waits for it leaves its processor to none but that.
+THREADS = $(shell expr $$(nproc) + 1)
 SMOKE = $(shell grep -v '^\#' tests/smoke.txt)
 
 .PHONY: architecture preload-test nightly all-rounds soak coverage detection smoke foreign predictions strangers
@@ -53,7 +55,7 @@ test: ## everything that must hold; brings what it needs through apt and rustup
 	$(MAKE) -j2 --output-sync=target architecture format-check preload-test
 	$(TEST) --no-run
 	$(MAKE) build examples bench-helpers
-	$(TEST) --no-fail-fast
+	$(TEST) --no-fail-fast -- --test-threads $(THREADS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
 	$(PYTHON) tests/strangers/test.py
 

@@ -8,8 +8,9 @@ tool; its longest pause is the scheduler's. Pauses are
 medians and 99th percentiles of BENCH_ATTACHMENTS attachments (default 50: the 99th percentile is then the longest one) to one
 process; heaptrack, which stops a process by gdb, gets two, and a new process for each. It has no figures where gdb cannot call
 functions in a process: gdb 13 ends the program on processors with AMX. Costs are medians of BENCH_RUNS (default 3)
-attachments, each against the second before it. Programs: see attached_programs.py. No new attachment begins once the part has used
-up its time; all of it takes less than five minutes. All figures go to build/bench/attach.json.
+attachments, each against the second before it. Programs: see attached_programs.py. Latencies of redis-server: see latencies.py, of
+BENCH_ROUNDS (default 5) rounds. No new attachment begins once the part has used up its time; all of it takes less than seven minutes.
+All figures go to build/bench/attach.json.
 """
 
 import argparse
@@ -25,14 +26,15 @@ import time
 from pathlib import Path
 
 import attached_programs
+import latencies
 from workloads import BUILD, ROOT, Missing, need
 
 MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
 THREADS = [1, 64]
 SECONDS = 0.1
 """Of one attachment, and of one measurement without any."""
-PAUSES, PAIRS, PROGRAMS = 20, 40, 50
-"""Seconds after which no further attachment begins: of each tool and number of threads, of the pairs, of the programs."""
+PAUSES, PAIRS, PROGRAMS, LATENCIES = 20, 40, 50, 150
+"""Seconds after which no further attachment begins: of each tool and number of threads, of the pairs, of the programs, of the latencies."""
 HEAPTRACKS = 2
 """Processes that heaptrack attaches to."""
 
@@ -45,6 +47,7 @@ def main():
     parser.add_argument("--attachments", type=int, default=int(os.environ.get("BENCH_ATTACHMENTS", 50)),
                         help="(BENCH_ATTACHMENTS) default 50")
     parser.add_argument("--runs", type=int, default=int(os.environ.get("BENCH_RUNS", 3)), help="(BENCH_RUNS) default 3")
+    parser.add_argument("--rounds", type=int, default=int(os.environ.get("BENCH_ROUNDS", 5)), help="(BENCH_ROUNDS) default 5")
     options, _ = parser.parse_known_args()
     count = 1 if options.quick else max(options.attachments, 1)
     try:
@@ -59,11 +62,13 @@ def main():
     runs = 1 if options.quick else max(options.runs, 1)
     costs = pair_costs(program, runs, time.monotonic() + PAIRS)
     programs = attached_programs.measured(options.quick, runs, time.monotonic() + PROGRAMS)
-    figures_of_all = {"pauses": pauses, "costs": costs, "programs": programs}
+    waits = latencies.measured(options.quick, 1 if options.quick else max(options.rounds, 1), time.monotonic() + LATENCIES)
+    figures_of_all = {"pauses": pauses, "costs": costs, "programs": programs, "latencies": waits}
     (BUILD / "attach.json").write_text(json.dumps(figures_of_all, indent=1), encoding="utf-8")
     print(pause_table(pauses))
     print(cost_table(costs))
     print(attached_programs.table(programs))
+    print(latencies.table(waits))
     return 0
 
 

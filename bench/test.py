@@ -249,6 +249,8 @@ class Attach(unittest.TestCase):
         for mode in ("stat", "watch", "record"):
             self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| [+-]\d+\.\d ns \|$")
             self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| \d+\.\d\d× \| \d+\.\d\d× \|$")
+        for command in ("set", "get", "lpush", "lrange_100"):
+            self.assertRegex(run.stdout, rf"(?m)^\| {command}( \| \d+\.\d+ ms \| \d+\.\d+ ms \| \d+\.\d\d×){{2}} \|$")
 
 
 class Everything(unittest.TestCase):

@@ -100,7 +100,7 @@ struct mallow_control {
     /* Its own cache line: a futex. Targets add 1 and wake it when mallow should look at once:
      * a process file is ready, a module waits for its table, a ring is full. */
     uint32_t doorbell;
-    uint32_t asleep; /* mallow sleeps on doorbell: a half full ring is worth a wake-up */
+    uint32_t asleep; /* mallow sleeps on doorbell: a ring or a log that fills is worth a wake-up */
     uint32_t doorbell_pad[14];
     /* Sampling. period and mode may change at any time: a thread looks at them when it picked an allocation, and about
      * once in MALLOW_SAMPLE_LOOK allocated bytes. The others are read when a process makes its file. */

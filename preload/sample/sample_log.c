@@ -161,6 +161,8 @@ COLD int log_make_end_room(uint64_t place) {
 
 COLD void log_ring_quarter(void) {
     __atomic_fetch_add(&target.control->doorbell, 1, __ATOMIC_RELEASE);
+    if (__atomic_load_n(&target.control->asleep, __ATOMIC_RELAXED) && !filter_is(FILTER_FORBIDS_SAMPLES))
+        sys_futex_wake(&target.control->doorbell);
 }
 
 /* ---- a new file ---- */

@@ -1,9 +1,12 @@
 //! Whose files are read.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+/// More than most files have: bytes.
+const ROOM: usize = 16 << 10;
 
 /// A process or a thread, as this process's `/proc` numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,12 @@ impl Task {
         path.into()
     }
 
+    /// The whole file. The kernel does not say how long it is: a buffer that begins small would take a system call for each
+    /// doubling.
     pub(crate) fn read(self, name: &str) -> io::Result<Vec<u8>> {
-        fs::read(self.file(name))
+        let mut text = Vec::with_capacity(ROOM);
+        File::open(self.file(name))?.read_to_end(&mut text)?;
+        Ok(text)
     }
 }
 

@@ -36,6 +36,7 @@ use std::io;
 use std::mem::swap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use glance::Turn;
 pub use join::directory_of;
@@ -328,9 +329,18 @@ impl Watch {
     }
 
     /// Sleeps for `longest`, or until a process waits for something.
-    pub fn sleep(&self, longest: std::time::Duration) {
+    pub fn sleep(&self, longest: Duration) {
         let rung = self.control.shared.get32(control::DOORBELL);
         self.control.shared.futex_wait(control::DOORBELL, rung, longest);
+    }
+
+    /// Sleeps until a process has rung since the last look, or a signal comes, for `longest` at most.
+    pub fn rest(&self, longest: Duration) {
+        let shared = &self.control.shared;
+        let rung = self.rung_when_listed.unwrap_or_else(|| shared.get32(control::DOORBELL));
+        shared.set32(control::ASLEEP, 1);
+        shared.futex_wait(control::DOORBELL, rung, longest);
+        shared.set32(control::ASLEEP, 0);
     }
 
     /// [`Watch::poll`] for a caller that wants no events: what was sampled is not read.
