@@ -12,6 +12,8 @@ NAMES = [
     ("Cargo.lock", rf'name = "mallow(?:-\w+)?"\nversion = "{VERSION}"'),
     ("examples/*/Cargo.lock", rf'name = "mallow-\w+"\nversion = "{VERSION}"'),
     ("examples/deploy*/**/*", rf"registry\.example/mallow:{VERSION}"),
+    ("examples/ci/**/*.yml", rf"version:\n(?: +description: .*\n)? +default: {VERSION}"),
+    ("docs/guide/ci-services.md", rf"(?:github@|rev: )v{VERSION}"),
     ("docs/**/*.md", rf"libmallow-{VERSION}-"),
 ]
 

@@ -20,6 +20,7 @@ mod base;
 mod blocks;
 mod bpftrace;
 mod browser;
+mod ci_templates;
 mod custom_allocators;
 mod debuginfod;
 mod diff;

@@ -200,7 +200,7 @@ Divided: 4.00 MB at 150 ms; live blocks are 10.0 kB
 Cause: 3.99 MB, 99.9 %: code of files; the largest is /bin/leak
 
 What would help
-  -1.00 MB  sure  malloc_trim(0) when the load is over
+  -1.00 MB  sure  malloc_trim(0) at this moment
 
   10.0 kB   0.3 %  live blocks             grow a.c:3 75.0 %
   -4.10 kB -0.1 %  of live, never touched

@@ -44,8 +44,8 @@ impl Task {
         path.into()
     }
 
-    /// The whole file. The kernel does not say how long it is: a buffer that begins small would take a system call for each
-    /// doubling.
+    /// The whole file. The kernel does not say how long it is: a buffer that begins small would take a system call for
+    /// each doubling.
     pub(crate) fn read(self, name: &str) -> io::Result<Vec<u8>> {
         let mut text = Vec::with_capacity(ROOM);
         File::open(self.file(name))?.read_to_end(&mut text)?;

@@ -207,11 +207,8 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let most = if remedy.certainty == Certainty::AtMost { "up to " } else { "" };
     let own = remedy.own_bytes.map(|size| format!(", {most}{} of it now", bytes(size, look.exact))).unwrap_or_default();
     match remedy.remedy {
-        RemedyKind::MallocTrim => Line::new().strong(setting).plain(match account.kept {
-            // More is free once the load is over.
-            Some(_) => " at this moment",
-            None => " when the load is over",
-        }),
+        // Another amount is free once the load is over.
+        RemedyKind::MallocTrim => Line::new().strong(setting).plain(" at this moment"),
         RemedyKind::ArenaMax => {
             let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
             Line::new().strong(setting).plain(format!(": threads share one arena{need}{OF_MALLOPT}"))

@@ -9,7 +9,7 @@ const PARTS = {
   mappings: "mapped by the program", stacks: "stacks of threads", text: "code of files", data: "data of files", shared: "shared memory", kernel: "the kernel's", mallow: "Mallow's own", unsettled: "changed while read",
 };
 const REMEDIES = {
-  malloc_trim: ": when the load is over", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back, and large blocks", decay: ": gives free pages back",
+  malloc_trim: ": at this moment", arena_max: ": threads share one arena", trim_threshold: ": gives the heap's end back, and large blocks", decay: ": gives free pages back",
   mmap_threshold: ": gives large freed blocks back, and the heap's end", background_thread: ": gives them back within 20 s, of an idle program as well",
   thread_caches: ": threads keep no freed blocks, and malloc takes more time",
   numpy_huge_pages: ": arrays take the pages that are touched",
@@ -192,7 +192,6 @@ export function remedyWords(one, answer) {
     const need = one.certainty === "at_most" ? ", which may need more" : "";
     return { setting: one.setting, text: `${REMEDIES.arena_max}${need}${OF_MALLOPT}` };
   }
-  if (one.remedy === "malloc_trim" && answer?.kept) return { setting: one.setting, text: ": at this moment" };
   const most = one.certainty === "at_most" ? "up to " : "";
   const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${most}${formatBytes(one.own_bytes)} of it now`;
   const mallopt = ["trim_threshold", "mmap_threshold"].includes(one.remedy) ? OF_MALLOPT : "";

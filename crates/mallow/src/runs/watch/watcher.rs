@@ -43,9 +43,9 @@ use crate::page::live::LivePage;
 
 /// Interval of looks. Targets that load a library wait for its table, but not longer than this is short.
 const LOOK: Duration = Duration::from_millis(50);
-/// Interval of looks at a process that mallow attached to, and that does not ring. Each look takes the processor from somebody
-/// for some tenths of a millisecond: of a server whose requests come fifty at a time, in a millisecond, twenty looks a
-/// second delay two requests in a hundred, and four none that its 99th percentile shows.
+/// Interval of looks at a process that mallow attached to, and that does not ring. Each takes the processor from
+/// somebody for some tenths of a millisecond: of a server whose requests come fifty at a time, in a millisecond, twenty
+/// looks a second delay two requests in a hundred. Four delay none that its 99th percentile shows.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
 /// Interval of drawings of the live view.
 const DRAW: Duration = Duration::from_secs(1);
