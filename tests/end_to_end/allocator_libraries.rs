@@ -74,6 +74,21 @@ fn a_watch_names_operators_that_it_does_not_see() {
     }
 }
 
+/// Nothing finds the functions of an allocator inside of a stripped program: record does not see it either.
+#[test]
+fn a_watch_promises_nothing_of_a_stripped_program() {
+    let place = directory();
+    let at = place.path();
+    let main = "#include <stdlib.h>\nconst char *volatile text = \"<jemalloc>: Error\";\nint main(void) { free(malloc(9)); return !text; }\n";
+    std::fs::write(at.join("hidden.c"), main).expect("a source");
+    let built = Run::new(tool("cc"), at).args(["-s", "-o", "hidden", "hidden.c"]).go();
+    assert_eq!(built.status, 0, "{}", built.err());
+    let watch = Run::new(mallow(), at).args(["watch", "--"]).arg(at.join("hidden")).go();
+    let said = watch.err() + &watch.out();
+    assert!(said.contains("jemalloc inside") && said.contains("build it without strip"), "{said}");
+    assert!(!said.contains("mallow record sees it") && !said.contains("samples that"), "{said}");
+}
+
 /// What jemalloc has in addition to the C library's functions.
 #[test]
 fn functions_of_the_allocators_own_are_counted() {

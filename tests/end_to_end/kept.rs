@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Run, directory, mallow, program};
+use harness::{Run, directory, mallow, program, tool};
 use serde_json::Value;
+
+use crate::other_tools::ran;
 
 fn record(place: &Path, command: &[&str]) {
     let run =
@@ -157,5 +159,28 @@ fn a_namesake_of_an_interpreter_fails_the_gate() {
         let keepers = all["kept"].as_array().into_iter().flatten().map(|kept| &kept["keeper"]);
         assert!(keepers.eq(["glibc"]) && all["lost_blocks"] == 26, "{name}: {all:#}");
         assert_eq!(gate(place.path(), &[]), 3, "{name}");
+    }
+}
+
+/// Built as users build them: Rust's runtime keeps a block of its own, and the C library the time zone.
+#[test]
+fn what_comes_with_a_language_passes_the_gate() {
+    let place = directory();
+    let at = place.path();
+    fs::write(at.join("empty.rs"), "fn main() {}\n").expect("a source");
+    fs::write(at.join("kept.rs"), "fn main() { std::thread::sleep(std::time::Duration::ZERO); keep(); }\n#[inline(never)]\nfn keep() { Box::leak(Box::new([1u8; 100])); std::hint::black_box(()); }\n")
+        .expect("a source");
+    fs::write(at.join("zone.c"), "#include <time.h>\nint main(void) { time_t t = 0; return localtime(&t) == 0; }\n")
+        .expect("a source");
+    ran(Run::new(tool("rustc"), at).args(["-g", "empty.rs"]));
+    ran(Run::new(tool("rustc"), at).args(["-g", "kept.rs"]));
+    ran(Run::new(tool("cc"), at).args(["-g", "-o", "zone", "zone.c"]));
+    for (name, keeper, fails) in [("empty", "Rust's runtime", 0), ("zone", "glibc", 0), ("kept", "Rust's runtime", 3)] {
+        let program = at.join(name);
+        record(at, &[program.to_str().expect("a path")]);
+        assert_eq!((gate(at, &[]), gate(at, &["--no-built-in"])), (fails, 3), "{name}");
+        let all = leaks(at, &["--only", "reachable"]);
+        let kept = all["kept"].as_array().expect("keepers").iter().find(|kept| kept["keeper"] == keeper);
+        assert!(kept.is_some_and(|kept| kept["judged"] == true), "{name}: {:#}", all["kept"]);
     }
 }

@@ -63,3 +63,18 @@ fn the_place_is_the_caller_of_a_wrapper_that_has_no_name() {
     let wrapper = format!("reader+{:#x}", known["do_xmalloc"]);
     assert!(found.iter().all(|(function, _)| *function != wrapper), "{found:#?}");
 }
+
+/// Stacks show the name by which a program was executed; what is missing of it is missing of the file.
+#[test]
+fn missing_names_of_a_program_behind_a_link_are_said() {
+    let directory = directory();
+    let place = directory.path();
+    fs::write(place.join("reader.c"), PROGRAM).expect("a source");
+    ran(Run::new(tool("cc"), place).args(["-O1", "-s", "-o", "reader", "reader.c"]));
+    std::os::unix::fs::symlink("reader", place.join("alias")).expect("a link");
+    ran(Run::new(mallow(), place).args(["record", "-o", "r.mallow", "--"]).arg(place.join("alias")));
+    let report = ran(Run::new(mallow(), place).args(["report", "--json", "r.mallow"])).out();
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let lacking = report["missing_names"].to_string();
+    assert!(lacking.contains("/reader\""), "{lacking}");
+}

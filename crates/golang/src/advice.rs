@@ -173,12 +173,10 @@ impl Advice {
             (Kind::Boxed, _) => return Some(Self::Concrete),
             (
                 Kind::Make | Kind::SliceLiteral,
-                Reason::Passed { .. }
-                | Reason::PassedToUnknown { .. }
-                | Reason::Returned
-                | Reason::UnknownSize
-                | Reason::InInterface,
+                Reason::Passed { .. } | Reason::PassedToUnknown { .. } | Reason::Returned | Reason::UnknownSize,
             ) => return Some(Self::CallersBuffer),
+            // It may be one of many values that live at once, as on the stack of an interpreter.
+            (Kind::Make | Kind::SliceLiteral, Reason::InInterface) => return None,
             (Kind::Make | Kind::SliceLiteral, Reason::InMap | Reason::Appended | Reason::PartOf { .. }) => {
                 return Some(Self::OneArray);
             }
@@ -237,6 +235,11 @@ mod tests {
         assert_eq!([Kind::Make, Kind::SliceLiteral].map(of), [Some(Advice::OneArray); 2]);
         assert_eq!([Kind::MakeMap, Kind::MapLiteral, Kind::MakeChan].map(of), [None; 3]);
         assert_eq!([Kind::New, Kind::Composite].map(of), [Some(Advice::PartByValue); 2]);
+    }
+
+    #[test]
+    fn a_slice_that_is_a_value_among_others_has_no_buffer() {
+        assert_eq!([Kind::Make, Kind::SliceLiteral].map(|kind| Advice::of(kind, &Reason::InInterface)), [None; 2]);
     }
 
     #[test]

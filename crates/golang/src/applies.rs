@@ -8,6 +8,8 @@ use crate::source::{GoSource, Target};
 /// Ending of the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. The type
 /// itself is in no message.
 const SHAPED: &str = " DYNAMICTYPE>";
+/// The function of the runtime that puts a string into an interface.
+const BOXED_STRING: &str = "runtime.convTstring";
 /// Bytes of the largest key or value that a map holds itself; it has a pointer to a larger one, in a block of its own.
 const IN_MAP: u64 = 128;
 
@@ -62,6 +64,18 @@ impl Occasion<'_> {
             {
                 false
             }
+            Advice::ByValue
+            | Advice::PartByValue
+            | Advice::StoredValue
+            | Advice::SentValue
+            | Advice::MapOfValues
+            | Advice::SliceOfValues
+                if self.surroundings.in_interface =>
+            {
+                false
+            }
+            // There is nothing to format: io.WriteString takes it as it is.
+            Advice::Format => !(self.allocator == Some(BOXED_STRING) && callee.is_some_and(prints)),
             Advice::KeptSlice => !self.copies(),
             // What lives on as a string is a block, however it was put together.
             Advice::AppendText => !self.lives_on() || self.surroundings.adds_in_loop,
@@ -186,6 +200,11 @@ fn of_another_package(callee: &str) -> bool {
     }
 }
 
+/// Functions of package fmt that write their arguments without a format.
+fn prints(callee: &str) -> bool {
+    ["fmt.Fprint", "fmt.Fprintln", "fmt.Print", "fmt.Println"].contains(&callee)
+}
+
 /// Functions of packages whose interfaces have methods.
 fn reads_or_writes(callee: &str) -> bool {
     ["io.", "bufio."].iter().any(|package| callee.trim_start_matches("(*").starts_with(package))
@@ -302,6 +321,27 @@ mod tests {
         assert_eq!(suggestion(&own), Some(Advice::OwnMethods));
         let any = Occasion { surroundings: Surroundings { passed_as_any: true, ..own.surroundings }, ..own };
         assert_eq!(suggestion(&any), None);
+    }
+
+    #[test]
+    fn a_value_in_an_interface_is_a_block_as_well() {
+        let stored = Reason::Stored { place: "s.top".to_owned() };
+        let part = Reason::PartOf { whole: "&Session{...}".to_owned() };
+        for reason in [&Reason::Appended, &Reason::Returned, &Reason::Sent, &Reason::InMap, &stored, &part] {
+            let plain = occasion(Kind::Composite, "&Rec{...}", reason, None);
+            assert!(suggestion(&plain).is_some(), "{reason:?}");
+            let surroundings = Surroundings { in_interface: true, ..plain.surroundings };
+            assert_eq!(suggestion(&Occasion { surroundings, ..plain }), None, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_string_that_is_printed_is_not_formatted() {
+        let string = |reason| Occasion { allocator: Some(BOXED_STRING), ..occasion(Kind::Boxed, "s", reason, None) };
+        let (print, format) = (passed("fmt.Fprint", true), passed("fmt.Fprintf", true));
+        assert_eq!(suggestion(&string(&print)), None);
+        assert_eq!(suggestion(&string(&format)), Some(Advice::Format));
+        assert_eq!(suggestion(&occasion(Kind::Boxed, "n", &print, None)), Some(Advice::Format));
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub struct Surroundings {
     pub adds_in_loop: bool,
     /// Whether the value is passed to a parameter of type any, which has no methods to call.
     pub passed_as_any: bool,
+    /// Whether the way to the heap leads through an interface: a value there is a block of its own, as a pointer's is.
+    pub in_interface: bool,
 }
 
 /// Reason why a value is in the heap: what the compiler's explanation comes to.

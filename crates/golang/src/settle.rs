@@ -56,6 +56,8 @@ fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<G
         any.append(&mut source.functions_of_any());
     }
     for one in list.iter_mut() {
+        let in_interface = one.flow.iter().any(|step| step.how == "interface-converted");
+        one.surroundings.in_interface = in_interface;
         let Some(source) = source(&one.position.file) else { continue };
         let at = (one.position.line, one.position.column);
         one.surroundings = Surroundings {
@@ -65,6 +67,7 @@ fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<G
                 Reason::Passed { callee, .. } => callee.rsplit('.').next().is_some_and(|name| any.contains(name)),
                 _ => false,
             },
+            in_interface,
         };
     }
 }

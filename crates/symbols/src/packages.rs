@@ -53,12 +53,14 @@ fn output(program: &str, arguments: &[String]) -> Option<String> {
 }
 
 /// `libc6:amd64: /lib/x86_64-linux-gnu/libc.so.6`. dpkg knows a file by the path that its package has, with or without
-/// the `/usr` that the dynamic linker may have taken it from, and without the `..` of a run path.
+/// the `/usr` that the dynamic linker may have taken it from, and without the `..` of a run path. Of a link that an
+/// administrator made (`/etc/alternatives`), it knows the file.
 fn dpkg(paths: &[&str]) -> Option<HashMap<String, Package>> {
     let names = |path: &&str| {
         let direct = without_parents(path);
-        let moved = direct.strip_prefix("/usr").map_or_else(|| format!("/usr{direct}"), str::to_owned);
-        [direct, moved]
+        let file = std::fs::canonicalize(path).map_or_else(|_| direct.clone(), |file| file.display().to_string());
+        let moved = |path: &str| path.strip_prefix("/usr").map_or_else(|| format!("/usr{path}"), str::to_owned);
+        [moved(&direct), moved(&file), direct, file]
     };
     let mut arguments = vec!["--search".to_owned(), "--".to_owned()];
     for name in paths.iter().flat_map(names) {

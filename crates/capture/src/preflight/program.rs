@@ -121,7 +121,8 @@ pub(super) fn unsampled(path: &Path) -> Option<String> {
     let facts = Facts::of_file(path)?;
     let shown = path.display();
     if let Some(name) = facts.allocator_inside() {
-        return Some(format!("{shown} has {name} inside, which is not sampled; mallow record sees it"));
+        let remedy = if facts.hides_allocator() { STRIPPED } else { "mallow record sees it" };
+        return Some(format!("{shown} has {name} inside, which is not sampled; {remedy}"));
     }
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
     let preloaded = preloaded.split([':', ' ']).map(|library| library.rsplit('/').next().unwrap_or(library));
@@ -267,6 +268,11 @@ impl Facts {
     /// An allocator under names of its own inside of the program.
     pub(super) fn allocator_inside(&self) -> Option<&'static str> {
         self.inside.or(self.stripped)
+    }
+
+    /// Whether nothing finds the functions of that allocator.
+    pub(super) fn hides_allocator(&self) -> bool {
+        self.inside.is_none() && self.stripped.is_some()
     }
 
     fn defines(&self, names: &[&'static str]) -> Option<&'static str> {

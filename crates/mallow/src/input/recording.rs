@@ -498,8 +498,17 @@ impl Recording {
         self.names.modules.iter().filter_map(|s| Some((modules.get(s.module.0 as usize)?, s)))
     }
 
+    /// Of modules, and of programs by the names by which they were executed: stacks show these.
     fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
-        paths.iter().filter_map(|path| self.modules().find(|(module, _)| module.path == **path)).collect()
+        let executed = |path: &str| self.profile.processes.iter().find(|process| process.executed_as == path);
+        let mut files: Vec<&str> = Vec::new();
+        for path in paths {
+            let file = executed(path).map_or(*path, |process| process.executable.as_str());
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        files.iter().filter_map(|file| self.modules().find(|(module, _)| module.path == *file)).collect()
     }
 }
 

@@ -21,6 +21,8 @@ struct Rule {
     what: &'static str,
     /// Paths of the keeper's modules: `#` is a version, or nothing; `*` is any text. Without a slash, the file's name.
     modules: &'static [&'static str],
+    /// Prefixes of names of the keeper's functions in any module: code that is linked into each program.
+    linked: &'static [&'static str],
     /// Prefixes of names, of which a function of the keeper on the stack must have one. Empty where its modules alone
     /// are proof.
     marks: &'static [&'static str],
@@ -33,11 +35,12 @@ struct Rule {
     may_lose: bool,
 }
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 11] = [
     Rule {
         keeper: "CPython",
         what: "what the interpreter has for itself and for Python code",
         modules: &["python#", "libpython#.so#", "*/lib-dynload/*.so"],
+        linked: &[],
         marks: &["Py", "_Py"],
         entries: &["Py_BytesMain", "Py_Main", "Py_RunMain", "Py_Initialize*", "Py_Finalize*"],
         is_program: true,
@@ -47,6 +50,7 @@ const RULES: [Rule; 9] = [
         keeper: "perl",
         what: "what the interpreter has for itself and for Perl code; it frees little at its exit (PERL_DESTRUCT_LEVEL)",
         modules: &["perl#", "libperl.so#", "*/perl/#/auto/*.so", "*/perl-base/auto/*.so"],
+        linked: &[],
         marks: &["perl_", "Perl_", "PerlIO", "boot_"],
         entries: &["perl_construct", "perl_parse", "perl_run", "perl_alloc"],
         is_program: true,
@@ -56,6 +60,7 @@ const RULES: [Rule; 9] = [
         keeper: "ruby",
         what: "what the interpreter has for itself and for Ruby code; it frees little at its exit (RUBY_FREE_AT_EXIT)",
         modules: &["ruby#", "libruby#.so#", "libruby-#.so#", "*/ruby/#/*.so"],
+        linked: &[],
         marks: &["ruby", "rb_", "Init_", "libruby"],
         entries: &["ruby_setup", "ruby_init", "ruby_options", "ruby_process_options", "ruby_run_node", "ruby_sysinit"],
         is_program: true,
@@ -65,6 +70,7 @@ const RULES: [Rule; 9] = [
         keeper: "Node.js",
         what: "what node, V8, libuv and OpenSSL in it keep",
         modules: &["node", "nodejs", "libnode.so#"],
+        linked: &[],
         marks: &["node::", "v8::", "uv_"],
         entries: &["node::Start*"],
         is_program: true,
@@ -74,6 +80,7 @@ const RULES: [Rule; 9] = [
         keeper: "the JVM",
         what: "what the virtual machine and its own libraries keep",
         modules: &["libjvm.so", "libjli.so", "*/jvm/*/bin/java", "*/jvm/*/lib/*.so"],
+        linked: &[],
         marks: &[],
         entries: &["JNI_CreateJavaVM*", "JLI_Launch*"],
         is_program: true,
@@ -83,6 +90,7 @@ const RULES: [Rule; 9] = [
         keeper: "bash",
         what: "variables, functions and the script; it frees nothing at its exit",
         modules: &["*/bin/bash"],
+        linked: &[],
         marks: &[
             "initialize_",
             "set_",
@@ -110,6 +118,7 @@ const RULES: [Rule; 9] = [
             "libgmodule-2.0.so#",
             "libgthread-2.0.so#",
         ],
+        linked: &[],
         marks: &[],
         entries: &[
             "g_type_register_*",
@@ -132,8 +141,29 @@ const RULES: [Rule; 9] = [
         keeper: "fontconfig",
         what: "its configuration and the list of fonts, which it keeps until FcFini",
         modules: &["libfontconfig.so#", "libexpat.so#", "libfreetype.so#"],
+        linked: &[],
         marks: &[],
         entries: &["FcInit*", "FcConfigGetCurrent", "FcConfigReference"],
+        is_program: false,
+        may_lose: false,
+    },
+    Rule {
+        keeper: "Rust's runtime",
+        what: "what it has before main of each program, as the main thread's name",
+        modules: &[],
+        linked: &["std::", "alloc::", "core::", "<std::", "<alloc::", "<core::", "__rust_", "__rdl_", "__rustc::"],
+        marks: &[],
+        entries: &["std::rt::init", "std::rt::lang_start_internal"],
+        is_program: false,
+        may_lose: false,
+    },
+    Rule {
+        keeper: "glibc",
+        what: "the time zone, which localtime and its like read once",
+        modules: &["libc.so#"],
+        linked: &[],
+        marks: &[],
+        entries: &["localtime*", "gmtime*", "mktime*", "timelocal", "tzset*", "__tz_convert"],
         is_program: false,
         may_lose: false,
     },
@@ -141,6 +171,7 @@ const RULES: [Rule; 9] = [
         keeper: "glibc",
         what: "buffers of streams that are open at the end, as stdout is",
         modules: &["libc.so#"],
+        linked: &[],
         marks: &[],
         entries: &["_IO_file_doallocate"],
         is_program: false,
@@ -206,6 +237,19 @@ pub(in crate::analysis) fn is_interpreter(path: &str) -> bool {
 type Rules = u16;
 const ALL: Rules = (1 << RULES.len()) - 1;
 
+/// The rules with keepers that are linked into programs.
+const LINKED: Rules = {
+    let (mut all, mut at) = (0, 0);
+    while at < RULES.len() {
+        all |= if RULES[at].linked.is_empty() { 0 } else { 1 << at };
+        at += 1;
+    }
+    all
+};
+
+/// What calls a Rust program's own main, and is part of the standard library as all around it.
+const CALLS_MAIN: &str = "__rust_begin_short_backtrace";
+
 /// Streams that a process opens without being asked. Of more, some are the program's, which did not close them.
 const STANDARD_STREAMS: u64 = 3;
 
@@ -218,7 +262,7 @@ pub(in crate::analysis) struct Runtimes<'a> {
 }
 
 impl<'a> Runtimes<'a> {
-    /// None where no module is a keeper's, and where the profile is not one of processes that ended.
+    /// None where the profile is not one of processes that ended.
     pub fn of(profile: &Profile, functions: &'a Functions<'a>) -> Option<Self> {
         let of_module = |path: &str| {
             let is_own = |rule: &Rule| rule.modules.iter().any(|pattern| is_module(pattern, path));
@@ -231,9 +275,6 @@ impl<'a> Runtimes<'a> {
             return None;
         }
         let modules: Vec<_> = profile.modules.iter().map(|module| of_module(&module.path)).collect();
-        if modules.iter().all(|(_, own)| *own == 0) {
-            return None;
-        }
         let mut it = Self { functions, modules, buffers: BTreeMap::new() };
         let mut buffers: BTreeMap<ProcessId, u64> = BTreeMap::new();
         for site in profile.sites.iter().filter(|site| site.counts.live > 0) {
@@ -262,17 +303,22 @@ impl<'a> Runtimes<'a> {
         for step in self.functions.steps(stack) {
             // What a JIT compiler made is in no module.
             let Some(ModuleId(module)) = step.module else { continue };
-            let (allowed, of_module) = self.modules.get(module as usize).copied().unwrap_or((0, 0));
-            possible &= allowed;
-            own |= of_module & possible;
+            let (allowed, mut its) = self.modules.get(module as usize).copied().unwrap_or((0, 0));
+            let mut name = None;
+            if possible & !allowed & LINKED != 0 {
+                let name = name.insert(self.functions.name(step.function));
+                its |= linked(name) & possible;
+            }
+            possible &= allowed | its;
+            own |= its & possible;
             if possible == 0 {
                 return None;
             }
             if own == 0 {
                 continue;
             }
-            let name = self.functions.name(step.function);
-            for (at, rule) in (0..).zip(&RULES).filter(|(at, _)| possible & of_module & (1 << at) != 0) {
+            let name = name.unwrap_or_else(|| self.functions.name(step.function));
+            for (at, rule) in (0..).zip(&RULES).filter(|(at, _)| possible & its & (1 << at) != 0) {
                 if rule.entries.iter().any(|entry| is_called(entry, &name)) {
                     return Some(RuleId(at));
                 }
@@ -285,6 +331,12 @@ impl<'a> Runtimes<'a> {
         let left = possible & own & marked & whole;
         (left != 0).then(|| RuleId(left.trailing_zeros() as u8))
     }
+}
+
+/// The rules with a keeper of whose functions this is one by its name.
+fn linked(name: &str) -> Rules {
+    let is_its = |rule: &Rule| rule.linked.iter().any(|start| name.starts_with(start)) && !name.contains(CALLS_MAIN);
+    (0..).zip(&RULES).filter(|(_, rule)| is_its(rule)).fold(0, |all, (at, _)| all | 1 << at)
 }
 
 fn is_called(entry: &str, name: &str) -> bool {
@@ -401,6 +453,32 @@ mod tests {
             keeper("/x/app", &["FcPatternDuplicate!libfontconfig.so.1", "FcFontMatch!libfontconfig.so.1", "f"]),
             None
         );
+    }
+
+    /// Of Rust 1.95, with debug information and without.
+    #[test]
+    fn the_runtime_of_rust_keeps_what_it_makes_before_main() {
+        let start = ["std::rt::lang_start_internal", "main", "__libc_start_main!libc.so.6", "_start"];
+        let of = |frames: &[&'static str]| keeper("/x/app", &[frames, &start].concat());
+        let insert = ["alloc::alloc::alloc", "<alloc::boxed::Box<T>>::new_uninit_in", "std::rt::init"];
+        assert_eq!(of(&insert), Some("Rust's runtime"));
+        assert_eq!(of(&["std::sys::pal::unix::stack_overflow::thread_info::set_current_info"]), Some("Rust's runtime"));
+        // The program's own code, and the library's on its behalf.
+        let main =
+            ["app::main", "std::sys::backtrace::__rust_begin_short_backtrace::<fn(), ()>", "std::rt::lang_start"];
+        assert_eq!(of(&main), None);
+        assert_eq!(of(&[&["alloc::alloc::alloc", "std::thread::spawn"][..], &main].concat()), None);
+        assert_eq!(of(&["alloc::alloc::alloc", main[1], main[2]]), None);
+        assert_eq!(keeper("/x/app", &["alloc::alloc::alloc", "load", "std::rt::init", "main"]), None);
+    }
+
+    #[test]
+    fn the_c_library_keeps_the_time_zone() {
+        let read = ["__tzfile_read!libc.so.6"];
+        let of = |frames: &[&'static str]| keeper("/x/app", &[&read[..], frames, &["main"]].concat());
+        assert_eq!(of(&["__tz_convert!libc.so.6"]), Some("glibc"));
+        assert_eq!(of(&["localtime_r!libc.so.6", "f"]), Some("glibc"));
+        assert_eq!((of(&[]), of(&["localtime"])), (None, None));
     }
 
     /// A program that opens files and closes none has as many buffers as it leaks files.
