@@ -103,11 +103,19 @@ impl Runtimes {
         let facts = self.known.entry(executable.to_owned()).or_insert_with(|| program::Facts::of_file(path));
         let found = facts.iter().flat_map(|facts| program::above_malloc(path, facts, arguments, settings, false));
         let inside = facts.as_ref().and_then(program::Facts::allocator_inside).filter(|_| !attached);
+        let is_hidden = facts.as_ref().is_some_and(program::Facts::hides_allocator);
+        let (why, remedy) = match is_hidden {
+            true => (": it is stripped, so its functions cannot be found", program::STRIPPED),
+            false => (
+                " where mallow watch starts the program",
+                "start it by itself, and mallow watch -p PID samples that; mallow record sees it",
+            ),
+        };
         let inside = inside.map(|name| CustomAllocator {
             process,
             kind: AllocatorKind::Other,
-            found: format!("{name} inside {executable} is not sampled where mallow watch starts the program"),
-            remedy: "start it by itself, and mallow watch -p PID samples that; mallow record sees it".to_owned(),
+            found: format!("{name} inside {executable} is not sampled{why}"),
+            remedy: remedy.to_owned(),
         });
         inside.into_iter().chain(found.map(|finding| above_malloc(process, finding))).collect()
     }

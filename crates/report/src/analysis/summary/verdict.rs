@@ -22,8 +22,8 @@ const PEAK_SHARE: f64 = 0.1;
 /// Share of the run's CPU time from which on a suggestion is worth a statement; of malloc's time where the run's is not
 /// known.
 const RUN_SHARE: f64 = 0.01;
-/// An interval of malloc's time that ends here or above, at [`WIDE`] times its beginning or more, is from what few look at
-/// to what is worth work: it decides nothing.
+/// An interval of malloc's time that ends here or above, at [`WIDE`] times its beginning or more, is from what few look
+/// at to what is worth work: it decides nothing.
 const MUCH_OF_RUN: f64 = 0.1;
 const WIDE: f64 = 20.0;
 const MALLOC_SHARE: f64 = 0.1;
