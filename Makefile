@@ -31,7 +31,8 @@ WARNINGS := -Wall -Wextra -Werror
 # and make nothing of them. By a flag, as programs that tests build inherit the environment.
 TEST = MALLOW_BIN=$(abspath $(MALLOW)) CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
 	$(CARGO) test --config 'build.rustc-workspace-wrapper="clippy-driver"' --workspace --locked
-# More than processors: what a recording leaves to do is of the idle class, and a test that waits for it leaves its processor to none but that.
+# More than processors: what a recording leaves to do is of the idle class, and a test that waits for it would leave its
+# processor to nothing else.
 THREADS = $(shell expr $$(nproc) + 1)
 SMOKE = $(shell grep -v '^\#' tests/smoke.txt)
 

@@ -1,12 +1,11 @@
 """How long clients of redis-server wait while `mallow watch` is attached to it: median and 99th percentile of four commands.
 
-A server is started and filled for each run; runs with mallow and without it alternate, the order changes from round to round. A figure
-is the median of the runs' own percentiles, as redis-benchmark reports them: on two processors, which the server and the benchmark use up,
-those of one run differ by half from those of the next."""
+A server is started and filled for each run; runs with mallow and without it alternate, the order changes from round to
+round. A figure is the median of the runs' own percentiles, as redis-benchmark reports them: on two processors, which the
+server and the benchmark use up, those of one run differ by half from those of the next."""
 
 import csv
 import io
-import os
 import signal
 import statistics
 import subprocess
@@ -23,23 +22,17 @@ MODES = {"bare": None, "watch": ["watch", "--every", "1h", "-o", "reports", "-p"
 
 def once(quick, mode):
     """Milliseconds of the median and the 99th percentile, by command."""
-    server = need("redis-server", "apt-get install redis-server")
     load = [need("redis-benchmark", "apt-get install redis-tools"), "-s", "socket"]
     count = "2000" if quick else "100000"
     with tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
-        quiet = {"cwd": place, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        options = ["--port", "0", "--unixsocket", "socket", "--save", "", "--appendonly", "no", "--logfile", os.devnull]
-        process, attached = subprocess.Popen([server, *options], **quiet), None
+        server, attached = attached_programs.Redis(quick, place), None
+        process = server.process
         try:
-            end = time.monotonic() + attached_programs.PATIENCE
-            while subprocess.run([*load, "-n", "1", "-c", "1", "-t", "ping"], **quiet).returncode != 0:
-                if time.monotonic() > end:
-                    raise attached_programs.Ended
-                time.sleep(0.02)
             if mode:
-                attached = subprocess.Popen([attached_programs.MALLOW, *mode, str(process.pid)], **quiet)
+                quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+                attached = subprocess.Popen([attached_programs.MALLOW, *mode, str(process.pid)], cwd=place, **quiet)
                 attached_programs.wait_for(process.pid, "/mallow-", attached)
-            subprocess.run([*load, "-n", count, "-t", ",".join(COMMANDS)], **quiet)
+            server.run([*load, "-n", count, "-t", ",".join(COMMANDS)])
             run = [*load, "--csv", "-n", count, "-t", ",".join(COMMANDS)]
             report = subprocess.run(run, cwd=place, capture_output=True, text=True, check=True).stdout
             if attached and attached.poll() is not None:

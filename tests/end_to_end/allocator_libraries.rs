@@ -79,8 +79,9 @@ fn a_watch_names_operators_that_it_does_not_see() {
 fn a_watch_promises_nothing_of_a_stripped_program() {
     let place = directory();
     let at = place.path();
-    let main = "#include <stdlib.h>\nconst char *volatile text = \"<jemalloc>: Error\";\nint main(void) { free(malloc(9)); return !text; }\n";
-    std::fs::write(at.join("hidden.c"), main).expect("a source");
+    let text = "const char *volatile text = \"<jemalloc>: Error\";\n";
+    let main = "int main(void) { free(malloc(9)); return !text; }\n";
+    std::fs::write(at.join("hidden.c"), format!("#include <stdlib.h>\n{text}{main}")).expect("a source");
     let built = Run::new(tool("cc"), at).args(["-s", "-o", "hidden", "hidden.c"]).go();
     assert_eq!(built.status, 0, "{}", built.err());
     let watch = Run::new(mallow(), at).args(["watch", "--"]).arg(at.join("hidden")).go();

@@ -1,4 +1,5 @@
-//! The files of `examples/ci/` and the manifest of hooks, as those who read them judge, and with their steps carried out.
+//! The files of `examples/ci/` and the manifest of hooks, as those who read them judge, and with their steps carried
+//! out.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-"""Checks a GitHub action and a GitLab template against the schemas that GitHub's and GitLab's editors use, and a manifest of hooks
-as pre-commit does.
+"""Checks a GitHub action and a GitLab template against the schemas that GitHub's and GitLab's editors use, and a manifest
+of hooks as pre-commit does.
 
 usage: python ci.py ACTION TEMPLATE HOOKS
 
@@ -46,16 +46,13 @@ def resolved(value, jobs):
     if isinstance(value, dict):
         return {key: resolved(one, jobs) for key, one in value.items()}
     if isinstance(value, list):
-        found = []
-        for one in value:
-            one = resolved(one, jobs) if isinstance(one, Reference) else [resolved(one, jobs)]
-            found += one
-        return found
+        parts = [resolved(one, jobs) if isinstance(one, Reference) else [resolved(one, jobs)] for one in value]
+        return sum(parts, [])
     return value
 
 
 def template_faults():
-    """Each document by itself, as the schema is one of a document, and with hidden jobs shown: their form is not checked."""
+    """Each document by itself, as the schema is one of a document. Hidden jobs are shown: their form is not checked."""
     with tempfile.TemporaryDirectory() as place:
         for number, document in enumerate(Path(TEMPLATE).read_text().split("\n---\n")):
             path = Path(place) / f"{number}.yml"

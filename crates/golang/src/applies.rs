@@ -52,7 +52,8 @@ impl Occasion<'_> {
             _ => None,
         };
         match advice {
-            // Code has no value that can be held in place of it.
+            // Code has no value that can be held in place of it, and a value in an interface is a block as well. Of
+            // what is passed another function decides.
             Advice::ByValue
             | Advice::PassedValue
             | Advice::PartByValue
@@ -60,17 +61,8 @@ impl Occasion<'_> {
             | Advice::SentValue
             | Advice::MapOfValues
             | Advice::SliceOfValues
-                if matches!(self.kind, Kind::Closure | Kind::LoopBody | Kind::MethodValue) =>
-            {
-                false
-            }
-            Advice::ByValue
-            | Advice::PartByValue
-            | Advice::StoredValue
-            | Advice::SentValue
-            | Advice::MapOfValues
-            | Advice::SliceOfValues
-                if self.surroundings.in_interface =>
+                if matches!(self.kind, Kind::Closure | Kind::LoopBody | Kind::MethodValue)
+                    || self.surroundings.in_interface && advice != Advice::PassedValue =>
             {
                 false
             }

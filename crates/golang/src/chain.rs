@@ -161,6 +161,11 @@ pub fn assigned(step: &FlowStep) -> Option<&str> {
     assigned.then_some(left)
 }
 
+/// Whether the way leads through an interface.
+pub fn has_interface(flow: &[FlowStep]) -> bool {
+    flow.iter().any(|step| step.how == "interface-converted")
+}
+
 /// `X` of `{storage for X}`.
 pub fn storage(text: &str) -> Option<&str> {
     text.strip_prefix("{storage for ")?.strip_suffix('}')

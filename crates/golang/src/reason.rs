@@ -13,7 +13,7 @@ impl Reason {
         }
         let Some(last) = flow.last() else { return Self::Unknown };
         let (to, from) = last.flow.split_once(" ← ").unwrap_or_default();
-        let interface = kind == Kind::Boxed || flow.iter().any(|step| step.how == "interface-converted");
+        let interface = kind == Kind::Boxed || chain::has_interface(flow);
         match last.how.as_str() {
             "go" => Self::Goroutine,
             "defer" => Self::Deferred,

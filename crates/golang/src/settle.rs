@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::chain::{self, outermost};
-use crate::model::{Diagnostic, FlowStep, Kind, Position, Reason, Scope, Surroundings, Verdict};
+use crate::model::{Diagnostic, FlowStep, Kind, Position, Reason, Scope, Verdict};
 use crate::source::{GoSource, Statement};
 
 /// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays
@@ -56,18 +56,15 @@ fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<G
         any.append(&mut source.functions_of_any());
     }
     for one in list.iter_mut() {
-        let in_interface = one.flow.iter().any(|step| step.how == "interface-converted");
-        one.surroundings.in_interface = in_interface;
+        let around = &mut one.surroundings;
+        around.in_interface = chain::has_interface(&one.flow);
         let Some(source) = source(&one.position.file) else { continue };
         let at = (one.position.line, one.position.column);
-        one.surroundings = Surroundings {
-            fixed_signature: source.has_fixed_signature(at, &values),
-            adds_in_loop: one.kind == Kind::Concatenation && source.adds_in_loop(at),
-            passed_as_any: match &one.reason {
-                Reason::Passed { callee, .. } => callee.rsplit('.').next().is_some_and(|name| any.contains(name)),
-                _ => false,
-            },
-            in_interface,
+        around.fixed_signature = source.has_fixed_signature(at, &values);
+        around.adds_in_loop = one.kind == Kind::Concatenation && source.adds_in_loop(at);
+        around.passed_as_any = match &one.reason {
+            Reason::Passed { callee, .. } => callee.rsplit('.').next().is_some_and(|name| any.contains(name)),
+            _ => false,
         };
     }
 }

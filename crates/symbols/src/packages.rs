@@ -1,6 +1,6 @@
 //! Which package of the distribution brings a file's debug information.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Stdio};
 
 /// Asks the package manager that is here; files of no package, or where there is none, are left out. Starts a process
@@ -56,14 +56,16 @@ fn output(program: &str, arguments: &[String]) -> Option<String> {
 /// the `/usr` that the dynamic linker may have taken it from, and without the `..` of a run path. Of a link that an
 /// administrator made (`/etc/alternatives`), it knows the file.
 fn dpkg(paths: &[&str]) -> Option<HashMap<String, Package>> {
-    let names = |path: &&str| {
+    let names = |path: &str| {
         let direct = without_parents(path);
-        let file = std::fs::canonicalize(path).map_or_else(|_| direct.clone(), |file| file.display().to_string());
+        let file = std::fs::canonicalize(path).ok().map(|file| file.display().to_string());
         let moved = |path: &str| path.strip_prefix("/usr").map_or_else(|| format!("/usr{path}"), str::to_owned);
-        [moved(&direct), moved(&file), direct, file]
+        let both = [Some(direct), file].into_iter().flatten().flat_map(|path| [moved(&path), path]);
+        both.collect::<BTreeSet<String>>()
     };
+    let asked: Vec<(&str, BTreeSet<String>)> = paths.iter().map(|path| (*path, names(path))).collect();
     let mut arguments = vec!["--search".to_owned(), "--".to_owned()];
-    for name in paths.iter().flat_map(names) {
+    for name in asked.iter().flat_map(|(_, names)| names) {
         let special = |c| matches!(c, '*' | '?' | '[' | '\\').then_some('\\');
         arguments.push(name.chars().flat_map(|c| special(c).into_iter().chain([c])).collect());
     }
@@ -72,7 +74,7 @@ fn dpkg(paths: &[&str]) -> Option<HashMap<String, Package>> {
     for line in answer.lines().filter(|line| !line.starts_with("diversion by ")) {
         let Some((packages, path)) = line.split_once(": ") else { continue };
         let package = packages.split(", ").next().and_then(|first| first.split(':').next()).unwrap_or_default();
-        for asked in paths.iter().filter(|asked| names(asked).iter().any(|name| name == path)) {
+        for (asked, _) in asked.iter().filter(|(_, names)| names.contains(path)) {
             found.insert((*asked).to_owned(), Package::Debian(package.to_owned()));
         }
     }

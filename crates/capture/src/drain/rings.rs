@@ -9,6 +9,7 @@ use super::spool::SpoolWriter;
 use super::thread_names::ThreadNames;
 use crate::chunk::{Chunk, ExitKind};
 use crate::rundir::directory::RunDirectory;
+use crate::rundir::doorbell;
 use crate::rundir::owner::Owner;
 use crate::rundir::process_file::{self, ExitState, ProcessFile};
 use crate::tables::supply::Bases;
@@ -179,9 +180,7 @@ impl<'a> Drain<'a> {
             if lag > LAG_MOST {
                 std::thread::sleep(Duration::from_millis(50));
             } else if fullest < BUSY_PERCENT && !self.images.iter().any(|image| image.exit.has_rounds()) {
-                control.set32(control::ASLEEP, 1);
-                control.futex_wait(control::DOORBELL, bell, if idle > 50 { IDLE_SLEEP } else { BUSY_SLEEP });
-                control.set32(control::ASLEEP, 0);
+                doorbell::sleep(control, bell, if idle > 50 { IDLE_SLEEP } else { BUSY_SLEEP });
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::question::{PlacedArea, Question};
 use super::survey::{Allocator, Role, Survey, survey};
-use crate::preflight::STRIPPED;
+use crate::preflight::{IS_STRIPPED, STRIPPED};
 use mallow_patch::{Code, Detour, Draft, Function, Mapping, Maps, Module, Process};
 use mallow_profile::AllocatorInside;
 use mallow_symbols::{SymbolSource, demangled};
@@ -302,7 +302,7 @@ fn stripped(program: &str, module: &Module, name: &str) -> Finding {
         name: name.to_owned(),
         found_by: "its texts".to_owned(),
         functions: 0,
-        problem: "it is stripped, so its functions cannot be found".to_owned(),
+        problem: IS_STRIPPED.to_owned(),
         remedy: STRIPPED.to_owned(),
         ..AllocatorInside::default()
     };

@@ -103,11 +103,10 @@ impl Runtimes {
         let facts = self.known.entry(executable.to_owned()).or_insert_with(|| program::Facts::of_file(path));
         let found = facts.iter().flat_map(|facts| program::above_malloc(path, facts, arguments, settings, false));
         let inside = facts.as_ref().and_then(program::Facts::allocator_inside).filter(|_| !attached);
-        let is_hidden = facts.as_ref().is_some_and(program::Facts::hides_allocator);
-        let (why, remedy) = match is_hidden {
-            true => (": it is stripped, so its functions cannot be found", program::STRIPPED),
+        let (why, remedy) = match facts.as_ref().is_some_and(program::Facts::hides_allocator) {
+            true => (format!(": {}", program::IS_STRIPPED), program::STRIPPED),
             false => (
-                " where mallow watch starts the program",
+                " where mallow watch starts the program".to_owned(),
                 "start it by itself, and mallow watch -p PID samples that; mallow record sees it",
             ),
         };

@@ -375,6 +375,8 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
     )
 }
 
+/// Why an allocator inside of a stripped program is not seen, as a clause.
+pub const IS_STRIPPED: &str = "it is stripped, so its functions cannot be found";
 /// What to do about a stripped program with an allocator inside.
 pub const STRIPPED: &str = "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 

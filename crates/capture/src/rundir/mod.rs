@@ -3,6 +3,7 @@
 pub(crate) mod changes;
 pub(crate) mod command_line;
 pub mod directory;
+pub(crate) mod doorbell;
 pub mod owner;
 pub(crate) mod presence;
 pub mod process_file;

@@ -23,6 +23,7 @@ use crate::launch::outsiders::Outsiders;
 use crate::preflight::{Runtimes, executed_names};
 use crate::rundir::changes::DirectoryChanges;
 use crate::rundir::directory::{self, About, about, monotonic_ns, name_of, tick_ns, tick_unix_ms};
+use crate::rundir::doorbell;
 use crate::rundir::owner::Owner;
 use crate::rundir::presence::Presence;
 use crate::rundir::process_file;
@@ -338,9 +339,7 @@ impl Watch {
     pub fn rest(&self, longest: Duration) {
         let shared = &self.control.shared;
         let rung = self.rung_when_listed.unwrap_or_else(|| shared.get32(control::DOORBELL));
-        shared.set32(control::ASLEEP, 1);
-        shared.futex_wait(control::DOORBELL, rung, longest);
-        shared.set32(control::ASLEEP, 0);
+        doorbell::sleep(shared, rung, longest);
     }
 
     /// [`Watch::poll`] for a caller that wants no events: what was sampled is not read.

@@ -266,7 +266,7 @@ impl<'a> Runtimes<'a> {
     pub fn of(profile: &Profile, functions: &'a Functions<'a>) -> Option<Self> {
         let of_module = |path: &str| {
             let is_own = |rule: &Rule| rule.modules.iter().any(|pattern| is_module(pattern, path));
-            let own = (0..).zip(&RULES).filter(|(_, rule)| is_own(rule)).fold(0, |own, (at, _)| own | 1 << at);
+            let own = rules_where(is_own);
             let below = BELOW.iter().any(|pattern| is_module(pattern, path));
             (if below { ALL } else { own }, own)
         };
@@ -327,16 +327,19 @@ impl<'a> Runtimes<'a> {
                 }
             }
         }
-        let whole = (0..).zip(&RULES).filter(|(_, rule)| rule.is_program).fold(0, |all: Rules, (at, _)| all | 1 << at);
-        let left = possible & own & marked & whole;
+        let left = possible & own & marked & rules_where(|rule| rule.is_program);
         (left != 0).then(|| RuleId(left.trailing_zeros() as u8))
     }
 }
 
 /// The rules with a keeper of whose functions this is one by its name.
 fn linked(name: &str) -> Rules {
-    let is_its = |rule: &Rule| rule.linked.iter().any(|start| name.starts_with(start)) && !name.contains(CALLS_MAIN);
-    (0..).zip(&RULES).filter(|(_, rule)| is_its(rule)).fold(0, |all, (at, _)| all | 1 << at)
+    let is_its = |rule: &Rule| rule.linked.iter().any(|start| name.starts_with(start));
+    if name.contains(CALLS_MAIN) { 0 } else { rules_where(is_its) }
+}
+
+fn rules_where(is: impl Fn(&Rule) -> bool) -> Rules {
+    (0..).zip(&RULES).filter(|(_, rule)| is(rule)).fold(0, |all, (at, _)| all | 1 << at)
 }
 
 fn is_called(entry: &str, name: &str) -> bool {
