@@ -366,3 +366,25 @@ fn a_gate_that_fails_for_reachable_blocks_says_so() {
     assert!(all.status == 0 && all.out().contains(" that glibc keeps to its end by design"), "{}", all.out());
     assert_eq!(gate("prints", &["--no-built-in"]).status, 3);
 }
+
+/// What is requested and never touched is at the peak, and not in memory.
+#[test]
+fn the_verdict_on_a_reservation_says_what_was_in_memory() {
+    let place = directory();
+    let at = place.path();
+    for (name, text, says) in [
+        ("reserves", "free((void *)p);", true),
+        ("fills", "for (size_t i = 0; i < 64 << 20; i += 4096) p[i] = 1; free((void *)p);", false),
+    ] {
+        let start = "#include <stdlib.h>\nint main(void) { volatile char *p = malloc(64 << 20); if (!p) return 1; ";
+        recorded(at, "cc", name, &["-O0"], &format!("{start}{text} }}\n"));
+        let document = json(at, &["report", "--json", &format!("{name}.mallow")]);
+        let statement = &document["verdict"]["statements"][0];
+        let highest = number(&document["highest_rss"], "peak_rss");
+        assert_eq!((number(statement, "bytes"), number(&document["processes"][0], "peak_rss")), (64 << 20, highest));
+        assert_eq!(statement["in_memory_bytes"].as_u64(), says.then_some(highest), "{name}: {document:#}");
+        let said = shown(at, &["report", &format!("{name}.mallow")]);
+        let verdict = said.lines().find(|line| line.starts_with("Verdict: ")).expect("a verdict");
+        assert_eq!(verdict.contains(" of it in memory), all from main "), says, "{verdict}");
+    }
+}

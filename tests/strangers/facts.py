@@ -76,6 +76,11 @@ def of_statement(statement, document):
         found["kept_bytes"] = statement["kept"]["kept_bytes"]
     if kind == "at_peak":
         found["bytes"] = document["peak_bytes"]
+        absent = sum(max(0, process["peak_bytes"] - process.get("peak_rss", 1 << 64)) for process in document["processes"])
+        if document["peak_bytes"] - absent < document["peak_bytes"] // 2:
+            found["in_memory_bytes"] = document["peak_bytes"] - absent
+        else:
+            found.pop("in_memory_bytes", None)
         if statement.get("program"):
             of_program = [process for process in document["processes"] if program_of(process) == statement["program"]]
             found["program_share"] = share(sum(process["peak_bytes"] for process in of_program), document["peak_bytes"])

@@ -50,7 +50,7 @@ BESIDE = r", {share:place_share} from .+?(?:, beside " + KEEPS + r")?"
 
 VERDICT = {
     "lost": r"{bytes:bytes} lost" + BESIDE,
-    "at_peak": r"{bytes:bytes} at the peak(?:, {share:program_share} in .+?)?"
+    "at_peak": r"{bytes:bytes} at the peak(?: \(at most {bytes:in_memory_bytes} of it in memory\))?(?:, {share:program_share} in .+?)?"
     r", {share:place_share} from .+",
     "reachable": r"{bytes:bytes} still reachable at the end" + BESIDE,
     "live_last": r"{bytes:bytes} live(?: at the end(?: of the recording| \(not scanned for lost blocks\))?)?" + BESIDE,

@@ -183,8 +183,9 @@ fn remedies(account: &RssAccount, most: usize, look: &Look, page: &mut Page) {
             Certainty::Likely => "likely",
             Certainty::AtMost => "at most",
         };
+        let sure = if remedy.own_bytes.is_some() { "at most now" } else { sure };
         table.row([
-            Line::new().plain(format!("-{}", bytes(remedy.expected_bytes, look.exact))),
+            Line::new().plain(format!("-{}", bytes(remedy.own_bytes.unwrap_or(remedy.expected_bytes), look.exact))),
             Line::new().faint(sure),
             action(remedy, account, look).then(at_least(remedy, look)),
         ]);
@@ -203,9 +204,8 @@ fn at_least(remedy: &Remedy, look: &Look) -> Line {
 
 fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
     let setting = remedy.setting.as_deref().unwrap_or_default();
-    // What an upper bound is part of is no more than one itself.
-    let most = if remedy.certainty == Certainty::AtMost { "up to " } else { "" };
-    let own = remedy.own_bytes.map(|size| format!(", {most}{} of it now", bytes(size, look.exact))).unwrap_or_default();
+    let all = bytes(remedy.expected_bytes, look.exact);
+    let moved = remedy.own_bytes.map(|_| format!("; with what would lie elsewhere, at most {all}")).unwrap_or_default();
     match remedy.remedy {
         // Another amount is free once the load is over.
         RemedyKind::MallocTrim => Line::new().strong(setting).plain(" at this moment"),
@@ -213,9 +213,9 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
             let need = if remedy.certainty == Certainty::AtMost { ", which may need more" } else { "" };
             Line::new().strong(setting).plain(format!(": threads share one arena{need}{OF_MALLOPT}"))
         }
-        RemedyKind::TrimThreshold => {
-            Line::new().strong(setting).plain(format!(": gives the heap's end back, and large blocks{own}{OF_MALLOPT}"))
-        }
+        RemedyKind::TrimThreshold => Line::new()
+            .strong(setting)
+            .plain(format!(": gives the heap's end back, and large blocks{moved}{OF_MALLOPT}")),
         RemedyKind::Decay => {
             let whose =
                 owner(remedy.allocator, remedy.module.as_deref(), account).filter(|_| account.allocators.len() > 1);
@@ -227,7 +227,7 @@ fn action(remedy: &Remedy, account: &RssAccount, look: &Look) -> Line {
         }
         RemedyKind::MmapThreshold => Line::new()
             .strong(setting)
-            .plain(format!(": gives large freed blocks back, and the heap's end{own}{OF_MALLOPT}")),
+            .plain(format!(": gives large freed blocks back, and the heap's end{moved}{OF_MALLOPT}")),
         RemedyKind::BackgroundThread => {
             Line::new().strong(setting).plain(": gives them back within 20 s, of an idle program as well")
         }

@@ -94,11 +94,12 @@ fn sentence(statement: &Statement, document: &ReportDocument, look: &Look, lines
     match statement {
         Statement::NothingAllocated => "nothing was allocated".to_owned(),
         Statement::Lost(blocks) => held("lost", blocks),
-        Statement::AtPeak { held: blocks, program } => {
+        Statement::AtPeak { held: blocks, in_memory_bytes, program } => {
+            let in_memory = in_memory_bytes.map(|most| format!(" (at most {} of it in memory)", size(most)));
             let in_program = program.as_ref().map(|PeakProgram { program, program_bytes }| {
                 format!(", {} in {program}", part(*program_bytes, blocks.bytes))
             });
-            held(&format!("at the peak{}", in_program.unwrap_or_default()), blocks)
+            held(&format!("at the peak{}{}", in_memory.unwrap_or_default(), in_program.unwrap_or_default()), blocks)
         }
         Statement::Reachable(blocks) => held("still reachable at the end", blocks),
         Statement::LiveLast(blocks) if document.is_unscanned() => {

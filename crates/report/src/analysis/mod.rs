@@ -50,7 +50,8 @@ pub use stacks::named_sites::NamedSites;
 pub use stacks::narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use stacks::top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use stacks::tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
-pub use summary::overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
+pub use summary::overview::{Largest, Overview, Place, overview};
+pub use summary::processes::{FamilyRow, ProcessRow};
 pub use summary::stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use summary::verdict::{Held, KeptSum, LiveBlocks, PeakProgram, Saving, Statement, Verdict, verdict};
 pub use time::blocks::{

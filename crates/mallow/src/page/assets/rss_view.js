@@ -5,15 +5,12 @@ import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { onColours, partColour } from "./palette.js";
 import { RssMap } from "./rss_map.js";
-import { causeWords, limitWords, momentWords, partTitle, remedyWords, usedWords } from "./rss_words.js";
+import { causeWords, limitWords, momentWords, partTitle, releasedWords, remedyWords, usedWords } from "./rss_words.js";
 import { hasRange, sharedChoices } from "./state.js";
 import { Table } from "./table.js";
 import { baseName, formatBytes, formatCount, formatShare, placeOf, printable } from "./units.js";
 
 const PLACES_AT_MOST = 200;
-
-// The words of the document, as a reader says them.
-const words = (key) => printable(String(key)).replaceAll("_", " ");
 
 export class RssView {
   constructor(context) {
@@ -76,8 +73,8 @@ export class RssView {
     if (!answer.remedies?.length) return null;
     return [element("h3", {}, "What would help"), element("ul", { class: "plain-list", id: "rss-remedies" }, answer.remedies.map((one) => {
       const { setting, text } = remedyWords(one, answer);
-      const least = one.least_bytes > 0 && one.least_bytes < 0.9 * one.expected_bytes && `, at least ${formatBytes(one.least_bytes)}`;
-      return element("li", {}, element("span", { class: "number strong" }, `-${formatBytes(one.expected_bytes)}`), element("span", { class: "quiet" }, ` ${words(one.certainty)}${least || ""} `),
+      const { size, certainty } = releasedWords(one);
+      return element("li", {}, element("span", { class: "number strong" }, size), element("span", { class: "quiet" }, ` ${certainty} `),
         setting && element("code", {}, printable(setting)), text);
     }))];
   }

@@ -171,6 +171,15 @@ function heaviestWords({ heaviest }) {
   return `; ${printable(heaviest.function)} ${placeOf(heaviest)} takes most memory, ${formatBytes(heaviest.bytes)} with rounding and headers`;
 }
 
+const hasOwn = (one) => one.own_bytes !== null && one.own_bytes !== undefined;
+
+// What a remedy releases: of a bound on more than is free at this moment, what is.
+export function releasedWords(one) {
+  const least = one.least_bytes > 0 && one.least_bytes < 0.9 * one.expected_bytes ? `, at least ${formatBytes(one.least_bytes)}` : "";
+  const certainty = hasOwn(one) ? "at most now" : printable(one.certainty).replaceAll("_", " ");
+  return { size: `-${formatBytes(hasOwn(one) ? one.own_bytes : one.expected_bytes)}`, certainty: `${certainty}${least}` };
+}
+
 // `setting` is typed as it stands; the rest explains.
 export function remedyWords(one, answer) {
   if (one.remedy === "thread_stacks") {
@@ -192,8 +201,7 @@ export function remedyWords(one, answer) {
     const need = one.certainty === "at_most" ? ", which may need more" : "";
     return { setting: one.setting, text: `${REMEDIES.arena_max}${need}${OF_MALLOPT}` };
   }
-  const most = one.certainty === "at_most" ? "up to " : "";
-  const own = one.own_bytes === null || one.own_bytes === undefined ? "" : `, ${most}${formatBytes(one.own_bytes)} of it now`;
+  const moved = hasOwn(one) ? `; with what would lie elsewhere, at most ${formatBytes(one.expected_bytes)}` : "";
   const mallopt = ["trim_threshold", "mmap_threshold"].includes(one.remedy) ? OF_MALLOPT : "";
-  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${own}${mallopt}` };
+  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${moved}${mallopt}` };
 }

@@ -3,7 +3,7 @@
 use mallow_profile::{FamilyCounts, replaced_by_exec};
 use serde::{Deserialize, Serialize};
 
-use super::overview::{FamilyRow, family_rows};
+use super::processes::{FamilyRow, family_rows};
 use crate::analysis::stacks::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow};
 
 /// The result of counting, as `stat` hands it in.

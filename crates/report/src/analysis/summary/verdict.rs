@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use mallow_profile::Quantity;
 use serde::Serialize;
 
-use super::overview::{Overview, ProcessRow};
+use super::overview::Overview;
+use super::processes::ProcessRow;
 use crate::analysis::insights::{Insight, Insights};
 use crate::analysis::leaks::causes::LeakCauses;
 use crate::analysis::leaks::sites::Live;
@@ -52,6 +53,10 @@ pub enum Statement {
         /// Live bytes of all processes together.
         #[serde(flatten)]
         held: Held,
+        /// The most bytes of those at the peak that can have been in memory: no more than each process's highest RSS.
+        /// Left out where that is not known, or is half of them or more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        in_memory_bytes: Option<u64>,
         /// Program with most of the bytes; without its keys where one program allocated, or one has nearly all.
         #[serde(flatten)]
         program: Option<PeakProgram>,
@@ -238,7 +243,13 @@ fn at_peak(report: &Overview) -> Option<Statement> {
     let is_nearly_all = |of_it: u64| of_it.saturating_mul(100) >= bytes.saturating_mul(NEARLY_ALL_PERCENT);
     let program = most.filter(|(_, of_it)| report.has_several_programs() && !is_nearly_all(*of_it));
     let program = program.map(|(name, program_bytes)| PeakProgram { program: name.to_owned(), program_bytes });
-    Some(Statement::AtPeak { held: Held { bytes, place_bytes, place, program: None, kept: None }, program })
+    let never_in_memory =
+        |process: &ProcessRow| process.totals.peak_bytes.saturating_sub(process.peak_rss.unwrap_or(u64::MAX));
+    let absent = report.processes.iter().map(never_in_memory).fold(0, u64::saturating_add);
+    let in_memory = bytes.saturating_sub(absent);
+    let in_memory_bytes = Some(in_memory).filter(|most| *most < bytes / 2);
+    let held = Held { bytes, place_bytes, place, program: None, kept: None };
+    Some(Statement::AtPeak { held, in_memory_bytes, program })
 }
 
 /// Whether all processes with the blocks of the largest cause ended within half of the run's duration, and the run had
@@ -325,7 +336,7 @@ fn time_saving(insights: &Insights) -> Option<Statement> {
 mod tests {
     use super::*;
     use crate::analysis::insights::Evidence;
-    use mallow_profile::Profile;
+    use mallow_profile::{PeakRss, ProcessId, Profile, RssPoint, RssSeries};
 
     use crate::analysis::leaks::states::LeakState;
     use crate::analysis::{LiveMoment, insights, leak_causes, leak_causes_in_state, overview};
@@ -437,7 +448,7 @@ mod tests {
         }
         b.profile.duration_ms = 1000;
         let found = of(&b.profile, None, None);
-        let Statement::AtPeak { held, program: Some(program) } = &found[0] else { panic!("{found:?}") };
+        let Statement::AtPeak { held, program: Some(program), .. } = &found[0] else { panic!("{found:?}") };
         assert_eq!((program.program.as_str(), program.program_bytes, held.bytes), ("cc1", 5000, 6000));
         let Some(Statement::LiveLast(live)) = found.last() else { panic!("{found:?}") };
         assert_eq!(live.program.as_deref(), Some("cc1"));
@@ -454,6 +465,31 @@ mod tests {
         profile.cpu_us = Some(1 << 50);
         assert_eq!(kinds(&of(&profile, None, None)), ["at_peak", "live_last"]);
         assert_eq!(kinds(&of(&Profile::default(), None, None)), ["nothing_allocated"]);
+    }
+
+    /// A reservation is live, and not in memory. The bound is of the life of each process that is known whole.
+    #[test]
+    fn what_was_never_in_memory_is_no_memory() {
+        let mut b = Builder::default();
+        let (first, second) = (b.process(1, &["a"], 100), b.process(2, &["b"], 100));
+        b.site(first, &["reserve", "main"], blocks(1, 900, 0, 1));
+        b.site(second, &["reserve", "main"], blocks(1, 100, 0, 1));
+        let bound = |profile: &Profile| match &of(profile, None, None)[..] {
+            [Statement::AtPeak { held, in_memory_bytes, .. }, ..] => (held.bytes, *in_memory_bytes),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(bound(&b.profile), (1000, None));
+        let series = |process: ProcessId, bytes| RssSeries {
+            process,
+            points: vec![RssPoint { ms: 50, rss: 8, live_bytes: 0 }],
+            peak: Some(PeakRss { bytes, is_final: true, ..PeakRss::default() }),
+        };
+        b.profile.rss = vec![series(first, 30), series(second, 400)];
+        assert_eq!(bound(&b.profile), (1000, Some(130)));
+        b.profile.rss[0] = series(first, 400);
+        assert_eq!(bound(&b.profile), (1000, None), "half of it, or more");
+        b.profile.rss[0].peak = Some(PeakRss { bytes: 30, ..PeakRss::default() });
+        assert_eq!(bound(&b.profile), (1000, None), "it may have come after the last reading");
     }
 
     /// 5 ns and 1 µs for each allocation are from next to nothing of the run to a good part of it, or all.
