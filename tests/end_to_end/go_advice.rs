@@ -341,3 +341,108 @@ fn what_cannot_be_followed_is_not_suggested() {
     let temporary = on("len(string(text)").iter().map(|line| line["reason"].to_string()).collect::<String>();
     assert!(!temporary.contains("string do not"), "{temporary}");
 }
+
+/// Variables that a function literal captures by their address: it assigns them, or they are large.
+const CAPTURED: &str = r#"package captured
+
+import "testing"
+
+type Record struct{ a, b int }
+
+type Large struct{ room [17]int }
+
+var (
+	run   func() int
+	total int
+)
+
+//go:noinline
+func counts() {
+	var counted int
+	run = func() int { counted++; return counted }
+}
+
+//go:noinline
+func sets() {
+	var record Record
+	run = func() int { record.a = 1; return record.b }
+}
+
+//go:noinline
+func fills(n int) {
+	first, second := 0, 0
+	run = func() int { first, second = second, n; return first }
+}
+
+//go:noinline
+func other(n int) {
+	shared := n
+	run = func() int { return shared }
+	func() { shared = n + 1 }()
+}
+
+//go:noinline
+func holds(n int) {
+	var large Large
+	large.room[1] = n
+	run = func() int { return large.room[n] }
+}
+
+//go:noinline
+func reads(n int) {
+	read := n
+	run = func() int { return read }
+	read = n + 1
+}
+
+//go:noinline
+func points(n int) {
+	pointer := &Record{}
+	run = func() int { pointer.a = 1; return pointer.b }
+	if n > 1 {
+		pointer = nil
+	}
+}
+
+func BenchmarkAll(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		counts()
+		sets()
+		fills(i)
+		other(i)
+		holds(i)
+		reads(i)
+		points(i)
+	}
+}
+"#;
+
+#[test]
+fn what_a_function_literal_assigns_is_not_to_be_copied() {
+    let module = Module::new(&[("go.mod", "module example.com/captured\n\ngo 1.22\n"), ("captured_test.go", CAPTURED)]);
+    let done = module.mallow(&["bench", "--json", "--benchtime", "200x"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+    let lines = report["packages"][0]["benchmarks"][0]["lines"].as_array().expect("lines");
+    let of = |name: &str| {
+        let words = |line: &Value| line["what"].as_str().is_some_and(|what| what.split([' ', ',']).any(|w| w == name));
+        let found: Vec<&Value> = lines.iter().filter(|line| words(line)).collect();
+        assert!(!found.is_empty(), "{name} is not among {lines:#?}");
+        found
+    };
+    for name in ["counted", "record", "first", "shared", "large"] {
+        for line in of(name) {
+            assert_eq!(
+                (&line["remedy"], line["reason"].as_str()),
+                (&Value::Null, Some("captured by a closure that lives longer")),
+                "{line}"
+            );
+        }
+    }
+    let advice = "if the function literal only reads it, capture a copy that is never assigned again";
+    for name in ["read", "pointer"] {
+        for line in of(name) {
+            assert_eq!(line["remedy"], advice, "{line}");
+        }
+    }
+}

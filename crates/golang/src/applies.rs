@@ -2,7 +2,7 @@
 
 use crate::advice::Advice;
 use crate::join::Type;
-use crate::model::{Kind, Reason, Surroundings};
+use crate::model::{Assigned, Kind, Reason, Surroundings};
 use crate::source::{GoSource, Target};
 
 /// Ending of the compiler's name of a type that generic code is given at run time: `<node DYNAMICTYPE>`. The type
@@ -12,6 +12,9 @@ const SHAPED: &str = " DYNAMICTYPE>";
 const BOXED_STRING: &str = "runtime.convTstring";
 /// Bytes of the largest key or value that a map holds itself; it has a pointer to a larger one, in a block of its own.
 const IN_MAP: u64 = 128;
+/// Bytes of the largest variable that a function literal captures by value; the compiler has it capture the address of
+/// a larger one.
+const BY_VALUE: u64 = 128;
 
 pub struct Occasion<'a> {
     pub kind: Kind,
@@ -74,7 +77,9 @@ impl Occasion<'_> {
             Advice::StoredValue | Advice::MapOfValues if self.is_large_in_map() => false,
             Advice::OneOfBoth => !self.converts_runes(),
             // A variable is captured by reference, all else by value already.
-            Advice::CapturedCopy => self.kind == Kind::Variable && !self.must_not_be_copied(),
+            Advice::CapturedCopy => {
+                self.kind == Kind::Variable && !self.must_not_be_copied() && self.is_captured_by_value()
+            }
             // A parameter of type any has no methods to call; those of other packages are mostly that.
             Advice::OwnMethods if self.surroundings.passed_as_any => false,
             Advice::OwnMethods => callee.is_none_or(|callee| !of_another_package(callee) || reads_or_writes(callee)),
@@ -149,6 +154,18 @@ impl Occasion<'_> {
     /// A copy is another value: a lock, or a node that others of its type point to.
     fn must_not_be_moved(&self) -> bool {
         self.must_not_be_copied() || self.of.is_some_and(|of| of.links_itself) || self.what.contains(SHAPED)
+    }
+
+    /// A copy that nobody assigns would be captured by value: the function literals only read it, as far as the source
+    /// shows, and it is small.
+    fn is_captured_by_value(&self) -> bool {
+        let refers = || self.of.is_some_and(|of| ["*", "[]", "map["].iter().any(|begin| of.name.starts_with(begin)));
+        let reads = match self.surroundings.assigned_by_literals {
+            Assigned::Nothing => true,
+            Assigned::Part => refers(),
+            Assigned::Whole => false,
+        };
+        reads && self.of.is_none_or(|of| of.size <= BY_VALUE)
     }
 
     /// The value of a method, `x.m`, refers to it.
@@ -304,6 +321,22 @@ mod tests {
         ] {
             assert_eq!(suggestion(&one), None, "{} {:?}", one.what, one.reason);
         }
+    }
+
+    #[test]
+    fn what_a_literal_assigns_is_captured_by_its_address() {
+        let assigned = |assigned, of| {
+            let one = occasion(Kind::Variable, "v", &Reason::Captured, of);
+            let surroundings = Surroundings { assigned_by_literals: assigned, ..one.surroundings };
+            suggestion(&Occasion { surroundings, ..one }).is_some()
+        };
+        let (record, pointer) = (of("p.Rec"), of("*p.Rec"));
+        let [fits, large] = [128, 129].map(|size| Type { size, ..of("p.Rec") });
+        for (of, expected) in [(Some(&record), [true, false, false]), (Some(&pointer), [true, true, false])] {
+            let given = [Assigned::Nothing, Assigned::Part, Assigned::Whole].map(|what| assigned(what, of));
+            assert_eq!(given, expected, "{of:?}");
+        }
+        assert_eq!([&fits, &large].map(|of| assigned(Assigned::Nothing, Some(of))), [true, false]);
     }
 
     #[test]

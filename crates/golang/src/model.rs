@@ -137,6 +137,18 @@ pub struct Surroundings {
     pub passed_as_any: bool,
     /// Whether the way to the heap leads through an interface: a value there is a block of its own, as a pointer's is.
     pub in_interface: bool,
+    /// What function literals assign of a variable that they capture.
+    pub assigned_by_literals: Assigned,
+}
+
+/// What is assigned of a variable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Assigned {
+    #[default]
+    Nothing,
+    /// A field or an element: a part of a struct or an array, but of no pointer, slice or map.
+    Part,
+    Whole,
 }
 
 /// Reason why a value is in the heap: what the compiler's explanation comes to.

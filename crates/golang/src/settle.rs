@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::chain::{self, outermost};
-use crate::model::{Diagnostic, FlowStep, Kind, Position, Reason, Scope, Verdict};
+use crate::model::{Assigned, Diagnostic, FlowStep, Kind, Position, Reason, Scope, Verdict};
 use crate::source::{GoSource, Statement};
 
 /// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays
@@ -27,6 +27,7 @@ pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc
                 }
             }
             Reason::Captured if captured_by_loop(one, source) => one.reason = Reason::CapturedByLoop,
+            Reason::Captured => one.surroundings.assigned_by_literals = assigned_by_literals(one, source),
             Reason::Passed { callee, .. } if calls_variable(one, callee, source) => {
                 one.reason = Reason::PassedToUnknown { callee: callee.clone() };
                 if let Some(last) = one.flow.last_mut() {
@@ -83,6 +84,13 @@ fn captured_by_loop(one: &Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<
     let Some(source) = source(&one.position.file) else { return false };
     let used = source.innermost((last.position.line, last.position.column));
     used.is_some() && used == source.innermost((one.position.line, one.position.column))
+}
+
+fn assigned_by_literals(one: &Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) -> Assigned {
+    // Code of another package names its variables with the package.
+    let name = one.what.rsplit('.').next().unwrap_or(&one.what);
+    let at = (one.position.line, one.position.column);
+    source(&one.position.file).map(|source| source.assigned_by_literals(at, name)).unwrap_or_default()
 }
 
 fn start(one: &mut Diagnostic, source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) {

@@ -91,7 +91,7 @@ impl GoSource {
     }
 
     /// Operands on the left of an assignment, as words.
-    fn left_of(&self, assignment: usize) -> Vec<Vec<&str>> {
+    pub(super) fn left_of(&self, assignment: usize) -> Vec<Vec<&str>> {
         const KEYWORDS: [&str; 6] = ["if", "for", "switch", "case", "var", "else"];
         let line = self.places.get(assignment).map_or(0, |place| place.0);
         let (mut from, mut depth) = (assignment, 0_usize);

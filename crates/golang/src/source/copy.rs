@@ -145,7 +145,7 @@ impl GoSource {
     }
 
     /// The brace that is open at a token.
-    fn opening_before(&self, token: usize) -> Option<usize> {
+    pub(super) fn opening_before(&self, token: usize) -> Option<usize> {
         let mut depth = 0_usize;
         (0..token).rev().find(|&at| match self.word(at) {
             "}" => {
@@ -161,7 +161,7 @@ impl GoSource {
         })
     }
 
-    fn closing(&self, open: usize) -> Option<usize> {
+    pub(super) fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0_usize;
         (open..self.places.len()).find(|&at| {
             match self.word(at) {

@@ -3,6 +3,7 @@
 
 mod append;
 mod benchmark;
+mod capture;
 mod copy;
 mod surroundings;
 mod token;

@@ -170,7 +170,7 @@ impl GoSource {
     }
 
     /// Nothing stands between the token and the next one.
-    fn adjoin(&self, token: usize) -> bool {
+    pub(super) fn adjoin(&self, token: usize) -> bool {
         self.offsets.get(token).zip(self.offsets.get(token + 1)).is_some_and(|(here, next)| here.1 == next.0)
     }
 
