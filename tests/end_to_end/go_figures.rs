@@ -170,3 +170,101 @@ fn slices_of_one_type_have_the_bytes_of_their_lengths() {
         assert_eq!(found.get(what), Some(&bytes), "{what} of {found:?}");
     }
 }
+
+/// A cache that is full after 25,000 operations: from then on each one keeps what it evicts, by another instance of the
+/// same function.
+const CACHE: &str = r#"package cache
+
+import "testing"
+
+type Entry[V any] struct {
+	next  *Entry[V]
+	key   int
+	value V
+}
+
+type Store[V any] struct{ last *Entry[V] }
+
+//go:noinline
+func (store *Store[V]) Put(key int, value V) { store.last = &Entry[V]{key: key, value: value} }
+
+type Cache struct {
+	recent  Store[[4]int]
+	evicted Store[struct{}]
+	length  int
+}
+
+//go:noinline
+func (cache *Cache) Add(key int) {
+	if cache.length == 25_000 {
+		cache.evicted.Put(key, struct{}{})
+	} else {
+		cache.length++
+	}
+	cache.recent.Put(key, [4]int{key})
+}
+
+var kept *Cache
+
+func BenchmarkAdd(b *testing.B) {
+	kept = &Cache{}
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		kept.Add(i)
+	}
+}
+"#;
+
+/// Oracle: 35,000 of 60,000 operations evict.
+#[test]
+fn what_begins_after_thousands_of_operations_has_its_row() {
+    let module = Module::new(&[("go.mod", "module example.com/cache\n\ngo 1.22\n"), ("cache_test.go", CACHE)]);
+    let arguments = ["bench", "--benchtime", "60000x"];
+    let done = module.mallow(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(done.status, 0, "{}", done.err());
+    let benchmark = &json(&done)["packages"][0]["benchmarks"][0];
+    let lines = benchmark["lines"].as_array().expect("lines");
+    let puts = lines.iter().filter(|line| line["chain"][0]["function"].to_string().contains("Put"));
+    let mut rates: Vec<_> =
+        puts.filter_map(|line| Some((line["bytes"].as_f64()?, line["allocations"].as_f64()?))).collect();
+    rates.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let [(bytes, recent), (_, evicted)] = rates[..] else { panic!("{lines:#?}") };
+    let part = 35_000.0 / 60_000.0;
+    assert!((recent - 1.0).abs() < 0.01 && (bytes - 48.0).abs() < 0.5 && (evicted - part).abs() < 0.01, "{rates:?}");
+    let shown = module.mallow(&arguments).out();
+    assert!(shown.contains("  BenchmarkAdd: 59,995 operations counted, 60,000 timed\n"), "{shown}");
+    assert!(shown.contains("lines: runs of their own"), "{shown}");
+}
+
+/// Set-up of as many parts as there are operations, before the timer is reset.
+const RESET: &str = r#"package reset
+
+import "testing"
+
+var (
+	parts [][]byte
+	one   *int
+)
+
+func BenchmarkReset(b *testing.B) {
+	parts = make([][]byte, b.N)
+	for i := range parts {
+		parts[i] = make([]byte, 100)
+	}
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		one = new(int)
+	}
+}
+"#;
+
+#[test]
+fn a_saved_profile_has_operations_and_no_set_up() {
+    let module = Module::new(&[("go.mod", "module example.com/reset\n\ngo 1.22\n"), ("reset_test.go", RESET)]);
+    let done = module.mallow(&["bench", "--benchtime", "500x", "--save", "saved.pb.gz"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&module.run_in(".", "report", &["saved.pb.gz", "--json"]).go());
+    let allocations = report["allocations"].as_u64().expect("a number");
+    // Of the runtime's own there may be some.
+    assert!((1000..1010).contains(&allocations), "{}", report["allocations"]);
+}

@@ -15,6 +15,7 @@ mod instance;
 mod order;
 mod room;
 mod runtime;
+mod saved;
 mod seen;
 mod sites;
 mod stacks;
@@ -32,8 +33,9 @@ pub use allocation::{Allocation, AllocationLine, Appended, Call, Caller, Part, T
 pub use explanation::{Explanation, ReasonSource};
 pub use find::{Compiled, Found};
 pub use room::{Map, Room};
+pub use saved::SavedOperations;
 pub use seen::Seen;
-pub use sites::{Apart, Listed, OperationSums, Runs, allocations, difference, each};
+pub use sites::{Apart, Listed, OperationSums, Runs, allocations, each};
 
 /// An allocation with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]

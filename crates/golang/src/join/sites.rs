@@ -1,14 +1,13 @@
 //! From two heap profiles of one program to what each instruction allocates by operation.
 
 use std::collections::BTreeSet;
-use std::collections::hash_map::Entry;
 
-use mallow_profile::{Profile, Quantities, Quantity, Site, StackId};
+use mallow_profile::Profile;
 use rustc_hash::FxHashMap;
 
 use super::runtime;
 use super::seen::Seen;
-use super::stacks::{Counts, FrameKey, leaf, stack_of, stacks};
+use super::stacks::{Counts, FrameKey, leaf, stacks};
 use super::{Allocation, AllocationLine, Call, Caller, Part};
 
 /// Sums of allocations, by operation.
@@ -123,18 +122,7 @@ impl Runs<'_> {
         for stack in all.filter(|stack| in_benchmark(stack)) {
             let of = |run: &FxHashMap<Vec<FrameKey>, Counts>| run.get(stack).copied().unwrap_or_default();
             let (few, many) = (of(&few).less(of(&before)), of(&many).less(of(&before)));
-            let mut growth = many.less(few);
-            // What grows with operations is in the run with few as well.
-            let expected = growth.allocations as f64 / more as f64 * self.few.1 as f64;
-            if expected >= SURE && (few.allocations as f64) < expected / 2.0 {
-                growth = Counts::default();
-            }
-            // The collector ran at another moment of the set-up: that does not grow.
-            let set_up = few.allocations as f64 - expected;
-            let grows = growth.allocations as f64;
-            if grows < SURE && set_up >= SURE.max(SET_UP * grows) {
-                growth = Counts::default();
-            }
+            let growth = growth((few, many), self.few.1, more);
             let grown = |operations: u64| growth.scaled(operations as f64 / more as f64);
             growing.push((stack.clone(), growth));
             in_few.push((stack.clone(), few.less(grown(self.few.1))));
@@ -154,10 +142,25 @@ impl Runs<'_> {
     }
 }
 
+/// What a stack has in the run with `more` operations beyond the one with `few_operations`, as far as it grows with
+/// them. Both counts are without what comes before.
+pub(super) fn growth((few, many): (Counts, Counts), few_operations: u64, more: u64) -> Counts {
+    let growth = many.less(few);
+    // What grows with operations is in the run with few as well.
+    let expected = growth.allocations as f64 / more as f64 * few_operations as f64;
+    if expected >= SURE && (few.allocations as f64) < expected / 2.0 {
+        return Counts::default();
+    }
+    // The collector ran at another moment of the set-up: that does not grow.
+    let set_up = few.allocations as f64 - expected;
+    let grows = growth.allocations as f64;
+    if grows < SURE && set_up >= SURE.max(SET_UP * grows) { Counts::default() } else { growth }
+}
+
 /// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that. A benchmark that
 /// runs others has them in goroutines of their own, and what is below its call is about their names and results. The
 /// main goroutine has what packages do when the program begins.
-fn in_benchmark(stack: &[FrameKey]) -> bool {
+pub(super) fn in_benchmark(stack: &[FrameKey]) -> bool {
     let places = || stack.iter().flat_map(|frame| &frame.places).map(|place| place.function.as_str());
     let runs =
         |function: &str| ["testing.(*B).runN", "testing.(*B).RunParallel"].iter().any(|f| function.starts_with(f));
@@ -167,7 +170,7 @@ fn in_benchmark(stack: &[FrameKey]) -> bool {
 }
 
 /// The line of a benchmark's own function that leads to the allocation.
-fn benchmark(stack: &[FrameKey]) -> Option<&AllocationLine> {
+pub(super) fn benchmark(stack: &[FrameKey]) -> Option<&AllocationLine> {
     let runs = |frame: &FrameKey| frame.places.iter().any(|place| place.function.starts_with("testing.(*B).runN"));
     let run = stack.iter().position(runs)?;
     stack.get(run.checked_sub(1)?)?.places.last()
@@ -231,63 +234,6 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
     Listed { allocations: all, nowhere }
 }
 
-/// Leaves in `many` what it has more than `few`, as so many allocations as `per` of its `operations` have.
-pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) {
-    let before = stacks(few, None);
-    let mut keys = FxHashMap::default();
-    merge(&mut many.sites);
-    let scaled = |n: u64| (n as f64 * per as f64 / operations.max(1) as f64).round() as u64;
-    let Profile { sites, .. } = many;
-    let mut sites = std::mem::take(sites);
-    let mut totals = mallow_profile::Counts::default();
-    for site in &mut sites {
-        let stack = stack_of(many, site.stack, &mut keys);
-        if !in_benchmark(&stack) {
-            site.counts = mallow_profile::Counts::default();
-            continue;
-        }
-        let less = before.get(&stack).copied().unwrap_or_default();
-        site.counts = mallow_profile::Counts {
-            allocations: scaled(site.counts.allocations.saturating_sub(less.allocations)),
-            allocated_bytes: scaled(site.counts.allocated_bytes.saturating_sub(less.bytes)),
-            ..mallow_profile::Counts::default()
-        };
-        totals += site.counts;
-    }
-    sites.retain(|site| site.counts.allocations > 0);
-    many.processes.iter_mut().for_each(|process| process.totals = mallow_profile::Counts::default());
-    for site in &sites {
-        if let Some(process) = many.processes.get_mut(site.process.0 as usize) {
-            process.totals += site.counts;
-        }
-    }
-    (many.sites, many.totals) = (sites, totals);
-    if let Some(origin) = &mut many.origin {
-        origin.quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes]);
-        origin.sampled_bytes = None;
-    }
-}
-
-/// Leaves one site of each process and stack: a profile may have one for each size of blocks.
-fn merge(sites: &mut Vec<Site>) {
-    let mut at: FxHashMap<(u32, StackId), usize> = FxHashMap::default();
-    let mut merged: Vec<Site> = Vec::new();
-    for site in sites.drain(..) {
-        match at.entry((site.process.0, site.stack)) {
-            Entry::Occupied(known) => {
-                if let Some(known) = merged.get_mut(*known.get()) {
-                    known.counts += site.counts;
-                }
-            }
-            Entry::Vacant(new) => {
-                new.insert(merged.len());
-                merged.push(site);
-            }
-        }
-    }
-    *sites = merged;
-}
-
 fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Allocation {
     let mut chain = Vec::new();
     let (mut address, mut call, mut symbol) = (0, None, None);
@@ -337,6 +283,7 @@ fn is_called_back(stack: &[FrameKey], leaf: usize, seen: &dyn Seen) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{Known, Stack, profile};
+    use super::super::saved::SavedOperations;
     use super::*;
 
     /// Where something was allocated, and how often.
@@ -345,6 +292,11 @@ mod tests {
             listed.allocations.iter().map(|a| (a.chain[0].function.as_str(), a.allocations)).collect();
         all.sort_by_key(|(function, _)| *function);
         all
+    }
+
+    /// All that a run has `more` operations for than the one with few.
+    fn saved(few: &Profile, per: u64, more: u64) -> SavedOperations<'_> {
+        SavedOperations { few, before: None, few_operations: 10, more, per, timed: None }
     }
 
     const LOOP: (u64, &str) = (90, "testing.(*B).runN");
@@ -382,7 +334,7 @@ mod tests {
         assert_eq!(lines, [(1001, 2.0, 32.0), (1004, 0.5, 4.0)]);
         let mut many = many;
         many.processes.push(mallow_profile::Process::default());
-        difference(&few, &mut many, 10, 1000);
+        saved(&few, 1000, 10).leave_in(&mut many);
         assert_eq!(many.check(), Ok(()), "of two processes, one without sites");
         let sites: Vec<_> = many.sites.iter().map(|s| (s.counts.allocations, s.counts.allocated_bytes)).collect();
         assert_eq!(sites, [(2000, 32_000), (500, 4000)]);
@@ -479,9 +431,9 @@ mod tests {
         let runs = Runs { before: &before, few: (&few, 10), many: (&many, 100) };
         assert_eq!(addresses(&each(&few, &many, 90, &Known)), [1, 2, 3, 4]);
         assert_eq!(addresses(&runs.apart(&Known).each), [1, 2, 3, 4]);
-        let mut saved = run(101);
-        difference(&few, &mut saved, 90, 90);
-        assert_eq!(saved.totals.allocations, 4 * 90);
+        let mut kept = run(101);
+        saved(&few, 90, 90).leave_in(&mut kept);
+        assert_eq!(kept.totals.allocations, 4 * 90);
         let runs = Runs { before: &before, few: (&many, 10), many: (&many, 100) };
         assert_eq!(addresses(&runs.apart(&Known).once_in_many), [1, 2, 3, 4]);
     }

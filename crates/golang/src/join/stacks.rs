@@ -20,7 +20,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// The counts of a site. Small blocks are known only where all of its blocks have one size.
-    fn of(counts: &mallow_profile::Counts) -> Self {
+    pub fn of(counts: &mallow_profile::Counts) -> Self {
         let (allocations, bytes) = (counts.allocations, counts.allocated_bytes);
         let small = allocations.checked_mul(SMALL).is_some_and(|all| all == bytes);
         Self { allocations, bytes, small: if small { allocations } else { 0 } }

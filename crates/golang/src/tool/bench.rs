@@ -45,6 +45,8 @@ const FEW: u64 = 5;
 const MANY: (u64, u64) = (9, 20_000);
 /// The part of the undisturbed run's time that the run with many may take.
 const SHARE: f64 = 0.1;
+/// The part that it may take where fewer operations do something else than those of the undisturbed run.
+const LARGEST_SHARE: f64 = 3.0;
 /// The time of an undisturbed run is taken to be at least this, in nanoseconds.
 const LEAST_TIME: f64 = 2e8;
 /// Memory at which a run without collections has one all the same.
@@ -61,17 +63,19 @@ impl Go {
         Ok(measured(&said))
     }
 
-    /// Runs a benchmark alone, with a profile of each allocation. `exact` is the program that shows every allocation.
-    /// Without `collecting` no garbage is collected: pools keep what is put into them, in set-up too.
+    /// Runs a benchmark alone, with a profile of each allocation, of so many `operations` at the most. `exact` is the
+    /// program that shows every allocation. Without `collecting` no garbage is collected: pools keep what is put into
+    /// them, in set-up too.
     pub fn exact(
         &self,
         binary: &TestBinary,
         exact: &Path,
         benchmark: &Benchmark,
         collecting: bool,
+        operations: u64,
     ) -> Result<ExactRun, GoError> {
         let directory = self.cache.draft()?;
-        let (few, many) = operations(benchmark);
+        let (few, many) = (FEW.min(operations / 3), operations);
         let run = |name: &str, operations: u64| {
             let path = directory.path().join(name);
             let said = self.counted(binary, exact, benchmark, collecting, (&path, operations))?;
@@ -160,15 +164,24 @@ impl Go {
     }
 }
 
-/// Operations of the two runs: enough to see what happens seldom, in a small part of the time that was measured.
-fn operations(benchmark: &Benchmark) -> (u64, u64) {
-    let run = benchmark.runs.first();
-    let (measured, each, allocations) =
-        run.map_or((0, 0.0, 0.0), |run| (run.operations, run.nanoseconds, run.allocations));
-    let time = (each * measured as f64).max(LEAST_TIME) * SHARE;
-    let fitting = (time / (each + COST * allocations).max(1.0)) as u64;
-    let many = fitting.clamp(MANY.0, MANY.1);
-    (FEW.min(many / 3), many)
+/// Operations of the run with many: enough to see what happens seldom, in a small part of the time that was measured.
+pub fn some_operations(benchmark: &Benchmark) -> u64 {
+    let allocations = benchmark.runs.first().map_or(0.0, |run| run.allocations);
+    fitting(benchmark, allocations, SHARE).clamp(MANY.0, MANY.1)
+}
+
+/// Operations of the undisturbed run, or as many of them as may be counted in the time of some of its kind.
+/// `allocations` by operation are all that the program makes, timed or not.
+pub fn timed_operations(benchmark: &Benchmark, allocations: f64) -> u64 {
+    let timed = benchmark.median(|run| run.operations as f64) as u64;
+    timed.min(fitting(benchmark, allocations, LARGEST_SHARE))
+}
+
+/// Operations that are counted in a `share` of the undisturbed run's time.
+fn fitting(benchmark: &Benchmark, allocations: f64, share: f64) -> u64 {
+    let (measured, each) = benchmark.runs.first().map_or((0, 0.0), |run| (run.operations, run.nanoseconds));
+    let time = (each * measured as f64).max(LEAST_TIME) * share;
+    (time / (each + COST * allocations).max(1.0)) as u64
 }
 
 /// The results, by names without the number of processors.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-pub use bench::{ExactRun, Profiled, Timing, only};
+pub use bench::{ExactRun, Profiled, Timing, only, some_operations, timed_operations};
 pub use build::TestBinary;
 pub use diagnose::{Unit, source};
 pub use error::GoError;

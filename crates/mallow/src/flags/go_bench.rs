@@ -8,9 +8,12 @@ use super::go_tool::GoToolFlags;
 use super::views::ViewFlags;
 
 const BENCH_STATUS: &str = "\
-Times are measured in an undisturbed run. Allocations are counted, each of
-them, in further runs of each benchmark alone: what some hundred operations
-more have allocated, so that set-up does not count.
+Times, B/op and allocs/op are those of undisturbed runs. Allocations are
+counted, each of them, in further runs of each benchmark alone, one with few
+operations and one with up to 20,000: what the second allocates more, so that
+set-up does not count. If that does not explain B/op and allocs/op, as of a
+cache that is not full yet, as many operations are counted as were timed, or
+as fit in three times the time. The number stands beside the benchmark's name.
 
 Exit status:
   0  all went well
@@ -28,8 +31,9 @@ pub struct GoBenchFlags {
     pub packages: Vec<String>,
     /// File for the counted allocations, as pprof
     ///
-    /// Holds what 1,000 operations of each benchmark allocate, for mallow diff and all other views. Default: nothing
-    /// is written. Example: --save before.pb.gz.
+    /// Holds what 1,000 operations of each benchmark allocate, by the mean of those that were counted, for mallow diff
+    /// and all other views. Set-up is left out, unless it grows with b.N while the timer runs. Default: nothing is
+    /// written. Example: --save before.pb.gz.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Earlier run to compare with

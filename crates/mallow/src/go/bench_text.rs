@@ -17,12 +17,19 @@ const LINES: usize = 12;
 const CALLERS: usize = 2;
 /// Allocations by operation below which a line is noise.
 const LEAST: f64 = 0.005;
+/// Why the figures of lines are not always those of benchmarks.
+const OWN_RUNS: &str = "B/op and allocs/op: timed runs, rounded down by Go; lines: runs of their own, which may add up to a \
+                        little more or less";
 
 pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.line(
         Line::new().strong("Benchmarks").plain(format!(" with {}; each line that allocates, per operation", report.go)),
     );
+    let all = || report.packages.iter().flat_map(|package| &package.benchmarks);
+    if all().any(|measured| measured.counted_operations > 0) {
+        page.hanging(Line::new(), OWN_RUNS);
+    }
     for package in &report.packages {
         page.gap();
         page.line(Line::new().strong(&package.package));
@@ -38,14 +45,14 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
         table.onto(&mut page);
         for measured in package.benchmarks.iter().filter(|measured| has_details(measured)) {
             page.gap();
-            page.line(Line::new().plain("  ").strong(&measured.name));
+            page.line(Line::new().plain("  ").strong(&measured.name).faint(counted(measured)));
             benchmark(measured, view.limit(LINES), look, &mut page);
         }
         if let Some(error) = &package.error {
             page.line(Line::new().plain("  ").warning(error));
         }
     }
-    let runs = report.packages.iter().flat_map(|p| &p.benchmarks).map(|measured| measured.runs).max().unwrap_or(0);
+    let runs = all().map(|measured| measured.runs).max().unwrap_or(0);
     if (2..LEAST_FOR_INTERVAL as u64).contains(&runs) {
         page.gap();
         page.line(Line::new().faint(format!("Intervals of medians need {LEAST_FOR_INTERVAL} runs: --count")));
@@ -59,6 +66,14 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
 /// Whether the report of a benchmark has more than its figures.
 fn has_details(measured: &Measured) -> bool {
     measured.error.is_some() || measured.allocs_per_op >= 1.0 || measured.lines.iter().any(is_seen)
+}
+
+/// `: 8,995 operations counted, 9,000 timed`.
+fn counted(measured: &Measured) -> String {
+    match measured.counted_operations {
+        0 => String::new(),
+        counted => format!(": {} counted, {} timed", of(counted, "operation"), count(measured.operations)),
+    }
 }
 
 /// Whether the line allocates often enough, or has bytes enough, to be shown.
@@ -208,7 +223,7 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     if sums.unseen >= LEAST {
         sum += &format!(", {} in blocks that small objects share, which no profile sees", number(sums.unseen));
     } else {
-        sum += &difference(sums.counted, measured.allocs_per_op, (1.0, 0.01));
+        sum += &beside(sums.counted, measured.allocs_per_op);
     }
     if sums.setup > 0.0 {
         sum += &format!(
@@ -252,6 +267,20 @@ fn bytes(measured: &Measured) -> Option<String> {
     (!differs.is_empty()).then(|| format!("{} B/op on these lines{nowhere}{differs}", size(on_lines)))
 }
 
+/// Remark on a sum of allocations whose figure is another number on the screen. A fraction below 1000 shows by itself
+/// what Go rounds down.
+fn beside(counted: f64, figure: f64) -> String {
+    let differs = difference(counted, figure, (1.0, 0.01));
+    let rounded = (0.0..1.0).contains(&(counted - figure));
+    let fraction = rounded && counted.round() < 1000.0;
+    match number(figure) {
+        _ if !differs.is_empty() => differs,
+        shown if fraction || shown == number(counted) => String::new(),
+        shown if rounded => format!("; Go rounds down, to {shown}"),
+        shown => format!("; the timed run has {shown}"),
+    }
+}
+
 /// The difference between the counted amount and a benchmark's figure. Empty where that is less than `least`, or than
 /// `part` of the figure.
 fn difference(counted: f64, figure: f64, (least, part): (f64, f64)) -> String {
@@ -274,7 +303,23 @@ fn at(file: &str, line: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::difference;
+    use super::{beside, difference};
+
+    #[test]
+    fn a_sum_that_is_another_number_than_its_figure_has_a_word_why() {
+        for (counted, figure, expected) in [
+            (13.99, 13.0, ""),
+            (13.0, 13.0, ""),
+            (2203.2, 2203.0, ""),
+            (2203.6, 2203.0, "; Go rounds down, to 2,203"),
+            (2204.1, 2203.0, "; the timed run has 2,203"),
+            (2195.0, 2203.0, "; the timed run has 2,203"),
+            (12.5, 13.0, "; the timed run has 13"),
+            (15.0, 13.0, "; the benchmark says 13: the difference is not explained"),
+        ] {
+            assert_eq!(beside(counted, figure), expected, "{counted}");
+        }
+    }
 
     #[test]
     fn go_rounds_down_and_no_more_than_that_is_known() {

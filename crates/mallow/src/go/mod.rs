@@ -4,6 +4,7 @@ mod bench;
 mod bench_compare;
 mod bench_document;
 mod bench_text;
+mod benchmark_figures;
 mod count;
 mod escape;
 mod escape_document;
