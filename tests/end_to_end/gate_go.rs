@@ -78,7 +78,10 @@ fn each_benchmark_is_held_to_its_baseline_and_a_new_line_is_named_with_its_reaso
     let explanation = &case["explanation"];
     assert_eq!(explanation["change"], explanation["explained"], "{explanation}");
     let sarif = std::fs::read_to_string(module.path().join("out.sarif")).expect("a file");
-    assert!(sarif.contains("\"text\": \"+1 allocation in example.com/parts.BenchmarkParts/a,b: "), "{sarif}");
+    assert!(
+        sarif.contains("\"text\": \"+1 allocation per op, rounded, in example.com/parts.BenchmarkParts/a,b: "),
+        "{sarif}"
+    );
     assert!(sarif.contains("stored in kept"), "{sarif}");
     let shown = test(&module, &["a,b"]).out();
     assert!(shown.contains(": stored in kept\n"), "{shown}");
@@ -113,6 +116,25 @@ fn what_go_rounds_down_is_no_exact_figure() {
             case["checks"].as_array().expect("checks").iter().find(|c| c["metric"] == "remaining_allocations");
         assert!(checked.is_none_or(|check| check["figure"].is_null() && check["verdict"] == "passed"), "{case}");
     }
+}
+
+/// A tenth of an allocation becomes nine tenths: both are 0 as Go rounds them, and 0 and 1 as the nearest whole numbers.
+#[test]
+fn a_fraction_of_an_allocation_is_no_whole_one() {
+    const BENCHMARK: &str = "package parts\n\nimport \"testing\"\n\nvar kept []byte\n\n\
+        func BenchmarkPart(b *testing.B) {\n\tfor i := 0; i < b.N; i++ {\n\t\tif i%10 == 0 {\n\t\t\t\
+        kept = make([]byte, 64)\n\t\t}\n\t}\n}\n";
+    let module = module(CASES);
+    module.write("parts_test.go", BENCHMARK);
+    let made = test(&module, &["--update"]);
+    assert_eq!(made.status, 0, "{}{}", made.out(), made.err());
+    module.write("parts_test.go", &BENCHMARK.replace("i%10 == 0", "i%10 != 0"));
+    let done = test(&module, &["--markdown", "m.md"]);
+    assert_eq!(done.status, 1, "{}{}", done.out(), done.err());
+    let (out, markdown) = (done.out(), fs::read_to_string(module.path().join("m.md")).expect("a file"));
+    assert!(out.contains("  +1 allocation per op, rounded, 0 → 1 (now 0.90), +5"), "{out}");
+    assert!(out.contains("the stacks, of a run of their own, rounded to whole allocations, by +1 allocation"), "{out}");
+    assert!(markdown.contains("\n- +1 allocation per op, rounded: make"), "{markdown}");
 }
 
 #[test]

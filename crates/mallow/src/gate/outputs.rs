@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::case_verdict::{CaseVerdict, Report};
 use super::outcome::Reason;
-use super::text::{self, amount};
+use super::text::{self, PER_OP_ROUNDED, amount};
 use crate::output::sarif::{self, Finding};
 use crate::output::text::markdown::cell;
 use crate::output::text::units::plural;
@@ -142,7 +142,7 @@ pub fn markdown(report: &Report) -> String {
             let steps: Vec<_> =
                 steps.iter().take(6).map(|step| cell(&text::shown(step.step, &Look::default()))).collect();
             let (amount, unit) = amount(difference.allocations(), difference.bytes(), compared);
-            let _ = writeln!(out, "- {amount} {unit}: {}", steps.join(" ← "));
+            let _ = writeln!(out, "- {amount} {unit}{}: {}", rounded(case), steps.join(" ← "));
         }
     }
     if report.cases.iter().any(|case| case.rounded_down) {
@@ -150,6 +150,11 @@ pub fn markdown(report: &Report) -> String {
     }
     let _ = writeln!(out, "\n{}", cell(&report.platform));
     out
+}
+
+/// What the numbers of a case's stacks are, behind their unit.
+fn rounded(case: &CaseVerdict) -> &'static str {
+    if case.rounded_down { PER_OP_ROUNDED } else { "" }
 }
 
 /// A line of a source of the project, and what its stacks have more than before; without a baseline all that they
@@ -168,8 +173,9 @@ impl Change<'_> {
         let (amount, unit) = amount(self.allocations, self.bytes, compared);
         let reasons = if self.reasons.is_empty() { String::new() } else { format!(": {}", self.reasons.join("; ")) };
         match compared {
+            true if case.rounded_down => format!("{amount} {unit}{PER_OP_ROUNDED}, in {}{reasons}", case.name),
             true => format!("{amount} {unit} in {}{reasons}", case.name),
-            false => format!("{amount} {unit} of {}, nothing to compare with{reasons}", case.name),
+            false => format!("{amount} {unit}{} of {}, nothing to compare with{reasons}", rounded(case), case.name),
         }
     }
 }

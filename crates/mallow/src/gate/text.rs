@@ -127,6 +127,9 @@ fn table(report: &Report) -> Table {
 /// A line below tables with benchmarks of Go.
 pub const ROUNDED_DOWN: &str = "Figures of Go are those of one operation, which Go rounds down: 0 may be 0.9";
 
+/// Behind allocations of a stack, which are the nearest whole number to their mean.
+pub const PER_OP_ROUNDED: &str = " per op, rounded";
+
 /// Allocations of an operation as they are shown; empty where nobody knows.
 pub fn per_op(case: &CaseVerdict) -> String {
     let figures = case.measured.as_ref().map(|measured| measured.figures);
@@ -197,7 +200,8 @@ fn reasons(case: &CaseVerdict, report: &Report, verbose: bool, look: &Look, page
         )));
     }
     let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
-    let mut stacks = Stacks { operations, rounded: case.rounded_down, verbose, compared: true, look, page };
+    let reasons = case.explanation.as_ref().map_or(&[][..], |explanation| &explanation.reasons);
+    let mut stacks = Stacks { operations, rounded: case.rounded_down, reasons, verbose, compared: true, look, page };
     if let Some(explanation) = &case.explanation {
         stacks.compared = !explanation.without_baseline;
         if explanation.without_baseline {
@@ -266,19 +270,24 @@ pub fn amount(allocations: i64, bytes: i64, compared: bool) -> (String, String) 
     (written(n), plural(n.unsigned_abs(), noun))
 }
 
-/// What of the figures' change the stacks are. They are of a run of their own, which may differ by something else.
-fn explained(explanation: &Explanation) -> String {
+/// What of the figures' change the stacks are. They are of a run of their own, which may differ by something else, and
+/// are `rounded` to whole numbers where the figures are means of one operation.
+fn explained(explanation: &Explanation, rounded: bool) -> String {
     let Explanation { change, explained, change_bytes, explained_bytes, .. } = *explanation;
     let is_part = |part: i64, whole: i64| part == 0 || part.signum() == whole.signum() && part.abs() <= whole.abs();
     if is_part(explained, change) && is_part(explained_bytes, change_bytes) {
         let [explained, explained_bytes] = [explained, explained_bytes].map(signed);
         let (allocations, bytes) = (of_signed(change, "allocation"), of_signed(change_bytes, "byte"));
+        if rounded && change == 0 {
+            return format!("The stacks explain {explained_bytes} of {bytes}");
+        }
         return format!("The stacks explain {explained} of {allocations}, {explained_bytes} of {bytes}");
     }
     let differ = |allocations, bytes| format!("{}, {}", more_of(allocations, "allocation"), more_of(bytes, "byte"));
     format!(
-        "The figures differ by {}; the stacks, of a run of their own, by {}",
+        "The figures differ by {}; the stacks, of a run of their own{}, by {}",
         differ(change, change_bytes),
+        if rounded { ", rounded to whole allocations" } else { "" },
         differ(explained, explained_bytes)
     )
 }
@@ -287,6 +296,8 @@ struct Stacks<'a> {
     operations: u64,
     /// Whether the numbers are means of one operation, without fractions.
     rounded: bool,
+    /// Reasons of stacks, with the fractions that their numbers are without.
+    reasons: &'a [Reason],
     /// Whether all stacks are shown, with all of their functions.
     verbose: bool,
     /// Whether the stacks are compared with others.
@@ -321,7 +332,7 @@ impl Stacks<'_> {
         }
         self.reasons(&explanation.reasons);
         if !explanation.without_baseline {
-            self.page.line(Line::new().faint(format!("  {}", explained(explanation))));
+            self.page.line(Line::new().faint(format!("  {}", explained(explanation, self.rounded))));
         }
     }
 
@@ -364,7 +375,7 @@ impl Stacks<'_> {
     fn one(&mut self, difference: &Difference) {
         let (change, bytes) = (difference.allocations(), difference.bytes());
         let per_op = match self.operations {
-            _ if self.rounded => " per op, rounded".to_owned(),
+            _ if self.rounded => PER_OP_ROUNDED.to_owned(),
             0 => String::new(),
             operations => format!(" ({}{} per op)", plus(change), ratio(change as f64 / operations as f64)),
         };
@@ -384,6 +395,7 @@ impl Stacks<'_> {
             0 => {
                 let now = match difference.now {
                     0 => "less than 1 allocation".to_owned(),
+                    now if self.rounded => format!("{}{PER_OP_ROUNDED}", of(now, "allocation")),
                     now => of(now, "allocation"),
                 };
                 let bytes_of = plural(bytes.unsigned_abs(), "byte");
@@ -392,11 +404,20 @@ impl Stacks<'_> {
             _ => {
                 let allocations = plural(change.unsigned_abs(), "allocation");
                 let bytes = more_of(bytes, "byte");
-                (more(change), format!(" {allocations}{per_op}, {before} → {now}, {bytes}, "))
+                let mean = self.mean(difference);
+                (more(change), format!(" {allocations}{per_op}, {before} → {now}{mean}, {bytes}, "))
             }
         };
         self.page.line(Line::new().plain("  ").strong(first).plain(rest).strong(word));
         self.steps(difference);
+    }
+
+    /// ` (now 0.90)`: the mean that was rounded, where it is known and no whole number.
+    fn mean(&self, difference: &Difference) -> String {
+        let of_stack = |reason: &&Reason| self.rounded && reason.stack == difference.stack;
+        let mean = self.reasons.iter().find(of_stack).map(|reason| reason.allocations);
+        let fraction = mean.filter(|mean| (mean - mean.round()).abs() >= 0.005);
+        fraction.map_or(String::new(), |mean| format!(" (now {})", ratio(mean)))
     }
 
     fn steps(&mut self, difference: &Difference) {
@@ -450,14 +471,16 @@ mod tests {
 
     #[test]
     fn stacks_explain_no_more_than_there_is() {
-        let of = |change, explained, change_bytes, explained_bytes| {
-            super::explained(&Explanation {
-                change,
-                explained,
-                change_bytes,
-                explained_bytes,
-                ..Explanation::default()
-            })
+        let explained = |[change, explained, change_bytes, explained_bytes]: [i64; 4], rounded| {
+            let explanation =
+                Explanation { change, explained, change_bytes, explained_bytes, ..Explanation::default() };
+            super::explained(&explanation, rounded)
+        };
+        let of = |change, of_stacks, change_bytes, bytes_of_stacks| {
+            explained([change, of_stacks, change_bytes, bytes_of_stacks], false)
+        };
+        let mean = |change, of_stacks, change_bytes, bytes_of_stacks| {
+            explained([change, of_stacks, change_bytes, bytes_of_stacks], true)
         };
         for (text, expected) in [
             (of(10, 10, 80, 80), "The stacks explain 10 of 10 allocations, 80 of 80 bytes"),
@@ -471,6 +494,13 @@ mod tests {
                 of(-1, 3, 0, 0),
                 "The figures differ by -1 allocation, 0 bytes; the stacks, of a run of their own, by +3 allocations, \
                  0 bytes",
+            ),
+            (mean(0, 0, 25, 25), "The stacks explain 25 of 25 bytes"),
+            (mean(1, 1, 25, 25), "The stacks explain 1 of 1 allocation, 25 of 25 bytes"),
+            (
+                mean(0, 1, 25, 26),
+                "The figures differ by 0 allocations, +25 bytes; the stacks, of a run of their own, rounded to whole \
+                 allocations, by +1 allocation, +26 bytes",
             ),
         ] {
             assert_eq!(text, expected);
