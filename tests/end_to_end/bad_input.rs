@@ -168,6 +168,44 @@ fn an_error_message_names_the_remedy() {
     }
 }
 
+/// What a flag allows is in its error, with examples.
+#[test]
+fn a_wrong_amount_is_refused_with_the_right_ones() {
+    let (place, _) = recording();
+    const LIMITS: &str = "an amount of what is compared (1000, 0.5, 64k, 4Ki) or a share of BEFORE (5%)";
+    const SIZES: &str = "sizes are bytes, or have a unit: 64, 4k (4000), 4Ki (4096), 1M";
+    const TIMES: &str = "times have a unit: 200ms, 1.5s, 2m, 1h";
+    for (line, expected) in [
+        ("diff --fail-above much run.mallow run.mallow", LIMITS),
+        ("diff --fail-above x% run.mallow run.mallow", LIMITS),
+        ("diff --min 5% run.mallow run.mallow", "an amount of what is compared, and no share: 1000, 0.5, 64k, 4Ki"),
+        ("diff --per 0 run.mallow run.mallow", "a number above 0: 11000, 0.5"),
+        ("top --min 5q run.mallow", "a share of the whole (2%) or an amount of what is shown (1000, 64k, 4Ki)"),
+        ("report --size big run.mallow", "sizes are N or A..B, of which one may be missing: 24, 64..128, ..4k, 1Mi.."),
+        ("report --lifetime 5..6 run.mallow", "A..B with units, of which one may be missing: ..1ms, 200ms..1.5s, 2m.."),
+        ("report --time 5s run.mallow", "two ends, of which one may be missing: 1.5s..2s, ..200ms, 40%.."),
+        ("report --time x.. run.mallow", "two ends, of which one may be missing: 1.5s..2s, ..200ms, 40%.."),
+        ("rss --at now run.mallow", "highest, end, a time (1.5s, 200ms) or a share of the recording (40%)"),
+        ("timeline --at now run.mallow", "peak, end, a time (1.5s, 200ms) or a share of the recording (40%)"),
+        ("run --period 0 -- true", "periods are 1 to 4294967295 bytes: 64KiB, 1M"),
+        ("run --period many -- true", SIZES),
+        ("guard --memory many -- true", SIZES),
+        ("guard --alignment 3 -- true", "a power of two, 1 to 4096: 8, 16"),
+        ("guard --require-guarded=x -- true", "a percentage, 0% to 100%: 95%"),
+        ("watch --every 5 -- true", TIMES),
+        ("watch --every 5ms -- true", "at least 100ms: 500ms, 10s, 10m"),
+        (
+            "watch --save-at 0% -- true",
+            "a share of a limit, above 0% and at most 100% (90%), or a size of RSS (512M, 2GiB)",
+        ),
+        ("record --for 5 -p 1", TIMES),
+    ] {
+        let outcome = run(place.path(), &line.split(' ').collect::<Vec<_>>());
+        let err = refused(line, &outcome);
+        assert!(outcome.status == 2 && err.contains(expected), "{line}: {} {err}", outcome.status);
+    }
+}
+
 /// Never ends, and is no recording.
 #[test]
 fn endless_file() {

@@ -60,6 +60,16 @@ fn a_script_fails_above_what_it_allows() {
         assert_eq!(diff(&before, &["--fail-above", &most, path(&before), path(&after)]).status, status);
         assert_eq!(diff(&before, &["--fail-above", &most, path(&after), path(&before)]).status, 0);
     }
+    // A share of what BEFORE has, whatever amounts are divided by.
+    let before_has = number(&json(&before, &[path(&before), path(&after)])["before"]["value"]);
+    let share = 100.0 * change as f64 / before_has as f64;
+    for (share, status) in [(share * 0.99, 3), (share * 1.01, 0)] {
+        for per in [&[][..], &["--per", "10"]] {
+            let most = format!("{share:.6}%");
+            let arguments = [per, &["--fail-above", &most, path(&before), path(&after)]].concat();
+            assert_eq!(diff(&before, &arguments).status, status, "{arguments:?}");
+        }
+    }
     let per = ["--per", "10", "--fail-above"];
     let tenth = (change / 10).to_string();
     assert_eq!(

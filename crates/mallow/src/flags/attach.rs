@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::filters::duration;
+use super::quantities::{TIMES, duration};
 
 /// A process to attach to, in place of a command.
 #[derive(Debug, Args)]
@@ -28,5 +28,5 @@ pub struct AttachFlags {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    duration(text).map(Duration::from_millis)
+    duration(text, TIMES).map(Duration::from_millis)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use mallow_report::analysis::diff::Rule;
 
 use super::filters::FilterFlags;
-use super::filters::number;
+use super::quantities::{amount, number};
 use super::views::{By, ViewFlags};
 
 /// Flags of `diff`.
@@ -34,12 +34,13 @@ pub struct DiffFlags {
     /// Smallest change to show
     ///
     /// Places and stacks that changed by less are one sum. An amount of what is compared: allocations, or bytes; k,
-    /// M, G and T are powers of 1000. Default: 0, every change. Example: --min 64k.
+    /// M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. Default: 0, every change. Example: --min 64k.
     #[arg(long, value_name = "N")]
     pub min: Option<Amount>,
     /// Divide all numbers by this
     ///
-    /// For figures per operation: runs × operations of a benchmark. --min and --fail-above are divided amounts then.
+    /// For figures per operation: runs × operations of a benchmark. Amounts of --min and --fail-above are divided ones
+    /// then.
     /// Default: 1. Example: --per 11000 --min 1.
     #[arg(long, value_name = "N", value_parser = divisor)]
     pub per: Option<f64>,
@@ -57,11 +58,11 @@ pub struct DiffFlags {
     pub no_rule: Vec<Rule>,
     /// Fail if AFTER has more than this
     ///
-    /// For CI: exits with status 3 if AFTER has more than N more than BEFORE, in total, of what is compared. The
-    /// amount is divided where --per is given. If it has not, and numbers of a file are incomplete, the status is 4.
-    /// Default: no limit. Example: --fail-above 1k.
+    /// For CI: exits with status 3 if AFTER has more than N more than BEFORE, in total, of what is compared: an amount
+    /// as for --min, or a share of what BEFORE has (5%). If it has not, and numbers of a file are incomplete, the
+    /// status is 4. Default: no limit. Example: --fail-above 1k.
     #[arg(long, value_name = "N")]
-    pub fail_above: Option<Amount>,
+    pub fail_above: Option<Limit>,
     /// Take incomplete numbers as they are
     ///
     /// With --fail-above: if numbers of a file are incomplete, the change that is seen decides. Default: the status
@@ -119,10 +120,8 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const UNITS: [(char, f64); 4] = [('k', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
-        let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
-        let (digits, factor) = unit.map_or((text, 1.0), |(_, factor)| (&text[..text.len() - 1], *factor));
-        number(digits).map(|number| Self(number * factor))
+        const FORMS: &str = "it is an amount of what is compared, and no share: 1000, 0.5, 64k, 4Ki";
+        amount(text, FORMS).map(Self)
     }
 }
 
@@ -133,16 +132,49 @@ impl Amount {
     }
 }
 
+/// The largest growth that is no failure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// So much of what is compared.
+    Amount(Amount),
+    /// So many percent of what BEFORE has.
+    Percent(f64),
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORMS: &str = "it is an amount of what is compared (1000, 0.5, 64k, 4Ki) or a share of BEFORE (5%)";
+        match text.strip_suffix('%') {
+            Some(percent) => number(percent, FORMS).map(Self::Percent),
+            None => amount(text, FORMS).map(|amount| Self::Amount(Amount(amount))),
+        }
+    }
+}
+
+impl Limit {
+    /// Whether a change from `before` is above the limit. `per` divides amounts.
+    pub fn is_exceeded(self, before: u64, change: i64, per: f64) -> bool {
+        let change = change as f64;
+        match self {
+            Self::Amount(Amount(most)) => change / per > most,
+            Self::Percent(percent) => change > before as f64 * percent / 100.0,
+        }
+    }
+}
+
 fn divisor(text: &str) -> Result<f64, String> {
-    match number(text)? {
+    const FORMS: &str = "it is a number above 0: 11000, 0.5";
+    match number(text, FORMS)? {
         number if number > 0.0 => Ok(number),
-        _ => Err("nothing can be divided by 0".to_owned()),
+        _ => Err(FORMS.to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Amount, divisor};
+    use super::{Amount, Limit, divisor};
 
     #[test]
     fn amounts_are_divided_ones() {
@@ -155,5 +187,19 @@ mod tests {
             assert!(text.parse::<Amount>().is_err(), "{text}");
         }
         assert_eq!((divisor("11000"), divisor("0").is_err()), (Ok(11_000.0), true));
+        assert_eq!((of("4Ki").times(None), of("4kB").times(None)), (4096, 4000));
+    }
+
+    #[test]
+    fn a_limit_is_an_amount_or_a_share_of_before() {
+        let of = |text: &str| text.parse::<Limit>().expect("a limit");
+        let least = |text: &str, before, per| (0..2000).find(|&change| of(text).is_exceeded(before, change, per));
+        assert_eq!([least("50", 1000, 1.0), least("5%", 1000, 1.0), least("0.5 %", 1000, 1.0)], [51, 51, 6].map(Some));
+        assert_eq!([least("5", 1000, 10.0), least("5%", 1000, 10.0)], [51, 51].map(Some), "a share is not divided");
+        assert_eq!([least("5%", 0, 1.0), least("0%", 1000, 1.0), least("150%", 1000, 1.0)], [1, 1, 1501].map(Some));
+        assert!(!of("0%").is_exceeded(1000, -1, 1.0));
+        for text in ["", "%", "-5%", "x%", "5 apples", "nan%", "5%%"] {
+            assert!(text.parse::<Limit>().is_err(), "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use mallow_formats::SampleType;
 use mallow_report::analysis::{Narrowing, Pattern};
 
 use super::names::NameFlags;
+use super::quantities::{duration, number, size};
 
 /// Which part of a recording a view shows. Each flag leaves less.
 #[derive(Clone, Debug, Default, Args)]
@@ -168,7 +169,8 @@ impl FromStr for TimeSpan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (from, to) = ends(text, time)?.ok_or("a time has two ends: 1.5s..2s, ..200ms, 40%..")?;
+        const FORMS: &str = "a time has two ends, of which one may be missing: 1.5s..2s, ..200ms, 40%..";
+        let (from, to) = ends(text, |end| time(end, FORMS))?.ok_or(FORMS)?;
         let known = |time: Option<Time>| match time {
             Some(Time::Percent(percent)) => Some((true, percent)),
             Some(Time::Ms(ms)) => Some((false, ms as f64)),
@@ -197,7 +199,8 @@ impl FromStr for SizeSpan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Self { text: text.to_owned(), span: span(text, size)? })
+        const FORMS: &str = "sizes are N or A..B, of which one may be missing: 24, 64..128, ..4k, 1Mi..";
+        Ok(Self { text: text.to_owned(), span: span(text, |end| size(end, FORMS))? })
     }
 }
 
@@ -214,7 +217,8 @@ impl FromStr for LifetimeSpan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Self { text: text.to_owned(), span: span(text, duration)? })
+        const FORMS: &str = "lifetimes are A..B with units, of which one may be missing: ..1ms, 200ms..1.5s, 2m..";
+        Ok(Self { text: text.to_owned(), span: span(text, |end| duration(end, FORMS))? })
     }
 }
 
@@ -248,66 +252,15 @@ fn span(text: &str, read: impl Fn(&str) -> Result<u64, String>) -> Result<Span, 
     Ok(Span { from, to })
 }
 
-pub fn time(text: &str) -> Result<Time, String> {
+/// A time, or a share of the recording. `forms` is what the flag allows.
+pub(super) fn time(text: &str, forms: &str) -> Result<Time, String> {
     match text.strip_suffix('%') {
-        Some(percent) => match number(percent)? {
+        Some(percent) => match number(percent, forms)? {
             percent if percent <= 100.0 => Ok(Time::Percent(percent)),
-            _ => Err("a run has 100%".to_owned()),
+            _ => Err("a recording has 100%".to_owned()),
         },
-        None => duration(text).map(Time::Ms),
+        None => duration(text, forms).map(Time::Ms),
     }
-}
-
-pub(super) fn duration(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("min", 6e4), ("h", 3.6e6)];
-    if text == "0" {
-        return Ok(0);
-    }
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (value, unit) = text.split_at(split);
-    let unit = if unit == "m" { "min" } else { unit };
-    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err("times have a unit: 200ms, 1.5s, 2m, 1h".to_owned());
-    };
-    whole(number(value)? * factor)
-}
-
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, f64); 9] = [
-        ("", 1.0),
-        ("k", 1e3),
-        ("m", 1e6),
-        ("g", 1e9),
-        ("t", 1e12),
-        ("ki", 1024.0),
-        ("mi", 1_048_576.0),
-        ("gi", 1_073_741_824.0),
-        ("ti", 1_099_511_627_776.0),
-    ];
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (value, unit) = text.split_at(split);
-    let unit = unit.to_ascii_lowercase();
-    let unit = unit.strip_suffix('b').unwrap_or(&unit);
-    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err("sizes are bytes, or have a unit: 64, 4k (4000), 4Ki (4096), 1M".to_owned());
-    };
-    // Not through a floating point number, which has no room for all of them.
-    match value.trim().parse() {
-        Ok(bytes) if *factor == 1.0 => Ok(bytes),
-        _ => whole(number(value)? * factor),
-    }
-}
-
-pub(super) fn number(text: &str) -> Result<f64, String> {
-    let digits = text.trim();
-    match digits.parse::<f64>() {
-        Ok(number) if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && number.is_finite() => Ok(number),
-        _ => Err(format!("{digits:?} is no number")),
-    }
-}
-
-fn whole(number: f64) -> Result<u64, String> {
-    if number < 9e18 { Ok(number.round() as u64) } else { Err("the number is too large".to_owned()) }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::filters::size;
 use super::program::CommandFlags;
+use super::quantities::{SIZES, number, size};
 use super::run::period;
 use super::views::ViewFlags;
 
@@ -46,7 +46,7 @@ pub struct GuardFlags {
     ///
     /// A block takes whole pages. What is allocated while so much is live is not guarded, and is counted. Example:
     /// --memory 4GiB.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory)]
     pub memory: u64,
     /// Side of blocks that is guarded
     ///
@@ -141,10 +141,17 @@ pub enum PlaceFlag {
 
 fn alignment(text: &str) -> Result<u32, String> {
     let number = text.parse::<u32>().ok().filter(|number| number.is_power_of_two() && *number <= 4096);
-    number.ok_or_else(|| "a power of two, 1 to 4096".to_owned())
+    number.ok_or_else(|| "it is a power of two, 1 to 4096: 8, 16".to_owned())
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    size(text, SIZES)
 }
 
 fn percentage(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>().ok();
-    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "a percentage, 0 to 100".to_owned())
+    const FORMS: &str = "it is a percentage, 0% to 100%: 95%";
+    match number(text.strip_suffix('%').unwrap_or(text), FORMS)? {
+        percent if percent <= 100.0 => Ok(percent),
+        _ => Err(FORMS.to_owned()),
+    }
 }

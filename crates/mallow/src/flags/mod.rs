@@ -24,6 +24,7 @@ mod names;
 mod pack;
 mod program;
 mod push;
+mod quantities;
 mod record;
 mod regions;
 mod report;

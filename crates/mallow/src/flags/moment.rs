@@ -65,7 +65,11 @@ impl<M: ViewMoment> FromStr for At<M> {
         let trimmed = text.trim();
         let what = match M::WORDS.into_iter().find(|(word, _)| *word == trimmed) {
             Some((_, moment)) => What::Word(moment),
-            None => What::Time(time(trimmed)?),
+            None => {
+                let [first, second] = M::WORDS.map(|(word, _)| word);
+                let forms = format!("it is {first}, {second}, a time (1.5s, 200ms) or a share of the recording (40%)");
+                What::Time(time(trimmed, &forms)?)
+            }
         };
         Ok(Self { text: text.to_owned(), what })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::filters::duration;
+use super::quantities::{TIMES, duration};
 
 /// Where a watch sends profiles.
 #[derive(Debug, Args)]
@@ -40,9 +40,9 @@ pub struct PushFlags {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
+    match duration(text, TIMES)? {
         ms @ 100.. => Ok(Duration::from_millis(ms)),
-        _ => Err("at least 100ms".to_owned()),
+        _ => Err("at least 100ms: 500ms, 15s, 1m".to_owned()),
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use mallow_capture::rundir::directory::Regions;
 
-use super::filters::duration;
+use super::quantities::{TIMES, duration};
 
 /// How the regions that a program measures with mallow.h run.
 #[derive(Clone, Debug, Args)]
@@ -60,7 +60,7 @@ impl RegionFlags {
 /// A time in milliseconds.
 fn quiet(text: &str) -> Result<u32, String> {
     const LONGEST: u32 = 600_000;
-    match u32::try_from(duration(text)?) {
+    match u32::try_from(duration(text, TIMES)?) {
         Ok(ms) if ms <= LONGEST => Ok(ms),
         _ => Err("at most 600s".to_owned()),
     }

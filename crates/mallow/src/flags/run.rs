@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::filters::size;
 use super::program::CommandFlags;
+use super::quantities::{SIZES, size};
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
@@ -36,6 +36,9 @@ pub struct RunFlags {
 
 /// A period: 1 byte to 4 GiB.
 pub(super) fn period(text: &str) -> Result<u32, String> {
-    let bytes = size(text)?;
-    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0).ok_or_else(|| "periods are 1 to 4294967295 bytes".to_owned())
+    let bytes = size(text, SIZES)?;
+    u32::try_from(bytes)
+        .ok()
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "periods are 1 to 4294967295 bytes: 64KiB, 1M".to_owned())
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use mallow_report::analysis::Least;
 
-use super::filters::{number, size};
+use super::quantities::{number, size};
 
 /// What is worth a row, or a part of a picture. It changes no number: what is left out is shown as a sum.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -18,12 +18,13 @@ pub struct ThresholdFlags {
 }
 
 fn least(text: &str) -> Result<Least, String> {
-    match text.strip_suffix('%').map(number) {
-        Some(percent) => match percent? {
+    const FORMS: &str = "it is a share of the whole (2%) or an amount of what is shown (1000, 64k, 4Ki)";
+    match text.strip_suffix('%') {
+        Some(percent) => match number(percent, FORMS)? {
             percent if percent <= 100.0 => Ok(Least::Percent(percent)),
             _ => Err("the whole is 100%".to_owned()),
         },
-        None => size(text).map(Least::Amount),
+        None => size(text, FORMS).map(Least::Amount),
     }
 }
 

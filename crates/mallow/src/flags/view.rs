@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::filters::duration;
 use super::go_reasons::GoReasonsFlags;
 use super::names::NameFlags;
+use super::quantities::{TIMES, duration};
 use super::run::period;
 
 /// Flags of `view`.
@@ -70,5 +70,5 @@ pub struct PageFlags {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    duration(text).map(Duration::from_millis)
+    duration(text, TIMES).map(Duration::from_millis)
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::choice::ChoiceFlags;
-use super::filters::{duration, size};
 use super::fleet::ListenFlags;
 use super::push::PushFlags;
+use super::quantities::{TIMES, duration, number, size};
 use super::run::period;
 use super::views::ViewFlags;
 
@@ -295,21 +295,22 @@ programs without frame pointers it knows the innermost functions alone.
 What had been allocated before they were attached is not in what they write.";
 
 fn save_at(text: &str) -> Result<SaveAt, String> {
-    let Some(percent) = text.strip_suffix('%') else { return size(text).map(SaveAt::Bytes) };
-    match percent.trim().parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(SaveAt::Share(percent / 100.0)),
-        _ => Err("a share is above 0% and at most 100%".to_owned()),
+    const FORMS: &str = "it is a share of a limit, above 0% and at most 100% (90%), or a size of RSS (512M, 2GiB)";
+    let Some(percent) = text.strip_suffix('%') else { return size(text, FORMS).map(SaveAt::Bytes) };
+    match number(percent, FORMS)? {
+        percent if percent > 0.0 && percent <= 100.0 => Ok(SaveAt::Share(percent / 100.0)),
+        _ => Err(FORMS.to_owned()),
     }
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    duration(text).map(Duration::from_millis)
+    duration(text, TIMES).map(Duration::from_millis)
 }
 
 fn time_above_0(text: &str) -> Result<Duration, String> {
     match time(text)? {
         time if time >= Duration::from_millis(100) => Ok(time),
-        _ => Err("at least 100ms".to_owned()),
+        _ => Err("at least 100ms: 500ms, 10s, 10m".to_owned()),
     }
 }
 

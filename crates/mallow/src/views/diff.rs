@@ -105,7 +105,7 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     }
     let per = per_of(flags, by).unwrap_or(1.0);
     let Some(most) = flags.fail_above else { return Ok(exit::OK) };
-    if diff.change as f64 / per > most.0 {
+    if most.is_exceeded(diff.before.value, diff.change, per) {
         return Ok(ExitCode::from(exit::CHANGED));
     }
     let unknown = sides::incomplete_totals([&before, &after]);
