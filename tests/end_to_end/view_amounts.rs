@@ -126,6 +126,36 @@ fn one_block_is_no_blocks() {
     }
 }
 
+/// A title that counts something has a count below it, and a title that names memory a size.
+#[test]
+fn a_figure_of_the_summary_is_of_what_its_title_says() {
+    let body = "for (int i = 0; i < 1234; i++) { char *p = malloc(1000); p[0] = 1; if (i % 2) free(p); }";
+    let place = recorded(&format!("#include <stdlib.h>\nint main(void) {{ {body} return 0; }}\n"));
+    let report = report(place.path(), "it.mallow");
+    let totals = report["sentences"]["totals"].as_array().expect("rows");
+    let served = Page::open(place.path(), &["it.mallow"], SIZES[0]).browser;
+    for mut browser in [served, exported(place.path(), "it.mallow")] {
+        for (tile, title, row, cells) in [
+            ("allocated", "Allocations", "allocations", ["number", "size"]),
+            ("temporary", "Temporary", "temporary", ["number", "size"]),
+            ("peak", "Live at peak", "live at peak", ["size", "number"]),
+            ("live", "Live at end", "live at end", ["size", "number"]),
+        ] {
+            let row = totals.iter().find(|total| total["name"] == row).expect("a row");
+            let [figure, more] = cells.map(|cell| row[cell].as_str().expect("a text").to_owned());
+            let text = |browser: &mut Browser, part: &str| browser.text(&format!("#tile-{tile} {part}"));
+            assert_eq!(text(&mut browser, ".label").as_deref(), Some(title));
+            assert_eq!(text(&mut browser, ".figure"), Some(figure), "{title}");
+            let below = text(&mut browser, ".tile-more").unwrap_or_default();
+            assert!(below.starts_with(&more), "{title}: {below}");
+        }
+        // It leads to what it counts.
+        browser.click("#tile-allocated .tile-head");
+        browser
+            .wait_for("document.querySelector('[data-measure=allocations]')?.getAttribute('aria-pressed') === 'true'");
+    }
+}
+
 /// What is so of one measure is not said of all: as many blocks of other sizes, and blocks of which none is live at last.
 #[test]
 fn a_page_says_nothing_of_measures_that_it_does_not_show() {

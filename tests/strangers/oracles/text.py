@@ -377,7 +377,7 @@ TILES = {
     "Live at end": ("bytes", "live_bytes"),
     "Temporary": ("count", "temporary"),
     "Highest RSS": ("bytes", "highest_rss"),
-    "Allocations": ("bytes", "allocated_bytes"),
+    "Allocations": ("count", "allocations"),
 }
 """Words of the summary, and what stands behind each."""
 

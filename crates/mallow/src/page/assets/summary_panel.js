@@ -76,13 +76,15 @@ function facts(context, report) {
   const texts = (...parts) => parts.filter(Boolean).map((text) => element("div", { class: "quiet number" }, printable(text)));
   const figure = (row, key) => [row[key], row[`${key}_margin`]].filter(Boolean).join(" ");
   const tileOf = (row) => {
-    const counts = row.by === "temporary" || row.name === "frees";
-    const [first, second] = counts ? ["number", "size"] : ["size", "number"];
     const to = TILES[row.by ?? row.name] ?? { id: row.name.replaceAll(" ", "-").toLowerCase(), view: "flame" };
-    const by = row.by === "allocations" && has("bytes") ? "bytes" : row.by;
-    const title = `${row.name[0].toUpperCase()}${row.name.slice(1)}`;
-    const more = figure(row, second) && (second === "number" ? formatOf(figure(row, second), "block") : figure(row, second));
-    return tile(context, { ...to, title, by, value: figure(row, first) || figure(row, second), more: [texts(figure(row, first) && more, row.remark), by && largest(context, report, by)] });
+    const by = row.by === "allocations" && !has("allocations") ? "bytes" : row.by;
+    const title = by === "bytes" ? MEASURES.bytes.title : `${row.name[0].toUpperCase()}${row.name.slice(1)}`;
+    // What the title counts comes first: events have a number, memory has a size.
+    const isCount = ["allocations", "temporary"].includes(by) || row.name === "frees";
+    const number = figure(row, "number");
+    const figures = isCount ? [number, figure(row, "size")] : [figure(row, "size"), number && formatOf(number, "block")];
+    const [value, more] = figures.filter(Boolean);
+    return tile(context, { ...to, title, by, value, more: [texts(more, row.remark), by && largest(context, report, by)] });
   };
   const rank = (row) => (ORDER.includes(row.by) ? ORDER.indexOf(row.by) : ORDER.length);
   const rows = [...said.totals].sort((one, other) => rank(one) - rank(other));
