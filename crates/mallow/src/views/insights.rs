@@ -153,10 +153,19 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
                 of(*allocations, "block")
             )
         }
-        Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs, runs, overhead_bytes, places } => {
-            let overhead = match overhead_bytes {
+        Evidence::OneLifetime {
+            allocations,
+            allocated_bytes,
+            freed_in_runs,
+            runs,
+            overhead_bytes: _,
+            allocated_overhead_bytes,
+            places,
+        } => {
+            // Of the same blocks as their mean: what was live at the peak may have had other sizes.
+            let overhead = match allocated_overhead_bytes {
                 0 => String::new(),
-                n => format!("; headers and padding took about {} beside them at the peak", size(*n)),
+                n => format!("; header and padding take {} more for each on average", mean(*n, *allocations)),
             };
             let blocks = match freed_in_runs < allocations {
                 true => format!("{} of {}", count(*freed_in_runs), of(*allocations, "block")),
@@ -312,10 +321,28 @@ mod tests {
             freed_in_runs: 418_950,
             runs: 1,
             overhead_bytes: 0,
+            allocated_overhead_bytes: 0,
             places: 1,
         };
         let said = super::evidence(&together, &Look::default());
         assert!(said.starts_with("418,950 blocks of 6 B on average"), "{said}");
+    }
+
+    /// Blocks of the peak are not all blocks: what is said of both is computed of the same.
+    #[test]
+    fn headers_and_padding_are_those_of_the_blocks_that_the_sentence_names() {
+        let together = Evidence::OneLifetime {
+            allocations: 1_000,
+            allocated_bytes: 24_400,
+            freed_in_runs: 1_000,
+            runs: 1,
+            overhead_bytes: 3_230_000,
+            allocated_overhead_bytes: 9_600,
+            places: 1,
+        };
+        let said = "1,000 blocks of 24 B on average, freed one after another in 1 run; header and padding take 10 B more for each \
+                    on average.";
+        assert_eq!(super::evidence(&together, &Look::default()), said);
     }
 
     /// What does not divide evenly is an average, and says so.

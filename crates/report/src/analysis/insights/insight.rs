@@ -151,8 +151,11 @@ pub enum Evidence {
         freed_in_runs: u64,
         /// Runs of frees; a run that call sites share counts for each.
         runs: u64,
-        /// Headers and padding of the blocks that were live at the peak, in the C library's allocator.
+        /// Headers and padding of the blocks that were live at the peak, in the C library's allocator; estimated: for
+        /// each as much as the mean of all blocks of its call path.
         overhead_bytes: u64,
+        /// Headers and padding of `allocations`, in the C library's allocator; 0 if the program has another one.
+        allocated_overhead_bytes: u64,
         /// Calls in the source that have the habit; the one shown is the largest.
         places: u64,
     },

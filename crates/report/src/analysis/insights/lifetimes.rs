@@ -84,13 +84,14 @@ pub(super) fn together(path: &CallPath, in_glibc: bool) -> Option<(Evidence, Sav
     if at_least(c.live, 1, c.allocations) {
         return None;
     }
-    let overhead_bytes = if in_glibc { share(p.overhead_bytes, c.peak, c.allocations) } else { 0 };
+    let allocated_overhead_bytes = if in_glibc { p.overhead_bytes } else { 0 };
     let evidence = Evidence::OneLifetime {
         allocations: c.allocations,
         allocated_bytes: c.allocated_bytes,
         freed_in_runs: p.freed_in_runs,
         runs: p.runs,
-        overhead_bytes,
+        overhead_bytes: share(allocated_overhead_bytes, c.peak, c.allocations),
+        allocated_overhead_bytes,
         places: 1,
     };
     Some((evidence, Savings { allocations: c.allocations, ..Savings::default() }))
@@ -119,13 +120,22 @@ fn plus((a, s): (Evidence, Savings), (b, t): (Evidence, Savings)) -> (Evidence, 
     let sum = |a: u64, b: u64| a.saturating_add(b);
     let evidence = match (a, b) {
         (
-            Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs, runs, overhead_bytes, places },
+            Evidence::OneLifetime {
+                allocations,
+                allocated_bytes,
+                freed_in_runs,
+                runs,
+                overhead_bytes,
+                allocated_overhead_bytes,
+                places,
+            },
             Evidence::OneLifetime {
                 allocations: n,
                 allocated_bytes: bytes,
                 freed_in_runs: freed,
                 runs: more_runs,
-                overhead_bytes: overhead,
+                overhead_bytes: at_peak,
+                allocated_overhead_bytes: overhead,
                 places: more_places,
             },
         ) => Evidence::OneLifetime {
@@ -133,7 +143,8 @@ fn plus((a, s): (Evidence, Savings), (b, t): (Evidence, Savings)) -> (Evidence, 
             allocated_bytes: sum(allocated_bytes, bytes),
             freed_in_runs: sum(freed_in_runs, freed),
             runs: sum(runs, more_runs),
-            overhead_bytes: sum(overhead_bytes, overhead),
+            overhead_bytes: sum(overhead_bytes, at_peak),
+            allocated_overhead_bytes: sum(allocated_overhead_bytes, overhead),
             places: sum(places, more_places),
         },
         (

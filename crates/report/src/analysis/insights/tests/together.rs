@@ -26,6 +26,13 @@ fn small_blocks_that_are_freed_together() {
     let mixed = Patterns { freed_in_runs: 100_000, runs: 1, overhead_bytes: 8 * 100_000, ..sizes(24, 104) };
     let found = one(&beside(PLACE, blocks(100_000, 64, 0, 0), mixed));
     assert!(matches!(found.evidence, Evidence::OneLifetime { overhead_bytes: 800_000, .. }), "{found:?}");
+    // A tenth of them were live at the peak.
+    let mut profile = in_runs(100_000, 40, 99_000, 10);
+    profile.sites[1].counts.peak = 10_000;
+    let Evidence::OneLifetime { overhead_bytes, allocated_overhead_bytes, .. } = one(&profile).evidence else {
+        panic!("{profile:?}")
+    };
+    assert_eq!((overhead_bytes, allocated_overhead_bytes), (80_000, 800_000));
     // Places that may share an arena are one insight.
     let mut profile = in_runs(30_000, 40, 30_000, 10);
     let mut b = Builder { profile };
