@@ -216,10 +216,19 @@ fn small_blocks_that_take_most_memory_are_named_beside_the_cause() {
 
 #[test]
 fn reservations_that_were_never_touched_are_below_zero() {
-    let (_, json, truth) = run(&target("rss_blocks", "reserved"));
+    let (record, json, truth) = run(&target("rss_blocks", "reserved"));
     heap_is_true(&json, &truth);
     let absent = part(&json, "never_touched");
     assert!(absent < -1_300_000_000, "{json:#}");
+    // Two amounts of live blocks on one screen, each with what it is; the page has the same words.
+    let text = record.shown(&RSS).split_whitespace().collect::<Vec<_>>().join(" ");
+    let requested = "; live blocks: 1.34 GB requested";
+    let of_place = " of what live blocks have in memory: 2";
+    assert!(text.contains(requested) && text.contains(of_place), "{text}");
+    let mut page = Page::of(&record, SIZES[0]);
+    page.show("tab-rss");
+    page.wait_for_text("#rss-view", requested);
+    page.wait_for_text("#rss-cause", of_place);
     close(
         "own mappings",
         part(&json, "live") + part(&json, "rounding") + part(&json, "allocator"),

@@ -122,7 +122,7 @@ RSS = [
     r"{word:name} \({count:pid}\), highest RSS: {bytes:peak_rss}, the kernel's maximum(?:" + UNREAD + r")?(?:, reached before mallow attached"
     r"|, reached at an unknown time|, reached by {span:peak_by_ms}|, reached at {span:peak_by_ms}"
     r"|, reached between {span:peak_after_ms} and {span:peak_by_ms})?",
-    r"Divided: {bytes:rss} at {span:ms}(?:, at exit, before libraries' destructors|, the last reading)?(?:, {share:below_share} below it)?; live blocks (?:allocated .+ )?are {bytes:live_bytes}"
+    r"Divided: {bytes:rss} at {span:ms}(?:, at exit, before libraries' destructors|, the last reading)?(?:, {share:below_share} below it)?; live blocks(?: allocated .+)?: {bytes:live_bytes} requested"
     r"(?:, older ones are not known)?",
     r"In the {span:freed_ms} before this moment, {bytes:freed_bytes} of {bytes:freed_of_bytes} of live blocks were freed"
     r"(?:: giving back what they left lowers RSS in that time alone)?\.",
@@ -135,8 +135,7 @@ RSS = [
     r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
     r" what these had\. mallow rss --at end divides that\.",
     r"The kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before the process's recording ended: it may have risen since\.",
-    r"Cause(?:, of what is divided)?: .+ holds {bytes:cause_place_bytes} in live blocks; all have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?" + HEAVIEST,
-    r"Cause(?:, of what is divided)?: .+ holds {bytes:cause_place_bytes} in live blocks allocated .+?; all of these have {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
+    r"Cause(?:, of what is divided)?: .+ holds {bytes:cause_place_bytes} of what live blocks(?: allocated .+?)? have in memory: {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
     + HEAVIEST,
     r"Cause(?:, of what is divided)?: .+ pins {bytes:cause_place_bytes} of holes between its blocks; all holes are {bytes:cause_bytes}, {share:cause_share}",
     r"Cause(?:, of what is divided)?: .+ keeps free pages, {bytes:cause_bytes}, {share:cause_share}; since the peak, most was freed of .+, {bytes:cause_place_bytes}",

@@ -196,7 +196,7 @@ RSS = {
     "remedies": [{"expected_bytes": 1_000_000, "certainty": "sure"}],
 }
 RSS_TEXT = """leak (7), highest RSS: 4.00 MB, the kernel's maximum
-Divided: 4.00 MB at 150 ms; live blocks are 10.0 kB
+Divided: 4.00 MB at 150 ms; live blocks: 10.0 kB requested
 Cause: 3.99 MB, 99.9 %: code of files; the largest is /bin/leak
 
 What would help

@@ -86,7 +86,7 @@ class Falsehoods(unittest.TestCase):
         cause = {"part": "live", "bytes": 20_000_000, "place": place, "heaviest": {**PLACE, "bytes": 13_400_000}}
         facts = evidence_facts.of_rss({**RSS, "rss": 40_000_000, "cause": cause})
         sentence = (
-            "Cause: f a.c:1 holds 9.50 MB in live blocks; all have 20.0 MB, 50.0 % of RSS; "
+            "Cause: f a.c:1 holds 9.50 MB of what live blocks have in memory: 20.0 MB, 50.0 % of RSS; "
             "g a.c:2 takes most memory, 13.4 MB with rounding and headers"
         )
         for said, wrong in ((sentence, 0), (sentence.replace("13.4", "9.50"), 1)):

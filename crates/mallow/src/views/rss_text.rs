@@ -100,8 +100,8 @@ fn title(report: &Rss, look: &Look, page: &mut Page) {
     let below = below.map(|below| format!(", {below}")).unwrap_or_default();
     let live = bytes(account.live_bytes, look.exact);
     let live = match account.older_blocks {
-        None => format!("live blocks are {live}"),
-        Some(older) => format!("live blocks allocated {} are {live}, older ones are not known", since(older)),
+        None => format!("live blocks: {live} requested"),
+        Some(older) => format!("live blocks allocated {}: {live} requested, older ones are not known", since(older)),
     };
     let size = bytes(account.rss, look.exact);
     page.sentence(Line::new().plain(format!("Divided: {size} at {}{end}{below}; {live}", span(account.ms))));
@@ -138,11 +138,8 @@ fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
     let line = match cause.part {
         PartKind::Live => {
             let of_rss = if share.is_empty() { "" } else { " of RSS" };
-            match account.older_blocks.map(since) {
-                None => line.plain(format!("holds {much} in live blocks; all have {size}{of_rss}")),
-                Some(since) => line
-                    .plain(format!("holds {much} in live blocks allocated {since}; all of these have {size}{of_rss}")),
-            }
+            let known = account.older_blocks.map(|older| format!(" allocated {}", since(older))).unwrap_or_default();
+            line.plain(format!("holds {much} of what live blocks{known} have in memory: {size}{of_rss}"))
         }
         PartKind::Holes | PartKind::HolesAndRounding => {
             line.plain(format!("pins {much} of holes between its blocks; all holes are {size}"))

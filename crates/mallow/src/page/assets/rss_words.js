@@ -101,7 +101,7 @@ export function belowWords(rss, peak) {
 export function momentWords(answer) {
   const { rss, peak_rss: peak, ms, is_last: isLast, is_at_exit: isAtExit, live_bytes: live, older_blocks: older } = answer;
   const below = belowWords(rss, peak);
-  const blocks = older ? `live blocks allocated ${SINCE[older] ?? ""} are ${formatBytes(live)}, older ones are not known` : `live blocks are ${formatBytes(live)}`;
+  const blocks = `live blocks${older ? ` allocated ${SINCE[older] ?? ""}` : ""}: ${formatBytes(live)} requested${older ? ", older ones are not known" : ""}`;
   return {
     peak: `highest RSS: ${formatBytes(peak)}, ${figureWords(answer)}${below ? reachedWords(answer) : ""}`,
     divided: `Divided: ${formatBytes(rss)} at ${formatTime(ms)}${isAtExit ? ", at exit, before libraries' destructors" : isLast ? ", the last reading" : ""}${below ? `, ${below}` : ""}; ${blocks}`,
@@ -157,7 +157,7 @@ export function causeWords(answer) {
   }
   const much = formatBytes(place.bytes);
   const text = {
-    live: older ? `holds ${much} in live blocks allocated ${SINCE[older] ?? ""}; all of these have ${size}${isPart ? " of RSS" : ""}` : `holds ${much} in live blocks; all have ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
+    live: `holds ${much} of what live blocks${older ? ` allocated ${SINCE[older] ?? ""}` : ""} have in memory: ${size}${isPart ? " of RSS" : ""}`, holes: `pins ${much} of holes between its blocks; all holes are ${size}`, holes_and_rounding: `pins ${much} of holes between its blocks; all holes are ${size}`,
     free_pages: `, ${much}`,
   }[cause.part] ?? `has ${much} of ${partWords(cause.part, allocator)}, ${size}`;
   // It allocated them, and others may free; nor need they be what lies in these pages.
