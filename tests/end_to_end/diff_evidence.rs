@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use harness::{Run, directory, mallow, tool, workspace};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::diff_regressions::RECORDINGS;
 use crate::other_tools::ran;
+use crate::scripts::naming;
 
 const FLAGS: [&str; 3] = ["-O2", "-g", "-fno-builtin-malloc"];
 
@@ -145,5 +146,47 @@ fn each_line_of_one_build_is_compared_with_itself() {
         truth.sort();
         assert_eq!(places(&report), truth, "{text}");
         assert!(!text.starts_with("No change"), "{text}");
+    }
+}
+
+const SCRIPT: &str = "import sys
+def common(n):
+    return [str(i) * 3 for i in range(n)]
+def scan(n):
+    return {i: str(i) for i in range(n)}
+def match(n):
+    return {i: str(i) for i in range(n)}
+common(2000)
+for name, number in zip(sys.argv[1::2], sys.argv[2::2]):
+    globals()[name](int(number))
+";
+
+/// The interpreter requests the memory of all functions of a script by the same functions of its own.
+#[test]
+fn functions_of_a_script_are_not_each_other_in_two_runs_of_it() {
+    let Some(python) = naming("functions_of_a_script_are_not_each_other_in_two_runs_of_it") else { return };
+    let directory = directory();
+    let place = directory.path();
+    fs::write(place.join("script.py"), SCRIPT).expect("a file");
+    let python = python.to_str().expect("a plain path");
+    for (number, [before, after]) in
+        [["scan 2", "match 2"], ["scan 2 scan 40 match 40", "match 2 scan 40 match 40"]].into_iter().enumerate()
+    {
+        for (name, calls) in [("before", before), ("after", after)] {
+            let recording = format!("{name}.mallow");
+            let command = ["record", "--no-report", "-o", &recording, "--python", python, "script.py"];
+            ran(Run::new(mallow(), place).args(command).args(calls.split(' ')));
+        }
+        let (text, report) = diff(place, RECORDINGS);
+        assert_eq!((&report["renamed"], &report["recognised"]["rows_in_all"]), (&json!([]), &json!(0)), "{text}");
+        // Each run has what `top` says of it.
+        let of_script: Vec<_> =
+            places(&report).into_iter().filter(|at| ["scan", "match"].contains(&at.0.as_str())).collect();
+        let of = |name: &str| of_script.iter().filter(|at| at.0 == name).map(|at| (at.2, at.3)).collect::<Vec<_>>();
+        let ([(scanned, scans)], [(matched, matches)]) = (&of("scan")[..], &of("match")[..]) else { panic!("{text}") };
+        assert!(scanned > scans && matched < matches, "{text}");
+        assert_eq!((*scans == 0, *matched == 0), (number == 0, number == 0), "{text}");
+        let formerly = |place: &Value| place["formerly"].as_array().is_none_or(Vec::is_empty);
+        assert!(report["places"]["largest"].as_array().expect("places").iter().all(formerly), "{text}");
     }
 }

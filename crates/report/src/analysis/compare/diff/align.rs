@@ -136,6 +136,11 @@ impl<'a> Costs<'a> {
         weight * (unlike - (unlike - alike) * self.similarity(before, after))
     }
 
+    /// Whether it is known which of both programs have these functions.
+    pub fn are_known(&self, before: Token, after: Token) -> bool {
+        self.weights.programs_are_known() && [before, after].iter().all(|&token| self.joint.is_listed(token))
+    }
+
     /// How much two names have in common, from 0 to 1: Dice's coefficient of their pairs of letters; 1 for overloads.
     pub fn similarity(&self, a: Token, b: Token) -> f32 {
         if self.weights.overloaded(a, b) {

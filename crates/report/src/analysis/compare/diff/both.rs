@@ -247,10 +247,12 @@ impl Joint<'_> {
             (0..after.len()).partition(|&at| is_fixed(AFTER, after[at].0));
         let (fixed_before, moved_before): (Vec<usize>, Vec<usize>) =
             (0..before.len()).partition(|&at| before[at].2 && is_fixed(BEFORE, before[at].0));
-        let of_lines: FxHashMap<Vec<u32>, StackId> =
-            fixed_after.iter().rev().map(|&at| (lined(AFTER, after[at].0), after[at].0)).collect();
+        // Maps of scripts have no lines: two files may have functions of one name.
+        let code = |side: usize, stack: StackId| (lined(side, stack), self.script_files(side, stack));
+        let of_code: FxHashMap<(Vec<u32>, u64), StackId> =
+            fixed_after.iter().rev().map(|&at| (code(AFTER, after[at].0), after[at].0)).collect();
         for at in fixed_before {
-            places[at] = of_lines.get(&lined(BEFORE, before[at].0)).copied();
+            places[at] = of_code.get(&code(BEFORE, before[at].0)).copied();
         }
         // What was paired by more than lines goes to what is of one build as well.
         let open = if moved_before.iter().all(|&at| before[at].2) { moved_after } else { (0..after.len()).collect() };

@@ -36,6 +36,10 @@ pub(super) fn requests(sides: [(&[Token], Option<Token>); 2], costs: &Costs<'_>)
     if from == to || costs.weights.overloaded(from, to) || costs.joint.are_one_code(from, to) {
         return Requests::Same;
     }
+    // Neither became the other: both profiles have the code of both.
+    if [from, to].iter().all(|&token| costs.joint.is_settled(token)) {
+        return Requests::Unlike;
+    }
     let renamed = costs.weights.exclusive(from) && costs.weights.exclusive(to);
     if renamed || is.contains(&from) || was.contains(&to) { Requests::Akin } else { Requests::Unlike }
 }
@@ -67,20 +71,20 @@ fn are_nearly_equal(was: &Counts, is: &Counts, comparison: Comparison) -> bool {
 /// functions and the numbers fit, or, where the programs are not known, that the numbers are nearly equal.
 pub(super) fn supports_names(items: [&[Item]; 2], pair: &Edge, costs: &Costs<'_>, comparison: Comparison) -> bool {
     let (was, is) = (&items[BEFORE][pair.before], &items[AFTER][pair.after]);
-    let is_supported = || match costs.weights.programs_are_known() {
-        true => fit(&was.counts, &is.counts, comparison),
-        false => are_nearly_equal(&was.counts, &is.counts, comparison),
-    };
     let (mut before, mut after) = (was.tokens.iter(), is.tokens.iter());
-    let guessed = costs.ops(&was.tokens, &is.tokens).into_iter().any(|op| {
+    costs.ops(&was.tokens, &is.tokens).into_iter().all(|op| {
         let from = if op == Op::After { None } else { before.next() };
         let to = if op == Op::Before { None } else { after.next() };
-        let (Op::Renamed, Some(&from), Some(&to)) = (op, from, to) else { return false };
+        let (Op::Renamed, Some(&from), Some(&to)) = (op, from, to) else { return true };
         let is_own = costs.joint.is_own(from) || costs.joint.is_own(to);
         let is_one = costs.joint.are_one_code(from, to) || costs.weights.overloaded(from, to);
-        is_own && !is_one && costs.learnt.renamed.get(&from) != Some(&to)
-    });
-    !guessed || is_supported()
+        let guessed = is_own && !is_one && costs.learnt.renamed.get(&from) != Some(&to);
+        let is_supported = || match costs.are_known(from, to) {
+            true => fit(&was.counts, &is.counts, comparison),
+            false => are_nearly_equal(&was.counts, &is.counts, comparison),
+        };
+        !guessed || is_supported()
+    })
 }
 
 #[cfg(test)]
@@ -117,6 +121,65 @@ mod tests {
             rows.push((name, place.state, place.before, place.after));
         }
         rows
+    }
+
+    /// Two runs of a script, or of one file under two paths.
+    fn scripts(file: &str, sites: &[(&str, u64)]) -> Profile {
+        let mut b = Builder::default();
+        let p = b.process(1, &["python3.12"], 10);
+        for (function, number) in sites {
+            let function = format!("{function}@{file}:0!");
+            let stack =
+                ["list_resize!python3.12", "eval!python3.12", &function, "<module>@/a.py:0!", "main!python3.12"];
+            b.site(p, &stack, blocks(*number, 56, 0, 0));
+        }
+        b.profile.modules.iter_mut().for_each(|module| module.build_id = vec![7]);
+        b.profile
+    }
+
+    #[test]
+    fn functions_of_one_script_are_not_each_other() {
+        // Both runs have both functions, or each has one of them.
+        let common = ("common", 2000);
+        for (before, after, truth) in [
+            (&[common, ("scan", 7), ("match", 40)][..], &[common, ("scan", 40), ("match", 7)][..], [(7, 40), (40, 7)]),
+            (&[common, ("scan", 7)], &[common, ("match", 7)], [(7, 0), (0, 7)]),
+            (&[common, ("scan", 700)], &[common, ("match", 700)], [(700, 0), (0, 700)]),
+        ] {
+            let [before, after] = [before, after].map(|sites| scripts("/lib/parse.py", sites));
+            for functions in [None, Some([&["main"][..], &["main"]])] {
+                let report = match functions {
+                    None => diff(&before, &after, options()),
+                    Some(functions) => compared(&before, &after, functions),
+                };
+                let mut found: Vec<_> = places(&report).into_iter().map(|(name, _, b, a)| (name, (b, a))).collect();
+                found.sort_by_key(|(name, _)| std::cmp::Reverse(*name));
+                assert_eq!((found, renames(&report)), (vec![("scan", truth[0]), ("match", truth[1])], vec![]));
+            }
+        }
+    }
+
+    /// Files of programs list no function of a script: a new name in another copy of it is a guess.
+    #[test]
+    fn a_new_name_in_a_script_is_no_certain_one() {
+        let [before, after] = [("/v1/parse.py", "load_users"), ("/v2/parse.py", "load_orders")]
+            .map(|(file, name)| scripts(file, &[("common", 2000), (name, 700)]));
+        assert_eq!(renames(&compared(&before, &after, [&["main"], &["main"]])), renamed(false));
+        let after = scripts("/v2/parse.py", &[("common", 2000), ("load_orders", 900)]);
+        assert_eq!(renames(&compared(&before, &after, [&["main"], &["main"]])), []);
+    }
+
+    /// The map of a JIT compiler has no file for this one, so the stack is not known to be of one build.
+    #[test]
+    fn functions_of_a_library_that_both_have_are_not_each_other() {
+        let of = |caller: &'static str| {
+            let mut profile =
+                build(7, &[(&[MALLOC, "make@a.c:5", caller, "Main.run()!", "main@a.c:9"], blocks(9, 100, 0, 0))]);
+            profile.modules.retain(|module| !module.path.is_empty());
+            profile
+        };
+        let report = diff(&of("cache_put@a.c:7"), &of("note_session@a.c:8"), options());
+        assert_eq!(renames(&report), []);
     }
 
     const MALLOC: &str = "malloc!libc.so.6";

@@ -29,6 +29,8 @@ pub(super) struct Item {
     pub rest: bool,
     /// The sum of the functions' weights.
     pub weight: f32,
+    /// The script's function that requested the memory; None on a stack without frames of scripts.
+    pub of_script: Option<Token>,
 }
 
 pub(super) struct Weights {
@@ -138,7 +140,8 @@ pub(super) fn items(joint: &Joint, groups: &[Group], weights: &Weights, side: us
         }
         let tokens: Vec<Token> = joint.tokens(of.node).take(DEEPEST).collect();
         let weight = tokens.iter().map(|&token| weights.weight(token)).sum();
-        items.push(Item { group, tokens, counts, rest, weight });
+        let of_script = of.stacks[side].and_then(|stack| joint.requesting_of_script(side, stack));
+        items.push(Item { group, tokens, counts, rest, weight, of_script });
     }
     items
 }

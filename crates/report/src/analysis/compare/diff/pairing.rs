@@ -74,7 +74,7 @@ impl Pairing {
 struct SideItems {
     items: Vec<Item>,
     translated: Vec<Vec<Token>>,
-    /// By stack, the innermost function of the program's own after translation.
+    /// By stack, the innermost function of the program's own after translation; of a script, that of the script.
     requesting: Vec<Option<Token>>,
 }
 
@@ -93,8 +93,12 @@ impl SideItems {
     /// Rewrites the stacks as the other side would call their functions.
     fn translate(&mut self, joint: &Joint, learnt: &Learnt, side: usize) {
         self.translated = self.items.iter().map(|item| learnt.translate(&item.tokens, side)).collect();
-        let own = |tokens: &Vec<Token>| tokens.iter().copied().find(|&token| joint.is_own(token));
-        self.requesting = self.translated.iter().map(own).collect();
+        let renamed = |token: Token| learnt.renamed.get(&token).copied().filter(|_| side == BEFORE).unwrap_or(token);
+        let own = |(item, tokens): (&Item, &Vec<Token>)| match item.of_script {
+            Some(function) => Some(renamed(function)),
+            None => tokens.iter().copied().find(|&token| joint.is_own(token)),
+        };
+        self.requesting = self.items.iter().zip(&self.translated).map(own).collect();
     }
 
     fn at(&self, at: usize) -> (&[Token], Option<Token>) {
@@ -406,7 +410,7 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Compa
             (Op::Renamed, Some(from), Some(to)) if costs.joint.may_be_renamed(*from, *to) => {
                 let is_supported =
                     || costs.learnt.renamed.get(from) == Some(to) || costs.similarity(*from, *to) >= LIKE_NAMES;
-                let certain = costs.weights.programs_are_known() && is_supported();
+                let certain = costs.are_known(*from, *to) && is_supported();
                 [Some(Why::Renamed { from: text(from), to: text(to), certain }), None]
             }
             (Op::Renamed, Some(from), Some(to)) => {

@@ -25,12 +25,13 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Functions of any frame are functions of the program. Asks for the others where a function of BEFORE alone may be
-    /// one of AFTER alone.
+    /// Functions of any frame are functions of the program, and so are those of files that both programs have the same
+    /// build of. Asks for the others where a function of BEFORE alone may be one of AFTER alone.
     pub fn of(joint: &Joint, rules: Rules, each_function: &EachFunction<'_>) -> Self {
         let mut has = [BEFORE, AFTER].map(|side| {
             let mut has = vec![false; joint.functions()];
             joint.first_steps(side).keys().for_each(|token| has[token.0 as usize] = true);
+            joint.shared_functions(1 - side).for_each(|token| has[token.0 as usize] = true);
             has
         });
         let alone = |side: usize| -> Vec<Token> {

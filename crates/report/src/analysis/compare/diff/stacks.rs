@@ -1,9 +1,10 @@
 //! The stacks of two profiles in one trie of what stays the same: two stacks are one where they are one node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
-use mallow_profile::{Counts, FrameId, Module, ModuleId, Profile, StackId, Stacks};
-use rustc_hash::{FxHashMap, FxHashSet};
+use mallow_profile::{Counts, Frame, FrameId, Module, ModuleId, Profile, StackId, Stacks};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::normalise::{Rule, Rules, function};
 use crate::analysis::numbers::Measure;
@@ -31,7 +32,7 @@ struct Side<'a> {
     /// By frame, the token of each of its functions, the innermost first; None where nothing of a function is the same
     /// in another build.
     tokens: Vec<Box<[Option<Token>]>>,
-    /// By module, whether both profiles have this build of it.
+    /// By frame, whether both profiles have its code: the same build of its file, or a script of the same path.
     shared: Vec<bool>,
 }
 
@@ -50,6 +51,10 @@ pub(crate) struct Joint<'a> {
     texts: Vec<String>,
     /// By token, whether the function is one of the program's own.
     own: Vec<bool>,
+    /// By token, whether both profiles have the code of all of its frames.
+    settled: Vec<bool>,
+    /// By token, whether all of its frames are in files, which list their functions.
+    listed: Vec<bool>,
     /// Pairs of functions that share one code, the smaller token first.
     folded: FxHashSet<(Token, Token)>,
     /// By node, its caller and its function; the two roots are their own callers.
@@ -71,7 +76,13 @@ impl<'a> Joint<'a> {
             // A build may be installed under another name.
             let ids: FxHashSet<&[u8]> = builds[1 - side].iter().map(|(_, id)| *id).collect();
             let is_shared = |module: &Module| ids.contains(&module.build_id[..]);
-            profiles[side].modules.iter().map(is_shared).collect::<Vec<bool>>()
+            let modules = profiles[side].modules.iter().map(is_shared).collect::<Vec<bool>>();
+            let scripts = scripts(profiles[1 - side]);
+            let is_shared = |frame: &Frame| match frame.module {
+                Some(ModuleId(at)) => modules.get(at as usize) == Some(&true),
+                None => script(profiles[side], frame).is_some_and(|file| scripts.contains(file)),
+            };
+            profiles[side].frames.iter().map(is_shared).collect::<Vec<bool>>()
         });
         let text = |side: usize, step: &Step| text(profiles[side], &functions[side], step, &builds[1 - side], rules);
         // Functions are many times as many as texts where lines are kept apart.
@@ -112,6 +123,15 @@ impl<'a> Joint<'a> {
             *token = Token(number[token.0 as usize]);
         }
         let own = texts.iter().map(|(_, old)| own[*old as usize]).collect();
+        let (mut settled, mut listed) = (vec![true; texts.len()], vec![true; texts.len()]);
+        for side in [BEFORE, AFTER] {
+            for ((frame, of_frame), shared) in profiles[side].frames.iter().zip(&tokens[side]).zip(&shared[side]) {
+                for token in of_frame.iter().flatten() {
+                    settled[token.0 as usize] &= shared;
+                    listed[token.0 as usize] &= frame.module.is_some();
+                }
+            }
+        }
         let pair = |(token, other): &(u32, String)| {
             let other = texts.binary_search_by(|(text, _)| text.cmp(other)).ok()?;
             let (one, other) = (Token(number[*token as usize]), Token(other as u32));
@@ -128,6 +148,8 @@ impl<'a> Joint<'a> {
             ],
             texts: texts.into_iter().map(|(text, _)| text).collect(),
             own,
+            settled,
+            listed,
             folded,
             nodes: vec![(ROOT, NO_TOKEN), (CUT_ROOT, NO_TOKEN)],
             places: Default::default(),
@@ -344,19 +366,67 @@ impl<'a> Joint<'a> {
         files
     }
 
-    /// Whether both profiles have the same build of the file of each frame: then no function of the stack has another
-    /// name on the other side.
+    /// Whether both profiles have this function's code: the same build of its file, or a script of the same path. Then
+    /// it has no other name, and was not inlined.
+    pub fn is_settled(&self, token: Token) -> bool {
+        self.settled.get(token.0 as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether the files of the programs list the function; those of scripts are in no such file.
+    pub fn is_listed(&self, token: Token) -> bool {
+        self.listed.get(token.0 as usize).copied().unwrap_or(false)
+    }
+
+    /// On a stack with frames of scripts, the function that reports name it by; None on other stacks.
+    pub fn requesting_of_script(&self, side: usize, stack: StackId) -> Option<Token> {
+        let functions = &self.sides[side].functions;
+        if !functions.steps(stack).any(|step| functions.is_script(step)) {
+            return None;
+        }
+        self.steps(side, stack).find(|(step, _)| step.kind == FunctionKind::Own)?.1
+    }
+
+    /// A number that the files of a stack's scripts have in common in both profiles.
+    pub fn script_files(&self, side: usize, stack: StackId) -> u64 {
+        let Side { profile, .. } = &self.sides[side];
+        let frames = profile.stacks.frames(stack).filter_map(|frame| profile.frames.get(frame.0 as usize));
+        let mut hasher = FxHasher::default();
+        frames.filter_map(|frame| script(profile, frame)).for_each(|file| file.hash(&mut hasher));
+        hasher.finish()
+    }
+
+    /// Whether both profiles have the code of each frame: then no function of the stack has another name on the other
+    /// side.
     pub fn is_of_one_build(&self, side: usize, stack: StackId) -> bool {
         let Side { profile, shared, .. } = &self.sides[side];
-        let module = |frame: FrameId| profile.frames.get(frame.0 as usize).and_then(|frame| frame.module);
-        let is_shared = |frame| module(frame).and_then(|module| shared.get(module.0 as usize)).is_some_and(|is| *is);
+        let is_shared = |frame: FrameId| shared.get(frame.0 as usize) == Some(&true);
         !self.is_cut(side, stack) && profile.stacks.frames(stack).all(is_shared)
+    }
+
+    /// Functions of a side's frames whose code both profiles have.
+    pub fn shared_functions(&self, side: usize) -> impl Iterator<Item = Token> + '_ {
+        let Side { tokens, shared, .. } = &self.sides[side];
+        let frames = tokens.iter().zip(shared).filter(|(_, shared)| **shared);
+        frames.flat_map(|(tokens, _)| tokens.iter().flatten().copied())
     }
 
     /// Whether the outermost frames of a stack are missing.
     pub fn is_cut(&self, side: usize, stack: StackId) -> bool {
         self.sides[side].profile.stacks.is_cut(stack)
     }
+}
+
+/// The paths of a profile's scripts.
+fn scripts(profile: &Profile) -> FxHashSet<&str> {
+    profile.frames.iter().filter_map(|frame| script(profile, frame)).collect()
+}
+
+/// The path of the script that a frame is a function of. None for code in a file, and for a function that is named by
+/// its line: that is another one where a line above it was inserted.
+fn script<'p>(profile: &'p Profile, frame: &Frame) -> Option<&'p str> {
+    let line = frame.lines.first().filter(|_| frame.module.is_none())?;
+    let is_anonymous = profile.strings.get(line.function).starts_with("(anonymous");
+    line.file.filter(|_| !is_anonymous).map(|file| profile.strings.get(file))
 }
 
 /// The files that a profile knows by their builds.
