@@ -168,7 +168,7 @@ fn divisor(text: &str) -> Result<f64, String> {
     const FORMS: &str = "it is a number above 0: 11000, 0.5";
     match number(text, FORMS)? {
         number if number > 0.0 => Ok(number),
-        _ => Err(FORMS.to_owned()),
+        _ => Err(format!("nothing can be divided by 0; {FORMS}")),
     }
 }
 
