@@ -282,7 +282,8 @@ fn what_cannot_be_followed_is_not_suggested() {
         (
             "open[n] = make",
             "make([]byte, 100)",
-            "where many are made, one large slice for all of them, cut into parts".into(),
+            "where many are made, one large slice for all of them, cut into parts: as many bytes in fewer blocks"
+                .into(),
         ),
         (
             "open[n] = make",
@@ -293,7 +294,7 @@ fn what_cannot_be_followed_is_not_suggested() {
         (
             "keepsBytes(make",
             "make([]byte, 200 + n % 2)",
-            "one that is kept and used again: a field, a sync.Pool".into(),
+            "one that is kept and used again, where nobody else keeps it: a field, a sync.Pool".into(),
         ),
         ("errors.New(\"bad number", "\"bad number: \" + text", Value::Null),
     ] {

@@ -2,7 +2,7 @@
 //! allocation, and counts.
 
 use crate::model::{Kind, Reason, Scope};
-use crate::names::formats;
+use crate::names::{formats, returns_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
@@ -14,6 +14,7 @@ pub enum Advice {
     SizedMap,
     CallersMap,
     Format,
+    FormatText,
     KeptArguments,
     OneClosure,
     Method,
@@ -45,7 +46,7 @@ pub enum Advice {
 }
 
 impl Advice {
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::AppendText,
         Self::OneOfBoth,
         Self::KeptSlice,
@@ -54,6 +55,7 @@ impl Advice {
         Self::SizedMap,
         Self::CallersMap,
         Self::Format,
+        Self::FormatText,
         Self::KeptArguments,
         Self::OneClosure,
         Self::Method,
@@ -91,32 +93,37 @@ impl Advice {
                 "append to a []byte that is kept; in a loop, a strings.Builder after Grow makes one string instead of many"
             }
             Self::OneOfBoth => {
-                "keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept"
+                "keep to one of string and []byte; where nobody else keeps the bytes, append(buf, s...) converts into a buffer that is kept"
             }
             Self::KeptSlice => {
-                "make the slice with the capacity that it will need, or keep one and cut it to [:0], unless uses overlap (recursion)"
+                "make the slice with the capacity that it will need; where nobody else keeps it, keep one and cut it to [:0], unless uses overlap (recursion)"
             }
             Self::CallersSlice => "append to a slice that the caller passes in and keeps",
             Self::KeptMap => "make the map once with its size, keep it and clear it, unless uses overlap (recursion)",
             Self::SizedMap => "make the map with the size that it will have: make(map[K]V, n)",
-            Self::CallersMap => "let the caller pass in a map that is kept and cleared",
+            Self::CallersMap => "let the caller pass in a map, which it can keep and clear where nobody else keeps it",
             Self::Format => {
                 "format with strconv.Append… into a buffer that is kept: package fmt gets each value in an interface"
             }
-            Self::KeptArguments => "pass a slice that is kept, as f(args...)",
+            Self::FormatText => {
+                "strconv.Format… for one value, or strconv.Append… into a []byte of constant size and one string of it, in place of package fmt, which gets each value in an interface"
+            }
+            Self::KeptArguments => "pass a slice that is kept, as f(args...), unless the function keeps it",
             Self::OneClosure => {
                 "make it once outside, or pass what it captures as arguments: a literal that captures nothing is free"
             }
             Self::Method => "a type with a method in place of the function literal",
             Self::DirectCall => "call the method where it is needed, or keep its value: each x.Method makes a closure",
-            Self::CallersBuffer => "a buffer that the caller passes in and keeps",
+            Self::CallersBuffer => "a buffer that the caller passes in and keeps, where nobody else keeps it",
             Self::ConstantSize => "a constant size, or a buffer that the caller passes in and keeps",
             Self::Concrete => {
-                "a concrete type in place of the interface, down to where it is kept; or a pointer to what is in the heap anyway"
+                "one conversion for all its uses; a concrete type in place of the interface, down to where it is kept; or a pointer to what is in the heap anyway"
             }
             Self::KnownCallee => "call a concrete type's method or a known function, which does not keep it",
-            Self::Kept => "one that is kept and used again: a field, a sync.Pool",
-            Self::ByValue => "return it by value, or let the caller pass in what is to be filled",
+            Self::Kept => "one that is kept and used again, where nobody else keeps it: a field, a sync.Pool",
+            Self::ByValue => {
+                "return it by value, or let the caller pass in what is to be filled, unless callers keep it by reference"
+            }
             Self::CapturedCopy => "if the function literal only reads it, capture a copy that is never assigned again",
             Self::InlinedIterator => {
                 "range over the slice or map itself, or over an iterator function that the compiler can inline"
@@ -124,11 +131,15 @@ impl Advice {
             Self::SentValue => "send it by value",
             Self::MapOfValues => "a map of values, with a key that is no pointer",
             Self::SliceOfValues => "a slice of values rather than of pointers",
-            Self::OneArray => "where many are made, one large slice for all of them, cut into parts",
+            Self::OneArray => {
+                "where many are made, one large slice for all of them, cut into parts: as many bytes in fewer blocks"
+            }
             Self::OwnMethods => {
                 "call the concrete type's own methods rather than pass it as an interface, unless it is kept there"
             }
-            Self::PassedValue => "pass it by value, or change the function so that it does not keep it",
+            Self::PassedValue => {
+                "pass it by value, unless it is filled there; or change the function so that it does not keep it"
+            }
             Self::StoredValue => {
                 "store it by value where its methods and its identity allow that, or one that is kept and used again"
             }
@@ -155,14 +166,12 @@ impl Advice {
             (Kind::MakeMap | Kind::MapLiteral, Reason::Returned) => return Some(Self::CallersMap),
             // Each whole has a map of its own, as long as it lives, and what is stored stays there.
             (Kind::MakeMap | Kind::MapLiteral | Kind::MakeChan, Reason::PartOf { .. }) => return None,
-            (
-                Kind::MakeMap | Kind::MapLiteral,
-                Reason::Stored { .. } | Reason::InMap | Reason::Appended | Reason::Sent,
-            ) => return None,
-            (Kind::MakeMap | Kind::MapLiteral, _) => return Some(Self::KeptMap),
+            (Kind::MakeMap | Kind::MapLiteral, Reason::UnknownSize | Reason::TooLarge) => return Some(Self::KeptMap),
+            // Cleared, a map that somebody else has loses what is in it.
+            (Kind::MakeMap | Kind::MapLiteral, _) => return None,
             (Kind::MakeChan, _) => return Some(Self::KeptChannel),
             (Kind::Boxed | Kind::Variadic, Reason::Passed { callee, .. }) if callee.starts_with("fmt.") => {
-                return formats(callee).then_some(Self::Format);
+                return formats(callee).then_some(if returns_text(callee) { Self::FormatText } else { Self::Format });
             }
             (Kind::Variadic, _) => return Some(Self::KeptArguments),
             (Kind::Closure, Reason::Passed { .. } | Reason::PassedToUnknown { .. }) => {
@@ -235,6 +244,26 @@ mod tests {
         assert_eq!([Kind::Make, Kind::SliceLiteral].map(of), [Some(Advice::OneArray); 2]);
         assert_eq!([Kind::MakeMap, Kind::MapLiteral, Kind::MakeChan].map(of), [None; 3]);
         assert_eq!([Kind::New, Kind::Composite].map(of), [Some(Advice::PartByValue); 2]);
+    }
+
+    #[test]
+    fn a_map_that_others_may_have_is_not_cleared() {
+        let (callee, place) = (|| "setValue".to_owned(), "t.m".to_owned());
+        for reason in [
+            Reason::Passed { callee: callee(), interface: true },
+            Reason::PassedToUnknown { callee: callee() },
+            Reason::Captured,
+            Reason::InInterface,
+            Reason::Stored { place },
+            Reason::Unknown,
+        ] {
+            assert_eq!(
+                [Kind::MakeMap, Kind::MapLiteral].map(|kind| Advice::of(kind, &reason)),
+                [None; 2],
+                "{reason:?}"
+            );
+        }
+        assert_eq!(Advice::of(Kind::MakeMap, &Reason::UnknownSize), Some(Advice::KeptMap));
     }
 
     #[test]

@@ -392,7 +392,7 @@ mod tests {
             (occasion(Kind::Composite, "&bytes.Buffer{...}", &read, None), Advice::OwnMethods),
             (occasion(Kind::Composite, "&Reader{...}", &any, None), Advice::OwnMethods),
             (occasion(Kind::Boxed, "n", &any, None), Advice::Concrete),
-            (occasion(Kind::Boxed, "n", &sprint, None), Advice::Format),
+            (occasion(Kind::Boxed, "n", &sprint, None), Advice::FormatText),
             (occasion(Kind::Variable, "n", &Reason::Captured, Some(&of("int"))), Advice::CapturedCopy),
             (occasion(Kind::Conversion, "([]byte)(s)", &stored, None), Advice::OneOfBoth),
             (occasion(Kind::Make, "make([]byte, n)", &indexed, None), Advice::OneArray),

@@ -34,6 +34,11 @@ pub fn formats(function: &str) -> bool {
     !name.is_empty() && !["errorf", "scan", "(*ss)", "readrune"].iter().any(|other| name.contains(other))
 }
 
+/// Functions of package fmt whose result is a string: a block, whatever makes it.
+pub fn returns_text(function: &str) -> bool {
+    function.starts_with("fmt.Sprint")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

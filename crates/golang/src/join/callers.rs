@@ -2,10 +2,11 @@
 
 use super::Allocation;
 use crate::advice::Advice;
-use crate::names::formats;
+use crate::names::{formats, returns_text};
 
 /// Functions of the standard library whose callers have another way to do the same.
-const OTHER_WAYS: [(&str, Advice); 6] = [
+const OTHER_WAYS: [(&str, Advice); 7] = [
+    ("fmt.Sprint", Advice::FormatText),
     ("fmt.", Advice::Format),
     ("reflect.", Advice::NoReflection),
     ("internal/reflectlite.", Advice::NoReflection),
@@ -30,8 +31,10 @@ pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<
         };
     }
     let advice = other_way(&of_chain(allocation.chain.last()))?;
-    let mut callees = allocation.callers.iter().flat_map(|caller| &caller.callees);
-    callees.all(|callee| replaceable(advice, callee)).then_some(advice)
+    let callees = || allocation.callers.iter().flat_map(|caller| &caller.callees);
+    let is_text = advice == Advice::Format && callees().all(|callee| returns_text(callee));
+    let advice = if is_text { Advice::FormatText } else { advice };
+    callees().all(|callee| replaceable(advice, callee)).then_some(advice)
 }
 
 fn other_way(library: &str) -> Option<Advice> {
@@ -42,7 +45,7 @@ fn other_way(library: &str) -> Option<Advice> {
 /// is out of its reach.
 fn replaceable(advice: Advice, callee: &str) -> bool {
     match advice {
-        Advice::Format => formats(callee),
+        Advice::Format | Advice::FormatText => formats(callee),
         Advice::KeptTimer => callee.starts_with("time."),
         _ => true,
     }

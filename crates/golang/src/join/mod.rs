@@ -392,7 +392,11 @@ mod tests {
 
     #[test]
     fn code_of_a_library_is_not_advised_on() {
-        for (function, expected) in [("lib.F", None), ("fmt.Sprint", Some(Advice::Format.text()))] {
+        for (function, expected) in [
+            ("lib.F", None),
+            ("fmt.Sprint", Some(Advice::FormatText.text())),
+            ("fmt.Fprint", Some(Advice::Format.text())),
+        ] {
             let mut here = allocation(1, &[place(function, "a.go:5")], Some(call("runtime.newobject", Some("p.T"))));
             let list = || Compiled::new(vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
             let own = explain(vec![here.clone()], &list()).remove(0).explanation;
@@ -431,7 +435,8 @@ mod tests {
             explain(vec![here], &Compiled::new(Vec::new())).remove(0).explanation.remedy
         };
         let print = "fmt.(*buffer).writeString";
-        assert_eq!(advised(print, &[&["fmt.Sprintf"]]).as_deref(), Some(Advice::Format.text()));
+        assert_eq!(advised(print, &[&["fmt.Sprintf"]]).as_deref(), Some(Advice::FormatText.text()));
+        assert_eq!(advised(print, &[&["fmt.Sprintf", "fmt.Fprint"]]).as_deref(), Some(Advice::Format.text()));
         for calls in [&[&["fmt.Errorf"][..]][..], &[&["log.Printf"]], &[&["fmt.Errorf", "fmt.Sprint"]]] {
             assert_eq!(advised(print, calls), None, "{calls:?}");
         }

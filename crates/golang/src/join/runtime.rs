@@ -259,7 +259,7 @@ pub(super) fn explain(call: &Call, allocation: &Allocation, diagnostic: Option<&
         Family::Map => explains(
             format!("make({})", if of == "T" { "map" } else { of }),
             "the map is in the heap with all that it holds",
-            Some(Advice::KeptMap),
+            stays.then_some(Advice::KeptMap),
         ),
         Family::Goroutine => decides("a goroutine".to_owned(), "starts a goroutine", Some(Advice::Worker)),
         Family::Reflection => decides(

@@ -7,7 +7,7 @@ use crate::model::Assigned;
 const OPERATORS: [&str; 10] = ["+", "-", "*", "/", "%", "&", "|", "^", "<", ">"];
 
 impl GoSource {
-    /// What function literals assign of the variable that is declared at a place: by `=`, `+=`, `++`, or by its address.
+    /// What function literals assign of the variable that is declared at a place: by `=`, `+=`, `++`, or its address.
     /// [`Assigned::Nothing`] where a name that is declared once more may be another variable.
     pub fn assigned_by_literals(&self, declared: At, name: &str) -> Assigned {
         let Some((from, to)) = self.scope(declared) else { return Assigned::Nothing };

@@ -3,6 +3,7 @@ package advice
 
 import (
 	"fmt"
+	"io"
 	"iter"
 	"reflect"
 	"slices"
@@ -191,11 +192,20 @@ func callersMapAfter(counts map[string]int, words []string) {
 }
 
 //go:noinline
-func formatBefore(n int) string { return fmt.Sprintf("number %d", n) }
+func formatBefore(n int) { fmt.Fprintf(io.Discard, "number %d", n) }
 
 //go:noinline
 func formatAfter(buf []byte, n int) []byte {
 	return strconv.AppendInt(append(buf, "number "...), int64(n), 10)
+}
+
+//go:noinline
+func formatTextBefore(n int) string { return fmt.Sprintf("number %d", n) }
+
+//go:noinline
+func formatTextAfter(n int) string {
+	buf := make([]byte, 0, 64)
+	return string(strconv.AppendInt(append(buf, "number "...), int64(n), 10))
 }
 
 //go:noinline

@@ -57,8 +57,11 @@ func BenchmarkSizedMapAfter(b *testing.B)  { run(b, func() { sizedMapAfter(100) 
 func BenchmarkCallersMapBefore(b *testing.B) { run(b, func() { keptMap = callersMapBefore(words) }) }
 func BenchmarkCallersMapAfter(b *testing.B)  { run(b, func() { callersMapAfter(counts, words) }) }
 
-func BenchmarkFormatBefore(b *testing.B) { run(b, func() { keptText = formatBefore(123456) }) }
+func BenchmarkFormatBefore(b *testing.B) { run(b, func() { formatBefore(123456) }) }
 func BenchmarkFormatAfter(b *testing.B)  { run(b, func() { buf = formatAfter(buf[:0], 123456) }) }
+
+func BenchmarkFormatTextBefore(b *testing.B) { run(b, func() { keptText = formatTextBefore(123456) }) }
+func BenchmarkFormatTextAfter(b *testing.B)  { run(b, func() { keptText = formatTextAfter(123456) }) }
 
 func BenchmarkKeptArgumentsBefore(b *testing.B) { run(b, func() { keptArgumentsBefore(1) }) }
 func BenchmarkKeptArgumentsAfter(b *testing.B)  { run(b, func() { keptArgumentsAfter(three, 1) }) }
