@@ -165,6 +165,8 @@ COLD static int start(void) {
     real_resolve(&real);
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
+    /* Where it finds no symbol, dlsym allocates a message before glibc 2.34, which the next look-up frees. */
+    thread_find_id();
     filter_setup();
     if (find_directory()) {
         find_library();

@@ -113,6 +113,8 @@ static inline uint32_t thread_index(const struct mallow_thread *block) {
     return (uint32_t)(block - target.threads);
 }
 
+/* Finds where the C library keeps a thread's id. It looks a symbol up: while nothing is counted. */
+void thread_find_id(void);
 /* Prepares the key whose destructor gives blocks back. From the constructor, or before. */
 void thread_setup(void);
 /* The policy's thread_end is to be called when the calling thread ends. 0: it is too late for that. */

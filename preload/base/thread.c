@@ -45,7 +45,7 @@ uint32_t thread_id(void) {
 }
 
 /* glibc describes its control block to debuggers: size in bits, number of elements, offset. */
-static void find_thread_id(void) {
+void thread_find_id(void) {
     const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
     if (field == NULL || field[0] != 32 || field[1] != 1 || field[2] >= 4096)
         return;
@@ -75,7 +75,6 @@ void thread_setup(void) {
     static int done;
     if (__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
         return;
-    find_thread_id();
     int created = pthread_key_create != NULL && pthread_key_create(&key, thread_exit) == 0;
     __atomic_store_n(&key_ready, created, __ATOMIC_RELEASE);
 }
