@@ -1,12 +1,13 @@
 //! What a report of `mallow watch` says is what was so at its time stamp.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 
-use harness::{directory, mallow, program};
+use harness::{Run, directory, mallow, program, tool};
 use serde_json::Value;
 
-use crate::watch_harness::{Alive, quiet, reports, until};
+use crate::watch_harness::{Alive, quiet, reports, site, until, wait_for};
 
 /// A block of the target: so large beside the period that each one is picked.
 const BYTES: f64 = 65_536.0;
@@ -66,4 +67,47 @@ fn a_report_is_of_what_was_live_at_its_time_stamp() {
         );
     }
     assert!(looked_at >= 3, "{looked_at} reports while it ran");
+}
+
+/// A process that has not allocated yet has no file in its run: it is waited for, and not said to have ended.
+#[test]
+fn who_joins_before_the_first_allocation_sees_all() {
+    let place = directory();
+    let text = r#"
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile kept[1000];
+__attribute__((noinline)) static void keep(void) { for (int i = 0; i < 1000; i++) kept[i] = malloc(9000); }
+int main(void) {
+    char byte;
+    if (write(1, "ready\n", 6) != 6 || read(0, &byte, 1) != 1) return 1;
+    keep();
+    return write(1, "done\n", 5) != 5 || read(0, &byte, 1) < 0;
+}
+"#;
+    fs::write(place.path().join("late.c"), text).expect("a source");
+    let built = Run::new(tool("cc"), place.path()).args(["-g", "-o", "late", "late.c"]).go();
+    assert_eq!(built.status, 0, "{}", built.err());
+    let mut command = Command::new(mallow());
+    command.args(["run", "--sample", "--period", "4KiB", "--"]).arg(place.path().join("late"));
+    let mut late = Alive::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let mut lines = BufReader::new(late.child.stdout.take().expect("its output")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "ready");
+    let mut input = late.child.stdin.take().expect("its input");
+    let file = place.path().join("reports");
+    let mut command = Command::new(mallow());
+    command
+        .args(["watch", "--json", "--older-than", "0", "--every", "200ms", "-o"])
+        .arg(&file)
+        .args(["-p", &late.pid()]);
+    let mut watch = Alive::start(quiet(&mut command));
+    wait_for(&file, "a report before it", |report| report["occasion"] == "every");
+    input.write_all(b"\n").expect("it reads");
+    assert_eq!(next(), "done");
+    wait_for(&file, "what it kept", |report| site(report, "keep").is_some());
+    watch.signal("INT");
+    watch.end();
+    drop(input);
+    assert_eq!(late.end(), 0);
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use mallow_capture::attach::not_seen;
 use mallow_capture::guard::{Keeper, Outcome};
 use mallow_capture::rundir::directory::remove;
+use mallow_capture::rundir::owner;
 use mallow_capture::session::{later_libraries_fail, left};
 use mallow_capture::watch::Watch;
 use mallow_profile::{ProcessId, Profile};
@@ -214,8 +215,10 @@ impl<'a> Watcher<'a> {
             }
             seen |= self.watch.running() > 0;
             self.memory.begin(&self.watch, &self.session.ledger);
-            // A command that has not come to its first allocation has no file yet.
-            let began = seen || self.flags.pid.is_some() || self.status.is_some();
+            // A program that has not come to its first allocation has no file yet, unless mallow attached to it.
+            let has_ended = |pid| owner::start_ticks(pid).is_none();
+            let began =
+                seen || self.attached.is_some() || self.status.is_some() || self.flags.pid.is_some_and(has_ended);
             if self.watch.running() == 0 && self.command.is_none() && began {
                 return Ok(End::Over);
             }
