@@ -36,7 +36,7 @@ TEST = MALLOW_BIN=$(abspath $(MALLOW)) CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ 
 THREADS = $(shell expr $$(nproc) + 1)
 SMOKE = $(shell grep -v '^\#' tests/smoke.txt)
 
-.PHONY: architecture preload-test nightly all-rounds soak coverage detection smoke foreign predictions strangers
+.PHONY: architecture preload-test nightly all-rounds soak coverage detection smoke foreign predictions strangers distros
 .PHONY: build help examples bench-helpers demo test format-check bench bench-fleet bench-views install dist clean
 .DEFAULT_GOAL := build
 
@@ -117,6 +117,9 @@ SEED ?= 7
 COUNT ?= 20
 strangers: build ## third-party programs that SEED (7) picks, COUNT (20) of them, judged by oracles that are not Mallow's; installs them
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/strangers/strangers.py $(SEED) $(COUNT)
+
+distros: build ## what works in the roots of other Debian releases, with glibc and musl: DISTROS names them; downloads them, as root
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/distros/distros.py
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 
