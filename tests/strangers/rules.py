@@ -86,7 +86,7 @@ PLACE = (
     r" (?![0-9,.]+ [kMG]?B\b).+"
 )
 
-INSIGHT = r"(?:{share:malloc_share} of malloc's time|{share:peak_share} of the peak) .+"
+INSIGHT = r"(?:{share:malloc_share} of malloc's time|up to {share:peak_share} of the peak) .+"
 
 LEAKS = [
     r"{bytes:reported_bytes} in {count:reported} blocks? live (?:at the end(?: of the recording)?|when the profile was taken)"

@@ -1,5 +1,5 @@
-//! Numbers, sizes and times of flags. Each function fails with `forms`, the sentence on what the flag allows: clap names
-//! the flag and the value before it.
+//! Numbers, sizes and times of flags. Each function fails with `forms`, the sentence on what the flag allows: clap
+//! names the flag and the value before it.
 
 /// What a size may be.
 pub(super) const SIZES: &str = "sizes are bytes, or have a unit: 64, 4k (4000), 4Ki (4096), 1M";

@@ -10,7 +10,7 @@ pub struct Split {
     pub setup: Listed,
     /// What the source says to be in no figure is in `each` as an operation: the figures contradict the source.
     pub timed_all: bool,
-    /// Set-up was told from operations by a run without these.
+    /// A run without operations has shown what is set-up.
     pub apart: bool,
 }
 

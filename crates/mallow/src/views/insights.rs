@@ -10,7 +10,7 @@ use crate::output::text::{Align, Line, Look, Page, Table, called, framed, headin
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InsightSentence {
-    /// Estimated saving, in words: `90.0 % of malloc's time`, `12.0 % of the peak`.
+    /// Estimated saving, in words: `90.0 % of malloc's time`, `up to 12.0 % of the peak`.
     pub saves: String,
     /// Description of the pattern and of its remedy, for people.
     pub text: String,
@@ -23,7 +23,7 @@ pub fn sentences(insights: &Insights, look: &Look) -> Vec<InsightSentence> {
 
 fn sentence(insight: &Insight, look: &Look) -> InsightSentence {
     let saves = match insight.is_of_peak() {
-        true => format!("{} of the peak", share(insight.peak_share)),
+        true => format!("up to {} of the peak", share(insight.peak_share)),
         false => format!("{} of malloc's time", share(insight.malloc_share)),
     };
     InsightSentence { saves, text: format!("{} {}", evidence(&insight.evidence, look), insight.remedy) }

@@ -71,7 +71,9 @@ pub fn advice(kind: Kind, address: u64, block: Option<&Block>) -> &'static str {
         Kind::Slack if is_aligned => {
             "Somebody wrote there while the block lived: its alignment leaves these bytes beside it, with any flag."
         }
-        Kind::Slack => "Somebody wrote there while the block lived: --place end --alignment 1 finds who.",
+        Kind::Slack => {
+            "Somebody wrote there while the block lived: --place end --alignment 1 finds who; 2, 4 or 8 where the program needs aligned blocks."
+        }
         Kind::Leak => "Free the blocks before their last pointers go, or keep the pointers.",
         Kind::MismatchedFree => {
             "malloc belongs to free, new to delete, and new[] to delete[], of the same size and alignment."

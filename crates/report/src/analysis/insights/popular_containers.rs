@@ -13,8 +13,8 @@ use crate::analysis::stacks::functions::{FunctionId, Functions};
 /// Smallest percentage of all allocations that a container is named for.
 const PERCENT: u64 = 20;
 
-/// Percentage live at once from which on allocated memory counts as stored.
-const STORED_PERCENT: u64 = 50;
+/// Percentage live at once from which on allocated memory is not gone before the next comes.
+const LIVE_PERCENT: u64 = 50;
 
 /// Percentage of the allocations from which on growth makes a size that is right from the start the remedy.
 const GROWN_PERCENT: u64 = 25;
@@ -67,8 +67,9 @@ pub(super) fn find(
         // What most of them do: the calls of one function may do different things.
         let (call, through) = call(paths, functions, &roots, largest);
         let begun = allocations - steps;
-        let is_stored = at_least(live, STORED_PERCENT, begun);
-        let is_short_lived = !is_stored && at_least(alternating, 50, begun);
+        // Of half that is stored and half that is not, neither remedy is that of all.
+        let is_stored = at_least(live, MOSTLY_PERCENT, begun);
+        let is_short_lived = !at_least(live, LIVE_PERCENT, begun) && at_least(alternating, 50, begun);
         // One that is there before, or is kept, grows no more.
         let all = Savings { allocations, large_bytes: large, copied_bytes, ..Savings::default() };
         let (remedy, saves) = if is_short_lived {

@@ -500,6 +500,9 @@ fn a_remedy_for_temporary_strings_is_none_for_stored_ones() {
     };
     let stored = of(blocks(200_000, 20, 0, 200_000), 0);
     assert!(stored.remedy.starts_with("They are stored: "), "{}", stored.remedy);
+    // Values that are stored, and as many keys that are not.
+    let half = Counts { peak: 101_000, peak_bytes: 2_020_000, ..blocks(200_000, 20, 0, 101_000) };
+    assert!(silent(&texts(FORMAT, half, sizes(10, 30))));
     let few = Counts { peak: 1, peak_bytes: 20, ..blocks(200_000, 20, 0, 0) };
     assert_eq!(of(few, 150_000).remedy, "write! into a String that is kept and cleared.");
     // Each grew once, and is kept as a key: of a hundred thousand strings as many allocations are steps.

@@ -42,7 +42,8 @@ const RULES: [Rule; 11] = [
         modules: &["python#", "libpython#.so#", "*/lib-dynload/*.so"],
         linked: &[],
         marks: &["Py", "_Py"],
-        entries: &["Py_BytesMain", "Py_Main", "Py_RunMain", "Py_Initialize*", "Py_Finalize*"],
+        // `new_arena`: the table of pymalloc's arenas grows in whoever's call needs the next one.
+        entries: &["Py_BytesMain", "Py_Main", "Py_RunMain", "Py_Initialize*", "Py_Finalize*", "new_arena"],
         is_program: true,
         may_lose: false,
     },

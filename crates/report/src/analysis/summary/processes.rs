@@ -47,8 +47,8 @@ pub struct ProcessRow {
     pub exit_wait_ms: u64,
     /// Milliseconds that the process waited for unwind tables, which are made once, and kept.
     pub table_wait_ms: u64,
-    /// The kernel's maximum of the process image's RSS, in bytes; left out where it is not known to be that of its whole
-    /// life, and where the process had pages that RSS does not count (hugetlbfs).
+    /// The kernel's maximum of the process image's RSS, in bytes; left out where it is not known to be that of its
+    /// whole life, and where the process had pages that RSS does not count (hugetlbfs).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss: Option<u64>,
     /// Threads of the process image, in all.

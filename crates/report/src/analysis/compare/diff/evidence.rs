@@ -179,7 +179,8 @@ mod tests {
             profile
         };
         let report = diff(&of("cache_put@a.c:7"), &of("note_session@a.c:8"), options());
-        assert_eq!(renames(&report), []);
+        let (gone, new) = ("cache_put".to_owned(), "note_session".to_owned());
+        assert_eq!(renames(&report), [Why::Gone { function: gone }, Why::New { function: new }]);
     }
 
     const MALLOC: &str = "malloc!libc.so.6";
