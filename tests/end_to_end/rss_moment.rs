@@ -177,7 +177,7 @@ fn an_attached_process_has_unknown_live_bytes() {
     let timeline = view(&["timeline"]);
     assert!(timeline.contains("live bytes are of blocks allocated since mallow attached"), "{timeline}");
     let rss = view(&["rss"]);
-    assert!(rss.contains("allocated since mallow attached are") && rss.contains("older ones are not known"), "{rss}");
+    assert!(rss.contains("allocated since mallow attached: ") && rss.contains("older ones are not known"), "{rss}");
 }
 
 /// Of a program that is smaller than Mallow's own child was before exec, the kernel's figure at the end is not known:
