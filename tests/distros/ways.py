@@ -60,13 +60,18 @@ def stat(root):
     expect("stat", {word: said[word] for word in WORDS}, OWN)
 
 
+def reports_work(report):
+    """A report of the work: its sums, and the place that has most at the peak."""
+    expect("sums", {word: report[word] for word in WORDS}, OWN)
+    of_peak = next(places for places in report["largest"] if places["by"] == "peak")
+    expect("the largest place", first_place(of_peak["largest"]), ("keep_rows", "worker.c"))
+    expect("its bytes", of_peak["largest"][0]["peak_bytes"], KEPT * KEPT_BYTES)
+
+
 def record(root):
     succeed(root, ["mallow", "record", "-o", "work.mallow", "--", WORKER])
     said = json.loads(succeed(root, ["mallow", "report", "--json", "work.mallow"]))
-    expect("record", {word: said[word] for word in WORDS}, OWN)
-    of_peak = next(places for places in said["largest"] if places["by"] == "peak")
-    expect("the largest place", first_place(of_peak["largest"]), ("keep_rows", "worker.c"))
-    expect("its bytes", of_peak["largest"][0]["peak_bytes"], KEPT * KEPT_BYTES)
+    reports_work(said)
     expect("reasons why parts are missing", (said["unrecorded"] if "unrecorded" in said else [], said["lost"]), ([], 0))
 
 
@@ -200,9 +205,7 @@ def attach(root):
         beside(root, ["mallow", "record", "-o", "attached.mallow", "-p", str(pid)], lambda mallow: is_attached(root, mallow, pid), work)
         worker.end()
     said = json.loads(succeed(root, ["mallow", "report", "--json", "attached.mallow"]))
-    expect("record -p", {word: said[word] for word in WORDS}, OWN)
-    of_peak = next(places for places in said["largest"] if places["by"] == "peak")
-    expect("the largest place", first_place(of_peak["largest"]), ("keep_rows", "worker.c"))
+    reports_work(said)
 
 
 def join(root):

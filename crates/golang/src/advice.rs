@@ -90,13 +90,16 @@ impl Advice {
     pub fn text(self) -> &'static str {
         match self {
             Self::AppendText => {
-                "append to a []byte that is kept; in a loop, a strings.Builder after Grow makes one string instead of many"
+                "append to a []byte that is kept; in a loop, a strings.Builder after Grow makes one string instead \
+                 of many"
             }
             Self::OneOfBoth => {
-                "keep to one of string and []byte; where nobody else keeps the bytes, append(buf, s...) converts into a buffer that is kept"
+                "keep to one of string and []byte; where nobody else keeps the bytes, append(buf, s...) converts \
+                 into a buffer that is kept"
             }
             Self::KeptSlice => {
-                "make the slice with the capacity that it will need; where nobody else keeps it, keep one and cut it to [:0], unless uses overlap (recursion)"
+                "make the slice with the capacity that it will need; where nobody else keeps it, keep one and cut \
+                 it to [:0], unless uses overlap (recursion)"
             }
             Self::CallersSlice => "append to a slice that the caller passes in and keeps",
             Self::KeptMap => "make the map once with its size, keep it and clear it, unless uses overlap (recursion)",
@@ -106,7 +109,8 @@ impl Advice {
                 "format with strconv.Append… into a buffer that is kept: package fmt gets each value in an interface"
             }
             Self::FormatText => {
-                "strconv.Format… for one value, or strconv.Append… into a []byte of constant size and one string of it, in place of package fmt, which gets each value in an interface"
+                "strconv.Format… for one value, or strconv.Append… into a []byte of constant size and one string \
+                 of it, in place of package fmt, which gets each value in an interface"
             }
             Self::KeptArguments => "pass a slice that is kept, as f(args...), unless the function keeps it",
             Self::OneClosure => {
@@ -117,12 +121,14 @@ impl Advice {
             Self::CallersBuffer => "a buffer that the caller passes in and keeps, where nobody else keeps it",
             Self::ConstantSize => "a constant size, or a buffer that the caller passes in and keeps",
             Self::Concrete => {
-                "one conversion for all its uses; a concrete type in place of the interface, down to where it is kept; or a pointer to what is in the heap anyway"
+                "one conversion for all its uses; a concrete type in place of the interface, down to where it is \
+                 kept; or a pointer to what is in the heap anyway"
             }
             Self::KnownCallee => "call a concrete type's method or a known function, which does not keep it",
             Self::Kept => "one that is kept and used again, where nobody else keeps it: a field, a sync.Pool",
             Self::ByValue => {
-                "return it by value, or let the caller pass in what is to be filled, unless callers keep it by reference"
+                "return it by value, or let the caller pass in what is to be filled, unless callers keep it by \
+                 reference"
             }
             Self::CapturedCopy => "if the function literal only reads it, capture a copy that is never assigned again",
             Self::InlinedIterator => {

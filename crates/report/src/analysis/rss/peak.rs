@@ -1,7 +1,8 @@
 //! The kernel's own maximum of a process's RSS, beside what was read of its memory; and what of its blocks a recording
 //! cannot know.
 
-use mallow_profile::{Footprint, PeakRss, Process, ProcessId, Profile, RecentLive, RssPoint};
+use mallow_profile::{Footprint, PeakRss, Process, ProcessId, Profile, RecentLive, RssPoint, RssSeries};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 /// The highest RSS of a process as the kernel counts it (`VmHWM`). It is no figure of any moment that was read: those
@@ -143,8 +144,28 @@ impl KeptMoment {
 impl KernelPeak {
     /// None where no memory of the process was read.
     pub fn of(profile: &Profile, process: ProcessId) -> Option<Self> {
-        let own = || profile.footprints.iter().filter(|footprint| footprint.process == process);
-        let series = profile.rss.iter().find(|series| series.process == process);
+        let own: Vec<&Footprint> = profile.footprints.iter().filter(|one| one.process == process).collect();
+        Self::among(profile, process, &own, profile.rss.iter().find(|series| series.process == process))
+    }
+
+    /// Those of all processes of which memory was read, in one pass over what was read.
+    pub fn all(profile: &Profile) -> FxHashMap<ProcessId, Self> {
+        let mut read: FxHashMap<ProcessId, (Vec<&Footprint>, Option<&RssSeries>)> = FxHashMap::default();
+        for footprint in &profile.footprints {
+            read.entry(footprint.process).or_default().0.push(footprint);
+        }
+        for series in &profile.rss {
+            read.entry(series.process).or_default().1.get_or_insert(series);
+        }
+        let of = |(process, (own, series)): (ProcessId, (Vec<&Footprint>, _))| {
+            Some((process, Self::among(profile, process, &own, series)?))
+        };
+        read.into_iter().filter_map(of).collect()
+    }
+
+    /// By the footprints and the series of the process.
+    fn among(profile: &Profile, process: ProcessId, own: &[&Footprint], series: Option<&RssSeries>) -> Option<Self> {
+        let own = || own.iter();
         let points = || series.iter().flat_map(|series| &series.points);
         let of_footprints = own().map(|footprint| footprint.peak_rss.max(footprint.totals.rss)).max();
         let read = of_footprints.max(points().map(|point| point.rss).max())?;
@@ -210,7 +231,7 @@ impl OlderBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mallow_profile::{Footprint, MemorySizes, RssPoint, RssSeries};
+    use mallow_profile::{Footprint, MemorySizes, RssPoint};
 
     const MIB: u64 = 1 << 20;
 

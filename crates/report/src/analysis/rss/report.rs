@@ -319,13 +319,14 @@ pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize
 
 fn processes(profile: &Profile, shown: ProcessId) -> Vec<RssProcess> {
     let mut rows: Vec<RssProcess> = Vec::new();
+    let peaks = KernelPeak::all(profile);
     for own in profile.footprints.chunk_by(|one, next| one.process == next.process) {
         let highest = own.iter().max_by_key(|footprint| (footprint.is_highest, footprint.totals.rss));
         let last = own.iter().max_by_key(|footprint| (footprint.is_last, footprint.ms));
         let (Some(highest), Some(last)) = (highest, last) else { continue };
         let id = highest.process;
         let Some(process) = profile.processes.get(id.0 as usize) else { continue };
-        let Some(peak) = KernelPeak::of(profile, id) else { continue };
+        let Some(&peak) = peaks.get(&id) else { continue };
         rows.push(RssProcess {
             pid: process.pid,
             serial: process.serial,

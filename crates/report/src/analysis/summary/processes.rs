@@ -1,6 +1,7 @@
 //! The process images of a recording, each with its sums.
 
 use mallow_profile::{FAMILIES, FamilyCounts, Process, ProcessId, Profile, program_name};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::analysis::numbers::Totals;
@@ -80,16 +81,20 @@ impl ProcessRow {
 
 /// The rows of all process images, in their order.
 pub(super) fn process_rows(profile: &Profile) -> Vec<ProcessRow> {
-    let row = |(id, process)| process_row(process, peak_rss(profile, ProcessId(id)));
+    let peaks = peaks_rss(profile);
+    let row = |(id, process)| process_row(process, peaks.get(&ProcessId(id)).copied());
     (0..).zip(&profile.processes).map(row).collect()
 }
 
-/// The kernel's maximum of RSS where nothing can have come after its reading. It does not count pages of hugetlbfs.
-fn peak_rss(profile: &Profile, process: ProcessId) -> Option<u64> {
-    let mut own = profile.footprints.iter().filter(|footprint| footprint.process == process);
-    let is_all = own.all(|footprint| footprint.totals.hugetlb == 0);
-    let peak = KernelPeak::of(profile, process).filter(|peak| is_all && peak.peak_unread_ms.is_none());
-    peak.map(|peak| peak.peak_rss)
+/// By process, the kernel's maximum of RSS where nothing can have come after its reading. It does not count pages of
+/// hugetlbfs.
+fn peaks_rss(profile: &Profile) -> FxHashMap<ProcessId, u64> {
+    let mut peaks = KernelPeak::all(profile);
+    peaks.retain(|_, peak| peak.peak_unread_ms.is_none());
+    for footprint in profile.footprints.iter().filter(|footprint| footprint.totals.hugetlb > 0) {
+        peaks.remove(&footprint.process);
+    }
+    peaks.into_iter().map(|(process, peak)| (process, peak.peak_rss)).collect()
 }
 
 fn process_row(p: &Process, peak_rss: Option<u64>) -> ProcessRow {
