@@ -93,10 +93,9 @@ fn ranges_of_one_thread_are_those_of_the_command_line() {
     ranges_are_those_of_the_command_line(&record);
     // What was live at a moment is what was live within the millisecond before, but for what was freed in it.
     let viewer = Viewer::start(record.directory.path(), &[record.file.to_str().expect("a path")]);
-    for (_, to) in ranges(&numbers(&viewer.time()["boundaries"])).into_iter().skip(1) {
-        if to > number(&record.json, "duration_ms") {
-            continue;
-        }
+    // After the process's end the page shows what it left, the command line nothing.
+    let end = number(&record.json["processes"][0], "end_ms").min(number(&record.json, "duration_ms"));
+    for (_, to) in ranges(&numbers(&viewer.time()["boundaries"])).into_iter().skip(1).filter(|&(_, to)| to <= end) {
         let [before, freed] = ["live", "freed"].map(|when| totals(&printed(&record, when, to - 1, to)));
         let live = totals(&answered(&viewer, "live", to, to));
         assert_eq!(live, [before[0] - freed[0], before[1] - freed[1]], "{to}");
