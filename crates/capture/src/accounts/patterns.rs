@@ -162,14 +162,19 @@ impl Tracker {
         if site >= self.sites.len() || index >= self.threads.len() {
             self.make_room(site, index);
         }
+        if why == Release::Free {
+            self.freed(at, block);
+        }
+        // A buffer that was copied into a larger one is none that is kept.
         if block.size >= LARGE {
             self.large_released(block, at.ms, start_ms, why);
         }
-        if why != Release::Free {
-            return;
-        }
-        let thread = &mut self.threads[index];
-        let track = &mut self.sites[site];
+    }
+
+    #[inline]
+    fn freed(&mut self, at: Moment, block: &Block) {
+        let thread = &mut self.threads[at.thread as usize];
+        let track = &mut self.sites[block.site as usize];
         if block.thread == Block::thread_mark(at.thread) {
             let last = track.last_sequence == block.sequence || thread.last_sequence == block.sequence;
             let (count, is_over) = track.alternating.overflowing_add(u32::from(last));
@@ -221,6 +226,10 @@ impl Tracker {
             self.growing = vec![u64::MAX; GROWING];
         }
         let slot = |sequence: u64| (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % GROWING;
+        if self.growing[slot(sequence)] == sequence {
+            // A block takes over from one other: what is freed after that one is something else.
+            return;
+        }
         let first = self.growing[slot(old.sequence)] != old.sequence;
         self.growing[slot(sequence)] = sequence;
         let patterns = rare(&mut self.rare, site);

@@ -71,6 +71,18 @@ fn buffers_grow_by_a_new_block_and_a_free_of_the_old_one() {
 }
 
 #[test]
+fn a_block_takes_over_from_one_block_alone() {
+    let tape = stacks()
+        .alloc(0, 0x10, 40, 0)
+        .alloc(0, 0x30, 8, 0)
+        .alloc(0, 0x20, 80, 0)
+        .free(0x10)
+        .alloc(0, 0x40, 5, 1)
+        .free(0x30);
+    assert_eq!(growth(main_of(&replayed(tape))), [1, 1, 40]);
+}
+
+#[test]
 fn blocks_that_merely_follow_each_other_do_not_grow() {
     for (why, tape) in [
         ("the new block is smaller", stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x20, 7, 0).free(0x10)),
@@ -190,6 +202,8 @@ fn large_blocks_that_are_kept_after_they_grew() {
     assert_eq!(kept(66_665, |tape| tape.begin(0x20).done(0x20, 70_000, 0)), [0; 3], "grown by little");
     let again = |tape: Tape| tape.time(900).begin(0x20).done(0x30, 200_000, 0);
     assert_eq!(kept(100_000, again), [0; 3], "it was needed, and the larger one came late");
+    let copied = |tape: Tape| tape.time(400).alloc(0, 0x30, 200_000, 0).free(0x20);
+    assert_eq!(kept(100_000, copied), [1, 200_000, 100_000], "it was copied into the one that is kept");
     let shrunk = |tape: Tape| tape.begin(0x20).done(0x20, 70_000, 0);
     assert_eq!(kept(100_000, shrunk), [0; 3], "shrunk to fit");
 }
