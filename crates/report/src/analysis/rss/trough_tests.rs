@@ -262,6 +262,9 @@ fn a_setting_for_the_end_is_one_for_large_blocks() {
     let end = (200 - 60) * 4096 - 1024 - (128 << 10);
     let found = offered(280_000);
     assert!(matches!(found[..], [(RemedyKind::TrimThreshold, Certainty::AtMost, Some(own))] if own > end), "{found:?}");
+    // None of it was of large blocks; what lies between blocks may be elsewhere under the setting.
+    let found = offered(30_000);
+    assert!(matches!(found[..], [(RemedyKind::TrimThreshold, Certainty::AtMost, Some(own))] if own <= end), "{found:?}");
 }
 
 /// A large block lies in the heap only where one as large was freed before it: until then each has a mapping of its
