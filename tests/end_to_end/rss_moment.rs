@@ -87,6 +87,25 @@ fn memory_that_is_kept_is_said_beside_who_needed_it() {
     }
 }
 
+/// The end was not read where no exit handler ran: what was freed since the last reading is said beside it.
+#[test]
+fn what_was_freed_after_the_last_reading_is_said() {
+    let record = record("freed");
+    let (json, shown) = (record.view_json(&["rss", "--at", "end"]), text(&record, &["rss", "--at", "end"]));
+    let end = number(&record.json, "live_bytes");
+    assert!(end < MIB && json["is_at_exit"] == false, "{json:#}");
+    let is_before = number(&json, "live_bytes") > 8 * MIB;
+    assert_eq!(json["freed_after"].is_object(), is_before, "{json:#}");
+    assert_eq!(
+        shown.contains("No memory was read between this moment and the end of the process at"),
+        is_before,
+        "{shown}"
+    );
+    if is_before {
+        assert_eq!(number(&json["freed_after"], "live_bytes"), end);
+    }
+}
+
 /// What was live until the program's end is no free memory of its highest RSS.
 #[test]
 fn what_is_freed_at_the_end_was_live() {

@@ -67,6 +67,16 @@ static void kept_when_freed(void) {
     rest(1500);
 }
 
+/* Freed in an instant, and idle from then on; no exit handler runs. */
+static void freed_before_leaving(void) {
+    for (int i = 0; i <= BLOCKS; i++)
+        keep[i] = filled(BLOCK);
+    rest(300);
+    tear_down();
+    rest(1500);
+    _exit(0);
+}
+
 /* Twice as much as ever before, in the last moment. */
 static void grow_and_end(void (*end)(void)) {
     keep[0] = filled(32 * MIB);
@@ -128,6 +138,8 @@ int main(int count, char **arguments) {
         live_to_the_end();
     else if (strcmp(what, "kept") == 0)
         kept_when_freed();
+    else if (strcmp(what, "freed") == 0)
+        freed_before_leaving();
     else if (strcmp(what, "killed") == 0)
         grow_and_end(be_killed);
     else if (strcmp(what, "_exit") == 0)

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::output::text::units::{bytes, count, of, range, share};
 use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading, passed};
+use crate::views::summary::capitalized;
 
 /// A suggestion in words.
 #[derive(Clone, Debug, Serialize)]
@@ -115,7 +116,9 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let grew = match grown_buffers {
                 Some(buffers) => {
                     let steps = each(*growth_steps, *buffers, "step");
-                    format!("{}{of_container} grew in {steps}", of(*buffers, "buffer"))
+                    let buffers =
+                        if *buffers == 1 { of(1, "buffer") } else { format!("{} buffers", inferred(*buffers, look)) };
+                    format!("{}{of_container} grew in {steps}", capitalized(&buffers))
                 }
                 None => {
                     let steps = of(*growth_steps, "step");
@@ -129,7 +132,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             let what = container.map(|c| format!("A{}", after_article(c))).unwrap_or("A buffer".to_owned());
             let copied = copied(*copied_bytes, *largest_bytes, look);
             let allocations = each(*allocations, *times, "allocation");
-            let times = if *times == 1 { "once".to_owned() } else { format!("{} times", count(*times)) };
+            let times = if *times == 1 { "once".to_owned() } else { format!("{} times", inferred(*times, look)) };
             format!("{what} is built anew {times}, by {allocations}, up to {}; {copied}.", size(*largest_bytes))
         }
         Evidence::TemporaryBlock {
@@ -220,6 +223,14 @@ fn each(all: u64, buffers: u64, what: &str) -> String {
     }
 }
 
+/// A number that follows from which blocks take over from which others: blocks that do so by chance are in it, so no
+/// more than three of its digits are shown.
+fn inferred(n: u64, look: &Look) -> String {
+    let unit = 10u64.pow(n.max(1).ilog10().saturating_sub(2));
+    let rounded = n.saturating_add(unit / 2) / unit * unit;
+    if rounded == n || look.exact { count(n) } else { format!("about {}", count(rounded)) }
+}
+
 fn copied(copied: u64, largest: u64, look: &Look) -> String {
     /// Size from which the C library may have moved the pages instead.
     const PAGES: u64 = 128 << 10;
@@ -289,6 +300,14 @@ mod tests {
         assert_eq!(super::evidence(&growing(1), &look), one);
         let two = "2 large blocks of 6.42 MB grew at the peak: the old 3.21 MB that they grew from were live, too.";
         assert_eq!(super::evidence(&growing(2), &look), two);
+    }
+
+    #[test]
+    fn what_follows_from_a_pattern_has_three_digits() {
+        let said = |n, exact| super::inferred(n, &Look { exact, ..Look::default() });
+        assert_eq!([0, 1, 999, 4_000].map(|n| said(n, false)), ["0", "1", "999", "4,000"]);
+        assert_eq!([40_005, 89_990].map(|n| said(n, false)), ["about 40,000", "about 90,000"]);
+        assert_eq!((said(40_005, true), said(u64::MAX, false).len()), ("40,005".to_owned(), 32));
     }
 
     #[test]

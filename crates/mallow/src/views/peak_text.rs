@@ -3,7 +3,7 @@
 //! figure.
 
 use mallow_report::analysis::{
-    BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks, RssAccount, Undivided, UndividedBlocks,
+    BusierMoment, FreedAfter, FreedBefore, KeptMoment, KernelPeak, OlderBlocks, RssAccount, Undivided, UndividedBlocks,
 };
 
 use crate::output::text::units::{bytes, percent, span};
@@ -75,6 +75,17 @@ pub fn stayed(moment: &KeptMoment, account: &RssAccount) -> String {
         span(moment.ms),
         bytes(moment.rss, false),
         bytes(moment.live_bytes, false),
+        bytes(less, false)
+    )
+}
+
+/// The sentence that live blocks of the last reading were freed after it.
+pub fn freed_later(end: &FreedAfter, account: &RssAccount) -> String {
+    let less = account.live_bytes.saturating_sub(end.live_bytes);
+    format!(
+        "No memory was read between this moment and the end of the process at {}, where {} were live, {} less.",
+        span(end.ms),
+        bytes(end.live_bytes, false),
         bytes(less, false)
     )
 }

@@ -6,7 +6,7 @@ use mallow_report::analysis::{
 };
 
 use super::part_titles::{mapped, meaning, owner, title_of};
-use super::peak_text::{below, busier, figure, freed, older, reached, since, stayed, undivided, unread};
+use super::peak_text::{below, busier, figure, freed, freed_later, older, reached, since, stayed, undivided, unread};
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, framed_place, function, location};
 
@@ -419,6 +419,10 @@ fn notes(account: &RssAccount, page: &mut Page) {
             },
             RssNote::Kept => match &account.kept {
                 Some(moment) => stayed(moment, account),
+                None => continue,
+            },
+            RssNote::FreedAfter => match &account.freed_after {
+                Some(end) => freed_later(end, account),
                 None => continue,
             },
             RssNote::Undivided => match &account.undivided {

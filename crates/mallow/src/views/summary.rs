@@ -188,7 +188,7 @@ fn live(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
     table.onto(page);
 }
 
-fn capitalized(text: &str) -> String {
+pub(super) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }

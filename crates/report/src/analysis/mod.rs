@@ -30,9 +30,9 @@ pub use leaks::suppressions::{Malformed, Suppressions};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
 pub use rss::resident::{HighestRss, RssOverTime, highest_rss, rss_over_time};
 pub use rss::{
-    Allocator, AllocatorRow, BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedBefore, HeapCell, HeapRow,
-    HeapSums, KeptMoment, KernelPeak, MappingRow, OlderBlocks, PageMap, Part, PartKind, Remedy, RemedyKind, Rss,
-    RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, TerritoryKind, Undivided, UndividedBlocks,
+    Allocator, AllocatorRow, BusierMoment, Cause, CausePlace, Certainty, FreeRow, FreedAfter, FreedBefore, HeapCell,
+    HeapRow, HeapSums, KeptMoment, KernelPeak, MappingRow, OlderBlocks, PageMap, Part, PartKind, Remedy, RemedyKind,
+    Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, TerritoryKind, Undivided, UndividedBlocks,
     page_map, rss, shown_footprint,
 };
 pub use sampled::intervals::{TotalEstimates, total_estimates};

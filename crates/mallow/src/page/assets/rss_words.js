@@ -109,7 +109,7 @@ export function momentWords(answer) {
 }
 
 // What held before the moment of the account, and what was not read.
-export function limitWords({ freed_before: freed, busier, kept, undivided, limits, rss: divided, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
+export function limitWords({ freed_before: freed, busier, kept, freed_after: end, undivided, limits, rss: divided, live_bytes: live, is_at_exit: isAtExit, ms, peak_unread_ms: unread, changed }) {
   const all = [...(changed ?? [])];
   if (freed) {
     const what = `In the ${formatTime(Math.max(1, ms - freed.ms))} before this moment, ${formatBytes(freed.freed_bytes)} of ${formatBytes(freed.live_bytes)} of live blocks were freed`;
@@ -124,6 +124,10 @@ export function limitWords({ freed_before: freed, busier, kept, undivided, limit
   if (kept) {
     const less = `${formatBytes(kept.live_bytes)} were live, ${formatBytes(live - kept.live_bytes)} less than at this moment`;
     all.push(`At ${formatTime(kept.ms)}, RSS was ${formatBytes(kept.rss)} and ${less}: the process keeps what these had. mallow rss --at end divides that.`);
+  }
+  if (end) {
+    const less = `${formatBytes(end.live_bytes)} were live, ${formatBytes(live - end.live_bytes)} less`;
+    all.push(`No memory was read between this moment and the end of the process at ${formatTime(end.ms)}, where ${less}.`);
   }
   if (undivided && (limits ?? []).includes("undivided")) all.push(undividedWords(undivided, divided));
   if (unread !== null && unread !== undefined) {

@@ -53,7 +53,7 @@ pub use ledger::HeapSums;
 pub use map::{HeapCell, HeapRow, PageMap, page_map};
 pub use notes::RssNote;
 pub use parts::{Cause, CausePlace, Part, PartKind};
-pub use peak::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks};
+pub use peak::{BusierMoment, FreedAfter, FreedBefore, KeptMoment, KernelPeak, OlderBlocks};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
     AllocatorRow, FreeRow, MappingRow, Rss, RssAccount, RssMoment, RssPlace, RssProcess, SizeClassRow, rss,

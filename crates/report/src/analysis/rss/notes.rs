@@ -29,6 +29,8 @@ pub enum RssNote {
     Busier,
     /// RSS was nearly the same later, with markedly fewer live bytes.
     Kept,
+    /// Markedly less was live when the process ended than at the last moment that was read, this one.
+    FreedAfter,
     /// Memory came on top of the divided moment, up to the kernel's maximum: estimates are of what is divided.
     Undivided,
     /// The kernel's maximum was not read at the very end of the process.

@@ -72,6 +72,16 @@ pub struct KeptMoment {
     pub live_bytes: u64,
 }
 
+/// The end of a process, where markedly less was live than at the last moment that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FreedAfter {
+    /// End of the process, in milliseconds since the recording began.
+    pub ms: u64,
+    /// Requested bytes of live blocks at the end.
+    pub live_bytes: u64,
+}
+
 /// The kernel counts pages of files, anonymous and shared ones on each processor apart, and adds them up after 32 at
 /// the earliest: so much may be missing from a figure on two processors, and is in the exact one of the process's end.
 /// On more it may be more; see [`SAME`].
@@ -121,6 +131,16 @@ impl BusierMoment {
         let own = Self { ms: process.own_peak_ms, rss: None, live_bytes: process.own_peak_bytes };
         let own = Some(own).filter(|own| is_busier(own.ms, own.live_bytes));
         looks.chain(own).max_by_key(|moment| (moment.live_bytes, moment.rss))
+    }
+}
+
+impl FreedAfter {
+    /// None unless the footprint is the last one of its process, and one of the time before its exit.
+    pub fn of(footprint: &Footprint, process: &Process) -> Option<Self> {
+        let live_bytes = process.totals.live_bytes;
+        let is_last = footprint.is_last && !footprint.is_at_exit && OlderBlocks::of(process).is_none();
+        let is_less = footprint.live_bytes.saturating_sub(live_bytes) > footprint.totals.rss / MARKED;
+        (is_last && is_less).then_some(Self { ms: process.end_ms, live_bytes })
     }
 }
 

@@ -11,7 +11,7 @@ use super::ledger::{HeapSums, OwnerSums, PlaceEntry, PlaceSums, RssLedger};
 use super::notes::{RssNote, changes};
 use super::owners::Owner;
 use super::parts::{Cause, Part, cause, parts};
-use super::peak::{BusierMoment, FreedBefore, KeptMoment, KernelPeak, OlderBlocks};
+use super::peak::{BusierMoment, FreedAfter, FreedBefore, KeptMoment, KernelPeak, OlderBlocks};
 use super::remedies::{Remedy, remedies};
 use super::territory::TerritoryKind;
 use super::undivided::Undivided;
@@ -118,6 +118,9 @@ pub struct RssAccount {
     /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account
     /// is not that of the highest RSS.
     pub kept: Option<KeptMoment>,
+    /// The end of the process, where markedly less was live than at this moment, the last one that was read. Null: it was
+    /// not so, or the moment is another one.
+    pub freed_after: Option<FreedAfter>,
     /// Growth from this moment to the highest RSS; null: hardly any, or the account is not that of the highest RSS.
     pub undivided: Option<Undivided>,
     /// Bytes of `live_bytes` that lie in no part: where no pages were read, or in mappings that came after the reading.
@@ -360,6 +363,7 @@ fn account(
     let busier = BusierMoment::of(profile, footprint);
     let needed = busier.map_or(0, |moment| moment.more(footprint.live_bytes));
     let kept = KeptMoment::of(profile, footprint);
+    let freed_after = FreedAfter::of(footprint, process);
     let parts = parts(footprint, ledger);
     // Of another moment than the highest, that moment's parts are all that is asked for.
     let on_top = if footprint.is_highest { peak.peak_rss.saturating_sub(footprint.totals.rss) } else { 0 };
@@ -373,6 +377,7 @@ fn account(
         is_freed: freed_before.is_some(),
         is_busier: busier.is_some(),
         is_kept: kept.is_some(),
+        is_freed_after: freed_after.is_some(),
         is_undivided: undivided.is_some() && !remedies.is_empty(),
     };
     let mut entries: Vec<&PlaceEntry> = ledger.map(|ledger| ledger.places.iter().collect()).unwrap_or_default();
@@ -401,6 +406,7 @@ fn account(
         freed_before,
         busier,
         kept,
+        freed_after,
         undivided,
         elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         unmapped_bytes: ledger.map_or(0, RssLedger::unmapped),
@@ -551,6 +557,7 @@ struct Notes {
     is_freed: bool,
     is_busier: bool,
     is_kept: bool,
+    is_freed_after: bool,
     is_undivided: bool,
 }
 
@@ -579,6 +586,7 @@ fn limits(footprint: &Footprint, ledger: Option<&RssLedger<'_>>, peak: &KernelPe
     add(notes.is_freed, RssNote::FreedBefore);
     add(notes.is_busier, RssNote::Busier);
     add(notes.is_kept, RssNote::Kept);
+    add(notes.is_freed_after, RssNote::FreedAfter);
     add(notes.is_undivided, RssNote::Undivided);
     add(peak.peak_unread_ms.is_some(), RssNote::PeakUnread);
     all

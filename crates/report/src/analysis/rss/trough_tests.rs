@@ -43,6 +43,34 @@ fn what_is_free_in_a_trough_is_no_sure_remedy() {
     assert_eq!(certainty(&made).0, Certainty::Likely);
 }
 
+/// The last reading is of a moment at which more was live than at the process's end: what was freed in between is in no
+/// figure of the account.
+#[test]
+fn blocks_that_were_freed_after_the_last_reading_are_said() {
+    let live: Vec<_> = (0..190).map(|n| (HEAP + 0x1010 + n * 4096, 4080, 0)).collect();
+    let mut made = Made::new(glibc(200, 200), &live);
+    let all: u64 = made.profile.footprints[0].live_bytes;
+    let process = &mut made.profile.processes[0];
+    (process.totals.live_bytes, process.end_ms) = (all / 2, 7000);
+    let said = |made: &Made| {
+        let account = made.report().account;
+        (account.freed_after.map(|end| (end.ms, end.live_bytes)), account.limits.contains(&RssNote::FreedAfter))
+    };
+    let set = |made: &mut Made, is_last, is_at_exit| {
+        let footprint = &mut made.profile.footprints[0];
+        (footprint.is_last, footprint.is_at_exit) = (is_last, is_at_exit);
+    };
+    for (is_last, is_at_exit, expected) in
+        [(true, false, Some((7000, all / 2))), (true, true, None), (false, false, None)]
+    {
+        set(&mut made, is_last, is_at_exit);
+        assert_eq!(said(&made), (expected, expected.is_some()), "{is_last} {is_at_exit}");
+    }
+    set(&mut made, true, false);
+    made.profile.processes[0].totals.live_bytes = all - all / 20;
+    assert_eq!(said(&made), (None, false), "hardly any");
+}
+
 /// A block that nobody touches is live and no page: with nothing to give back, nothing is said of giving back.
 #[test]
 fn a_busier_moment_says_nothing_where_nothing_is_free() {
@@ -264,7 +292,10 @@ fn a_setting_for_the_end_is_one_for_large_blocks() {
     assert!(matches!(found[..], [(RemedyKind::TrimThreshold, Certainty::AtMost, Some(own))] if own > end), "{found:?}");
     // None of it was of large blocks; what lies between blocks may be elsewhere under the setting.
     let found = offered(30_000);
-    assert!(matches!(found[..], [(RemedyKind::TrimThreshold, Certainty::AtMost, Some(own))] if own <= end), "{found:?}");
+    assert!(
+        matches!(found[..], [(RemedyKind::TrimThreshold, Certainty::AtMost, Some(own))] if own <= end),
+        "{found:?}"
+    );
 }
 
 /// A large block lies in the heap only where one as large was freed before it: until then each has a mapping of its
