@@ -233,3 +233,87 @@ fn a_row_is_not_of_the_expression_beside_it() {
     has("BenchmarkPair", &[("variables x and y in one block", 16)]);
     assert_eq!(of("BenchmarkPair").len(), 1);
 }
+
+/// As goyacc writes it: the places of the grammar have lines, but no columns.
+const GENERATED: &str = r#"package rules
+
+//go:noinline
+//line rules.go.y:3
+func Rule(n int, out chan *Expr) {
+//line rules.go.y:40
+	last = &Expr{n}
+//line rules.go.y:50
+	last = &Expr{n}; out <- &Expr{n + 1}
+//line skeleton:7
+	stack = make([]int, n)
+}
+
+//line skeleton:20
+func made(n int) *Expr { return &Expr{n} }
+"#;
+
+const GENERATED_OWN: &str = r#"package rules
+
+type Expr struct{ n int }
+
+var last *Expr
+var stack []int
+
+//go:noinline
+func Start(n int) { last = made(n) }
+"#;
+
+const GENERATED_BENCHMARK: &str = r#"package rules
+
+import "testing"
+
+func BenchmarkRule(b *testing.B) {
+	out := make(chan *Expr, 1)
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		Rule(100, out)
+		<-out
+		Start(i)
+	}
+}
+"#;
+
+#[test]
+fn lines_of_a_grammar_have_their_reasons_though_the_compiler_has_no_columns_of_them() {
+    let module = Module::new(&[
+        ("go.mod", MODULE),
+        ("rules/rules.go", GENERATED),
+        ("rules/rules.go.y", &"$$ = &Expr{n}\n".repeat(60)),
+        ("rules/own.go", GENERATED_OWN),
+        ("rules/rules_test.go", GENERATED_BENCHMARK),
+    ]);
+    // The compiler names these files without their directory, wherever it runs.
+    let done = module.mallow(&["bench", "--benchtime", "200x", "--json", "./rules"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+    let found = |file: &str, line: u64| {
+        let rows = rows(&report, "BenchmarkRule");
+        let at = |row: &&(String, u64, Value)| {
+            let place = &row.2["chain"][0];
+            place["file"].as_str().is_some_and(|name| name.ends_with(file)) && place["line"] == line
+        };
+        let of_line = rows.iter().filter(at).map(|(what, _, row)| (what.clone(), row["reason"].clone(), row.clone()));
+        of_line.collect::<Vec<_>>()
+    };
+    let own = [("rules/rules.go.y", 40, "stored in last"), ("rules/skeleton", 7, "stored in stack")];
+    for (file, line, reason) in own {
+        let rows = found(file, line);
+        assert!(rows.len() == 1 && rows[0].1 == reason && rows[0].2["one_of"] == 1, "{file}:{line}: {rows:#?}");
+    }
+    let both = found("rules/rules.go.y", 50);
+    assert!(!both.is_empty(), "{report:#}");
+    for (_, reason, row) in &both {
+        let reason = reason.as_str().unwrap_or_default();
+        assert!(reason.contains("stored in last") && reason.contains("sent to a channel"), "{row:#}");
+        assert_eq!(row["one_of"], 2, "{row:#}");
+    }
+    let [(_, reason, row)] = &found("rules/skeleton", 20)[..] else { panic!("{report:#}") };
+    assert_eq!(reason, "stored in last", "{row:#}");
+    let why = module.mallow(&["why", "rules/rules.go.y:40", "./rules"]);
+    assert!(why.status == 0 && why.out().contains("$$ = &Expr{n}"), "{}{}", why.out(), why.err());
+}

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::fit::{Fit, alike, short};
+use super::fit::{Fit, alike, same};
 use super::order::{in_order, inner_first};
 use super::runtime::Family;
 use super::{Allocation, AllocationLine};
@@ -12,8 +12,8 @@ use crate::model::{Diagnostic, Verdict};
 #[derive(Debug, Default)]
 pub struct Compiled {
     list: Vec<Diagnostic>,
-    /// Indices of `list` by the last parts of the file's name, and the line.
-    at: FxHashMap<(String, u32), Vec<usize>>,
+    /// Indices of `list` by the line.
+    at: FxHashMap<u32, Vec<usize>>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Compiled {
         let mut at: FxHashMap<_, Vec<usize>> = FxHashMap::default();
         for (index, diagnostic) in list.iter().enumerate() {
             let outermost = diagnostic.inlined_at.last().unwrap_or(&diagnostic.position);
-            at.entry((short(&outermost.file), outermost.line)).or_default().push(index);
+            at.entry(outermost.line).or_default().push(index);
         }
         Self { list, at }
     }
@@ -176,7 +176,7 @@ impl Compiled {
         }
     }
 
-    /// One instance of a generic function has no order beside another.
+    /// One instance of a generic function has no order beside another, and neither has what has no column.
     fn places_differ(&self, candidates: &[usize]) -> bool {
         let place = |index: usize| {
             let one = &self.list[index];
@@ -184,7 +184,8 @@ impl Compiled {
         };
         let differs =
             |(at, &index): (usize, &usize)| candidates[..at].iter().all(|&other| place(other) != place(index));
-        candidates.iter().enumerate().all(differs)
+        let known = |&index: &usize| self.list[index].position.column > 0;
+        (candidates.len() < 2 || candidates.iter().all(known)) && candidates.iter().enumerate().all(differs)
     }
 
     /// The diagnostics that it may be, by column: those that fit best.
@@ -197,11 +198,14 @@ impl Compiled {
             Some((_, None)) => return Vec::new(),
             None => None,
         };
-        let Some(here) = self.at.get(&(short(&outermost.file), outermost.line)) else { return Vec::new() };
+        let Some(here) = self.at.get(&outermost.line) else { return Vec::new() };
         let mut best: Vec<usize> = Vec::new();
         let mut score = 0;
         for &index in here {
             let diagnostic = &self.list[index];
+            if !same(diagnostic.inlined_at.last().unwrap_or(&diagnostic.position), outermost) {
+                continue;
+            }
             let may = kinds.map_or(diagnostic.allocates(), |kinds| kinds.contains(&diagnostic.kind));
             // Nothing is allocated for a constant in an interface.
             if !may || diagnostic.verdict != Verdict::DoesNotEscape && !diagnostic.allocates() {
@@ -220,7 +224,8 @@ impl Compiled {
         // An instance of a generic function for each type says the same.
         best.dedup_by(|b, a| {
             let (a, b) = (&self.list[*a], &self.list[*b]);
-            (&a.position, &a.what, a.kind, a.verdict) == (&b.position, &b.what, b.kind, b.verdict)
+            let same = (&a.position, &a.what, a.kind, a.verdict) == (&b.position, &b.what, b.kind, b.verdict);
+            same && (a.position.column > 0 || a.reason == b.reason)
         });
         best
     }

@@ -4,7 +4,9 @@
 use super::instance;
 use super::runtime::{Family, is_method_value};
 use super::{Allocation, AllocationLine, Call};
+use crate::chain::base;
 use crate::model::{Diagnostic, Kind, Position, Verdict};
+use crate::names::without_types;
 use crate::read::before_cgo;
 
 /// Whether this function of the runtime does the conversion that the compiler names. None where the name is that of a
@@ -148,6 +150,16 @@ impl Fit {
 pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Option<&Call>) -> Option<Fit> {
     let chain = allocation.chain.as_slice();
     let mut place = same_instance(diagnostic, allocation.symbol.as_deref());
+    // A name without a directory may be of a file in any package.
+    if let Some(outermost) = chain.last() {
+        let bare = !outermost.file.contains('/');
+        let position = diagnostic.inlined_at.last().unwrap_or(&diagnostic.position);
+        if bare && !is_in(&outermost.function, &diagnostic.package)
+            || base(&position.file) != base(&outermost.file) && !is_same_function(diagnostic, &outermost.function)
+        {
+            return None;
+        }
+    }
     let inlined = diagnostic.inlined_at.len() + 1;
     if inlined == chain.len() {
         let positions = std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
@@ -223,9 +235,28 @@ pub(super) fn same(position: &Position, place: &AllocationLine) -> bool {
     let file = || match before_cgo(&position.file) {
         // Code of another package that cgo rewrote has no directory.
         Some(name) => place.file.rsplit('/').next() == Some(name.as_str()),
+        // A profile names one file of each function, and `//line` directives may name several.
+        None if position.column == 0 => {
+            !place.file.contains('/') || directory(&position.file) == directory(&place.file)
+        }
+        None if !place.file.contains('/') => base(&position.file) == place.file,
         None => short(&position.file) == short(&place.file),
     };
     position.line == place.line && file()
+}
+
+/// The diagnostic is of the function that a profile has by this name.
+fn is_same_function(diagnostic: &Diagnostic, name: &str) -> bool {
+    let name = without_types(name);
+    let is =
+        |function: &String| name.strip_suffix(without_types(function).as_str()).is_some_and(|rest| rest.ends_with('.'));
+    before_cgo(&diagnostic.position.file).is_some() || diagnostic.function.as_ref().is_some_and(is)
+}
+
+/// The function is of this package, or of the program's own.
+fn is_in(function: &str, package: &str) -> bool {
+    let function = function.replace("%2e", ".");
+    function.starts_with("main.") || function.strip_prefix(package).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Can what the compiler names be of this type? None where it does not name a type.
@@ -280,10 +311,15 @@ fn is_basic(name: &str) -> bool {
 }
 
 /// Directory and name of a file: enough to tell files of one program apart, and the same with `-trimpath`.
-pub(super) fn short(file: &str) -> String {
+fn short(file: &str) -> String {
     let mut parts = file.rsplitn(3, '/');
     match (parts.next(), parts.next()) {
         (Some(name), Some(directory)) => format!("{directory}/{name}"),
         (name, _) => name.unwrap_or_default().to_owned(),
     }
+}
+
+/// Last directory of a file's name.
+fn directory(file: &str) -> Option<&str> {
+    file.rsplit('/').nth(1)
 }

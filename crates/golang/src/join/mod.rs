@@ -49,12 +49,13 @@ pub struct Explained {
 
 pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explained> {
     let found = compiled.find(&allocations);
-    let explained = |(allocation, found): (Allocation, Option<Found>)| {
+    let explained = |(mut allocation, found): (Allocation, Option<Found>)| {
         let (mut diagnostics, together) = found.map(|found| (found.diagnostics, found.together)).unwrap_or_default();
         if !together {
             let cause = allocation.call.as_ref().and_then(|call| runtime::explain(call, &allocation, None));
             diagnostics = of_each_expression(diagnostics, cause.is_some_and(|cause| cause.decides));
         }
+        name_files(&mut allocation.chain, &diagnostics);
         let each = || diagnostics.iter().map(|diagnostic| explanation(&allocation, Some(diagnostic))).collect();
         let explanation = match diagnostics[..] {
             [] => explanation(&allocation, None),
@@ -65,6 +66,23 @@ pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explain
         Explained { allocation, explanation }
     };
     allocations.into_iter().zip(found).map(explained).collect()
+}
+
+/// Names the files that `//line` directives name: the compiler knows the one of each line, a profile one of each
+/// function.
+fn name_files(chain: &mut [AllocationLine], diagnostics: &[&Diagnostic]) {
+    let positions =
+        |one: &Diagnostic| std::iter::once(&one.position).chain(&one.inlined_at).cloned().collect::<Vec<_>>();
+    let Some((first, others)) = diagnostics.split_first() else { return };
+    let named = positions(first);
+    let agree =
+        others.iter().all(|other| positions(other).iter().map(|at| &at.file).eq(named.iter().map(|at| &at.file)));
+    if named.len() != chain.len() || !agree {
+        return;
+    }
+    for (place, position) in chain.iter_mut().zip(named).filter(|(_, position)| position.column == 0) {
+        place.file = position.file;
+    }
 }
 
 /// One of the diagnostics of each expression of the source. Where one is inlined into another package, the compiler

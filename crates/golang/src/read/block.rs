@@ -34,6 +34,15 @@ impl Block {
         (&self.at[0], &self.subject, &self.flows)
     }
 
+    /// All positions: its own, and those of its steps.
+    pub fn positions(&mut self, mut each: impl FnMut(&mut Position)) {
+        self.at.iter_mut().for_each(&mut each);
+        for step in &mut self.steps {
+            each(&mut step.position);
+            step.inlined_at.iter_mut().for_each(&mut each);
+        }
+    }
+
     /// Position of the code, and the calls that inlined it, the innermost first.
     pub fn innermost(&self) -> (Position, Vec<Position>) {
         innermost(&self.at)

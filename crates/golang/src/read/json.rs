@@ -56,9 +56,18 @@ struct Location {
 
 #[derive(Default)]
 pub struct Json {
+    /// Sources of the package's own that something is said of.
+    pub files: Vec<String>,
     pub blocks: Vec<Block>,
     /// Positions of expressions that are allocated in the heap; variables are not among these.
     pub decided: Vec<Vec<Position>>,
+}
+
+impl Json {
+    pub fn positions(&mut self, mut each: impl FnMut(&mut Position)) {
+        self.blocks.iter_mut().for_each(|block| block.positions(&mut each));
+        self.decided.iter_mut().flatten().for_each(each);
+    }
 }
 
 pub fn read(text: &str, found: &mut Json, counted: &mut UnknownLines) -> Result<(), ReadError> {
@@ -69,6 +78,7 @@ pub fn read(text: &str, found: &mut Json, counted: &mut UnknownLines) -> Result<
         let what = format!("its version is {}, known is {VERSION}", header.version);
         return Err(ReadError::new(1, &what));
     }
+    found.files.push(header.file.clone());
     for (index, line) in lines {
         if line.len() > LONGEST_LINE {
             return Err(ReadError::new(index + 1, "the line is too long"));

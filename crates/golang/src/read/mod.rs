@@ -7,9 +7,11 @@
 
 mod block;
 mod diagnostics;
+mod directives;
 mod json;
 mod kind;
 mod line;
+mod named;
 mod paths;
 mod text;
 
@@ -18,22 +20,38 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use self::block::{Block, MessageSubject};
 use self::diagnostics::UnknownLines;
 use self::json::Json;
+use self::named::Named;
 use self::text::{Batch, Last, Text};
 use crate::chain;
 use crate::model::{Diagnostic, FlowStep, Kind, Position, Reason, Surroundings, Verdict};
 
 pub use self::diagnostics::{Diagnostics, InlinedCall, Leak, ReadError};
+pub use self::directives::LineDirectives;
 pub use self::paths::{absolute, before_cgo};
 
 /// Reads what was said of `package`. Names of files in `text` start at `directory`, which is absolute; `json` holds the
 /// content of each file.
 pub fn read(package: &str, directory: &str, json: &[String], text: &str) -> Result<Diagnostics, ReadError> {
+    read_generated(package, directory, json, text, &mut |_| None)
+}
+
+/// Reads as [`read`] does, where sources may have `//line` directives: `directives` are those of a source.
+pub fn read_generated(
+    package: &str,
+    directory: &str,
+    json: &[String],
+    text: &str,
+    directives: &mut dyn FnMut(&str) -> Option<LineDirectives>,
+) -> Result<Diagnostics, ReadError> {
     let mut counted = UnknownLines::default();
     let mut placed = Json::default();
     for file in json {
         json::read(file, &mut placed, &mut counted)?;
     }
     let mut text = text::read(text, directory, &mut counted);
+    let named = Named::new(&mut placed, directory, directives);
+    named.rename_json(&mut placed);
+    named.rename_text(&mut text);
     rewritten(&mut placed, &text.batches);
     if text.batches.iter().all(|batch| batch.blocks.is_empty() && batch.last.is_empty()) {
         text.batches = vec![alone(placed)];
@@ -59,20 +77,13 @@ fn rewritten(placed: &mut Json, batches: &[Batch]) {
     let blocks = batches.iter().flat_map(|batch| &batch.blocks).flat_map(|block| &block.at);
     let last = batches.iter().flat_map(|batch| &batch.last).map(|last| &last.position);
     let named: HashSet<&str> = blocks.chain(last).map(|position| position.file.as_str()).collect();
-    fn of_step(step: &mut FlowStep) -> impl Iterator<Item = &mut Position> {
-        std::iter::once(&mut step.position).chain(&mut step.inlined_at)
-    }
-    fn of_block(block: &mut Block) -> impl Iterator<Item = &mut Position> {
-        block.at.iter_mut().chain(block.steps.iter_mut().flat_map(of_step))
-    }
-    let positions = placed.blocks.iter_mut().flat_map(of_block);
-    for position in positions.chain(placed.decided.iter_mut().flatten()) {
-        let Some(name) = paths::before_cgo(&position.file) else { continue };
+    placed.positions(|position| {
+        let Some(name) = paths::before_cgo(&position.file) else { return };
         let own = |file: &&&str| file.strip_suffix(name.as_str()).is_some_and(|before| before.ends_with('/'));
         if let Some(file) = named.iter().find(own) {
             position.file = (*file).to_owned();
         }
-    }
+    });
 }
 
 /// JSON without text: what has no decision of its own is a variable.

@@ -130,6 +130,16 @@ fn closure(name: &str) -> bool {
 }
 
 impl Text {
+    pub fn positions(&mut self, mut each: impl FnMut(&mut Position)) {
+        for batch in &mut self.batches {
+            batch.blocks.iter_mut().for_each(|block| block.positions(&mut each));
+            batch.last.iter_mut().for_each(|last| each(&mut last.position));
+        }
+        self.inlined.iter_mut().for_each(|call| each(&mut call.position));
+        self.functions.iter_mut().for_each(|(begin, _)| each(begin));
+        self.functions.sort();
+    }
+
     /// The function that has this line, from where functions begin. Instances of a generic function begin at the
     /// same place: their types are left out.
     pub fn function(&self, at: &Position) -> Option<String> {

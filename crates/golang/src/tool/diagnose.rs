@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::build::TestBinary;
 use super::cache::Shelf;
 use super::{Go, GoError, Input};
-use crate::read::{Diagnostics, ReadError, read};
+use crate::read::{Diagnostics, LineDirectives, ReadError, read_generated};
 use crate::settle::settle;
 use crate::source::GoSource;
 
@@ -36,7 +36,8 @@ const LARGEST_SOURCE: u64 = 16 << 20;
 impl Unit {
     /// Reads it, and settles by the sources what the compiler leaves open.
     pub fn read(&self) -> Result<Diagnostics, ReadError> {
-        let mut found = read(&self.package, &self.directory, &self.json, &self.text)?;
+        let mut directives = |file: &str| text_of(Path::new(file)).map(|text| LineDirectives::of(&text));
+        let mut found = read_generated(&self.package, &self.directory, &self.json, &self.text, &mut directives)?;
         let mut sources: FxHashMap<String, Option<Rc<GoSource>>> = FxHashMap::default();
         settle(&mut found.list, &mut |file| {
             sources.entry(file.to_owned()).or_insert_with(|| source(Path::new(file)).map(Rc::new)).clone()
@@ -45,12 +46,17 @@ impl Unit {
     }
 }
 
-/// The text of a Go source. None where this is no file here, as for a name of `-trimpath` or what the compiler makes
-/// itself, or a file that is too large.
+/// A Go source. None where this is no file here, as for a name of `-trimpath` or what the compiler makes itself, or one
+/// that a source was generated from, or a file that is too large.
 pub fn source(file: &Path) -> Option<GoSource> {
-    let length = fs::metadata(file).ok().filter(|_| file.is_absolute())?.len();
+    text_of(file).map(GoSource::parse)
+}
+
+fn text_of(file: &Path) -> Option<String> {
+    let is_source = file.is_absolute() && file.extension().is_some_and(|extension| extension == "go");
+    let length = fs::metadata(file).ok().filter(|_| is_source)?.len();
     let text = (length <= LARGEST_SOURCE).then(|| fs::read(file).ok())??;
-    Some(GoSource::parse(String::from_utf8_lossy(&text).into_owned()))
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 const TEXT: &str = "text";

@@ -13,6 +13,7 @@ use mallow_profile::Profile;
 use mallow_symbols::TINY;
 
 use super::benchmark_figures::{BenchmarkFigures, Split};
+use super::generated;
 use super::program_source::ProgramSource;
 
 /// Operations whose allocations are saved: what happens once in a thousand of them is still there.
@@ -68,7 +69,7 @@ pub fn count(
         let timed = timed_operations(benchmark, nearest.split.all());
         if timed > MANY_MORE * some || timed != some && timed as f64 == says.operations() && timed >= ENOUGH {
             let counted = round(true, timed)?;
-            // What the runtime allocates beside a busy machine is in the figures of few operations, and in neither count.
+            // What the runtime allocates on a busy machine is in the figures of few operations, and in neither count.
             nearest = if says.gap(&counted.split) <= says.gap(&nearest.split) / 2.0 { counted } else { nearest };
         }
     }
@@ -113,13 +114,13 @@ fn round(
     (collecting, operations): (bool, u64),
 ) -> Result<Round> {
     let run = go.exact(binary, program, benchmark, collecting, operations)?;
-    let (few, many) = (profile(&run.few)?, profile(&run.many)?);
+    let (few, many) = (profile(&run.few, binary)?, profile(&run.many, binary)?);
     let (ran, operations) = (run.many.operations, run.many.operations - run.few.operations);
     let mut split = Split::linear(join::each(&few, &many, operations, own));
     let mut before = None;
     says.decide_timing(&mut split);
     if !says.is(&split) {
-        let first = profile(&go.before(binary, program, benchmark, collecting, &run)?)?;
+        let first = profile(&go.before(binary, program, benchmark, collecting, &run)?, binary)?;
         split = says.nearest(split, with_setup(&first, (&few, &many), &run, says, own));
         before = Some(first).filter(|_| split.apart);
     }
@@ -140,7 +141,7 @@ fn share(
         return Ok(0.0);
     }
     let run = go.exact(binary, &binary.path, benchmark, true, operations)?;
-    let (few, many) = (profile(&run.few)?, profile(&run.many)?);
+    let (few, many) = (profile(&run.few, binary)?, profile(&run.many, binary)?);
     let blocks = join::each(&few, &many, run.many.operations - run.few.operations, own);
     let key = |allocation: &Allocation| (allocation.address, allocation.part);
     let mut small: HashMap<_, f64> = HashMap::new();
@@ -229,11 +230,13 @@ fn with_setup(
     [(&run.many, apart.once_in_many), (&run.few, apart.once_in_few)].into_iter().filter_map(of_run).collect()
 }
 
-fn profile(run: &Profiled) -> Result<Profile> {
+fn profile(run: &Profiled, binary: &TestBinary) -> Result<Profile> {
     let file = File::open(&run.path)?;
     let length = file.metadata().ok().map(|metadata| metadata.len());
     let foreign = formats::read_samples(file, length).context("cannot read the profile of a benchmark")?;
-    Ok(foreign.profile)
+    let mut profile = foreign.profile;
+    generated::in_package(&mut profile, &binary.package, &binary.directory);
+    Ok(profile)
 }
 
 #[cfg(test)]

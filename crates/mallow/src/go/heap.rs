@@ -9,6 +9,7 @@ use mallow_golang::tool::{Go, TestBinary};
 use mallow_profile::{Counts, Profile, Quantity};
 use mallow_symbols::GoProgram;
 
+use super::generated;
 use super::measurement::{self, package};
 use super::program_source::ProgramSource;
 use crate::flags::GoHeapFlags;
@@ -108,6 +109,7 @@ impl Heap {
         } else if !profile.has(Quantity::Allocations) {
             bail!("{} holds only what is live: --live shows it", path.display());
         }
+        generated::beside_others(&mut profile);
         Self::of(&profile, flags.binary.as_deref(), tags)
     }
 

@@ -12,6 +12,7 @@ mod escape_text;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod generated;
 pub mod heap;
 pub mod measurement;
 mod names;

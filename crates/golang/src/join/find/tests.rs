@@ -4,7 +4,7 @@ use super::*;
 use crate::join::Call;
 use crate::join::fit::same;
 use crate::join::fixture::{allocation, call, escapes, place, position, stays};
-use crate::model::{Kind, Position};
+use crate::model::{Kind, Position, Reason};
 
 /// What each allocation was found to be: the place of the diagnostic, and among how many.
 fn found(list: Vec<Diagnostic>, allocations: &[Allocation]) -> Vec<Option<(u32, u32, String, usize)>> {
@@ -459,4 +459,44 @@ fn a_constant_length_is_found_by_the_code_or_by_whole_blocks() {
         let here = Allocation { bytes, shared, ..allocation(1, &line, Some(call)) };
         assert_eq!(found(list(), &[here]), [expected], "{elements:?} {bytes} {shared}");
     }
+}
+
+/// A grammar's places have no columns: nothing shows in which order its expressions are.
+#[test]
+fn what_has_no_column_may_be_any_of_its_line() {
+    let line = [place("p.F", "a.y:5")];
+    let list = || {
+        let stored = Reason::Stored { place: "last".to_owned() };
+        let first = Diagnostic { reason: stored, ..escapes(Kind::Composite, "&Point{...}", &["a.y:5:0"]) };
+        vec![first, escapes(Kind::Composite, "&Point{...}", &["a.y:5:0"]), escapes(Kind::New, "new(T)", &["a.y:5:0"])]
+    };
+    let points = [object(100, &line, "p.Point"), object(200, &line, "p.Point")];
+    assert_eq!(
+        found(list(), &points),
+        [Some((5, 0, "&Point{...}".to_owned(), 2)), Some((5, 0, "&Point{...}".to_owned(), 2))]
+    );
+    assert_eq!(found(list(), &[object(300, &line, "p.T")]), [one(5, 0, "new(T)")]);
+}
+
+#[test]
+fn a_file_without_a_directory_is_of_its_functions_package() {
+    let list = || vec![escapes(Kind::New, "new(T)", &["a.y:5:0"])];
+    let bare = |function: &str| {
+        let place = AllocationLine { file: "a.y".to_owned(), ..place(function, "a.y:5") };
+        object(1, &[place], "p.T")
+    };
+    assert_eq!(found(list(), &[bare("example.com/p.F")]), [one(5, 0, "new(T)")]);
+    assert_eq!(found(list(), &[bare("example.com/q.F")]), [None]);
+}
+
+/// A profile has one file for each function, also where directives name several.
+#[test]
+fn a_line_of_another_file_of_the_function_is_found() {
+    let list = || vec![escapes(Kind::New, "new(T)", &["a.y:5:0"])];
+    assert_eq!(found(list(), &[object(1, &[place("p.F", "skeleton:5")], "p.T")]), [one(5, 0, "new(T)")]);
+    for (function, at) in [("p.G", "skeleton:5"), ("p.F", "other/skeleton:5"), ("p.F", "skeleton:6")] {
+        assert_eq!(found(list(), &[object(1, &[place(function, at)], "p.T")]), [None], "{function} {at}");
+    }
+    let columns = vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])];
+    assert_eq!(found(columns, &[object(1, &[place("p.F", "b.go:5")], "p.T")]), [None]);
 }
