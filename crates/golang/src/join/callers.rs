@@ -31,6 +31,10 @@ pub(super) fn advice(allocation: &Allocation, advice: Option<Advice>) -> Option<
         };
     }
     let advice = other_way(&of_chain(allocation.chain.last()))?;
+    // What is not known to be called is not known to be replaceable.
+    if allocation.callers.iter().any(|caller| caller.callees.is_empty()) {
+        return None;
+    }
     let callees = || allocation.callers.iter().flat_map(|caller| &caller.callees);
     let is_text = advice == Advice::Format && callees().all(|callee| returns_text(callee));
     let advice = if is_text { Advice::FormatText } else { advice };

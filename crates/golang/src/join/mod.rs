@@ -459,6 +459,11 @@ mod tests {
             assert_eq!(advised(print, calls), None, "{calls:?}");
         }
         assert_eq!(advised(print, &[&["fmt.Sprint"], &["fmt.Errorf"]]), None, "of two lines one cannot");
+        for inner in [print, "reflect.New", "time.NewTimer"] {
+            for calls in [&[&[][..]][..], &[&["fmt.Sprint"], &[]]] {
+                assert_eq!(advised(inner, calls), None, "{inner}: what {calls:?} call is not known");
+            }
+        }
         assert_eq!(advised("time.NewTimer", &[&["time.After"]]).as_deref(), Some(Advice::KeptTimer.text()));
         assert_eq!(advised("time.NewTimer", &[&["net/http.(*Client).Do"]]), None);
         assert_eq!(advised("reflect.New", &[&["json.Unmarshal"]]).as_deref(), Some(Advice::NoReflection.text()));
