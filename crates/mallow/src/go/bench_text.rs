@@ -93,15 +93,17 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
         false => rows(shown.iter().copied(), ["allocs/op", "B/op"], (cells, number), look, page),
     };
     let rest = &measured.lines[shown.len().min(measured.lines.len())..];
-    let in_figures = rest.iter().filter(|line| line.allocation.part != Part::Untimed);
-    let sum: f64 = in_figures.map(|line| line.allocation.allocations).sum();
-    if sum >= LEAST {
+    let in_figures = || rest.iter().filter(|line| line.allocation.part != Part::Untimed);
+    let sum: f64 = in_figures().map(|line| line.allocation.allocations).sum();
+    let bytes: f64 = in_figures().map(|line| line.allocation.bytes).sum();
+    if sum >= LEAST || bytes >= 1.0 {
         let more = if rest.len() + shown.len() > limit { "; --limit 0 shows all" } else { "" };
         page.line(Line::new().faint(format!(
-            "{}and {} more, {} allocs/op{more}",
+            "{}and {} more, {} allocs/op, {} B/op{more}",
             " ".repeat(indent),
             of(rest.len() as u64, "line"),
-            number(sum)
+            number(sum),
+            size(bytes)
         )));
     }
     for remark in reconciled(measured) {
@@ -303,7 +305,38 @@ fn at(file: &str, line: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{beside, difference};
+    use mallow_golang::statistics::Summary;
+
+    use super::{Measured, benchmark, beside, difference};
+    use crate::go::fixture;
+    use crate::go::measurement::Reconciliation;
+    use crate::output::text::{Look, Page};
+
+    #[test]
+    fn lines_that_are_not_shown_have_their_bytes_in_the_sum() {
+        let lines = fixture::lines();
+        let hidden: f64 = lines[1..].iter().map(|line| line.allocation.bytes).sum();
+        let measured = Measured {
+            name: "BenchmarkCopy".to_owned(),
+            operations: 20,
+            runs: 1,
+            ns_per_op: 1.0,
+            time: Summary::of(&[1.0]),
+            measurements: Vec::new(),
+            bytes_per_op: 64_120.0,
+            allocs_per_op: 1254.0,
+            counted_operations: 20,
+            sums: Reconciliation::default(),
+            lines,
+            error: None,
+            profile: None,
+        };
+        let mut page = Page::new(Look::default());
+        benchmark(&measured, 1, &Look::default(), &mut page);
+        let shown = page.into_text();
+        assert_eq!(hidden, 16_120.0);
+        assert!(shown.contains("and 3 lines more, 254 allocs/op, 16,120 B/op; --limit 0 shows all"), "{shown}");
+    }
 
     #[test]
     fn a_sum_that_is_another_number_than_its_figure_has_a_word_why() {
