@@ -447,3 +447,53 @@ fn what_a_function_literal_assigns_is_not_to_be_copied() {
         }
     }
 }
+
+/// Results that callers store by reference, at once or by a variable, and one that is only read.
+const STORED: &str = r#"package stored
+
+import "testing"
+
+type Record struct{ a, b int }
+
+type List struct{ records []*Record }
+
+var (
+	list  List
+	byKey = map[int]*Record{}
+	total int
+)
+
+//go:noinline
+func appended(n int) *Record { return &Record{n, 1} }
+
+//go:noinline
+func mapped(n int) *Record { return &Record{n, 2} }
+
+//go:noinline
+func read(n int) *Record { return &Record{n, 3} }
+
+func BenchmarkAll(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		list.records = append(list.records[:0], appended(i))
+		record := mapped(i)
+		byKey[1] = record
+		total += read(i).a
+	}
+}
+"#;
+
+#[test]
+fn what_callers_store_by_reference_is_not_to_be_returned_by_value() {
+    let module = Module::new(&[("go.mod", "module example.com/stored\n\ngo 1.22\n"), ("stored_test.go", STORED)]);
+    let done = module.mallow(&["bench", "--json", "--benchtime", "200x"]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    let report = json(&done);
+    let lines = report["packages"][0]["benchmarks"][0]["lines"].as_array().expect("lines");
+    for (function, advised) in [("stored.appended", false), ("stored.mapped", false), ("stored.read", true)] {
+        let of = |line: &&Value| line["chain"][0]["function"].as_str().is_some_and(|name| name.ends_with(function));
+        let line = lines.iter().find(of).unwrap_or_else(|| panic!("no {function} in {lines:#?}"));
+        assert_eq!(line["reason"], "returned", "{line}");
+        let by_value = line["remedy"].as_str().is_some_and(|remedy| remedy.starts_with("return it by value"));
+        assert_eq!(by_value, advised, "{line}");
+    }
+}

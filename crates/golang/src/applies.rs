@@ -33,7 +33,8 @@ pub struct Occasion<'a> {
 impl Occasion<'_> {
     /// The suggestion that can be followed here: this one, or another one that does the same.
     pub fn fitted(&self, advice: Advice) -> Option<Advice> {
-        if !self.takes(advice) {
+        // A value that callers store by reference goes to the heap there.
+        if !self.takes(advice) || advice == Advice::ByValue && self.surroundings.stored_by_callers {
             return None;
         }
         if !self.surroundings.fixed_signature {

@@ -131,6 +131,9 @@ pub struct Surroundings {
     /// Whether others decide the parameters and results of the function: it is used as a value, or called through an
     /// interface.
     pub fixed_signature: bool,
+    /// Whether callers store the result of the function by reference, as far as the compiler or the package's sources
+    /// show it.
+    pub stored_by_callers: bool,
     /// Whether the line adds to a text in a loop.
     pub adds_in_loop: bool,
     /// Whether the value is passed to a parameter of type any, which has no methods to call.

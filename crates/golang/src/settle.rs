@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::chain::{self, outermost};
 use crate::model::{Assigned, Diagnostic, FlowStep, Kind, Position, Reason, Scope, Verdict};
+use crate::names::written;
 use crate::source::{GoSource, Statement};
 
 /// Settles diagnostics by the sources of their files. `source` may have none of a file: then what is not known stays
@@ -51,14 +52,18 @@ pub fn settle(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc
 /// Looks at what is around each allocation, in the sources of the package that the diagnostics name.
 fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<GoSource>>) {
     let files: BTreeSet<String> = list.iter().map(|one| one.position.file.clone()).collect();
-    let (mut values, mut any) = (BTreeSet::new(), BTreeSet::new());
+    let (mut values, mut any, mut stored) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for source in files.iter().filter_map(|file| source(file)) {
         values.append(&mut source.values());
         any.append(&mut source.functions_of_any());
+        stored.append(&mut source.stored_results());
     }
+    let stored_inlined = stored_where_inlined(list);
     for one in list.iter_mut() {
         let around = &mut one.surroundings;
         around.in_interface = chain::has_interface(&one.flow);
+        around.stored_by_callers = one.inlined_at.is_empty() && stored_inlined.contains(&one.position)
+            || one.function.as_deref().is_some_and(|function| stored.contains(&called(function)));
         let Some(source) = source(&one.position.file) else { continue };
         let at = (one.position.line, one.position.column);
         around.fixed_signature = source.has_fixed_signature(at, &values);
@@ -67,6 +72,27 @@ fn surround(list: &mut [Diagnostic], source: &mut dyn FnMut(&str) -> Option<Rc<G
             Reason::Passed { callee, .. } => callee.rsplit('.').next().is_some_and(|name| any.contains(name)),
             _ => false,
         };
+    }
+}
+
+/// Positions of what is returned, and stored by the code that the function is inlined in.
+fn stored_where_inlined(list: &[Diagnostic]) -> BTreeSet<Position> {
+    let stored = |one: &&Diagnostic| {
+        let keeps = matches!(
+            one.reason,
+            Reason::Stored { .. } | Reason::Appended | Reason::Sent | Reason::InMap | Reason::PartOf { .. }
+        );
+        keeps && one.verdict != Verdict::DoesNotEscape && !one.inlined_at.is_empty()
+    };
+    list.iter().filter(stored).map(|one| one.position.clone()).collect()
+}
+
+/// The name by which a function is called, `.m` of `(*T).m`.
+fn called(function: &str) -> String {
+    let function = written(function);
+    match function.rsplit_once('.') {
+        Some((_, method)) => format!(".{method}"),
+        None => function,
     }
 }
 
@@ -153,6 +179,7 @@ fn declared(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advice::Advice;
     use crate::read::read;
 
     const SOURCE: &str = "\
@@ -266,6 +293,32 @@ func F(xs []int) (out *T) {
             (18, "#state1", "captured by the body of a loop over a function, which may keep that body"),
         ];
         assert_eq!(settled(Some(SOURCE)), expected(rows));
+    }
+
+    /// What callers store by reference would go to the heap there.
+    #[test]
+    fn what_callers_store_is_not_to_be_returned_by_value() {
+        const SOURCE: &str =
+            "package p\nfunc one() *T { return &T{} }\nfunc use() {}\nfunc (n *T) two() *T { return &T{} }\n";
+        let returned = |line: u32, function: &str| {
+            let at = format!("./a.go:{line}:9");
+            format!(
+                "{at}: &T{{}} escapes to heap in {function}:\n{at}:   flow: ~r0 ← &{{storage for &T{{}}}}:\n\
+                 {at}:     from &T{{}} (spill) at {at}\n{at}:     from return &T{{}} (return) at {at}\n"
+            )
+        };
+        let said = [returned(2, "one"), returned(4, "(*T).two")].concat()
+            + "./a.go:2:9: &T{} escapes to heap\n./a.go:4:9: &T{} escapes to heap\n";
+        let advised = |callers: &str| {
+            let mut found = read("p", "/p", &[], &said).expect("text");
+            let parsed = Rc::new(GoSource::parse(SOURCE.replace("use() {}", callers)));
+            settle(&mut found.list, &mut |_| Some(parsed.clone()));
+            found.list.iter().map(|one| one.remedy()).collect::<Vec<_>>()
+        };
+        let by_value = Some(Advice::ByValue);
+        assert_eq!(advised("use() { t := one(); f(t.n, t.two().n) }"), [by_value; 2]);
+        assert_eq!(advised("use(s *S) { s.all = append(s.all, one()); f(s.all[0].two()) }"), [None, by_value]);
+        assert_eq!(advised("use(s *S) { t := one(); left := t.two(); s.m[1] = left }"), [by_value, None]);
     }
 
     #[test]

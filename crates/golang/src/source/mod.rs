@@ -5,6 +5,7 @@ mod append;
 mod benchmark;
 mod capture;
 mod copy;
+mod stored;
 mod surroundings;
 mod token;
 
