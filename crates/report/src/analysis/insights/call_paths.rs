@@ -37,6 +37,8 @@ pub(crate) struct CallPath {
     /// The thing of that library that the memory is for.
     pub container: Option<Container>,
     pub call: LibraryCall,
+    /// The call gives a container room before it is filled.
+    pub reserves: bool,
     pub counts: Counts,
     pub patterns: Patterns,
     /// Large blocks of the path's sites, by where the peak was.
@@ -157,7 +159,9 @@ impl CallPaths {
             let number = *known.entry(key).or_insert_with(|| {
                 let (counts, patterns) = Default::default();
                 let (inner, largest) = (walker.path, walker.stack);
-                let call = LibraryCall::of(container, through.and_then(|through| functions.known_name(through)));
+                let called = through.and_then(|through| functions.known_name(through));
+                let call = LibraryCall::of(container, called);
+                let reserves = called.is_some_and(LibraryCall::reserves);
                 let outer = Vec::new();
                 self.paths.push(CallPath {
                     step,
@@ -166,6 +170,7 @@ impl CallPaths {
                     through,
                     container,
                     call,
+                    reserves,
                     counts,
                     patterns,
                     large: LargeBlocks::default(),

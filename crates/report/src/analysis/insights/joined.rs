@@ -47,8 +47,23 @@ fn joined(paths: &CallPaths, roots: Vec<usize>) -> Option<Joined> {
         sum.patterns += path.patterns;
         sum.sites = sum.sites.saturating_add(path.sites);
     }
+    begin_with_room(paths, &roots, &mut sum);
     // A block that moves on to another call was the last one of its own call, and is none that was gone before the next
     // one. How many did is not known, but each did so in a step there.
     sum.patterns.alternating = sum.patterns.alternating.saturating_sub(steps_of_others);
     Some(Joined { roots, largest, sum })
+}
+
+/// Takes the first blocks of containers off the steps of their growth. Where a block is given room and something of half
+/// its size is freed next, that looks like a step; but each container that grew began with a block that was none.
+fn begin_with_room(paths: &CallPaths, roots: &[usize], sum: &mut CallPath) {
+    let patterns = &mut sum.patterns;
+    let begun = sum.counts.allocations.saturating_sub(patterns.growth_steps);
+    let mut too_many = patterns.grown_buffers.saturating_sub(begun);
+    for path in roots.iter().map(|&root| paths.get(root)).filter(|path| path.reserves) {
+        let own = too_many.min(path.patterns.growth_steps);
+        too_many -= own;
+        patterns.growth_steps = patterns.growth_steps.saturating_sub(own);
+        patterns.copied_bytes = patterns.copied_bytes.saturating_sub(own.saturating_mul(path.patterns.smallest / 2));
+    }
 }

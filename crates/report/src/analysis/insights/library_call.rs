@@ -71,6 +71,9 @@ const RUST_FILLS: &[&str] = &[
     "try_allocate_in",
 ];
 
+/// Functions that give a container room before it is filled.
+const RESERVE: &[&str] = &["reserve", "reserve_exact", "try_reserve", "with_capacity", "with_capacity_in"];
+
 /// Functions of std::string and std::vector that enlarge or fill the caller's.
 const CPP_FILLS: &[&str] = &[
     "append",
@@ -114,6 +117,11 @@ impl LibraryCall {
         } else {
             Unknown
         }
+    }
+
+    /// Whether the function gives a container room before it is filled: mostly one that is empty.
+    pub fn reserves(function: &str) -> bool {
+        RESERVE.contains(&last_segment(&names::short(function)))
     }
 
     /// Whether a block that follows a smaller one may be the same container, grown. What a call makes, returns or
@@ -206,5 +214,12 @@ mod tests {
             assert_eq!(of(container, function), expected, "{function}");
         }
         assert_eq!(LibraryCall::of(None, Some("fopen")), Unknown);
+        for (function, expected) in [
+            ("std::vector<int, std::allocator<int> >::reserve(unsigned long)", true),
+            ("<alloc::vec::Vec<u8>>::with_capacity", true),
+            ("alloc::vec::Vec<T,A>::push", false),
+        ] {
+            assert_eq!(LibraryCall::reserves(function), expected, "{function}");
+        }
     }
 }

@@ -45,6 +45,36 @@ fn a_container_that_grows_at_two_calls_is_counted_once() {
     assert_eq!((grown_buffers, growth_steps), (Some(19_000), 38_000));
 }
 
+/// Each vector is given room for 64 bytes, where an object of 32 is freed next, and grows twice at another call: what
+/// looked like a third step is its beginning.
+#[test]
+fn a_container_that_is_given_room_begins_there() {
+    const RESERVE: &str = "std::vector<int, std::allocator<int> >::reserve(unsigned long)";
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    b.site(process, &["work@a.cc:1", "main@a.cc:9"], blocks(1_000_000, 100, 0, 0));
+    let steps = |growth_steps, copied_bytes, smallest, largest| Patterns {
+        growth_steps,
+        grown_buffers: 9_000,
+        copied_bytes,
+        alternating: 10_000,
+        ..sizes(smallest, largest)
+    };
+    let first = steps(10_000, 320_000, 64, 64);
+    let frames = [NEW, RESERVE, "parse@a.cc:5", "main@a.cc:10"];
+    b.site(process, &frames, blocks(10_000, 64, 0, 0)).patterns = first.into();
+    let second = Patterns { grown_buffers: 1_000, ..steps(20_000, 1_920_000, 128, 256) };
+    let frames = [&PUSH[..], &["parse@a.cc:6", "main@a.cc:10"]].concat();
+    b.site(process, &frames, blocks(20_000, 192, 0, 0)).patterns = second.into();
+    let found = one(&b.profile);
+    let (steps, copied) = match found.evidence {
+        Evidence::RebuiltContainer { growth_steps, copied_bytes, .. }
+        | Evidence::GrownBuffer { growth_steps, copied_bytes, .. } => (growth_steps, copied_bytes),
+        _ => panic!("{found:?}"),
+    };
+    assert_eq!((steps, copied), (20_000, 1_920_000));
+}
+
 #[test]
 fn buffers_that_began_elsewhere_have_no_number() {
     let patterns = Patterns { growth_steps: 38_000, alternating: 19_000, copied_bytes: 2_000_000, ..sizes(128, 256) };
