@@ -3,9 +3,8 @@
 use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
 use serde::Serialize;
 
-use crate::output::text::units::{bytes, count, of, range, share};
+use crate::output::text::units::{bytes, capitalized, count, of, range, share};
 use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading, passed};
-use crate::views::summary::capitalized;
 
 /// A suggestion in words.
 #[derive(Clone, Debug, Serialize)]

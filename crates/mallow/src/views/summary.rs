@@ -9,7 +9,7 @@ use super::report_text::{places, processes, show_unscanned, title, totals};
 use super::{insights, programs, verdict};
 use crate::input::coverage;
 use crate::input::names::MissingNames;
-use crate::output::text::units::{bytes, count, of, percent};
+use crate::output::text::units::{bytes, capitalized, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Table, described_by, heading};
 
 /// Places of each list, at the most.
@@ -186,11 +186,6 @@ fn live(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
         ]);
     }
     table.onto(page);
-}
-
-pub(super) fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
 /// `once`, or as `2,858 times`.

@@ -136,6 +136,12 @@ pub fn processes_in_images(processes: u64, images: usize) -> String {
     if images as u64 > processes { format!("{text} in {} (exec)", of(images as u64, "image")) } else { text }
 }
 
+/// The text with its first letter as at the beginning of a sentence.
+pub fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,8 +54,8 @@ fn joined(paths: &CallPaths, roots: Vec<usize>) -> Option<Joined> {
     Some(Joined { roots, largest, sum })
 }
 
-/// Takes the first blocks of containers off the steps of their growth. Where a block is given room and something of half
-/// its size is freed next, that looks like a step; but each container that grew began with a block that was none.
+/// Takes the first blocks of containers off the steps of their growth. Where a container is given room and something of
+/// half the size is freed next, that looks like a step; but each that grew began with a block that was none.
 fn begin_with_room(paths: &CallPaths, roots: &[usize], sum: &mut CallPath) {
     let patterns = &mut sum.patterns;
     let begun = sum.counts.allocations.saturating_sub(patterns.growth_steps);

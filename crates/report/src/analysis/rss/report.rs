@@ -118,8 +118,8 @@ pub struct RssAccount {
     /// The last moment, where RSS was nearly the same and markedly less was live. Null: it was not so, or the account
     /// is not that of the highest RSS.
     pub kept: Option<KeptMoment>,
-    /// The end of the process, where markedly less was live than at this moment, the last one that was read. Null: it was
-    /// not so, or the moment is another one.
+    /// The end of the process, where markedly less was live than at this moment, the last one that was read. Null: it
+    /// was not so, or the moment is another one.
     pub freed_after: Option<FreedAfter>,
     /// Growth from this moment to the highest RSS; null: hardly any, or the account is not that of the highest RSS.
     pub undivided: Option<Undivided>,
