@@ -233,10 +233,10 @@ class Decoder:
 
     def free(self, recording, op, number):
         block, counts = self.release(recording, number)
-        if op not in REALLOCS:
-            self.give_up(recording, number, block)
         if op in (FREE, TO_ZERO):
             self.habits.freed(number, block, self.thread)
+        if op not in REALLOCS:
+            self.give_up(recording, number, block)
         counts["frees"] += 1
         counts["freed_bytes"] += block.size
         if block.thread == self.thread and self.last_of_thread.get(self.thread) == number:

@@ -78,9 +78,10 @@ class Habits:
 
     def first_free(self, number, block, thread, own):
         last = self.of_site[block.site]
-        if last.thread == thread and own.of_thread - last.of_thread <= 1 and last.size > block.size:
+        near = last.thread == thread and own.of_thread - last.of_thread <= 1
+        if near and last.size > block.size and last.number not in self.steps:
             self.grown(number, block.size, last, block.size)
-        elif block.size >= 31 and own.size in (2 * block.size, 2 * block.size - 1):
+        elif block.size >= 31 and own.size in (2 * block.size, 2 * block.size - 1) and own.number not in self.steps:
             self.grown(number, block.size, own, block.size)
 
     def grown(self, old_number, old_size, new, copied):

@@ -151,7 +151,7 @@ impl Tracker {
             && old.size < new.size
         {
             let copied = if moved && old.size < MOVED_BY_PAGES { old.size } else { 0 };
-            self.grown(old, new.site, new.sequence, new.size, copied);
+            self.grown(at, old, new.site, (new.sequence, new.size), copied);
         }
     }
 
@@ -211,25 +211,22 @@ impl Tracker {
             && thread.number.wrapping_sub(track.last_number) <= BETWEEN
             && track.last_size > old.size;
         if again {
-            self.grown(old, old.site, track.last_sequence, track.last_size, old.size);
+            self.grown(at, old, old.site, (track.last_sequence, track.last_size), old.size);
             return;
         }
         // Strings have one byte more than their capacity.
         let double = old.size.saturating_mul(2);
         if old.size >= SMALLEST && (thread.last_size == double || thread.last_size == double - 1) {
-            self.grown(old, thread.last_site, thread.last_sequence, thread.last_size, old.size);
+            self.grown(at, old, thread.last_site, (thread.last_sequence, thread.last_size), old.size);
         }
     }
 
-    fn grown(&mut self, old: &Block, site: u32, sequence: u64, size: u64, copied: u64) {
+    /// The block of this number and size took over from `old`.
+    fn grown(&mut self, at: Moment, old: &Block, site: u32, (sequence, size): (u64, u64), copied: u64) {
         if self.growing.is_empty() {
             self.growing = vec![u64::MAX; GROWING];
         }
         let slot = |sequence: u64| (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % GROWING;
-        if self.growing[slot(sequence)] == sequence {
-            // A block takes over from one other: what is freed after that one is something else.
-            return;
-        }
         let first = self.growing[slot(old.sequence)] != old.sequence;
         self.growing[slot(sequence)] = sequence;
         let patterns = rare(&mut self.rare, site);
@@ -242,6 +239,14 @@ impl Tracker {
         }
         // It was needed after all.
         self.large.remove(&old.sequence);
+        // What is freed after the old block is another one: a block without a size takes over from none.
+        let (track, thread) = (&mut self.sites[site as usize], &mut self.threads[at.thread as usize]);
+        if track.last_sequence == sequence {
+            track.last_size = 0;
+        }
+        if thread.last_sequence == sequence {
+            thread.last_size = 0;
+        }
     }
 
     #[cold]
