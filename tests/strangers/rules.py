@@ -113,7 +113,7 @@ EXEC = (
 )
 LEAK = (
     r"{bytes:amount}(?:, {share:share})?: one (?:leak|cause)(?:, (?:{count:times} times|once))?"
-    r"(?:, with {count:held} blocks? that only (?:it|they) holds?)?"
+    r"(?:, with {count:held} blocks? that it holds)?"
     r"; allocated (?:{span:oldest}|{span:oldest} to {span:youngest}) before the end"
     r"(?:; {count:sites} call paths, the largest)?:?"
 )

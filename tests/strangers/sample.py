@@ -152,29 +152,29 @@ Verdict: 4.00 kB lost, all from grow a.c:3; 11.0 kB at the peak, 75.0 % from gro
 """
 LEAKS = {
     "command": ["leak", "3"],
-    "live": 3,
+    "live": 5,
     "live_bytes": 10_000,
-    "reported": 3,
+    "reported": 5,
     "reported_bytes": 10_000,
     "suppressed": 0,
     "suppressed_bytes": 0,
-    "sites": [{"live": 3, "live_bytes": 10_000}],
+    "sites": [{"live": 5, "live_bytes": 10_000}],
     "hidden": None,
-    "leak_causes": [{"live": 3, "live_bytes": 10_000}],
+    "leak_causes": [{"live": 5, "live_bytes": 10_000}],
     "leak_causes_hidden": None,
     "live_at_exec_blocks": 0,
     "live_at_exec_bytes": 0,
-    "lost_blocks": 1,
+    "lost_blocks": 3,
     "lost_bytes": 4_000,
     "reachable_blocks": 2,
     "reachable_bytes": 6_000,
     "unscanned": [],
 }
-CAUSE = {"live": 1, "live_bytes": 4_000, "sites": 1, "oldest_ms": 167, "youngest_ms": 167, "heads": 1}
+CAUSE = {"live": 3, "live_bytes": 4_000, "sites": 1, "oldest_ms": 167, "youngest_ms": 167, "heads": 1}
 LOST = {**LEAKS, "leak_causes": [CAUSE]}
-LEAKS_TEXT = """4.00 kB in 1 block lost: no pointer to them was found
+LEAKS_TEXT = """4.00 kB in 3 blocks lost: no pointer to them was found
 
-4.00 kB, 100.0 %: one leak, once; allocated 167 ms before the end
+4.00 kB, 100.0 %: one leak, once, with 2 blocks that it holds; allocated 167 ms before the end
     grow a.c:3
 
 In addition, 6.00 kB in 2 blocks still reachable at the end; --only reachable shows them
