@@ -255,6 +255,9 @@ def of_rss(document):
     if kept:
         facts |= {"kept_ms": kept["ms"], "kept_rss": kept["rss"], "kept_bytes": kept["live_bytes"]}
         facts["kept_less"] = document["live_bytes"] - kept["live_bytes"]
+    if end := document.get("freed_after"):
+        facts |= {"after_ms": end["ms"], "after_bytes": end["live_bytes"]}
+        facts["after_less"] = document["live_bytes"] - end["live_bytes"]
     cause = document.get("cause")
     if cause:
         facts["cause_bytes"] = cause["bytes"]

@@ -193,7 +193,11 @@ RSS = {
         {"part": "text", "bytes": 3_994_096},
     ],
     "cause": {"part": "text", "bytes": 3_994_096, "place": None, "mapping": "/bin/leak"},
-    "remedies": [{"expected_bytes": 1_000_000, "certainty": "sure"}],
+    "remedies": [
+        {"expected_bytes": 1_000_000, "certainty": "sure"},
+        {"expected_bytes": 3_000_000, "own_bytes": 2_000_000, "certainty": "at_most"},
+    ],
+    "freed_after": {"ms": 167, "live_bytes": 4_000},
 }
 RSS_TEXT = """leak (7), highest RSS: 4.00 MB, the kernel's maximum
 Divided: 4.00 MB at 150 ms; live blocks: 10.0 kB requested
@@ -201,11 +205,13 @@ Cause: 3.99 MB, 99.9 %: code of files; the largest is /bin/leak
 
 What would help
   -1.00 MB  sure  malloc_trim(0) at this moment
+  -2.00 MB  at most now  MALLOC_TRIM_THRESHOLD_=131072: gives the heap's end back, and large blocks; with what would lie elsewhere, at most 3.00 MB; mallopt in the program has precedence
 
   10.0 kB   0.3 %  live blocks             grow a.c:3 75.0 %
   -4.10 kB -0.1 %  of live, never touched
   3.99 MB  99.9 %  code of files
   4.00 MB          = RSS; PSS 3.00 MB
+No memory was read between this moment and the end of the process at 167 ms, where 4.00 kB were live, 6.00 kB less.
 """
 PAGE = """leak
 Live at peak

@@ -334,7 +334,9 @@ def rss_sentences(recording):
         )
         if remedy:
             expected = next(remedies, None)
-            said = [("bytes", remedy[1], "expected_bytes")]
+            said = [("bytes", remedy[1], "own_bytes" if remedy[3].startswith("now ") else "expected_bytes")]
+            elsewhere = re.search(r"with what would lie elsewhere, at most (\S+ [kMGT]?B)", line)
+            said += [("bytes", elsewhere[1], "expected_bytes")] if elsewhere else []
             yield line, list(wrong(said, expected or {}))
         elif label:
             said = read(rules.PART, line)
