@@ -134,7 +134,8 @@ RSS = [
     r"(?:; {bytes:undivided_mapped} more were live at {span:undivided_ms} in blocks with mappings of their own, which the kernel takes back with them)?\.",
     r"At {span:kept_ms}, RSS was {bytes:kept_rss} and {bytes:kept_bytes} were live, {bytes:kept_less} less than at this moment: the process keeps"
     r" what these had\. mallow rss --at end divides that\.",
-    r"No memory was read between this moment and the end of the process at {span:after_ms}, where {bytes:after_bytes} were live, {bytes:after_less} less\.",
+    r"No memory was read between this moment and the end of the process at {span:after_ms}, where {bytes:after_bytes}"
+    r" were live, {bytes:after_less} less\.",
     r"The kernel's maximum was read (?:{span:peak_unread_ms}|less than 1 ms) before the process's recording ended: it may have risen since\.",
     r"Cause(?:, of what is divided)?: .+ holds {bytes:cause_place_bytes} of what live blocks(?: allocated .+?)? have in memory: {bytes:cause_bytes}(?:, {share:cause_share} of RSS)?"
     + HEAVIEST,

@@ -57,7 +57,8 @@ class Falsehoods(unittest.TestCase):
         for view, shown in (("report", REPORT_TEXT), ("leaks", LEAKS_TEXT), ("rss", RSS_TEXT)):
             # Not within the command, names of places, remedies of insights, ages, lines of files, notes of places.
             free = re.compile(
-                r"leak 3$|a\.c:\d|^          .*|allocated \d+ ms|(?<=a\.c:3 )75\.0 %|once|THRESHOLD_=\d+|malloc_trim\(0\)",
+                r"leak 3$|a\.c:\d|^          .*|allocated \d+ ms|(?<=a\.c:3 )75\.0 %|once"
+                r"|THRESHOLD_=\d+|malloc_trim\(0\)",
                 re.MULTILINE,
             )
             for match in re.finditer(r"\d[\d,.]*", shown):

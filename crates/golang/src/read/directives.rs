@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn places_below_a_directive_are_of_its_file() {
-        let source = "package p\n//line a.y:40\none\ntwo\n//line b.y:7:3\nthree\nfour\n//line :9:1\nfive\n//line x\n//line y:0\nsix\n";
+        let source = "package p\n//line a.y:40\none\ntwo\n//line b.y:7:3\nthree\nfour\n//line :9:1\nfive\n\
+                      //line x\n//line y:0\nsix\n";
         let directives = LineDirectives::of(source);
         let named = |line, column| directives.named(line, column).map(|at| (at.file, at.line, at.column));
         let at = |file: &str, line, column| Some((file.to_owned(), line, column));

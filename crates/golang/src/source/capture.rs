@@ -1,5 +1,6 @@
 //! Whether function literals assign a variable that they capture.
 
+use super::brackets::Brackets;
 use super::{At, Function, GoSource};
 use crate::model::Assigned;
 
@@ -41,8 +42,8 @@ impl GoSource {
         if from < function.body.0 {
             return Some((from, function.body.1));
         }
-        let block = self.opening_before(from)?;
-        Some((from, self.closing(block)?))
+        let block = self.opening_before(from, Brackets::Braces)?;
+        Some((from, self.closing(block, Brackets::Braces)?))
     }
 
     /// A function literal that the variable is declared outside of has the token, and no variable of its own of this

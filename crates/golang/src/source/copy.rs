@@ -2,6 +2,7 @@
 
 use super::GoSource;
 use super::append::is_empty;
+use super::brackets::Brackets;
 
 impl GoSource {
     /// The line appends to a variable of its function that is declared without room, `var args []T`, and this is the
@@ -29,7 +30,7 @@ impl GoSource {
             match self.word(token) {
                 // A block that has ended: another branch, or what comes before.
                 "}" => {
-                    let open = self.opening_before(token)?;
+                    let open = self.opening_before(token, Brackets::Braces)?;
                     if self.sets(slice, open, token) {
                         return None;
                     }
@@ -45,7 +46,7 @@ impl GoSource {
                     token = self.before_other_branches(token);
                 }
                 // Another case is another branch.
-                "case" | "default" => token = self.opening_before(token)? + 1,
+                "case" | "default" => token = self.opening_before(token, Brackets::Braces)? + 1,
                 word if word == slice && self.before(token) != "." => {
                     return self.is_declared_empty(token).then_some(token);
                 }
@@ -101,17 +102,20 @@ impl GoSource {
         while token < self.places.len() {
             match self.word(token) {
                 "}" => {
-                    let Some(open) = self.opening_before(token) else { return true };
+                    let Some(open) = self.opening_before(token, Brackets::Braces) else { return true };
                     if self.functions.iter().any(|function| function.body.0 == open) {
                         return false;
                     }
                     while self.word(token + 1) == "else" {
                         let body = (token + 2..self.places.len()).find(|&at| self.word(at) == "{");
-                        let Some(end) = body.and_then(|body| self.closing(body)) else { return true };
+                        let Some(end) = body.and_then(|body| self.closing(body, Brackets::Braces)) else { return true };
                         token = end;
                     }
                 }
-                "case" | "default" => match self.opening_before(token).and_then(|open| self.closing(open)) {
+                "case" | "default" => match self
+                    .opening_before(token, Brackets::Braces)
+                    .and_then(|open| self.closing(open, Brackets::Braces))
+                {
                     Some(end) => token = end.saturating_sub(1),
                     None => return true,
                 },
@@ -134,7 +138,7 @@ impl GoSource {
                 if self.word(token + 1) != "else" {
                     return brace;
                 }
-                let Some(open) = self.opening_before(token) else { return brace };
+                let Some(open) = self.opening_before(token, Brackets::Braces) else { return brace };
                 return self.before_other_branches(open);
             }
             if self.word(token) == "{" {
@@ -142,35 +146,6 @@ impl GoSource {
             }
         }
         brace
-    }
-
-    /// The brace that is open at a token.
-    pub(super) fn opening_before(&self, token: usize) -> Option<usize> {
-        let mut depth = 0_usize;
-        (0..token).rev().find(|&at| match self.word(at) {
-            "}" => {
-                depth += 1;
-                false
-            }
-            "{" if depth == 0 => true,
-            "{" => {
-                depth -= 1;
-                false
-            }
-            _ => false,
-        })
-    }
-
-    pub(super) fn closing(&self, open: usize) -> Option<usize> {
-        let mut depth = 0_usize;
-        (open..self.places.len()).find(|&at| {
-            match self.word(at) {
-                "{" => depth += 1,
-                "}" => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            depth == 0
-        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod append;
 mod benchmark;
+mod brackets;
 mod capture;
 mod copy;
 mod stored;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::brackets::Brackets;
 use super::{Function, GoSource};
 
 impl GoSource {
@@ -17,7 +18,7 @@ impl GoSource {
             }
             let start = self.begins_operand(name);
             let is_call = !matches!(self.before(start), "func" | "go" | "defer" | ")");
-            let Some(close) = self.closes(open).filter(|_| is_call) else { continue };
+            let Some(close) = self.closing(open, Brackets::All).filter(|_| is_call) else { continue };
             if self.stores(start, close) || self.variable(start).is_some_and(|variable| self.stores_variable(variable))
             {
                 let of_value = self.before(name) == ".";
@@ -39,7 +40,7 @@ impl GoSource {
             ":" => !ends_line && matches!(next, "," | "}"),
             "=" => self.assigns_part(from - 1),
             "-" => from >= 3 && self.word(from - 2) == "<" && self.adjoin(from - 2) && is_operand(self.word(from - 3)),
-            "," => self.encloses(from).is_some_and(|open| self.before(open) == "append"),
+            "," => self.opening_before(from, Brackets::All).is_some_and(|open| self.before(open) == "append"),
             _ => false,
         }
     }
@@ -80,35 +81,6 @@ impl GoSource {
             start -= 2;
         }
         start
-    }
-
-    fn closes(&self, open: usize) -> Option<usize> {
-        let mut depth = 0_usize;
-        (open..self.places.len()).find(|&token| {
-            match self.word(token) {
-                "(" | "[" | "{" => depth += 1,
-                ")" | "]" | "}" => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            depth == 0
-        })
-    }
-
-    /// The bracket that the token is in.
-    fn encloses(&self, token: usize) -> Option<usize> {
-        let mut depth = 0_usize;
-        (0..token).rev().find(|&at| match self.word(at) {
-            ")" | "]" | "}" => {
-                depth += 1;
-                false
-            }
-            "(" | "[" | "{" if depth == 0 => true,
-            "(" | "[" | "{" => {
-                depth -= 1;
-                false
-            }
-            _ => false,
-        })
     }
 }
 

@@ -36,11 +36,16 @@ const LARGEST_SOURCE: u64 = 16 << 20;
 impl Unit {
     /// Reads it, and settles by the sources what the compiler leaves open.
     pub fn read(&self) -> Result<Diagnostics, ReadError> {
-        let mut directives = |file: &str| text_of(Path::new(file)).map(|text| LineDirectives::of(&text));
+        let mut texts: FxHashMap<String, Option<String>> = FxHashMap::default();
+        let mut directives = |file: &str| {
+            let text = texts.entry(file.to_owned()).or_insert_with(|| text_of(Path::new(file)));
+            text.as_deref().map(LineDirectives::of)
+        };
         let mut found = read_generated(&self.package, &self.directory, &self.json, &self.text, &mut directives)?;
         let mut sources: FxHashMap<String, Option<Rc<GoSource>>> = FxHashMap::default();
         settle(&mut found.list, &mut |file| {
-            sources.entry(file.to_owned()).or_insert_with(|| source(Path::new(file)).map(Rc::new)).clone()
+            let mut text = || texts.remove(file).unwrap_or_else(|| text_of(Path::new(file)));
+            sources.entry(file.to_owned()).or_insert_with(|| text().map(GoSource::parse).map(Rc::new)).clone()
         });
         Ok(found)
     }
