@@ -64,6 +64,7 @@ fn arguments_are_those_that_a_process_shows_at_its_end() {
     for (how, shown) in [
         ("keeps", serde_json::json!([wipes(), SECRET, "keeps", "a b", ""])),
         ("title", serde_json::json!(["wipes: at work"])),
+        ("name", serde_json::json!(["wiper"])),
     ] {
         let recorded =
             run(place.path(), &["record", "--no-report", "-o", "r.mallow", "--", &wipes(), SECRET, how, "a b", ""]);

@@ -1,9 +1,10 @@
 /*
  * wipes SECRET HOW [COMMAND…]: overwrites its first argument, as clients do with a password, then allocates and ends: "exit", "kill"
- * (after some seconds), "title" (with a title over all arguments, then exit), or "waits" (until the file of its second argument is
- * there). "keeps" wipes nothing.
+ * (after some seconds), "title" (with a title over all arguments, then exit), "name" (likewise, one word), or "waits" (until the file of its
+ * second argument is there). "keeps" wipes nothing.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,11 @@ int main(int argc, char **argv) {
     char how[16];
     snprintf(how, sizeof how, "%s", argv[2]);
     kept = malloc(1000);
-    if (strcmp(how, "title") == 0) {
+    bool is_one_word = strcmp(how, "name") == 0;
+    if (is_one_word || strcmp(how, "title") == 0) {
         size_t length = (size_t)(argv[argc - 1] - argv[0]) + strlen(argv[argc - 1]);
         memset(argv[0], 0, length);
-        snprintf(argv[0], length, "wipes: at work");
+        snprintf(argv[0], length, "%s", is_one_word ? "wiper" : "wipes: at work");
     } else if (strcmp(how, "keeps") != 0) {
         memset(argv[1], 'x', strlen(argv[1]));
     }

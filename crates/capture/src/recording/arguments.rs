@@ -1,10 +1,10 @@
 //! Command lines, as processes showed them at their end. The blocks that are written while a program runs have the
-//! first words alone: a program may yet wipe the others.
+//! first words alone, as they were then: a program may yet wipe the others, or call itself by another name.
 //!
 //! | column | holds |
 //! | --- | --- |
 //! | 0 | nothing, or the command: how many words, the words |
-//! | 1 | for each process of more than one word: its number, how many words, the words |
+//! | 1 | for each process: its number, how many words, the words |
 
 use super::budget::{Budget, STRING};
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
@@ -18,18 +18,14 @@ pub fn tables_word(process: &Process) -> Option<&str> {
     process.arguments.first().map(|first| command_word(first, [&*process.executable]))
 }
 
-/// The columns of blocks with all words that the opening and the tables do not have; empty where these have all.
+/// The columns of blocks with all words of the command and of all processes.
 pub fn write(profile: &Profile) -> Vec<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
     let (mut command, mut column) = (Vec::new(), Vec::new());
-    let first = profile.command.first().map(|first| command_word(first, []));
-    if !is_alone(&profile.command, first) {
+    if !profile.command.is_empty() {
         put_words(&mut command, &profile.command);
     }
     for (number, process) in profile.processes.iter().enumerate() {
-        if is_alone(&process.arguments, tables_word(process)) {
-            continue;
-        }
         put(&mut column, number as u64);
         put_words(&mut column, &process.arguments);
         if column.len() >= FULL {
@@ -63,10 +59,6 @@ pub fn read(
         true => Ok(()),
         false => Err(Nonsense("a block of arguments has more than its entries")),
     }
-}
-
-fn is_alone(words: &[String], word: Option<&str>) -> bool {
-    words.len() <= 1 && words.first().map(String::as_str) == word
 }
 
 fn put_words(column: &mut Vec<u8>, words: &[String]) {
@@ -112,9 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_of_programs_alone() {
-        let processes = vec![process(&["a"]), process(&[])];
-        assert!(write(&Profile { command: vec!["a".to_owned()], processes, ..Profile::default() }).is_empty());
+    fn a_process_has_the_name_that_it_had_at_its_end() {
+        // One that calls itself otherwise, and one that wipes its command line.
+        let processes = vec![process(&["marked"]), process(&[])];
+        let profile = Profile { command: vec!["marked".to_owned()], processes, ..Profile::default() };
+        let blocks = write(&profile);
+        let mut of_tables = vec![process(&["node"]), process(&["a"])];
+        let (mut command, mut budget) = (vec!["node".to_owned()], Budget::of_file(0));
+        let mut cursors: Vec<Cursor> = blocks[0].iter().cloned().map(Cursor::new).collect();
+        assert!(read(&mut cursors, &mut of_tables, &mut command, &mut budget).is_ok());
+        assert_eq!((of_tables, command), (profile.processes, profile.command));
     }
 
     #[test]
