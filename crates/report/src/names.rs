@@ -15,14 +15,22 @@ pub fn short(name: &str) -> String {
 }
 
 /// [`short`] with the arguments of templates and generics, which distinguish instances of one function:
-/// `gen.Map[go.shape.int]`.
+/// `gen.Map[go.shape.int]`. Of a name that is longer than [`LONGEST`] with all of them, those of the function itself are
+/// left, without arguments of their own: `basic_json<…>::create<std::map<…>>`.
 pub fn with_arguments(name: &str) -> String {
-    shortened(name, Arguments::Kept)
+    let all = shortened(name, Arguments::Kept);
+    if all.len() <= LONGEST { all } else { shortened(name, Arguments::Own) }
 }
 
+/// Bytes of a name that is read at one look.
+const LONGEST: usize = 120;
+
+/// The arguments of templates and generics that stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arguments {
     Folded,
+    /// The last ones, without their own.
+    Own,
     Kept,
 }
 
@@ -118,10 +126,12 @@ fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
                     out.push_str(&format!("<{} as {}>", fold(of, nesting, arguments)?, fold(as_, nesting, arguments)?));
                 } else if path_start && !inner.contains("lambda") {
                     out.push_str(&format!("<{}>", fold(inner, nesting, arguments)?));
-                } else if arguments == Arguments::Kept {
-                    out.push_str(&rest[..taken]);
                 } else {
-                    out.push_str("<…>");
+                    match arguments {
+                        Arguments::Kept => out.push_str(&rest[..taken]),
+                        Arguments::Own if is_last_group(&rest[taken..]) => out.push_str(&without_nested(&rest[..taken])),
+                        Arguments::Own | Arguments::Folded => out.push_str("<…>"),
+                    }
                 }
             }
             '(' if rest.starts_with(ANONYMOUS) => taken = ANONYMOUS.len(),
@@ -158,7 +168,7 @@ fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
             }
             '[' => {
                 taken = group(rest, '[', ']')?;
-                let kept = path_start || arguments == Arguments::Kept && !rest.starts_with("[abi:");
+                let kept = path_start || arguments != Arguments::Folded && !rest.starts_with("[abi:");
                 if kept || ["operator", "new", "delete"].iter().any(|w| out.ends_with(w)) {
                     out.push_str(&rest[..taken]);
                 }
@@ -177,6 +187,31 @@ fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
         rest = &rest[taken..];
     }
     Some(out)
+}
+
+/// Whether no arguments of templates follow in a name, before its parameters.
+fn is_last_group(rest: &str) -> bool {
+    !rest.split('(').next().unwrap_or(rest).contains('<')
+}
+
+/// `<a<b>, c>` as `<a<…>, c>`. Brackets that are not balanced stay as they are.
+fn without_nested(arguments: &str) -> String {
+    let mut out = String::with_capacity(arguments.len());
+    let mut rest = arguments;
+    while let Some(c) = rest.chars().next() {
+        let nested = if c == '<' && !out.is_empty() { group(rest, '<', '>') } else { None };
+        match nested {
+            Some(taken) => {
+                out.push_str("<…>");
+                rest = &rest[taken..];
+            }
+            None => {
+                out.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    out.replace("> >", ">>")
 }
 
 /// Whether the text ends with the word `operator`, and not with `my_operator`.
@@ -246,6 +281,18 @@ fn is_offset(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{short, with_arguments};
+
+    #[test]
+    fn a_long_name_has_the_arguments_of_its_function() {
+        let class = format!("json::basic_json<std::map, {}>", "std::vector<unsigned char>, ".repeat(6) + "bool");
+        let of = |function: &str| with_arguments(&format!("{class}::{function}"));
+        let map = "create<std::map<std::vector<int>, long, std::less<void> > >()";
+        assert_eq!(of(map), "json::basic_json<…>::create<std::map<…>>");
+        assert_eq!(of("create<int, std::vector<int> >(int)"), "json::basic_json<…>::create<int, std::vector<…>>");
+        // Those of the class are the last ones.
+        let own = format!("json::basic_json<std::map, {}>::clear", "std::vector<…>, ".repeat(6) + "bool");
+        assert_eq!(of("clear()"), own);
+    }
 
     #[test]
     fn arguments_distinguish_instances() {

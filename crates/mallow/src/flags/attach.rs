@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::quantities::{TIMES, duration};
+use super::quantities::time;
 
 /// A process to attach to, in place of a command.
 #[derive(Debug, Args)]
@@ -25,8 +25,4 @@ pub struct AttachFlags {
     /// One that holds no lock has to load the library; needs -p. With a unit (ms, s, m, h). Example: --timeout 1m.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, requires = "pid")]
     pub timeout: Duration,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    duration(text, TIMES).map(Duration::from_millis)
 }

@@ -1,6 +1,8 @@
 //! Numbers, sizes and times of flags. Each function fails with `forms`, the sentence on what the flag allows: clap
 //! names the flag and the value before it.
 
+use std::time::Duration;
+
 /// What a size may be.
 pub(super) const SIZES: &str = "sizes are bytes, or have a unit: 64, 4k (4000), 4Ki (4096), 1M";
 /// What a time may be.
@@ -31,6 +33,11 @@ pub(super) fn duration(text: &str, forms: &str) -> Result<u64, String> {
     let unit = if unit == "m" { "min" } else { unit };
     let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or(forms)?;
     whole(number(value, forms)? * factor)
+}
+
+/// A time with a unit.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    duration(text, TIMES).map(Duration::from_millis)
 }
 
 /// Bytes.

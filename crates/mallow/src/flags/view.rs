@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::go_reasons::GoReasonsFlags;
 use super::names::NameFlags;
-use super::quantities::{TIMES, duration};
+use super::quantities::time;
 use super::run::period;
 
 /// Flags of `view`.
@@ -67,8 +67,4 @@ pub struct PageFlags {
     /// Where its names are.
     #[command(flatten)]
     pub names: NameFlags,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    duration(text, TIMES).map(Duration::from_millis)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::choice::ChoiceFlags;
 use super::fleet::ListenFlags;
 use super::push::PushFlags;
-use super::quantities::{TIMES, duration, number, size};
+use super::quantities::{number, size, time};
 use super::run::period;
 use super::views::ViewFlags;
 
@@ -301,10 +301,6 @@ fn save_at(text: &str) -> Result<SaveAt, String> {
         percent if percent > 0.0 && percent <= 100.0 => Ok(SaveAt::Share(percent / 100.0)),
         _ => Err(FORMS.to_owned()),
     }
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    duration(text, TIMES).map(Duration::from_millis)
 }
 
 fn time_above_0(text: &str) -> Result<Duration, String> {

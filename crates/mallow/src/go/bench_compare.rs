@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use mallow_golang::results::Run;
-use mallow_golang::statistics::{ALPHA, LEAST_FOR_DIFFERENCE, Summary, difference, geometric_mean};
+use mallow_golang::statistics::{ALPHA, LEAST_FOR_DIFFERENCE, LEAST_FOR_INTERVAL, Summary, difference, geometric_mean};
 use serde::{Deserialize, Serialize};
 
 use super::figures::{number, summarized};
@@ -160,7 +160,12 @@ impl BenchComparison {
                 continue;
             }
             page.gap();
-            let title = format!("{}, medians with 95 % intervals, beside {}", means.unit, self.base);
+            let summaries = rows.iter().flat_map(|row| [&row.before, &row.after]);
+            let intervals = match summaries.filter(|summary| summary.percent().is_some()).count() {
+                0 => format!("medians (95 % intervals show from {LEAST_FOR_INTERVAL} runs on: --count)"),
+                _ => "medians with 95 % intervals".to_owned(),
+            };
+            let title = format!("{}, {intervals}, beside {}", means.unit, self.base);
             page.line(Line::new().strong(title));
             let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Left]);
             table.row(["", "before", "after", "change", ""].map(|title| Line::new().faint(title)));

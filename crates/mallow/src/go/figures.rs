@@ -36,8 +36,7 @@ pub fn interval(summary: &Summary) -> String {
 
 /// A median with its interval, for a table.
 pub fn summarized(summary: &Summary) -> String {
-    let percent = summary.percent().map_or("∞".to_owned(), |percent| format!("{percent:.0} %"));
-    format!("{} ± {percent}", time(summary.median))
+    time(summary.median) + &interval(summary)
 }
 
 /// Form of all numbers of a heap profile.

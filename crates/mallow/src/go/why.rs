@@ -261,7 +261,10 @@ fn text(report: &GoWhy, look: &Look) -> String {
         page.hanging(Line::new().plain("  in "), &names.join(", "));
         let allocation = &line.allocation;
         if let Some(call) = &allocation.call {
-            let of = call.of.as_ref().map_or(String::new(), |of| format!(" of {} ({} B)", of.name, of.size));
+            let of = call.of.as_ref().map_or(String::new(), |of| match is_of_references(&call.callee) {
+                true => format!(" of {}", of.name),
+                false => format!(" of {} ({} B)", of.name, of.size),
+            });
             page.line(Line::new().plain("  by ").plain(&call.callee).plain(of));
         }
         let why = if line.explanation.reason.is_empty() { "not known" } else { &line.explanation.reason };
@@ -404,6 +407,12 @@ impl Marks {
 
 fn short_name(function: &str) -> &str {
     function.rsplit('/').next().unwrap_or(function)
+}
+
+/// Whether values of the types that this function of the runtime makes are references: their size is none of what is
+/// allocated.
+fn is_of_references(callee: &str) -> bool {
+    ["runtime.makemap", "runtime.mapassign", "runtime.makechan"].iter().any(|begin| callee.starts_with(begin))
 }
 
 #[cfg(test)]

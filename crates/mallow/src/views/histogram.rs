@@ -26,7 +26,7 @@ pub fn sizes(report: &Sizes, by: BlocksBy, look: &Look) -> String {
     page.sentence(Line::new().strong("Blocks by size").plain(all + &range));
     let rows = look.height.map(|height| height.saturating_sub(5));
     let scale = Scale { blocks: report.allocations, bytes: report.allocated_bytes, by, rows, look };
-    scale.show("size, bytes", &report.buckets, size, &mut page);
+    scale.show("size of each", &report.buckets, size, &mut page);
     page.into_text()
 }
 

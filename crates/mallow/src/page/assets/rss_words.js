@@ -68,9 +68,12 @@ function mappedWords(answer) {
   return name ? `${PARTS.mappings}, or by ${printable(name)}` : PARTS.mappings;
 }
 
+// The words of a key that has no text of its own.
+const keyWords = (key) => printable(key).replaceAll("_", " ");
+
 export function partWords(part, allocator) {
   if (part === "allocator") return `${allocator ?? "the allocator"}'s ${allocator === "glibc" ? "headers" : "tables"}`;
-  return PARTS[part] ?? printable(part).replaceAll("_", " ");
+  return PARTS[part] ?? keyWords(part);
 }
 
 export const SINCE = { attached: "since mallow attached", forked: "since it forked", freed: "while it was recorded", unsampled: "while it was sampled" };
@@ -180,7 +183,7 @@ const hasOwn = (one) => one.own_bytes !== null && one.own_bytes !== undefined;
 // What a remedy releases: of a bound on more than is free at this moment, what is.
 export function releasedWords(one) {
   const least = one.least_bytes > 0 && one.least_bytes < 0.9 * one.expected_bytes ? `, at least ${formatBytes(one.least_bytes)}` : "";
-  const certainty = hasOwn(one) ? "at most now" : printable(one.certainty).replaceAll("_", " ");
+  const certainty = hasOwn(one) ? "at most now" : keyWords(one.certainty);
   return { size: `-${formatBytes(hasOwn(one) ? one.own_bytes : one.expected_bytes)}`, certainty: `${certainty}${least}` };
 }
 
@@ -207,5 +210,5 @@ export function remedyWords(one, answer) {
   }
   const moved = hasOwn(one) ? `; with what would lie elsewhere, at most ${formatBytes(one.expected_bytes)}` : "";
   const mallopt = ["trim_threshold", "mmap_threshold"].includes(one.remedy) ? OF_MALLOPT : "";
-  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? printable(one.remedy).replaceAll("_", " ")}${moved}${mallopt}` };
+  return { setting: one.setting, text: `${REMEDIES[one.remedy] ?? keyWords(one.remedy)}${moved}${mallopt}` };
 }

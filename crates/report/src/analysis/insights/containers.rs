@@ -203,7 +203,7 @@ impl Container {
         }
     }
 
-    /// The remedy, as a sentence, where the container allocates a lot.
+    /// The remedy, as a sentence, where the container allocates often.
     pub fn remedy(self) -> &'static str {
         match self {
             CppString => {

@@ -75,7 +75,7 @@ fn buffers_that_grow_step_by_step() {
     // A thousand steps to 16 kB are no doubling.
     let found = one(&grown(50_000, 50_000, 50, 30 << 20, 16_384));
     assert!(found.remedy.ends_with("or double the size in each step."), "{}", found.remedy);
-    // Few steps, but each copies a lot.
+    // Few steps, but each copies megabytes.
     assert_eq!(one(&grown(4_000, 2_000, 2_000, 40 << 20, 40_000)).saves.copied_bytes, 40 << 20);
 }
 
