@@ -4,6 +4,8 @@ use harness::json;
 use serde_json::Value;
 
 use crate::go_bench::Module;
+use crate::go_pprof::go;
+use crate::other_tools::ran;
 
 const MODULE: &str = "module example.com/lines\n\ngo 1.24\n";
 
@@ -314,6 +316,16 @@ fn lines_of_a_grammar_have_their_reasons_though_the_compiler_has_no_columns_of_t
     }
     let [(_, reason, row)] = &found("rules/skeleton", 20)[..] else { panic!("{report:#}") };
     assert_eq!(reason, "stored in last", "{row:#}");
+    // A heap profile has one file for each function, here the skeleton or the grammar.
+    let flags = ["-run=^$", "-bench=.", "-benchtime=1000x", "-memprofile=mem.out", "-memprofilerate=1", "./rules"];
+    ran(go(module.path()).arg("test").args(flags));
+    let ranked = json(&module.mallow(&["escape", "--profile", "mem.out", "--json", "./rules"]));
+    for (file, line) in [("rules/rules.go.y", 40), ("rules/skeleton", 7)] {
+        let is_here = |site: &&Value| site["file"] == file && site["line"] == line;
+        let sites: Vec<_> = ranked["sites"].as_array().expect("sites").iter().filter(is_here).collect();
+        assert_eq!(sites.len(), 1, "{file}:{line}: {ranked:#}");
+        assert_eq!(sites[0]["allocations"], 1001, "{file}:{line}: {ranked:#}");
+    }
     let why = module.mallow(&["why", "rules/rules.go.y:40", "./rules"]);
     assert!(why.status == 0 && why.out().contains("$$ = &Expr{n}"), "{}{}", why.out(), why.err());
 }

@@ -83,6 +83,8 @@ impl Occasion<'_> {
             }
             // A parameter of type any has no methods to call; those of other packages are mostly that.
             Advice::OwnMethods if self.surroundings.passed_as_any => false,
+            // The method that keeps its receiver is one of its own.
+            Advice::OwnMethods if callee.is_some_and(|callee| self.is_of(receiver(callee))) => false,
             Advice::OwnMethods => callee.is_none_or(|callee| !of_another_package(callee) || reads_or_writes(callee)),
             Advice::Concrete => callee.is_none_or(|callee| !of_another_package(callee)),
             Advice::PassedValue => {
@@ -264,6 +266,7 @@ mod tests {
         let (store, keep) = (passed("atomic.StorePointer", false), passed("keep", false));
         let (json, slice) = (passed("json.Unmarshal", true), passed("sort.Slice", true));
         let (error, scan) = (passed("fmt.Errorf", true), passed("fmt.Sscan", true));
+        let parse = passed("(*yyParserImpl).Parse", true);
         let guarded = Type { parts: vec!["p.inner".to_owned(), "sync.Mutex".to_owned()], ..of("p.Guarded") };
         let node = Type { links_itself: true, ..of("p.Node[int]") };
         let receiver = Reason::PartOf { whole: "r.one".to_owned() };
@@ -295,6 +298,7 @@ mod tests {
             occasion(Kind::Composite, "&Node{...}", &append, Some(&of("p.Node"))),
             occasion(Kind::Composite, "&Node{...}", &append, None),
             occasion(Kind::Variable, "r", &json, Some(&of("p.Rec"))),
+            occasion(Kind::Composite, "&yyParserImpl{}", &parse, None),
             occasion(Kind::Boxed, "keys", &slice, None),
             occasion(Kind::Boxed, "n", &error, None),
             occasion(Kind::Variadic, "... argument", &error, None),

@@ -129,7 +129,9 @@ fn fold(name: &str, nesting: u32, arguments: Arguments) -> Option<String> {
                 } else {
                     match arguments {
                         Arguments::Kept => out.push_str(&rest[..taken]),
-                        Arguments::Own if is_last_group(&rest[taken..]) => out.push_str(&without_nested(&rest[..taken])),
+                        Arguments::Own if is_last_group(&rest[taken..]) => {
+                            out.push_str(&without_nested(&rest[..taken]))
+                        }
                         Arguments::Own | Arguments::Folded => out.push_str("<…>"),
                     }
                 }

@@ -13,8 +13,8 @@ type Lines = Vec<(String, u32)>;
 
 /// Gives places what the profile says of them, and sorts them by it, those with the most allocations first.
 ///
-/// A place is identified by its whole inline chain; a profile has the chain's lines. Several on one line have
-/// the line's sum.
+/// A place is identified by its whole inline chain; a profile has the chain's lines. Several on one line, or on lines
+/// of one number in several files of a grammar, have the sum.
 pub fn rank(sites: &mut [Site], profile: &Profile) -> Ranked {
     let mut by_lines: HashMap<Lines, (u64, u64, bool)> = HashMap::new();
     let mut ranked = Ranked::default();
@@ -28,8 +28,8 @@ pub fn rank(sites: &mut [Site], profile: &Profile) -> Ranked {
         ranked.allocated_bytes += bytes;
         let Some(frame) = frame else { continue };
         let lines = frame.lines.iter().skip_while(|line| name(line).starts_with("runtime."));
-        let lines: Lines =
-            lines.map(|line| (line.file.map_or("", |file| profile.strings.get(file)).to_owned(), line.line)).collect();
+        let file = |line: &mallow_profile::Line| line.file.map_or("", |file| profile.strings.get(file));
+        let lines: Lines = lines.map(|line| (written_in(file(line)), line.line)).collect();
         let sum = by_lines.entry(lines).or_default();
         sum.0 += allocations;
         sum.1 += bytes;
@@ -60,7 +60,16 @@ pub fn rank(sites: &mut [Site], profile: &Profile) -> Ranked {
 }
 
 fn lines_of(site: &Site) -> Lines {
-    site.positions.iter().map(|position| (position.file.clone(), position.line)).collect()
+    site.positions.iter().map(|position| (written_in(&position.file), position.line)).collect()
+}
+
+/// The file, or the directory of one that is no source of Go: a profile has one file for each function, and `//line`
+/// directives, as goyacc writes them, name several in one.
+fn written_in(file: &str) -> String {
+    match file.rsplit_once('/') {
+        Some((directory, name)) if !name.ends_with(".go") => directory.to_owned(),
+        _ => file.to_owned(),
+    }
 }
 
 /// Sums of a profile, and what of them is at listed places.

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::escape_document::EscapeDocument;
 use super::escape_text::text;
+use super::generated;
 use super::revision::Revision;
 use crate::flags::GoEscapeFlags;
 use crate::input::recording::Recording;
@@ -25,9 +26,12 @@ pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
     // What needs no compiler comes first: a mistake there is reported at once.
     let base = flags.base.as_deref().map(read_base).transpose()?;
-    let profile = flags.profile.as_deref().map(Recording::read).transpose()?;
+    let mut profile = flags.profile.as_deref().map(Recording::read).transpose()?;
     let mut escapes = of_directory(&here, flags)?;
-    let ranked = profile.map(|recording| rank(&mut escapes.sites, &recording.profile));
+    let ranked = profile.as_mut().map(|recording| {
+        generated::beside_others(&mut recording.profile);
+        rank(&mut escapes.sites, &recording.profile)
+    });
     let mut shown = EscapeDocument { escapes, profile: ranked, base: None, comparison: None };
     if let Some(base) = base {
         let name = flags.base.as_deref().unwrap_or(Path::new("")).display().to_string();
