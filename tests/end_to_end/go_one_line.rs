@@ -236,6 +236,21 @@ fn a_row_is_not_of_the_expression_beside_it() {
     assert_eq!(of("BenchmarkPair").len(), 1);
 }
 
+/// `runtime.CallersFrames` is inlined: the block is one of the line that calls it.
+#[test]
+fn what_a_function_of_the_runtime_allocates_has_its_reason() {
+    let code = "package lines\n\nimport \"runtime\"\n\nvar frames *runtime.Frames\n\nfunc Cap(pcs []uintptr) {\n\t\
+                frames = runtime.CallersFrames(pcs)\n}\n";
+    let benchmark = "package lines\n\nimport \"testing\"\n\nfunc BenchmarkCap(b *testing.B) {\n\tpcs := make([]uintptr, 8)\n\t\
+                     for i := 0; i < b.N; i++ {\n\t\tCap(pcs)\n\t}\n}\n";
+    let module = Module::new(&[("go.mod", MODULE), ("lines.go", code), ("lines_test.go", benchmark)]);
+    let report = json(&module.mallow(&["bench", "--benchtime", "1000x", "--json"]));
+    let rows = rows(&report, "BenchmarkCap");
+    let [(what, bytes, row)] = &rows[..] else { panic!("{report:#}") };
+    assert_eq!((what.as_str(), *bytes), ("&runtime.Frames{...}", 240), "{row:#}");
+    assert_eq!((&row["source"], &row["suggestion"]), (&"compiler".into(), &Value::Null), "{row:#}");
+}
+
 /// As goyacc writes it: the places of the grammar have lines, but no columns.
 const GENERATED: &str = r#"package rules
 

@@ -161,9 +161,10 @@ pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Opti
         }
     }
     let inlined = diagnostic.inlined_at.len() + 1;
-    if inlined == chain.len() {
-        let positions = std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
-        if !positions.zip(chain).all(|(position, of)| same(position, of)) {
+    let of_runtime = inlined.checked_sub(chain.len()).unwrap_or_default();
+    let positions = || std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
+    if inlined >= chain.len() && positions().take(of_runtime).all(is_of_runtime) {
+        if !positions().skip(of_runtime).zip(chain).all(|(position, of)| same(position, of)) {
             return None;
         }
         place += 8;
@@ -243,6 +244,11 @@ pub(super) fn same(position: &Position, place: &AllocationLine) -> bool {
         None => short(&position.file) == short(&place.file),
     };
     position.line == place.line && file()
+}
+
+/// A function of the runtime that is inlined into the program's own, as `runtime.CallersFrames`: chains begin behind it.
+pub(super) fn is_of_runtime(position: &Position) -> bool {
+    ["/src/runtime/", "/src/internal/runtime/"].iter().any(|directory| position.file.contains(directory))
 }
 
 /// The diagnostic is of the function that a profile has by this name.

@@ -184,7 +184,9 @@ fn explanation(allocation: &Allocation, diagnostic: Option<&Diagnostic>) -> Expl
             },
         };
         let saves = advice != Some(Advice::KeptSlice) || allocation.appended == Appended::Grows;
-        let possible = advice.filter(|_| saves).and_then(|advice| occasion.fitted(advice));
+        // Code of the runtime is what it is, wherever it is inlined.
+        let is_programs = diagnostic.is_none_or(|diagnostic| !fit::is_of_runtime(&diagnostic.position));
+        let possible = advice.filter(|_| saves && is_programs).and_then(|advice| occasion.fitted(advice));
         callers::advice(allocation, possible).map(|advice| advice.text().to_owned())
     };
     let escapes = diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != Reason::Unknown);

@@ -47,6 +47,17 @@ fn one_function_in_two_places_is_told_apart_by_where_it_is_inlined() {
     assert_eq!(lines, [Some(vec![20]), Some(vec![30]), Some(vec![]), Some(vec![7, 20]), None]);
 }
 
+/// `runtime.CallersFrames(pcs)`, whose `&Frames{...}` the line that calls it allocates.
+#[test]
+fn what_a_function_of_the_runtime_makes_where_it_is_inlined() {
+    let mut inlined = escapes(Kind::Composite, "&runtime.Frames{...}", &["symtab.go:81:2", "a.go:10:29", "b.go:3:1"]);
+    let line = [place("p.Cap", "a.go:10"), place("p.F", "b.go:3")];
+    let object = || object(1, &line, "runtime.Frames");
+    assert_eq!(found(vec![inlined.clone()], &[object()]), [None], "a function of somebody else has a line of its own");
+    inlined.position.file = "/usr/lib/go/src/runtime/symtab.go".to_owned();
+    assert_eq!(found(vec![inlined], &[object()]), [one(81, 2, "&runtime.Frames{...}")]);
+}
+
 /// `return NewRow(c...)`, where `c` was built by append, and the function that is inlined has a literal of its own.
 #[test]
 fn a_slice_that_moves_to_the_heap_is_no_literal_of_the_line() {
