@@ -154,6 +154,13 @@ fn mistake(mut error: clap::Error, first: Option<&str>) -> String {
     let subcommand = first.and_then(|name| whole.find_subcommand(name));
     let command = subcommand.map(|inner| format!(" {}", inner.get_name())).unwrap_or_default();
     suggest_closest(&mut error, first.unwrap_or_default());
+    let other =
+        OTHER_WORDS.iter().find(|(word, _)| error.kind() == ErrorKind::InvalidSubcommand && first == Some(word));
+    if let Some((word, command)) = other {
+        return format!(
+            "unrecognized subcommand '{word}'; mallow {command} does that; mallow --help shows what there is"
+        );
+    }
     let mut message = one_line(&error);
     if error.kind() == ErrorKind::MissingRequiredArgument {
         subcommand
@@ -197,6 +204,19 @@ fn missing_values(error: &clap::Error, flag: &clap::Arg) -> String {
     let values: Vec<_> = flag.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     if values.is_empty() { String::new() } else { format!("; --{long} is one of {}", values.join(", ")) }
 }
+
+/// Words that other tools have for what commands of mallow do.
+const OTHER_WORDS: [(&str, &str); 9] = [
+    ("attach", "watch -p PID"),
+    ("compare", "diff"),
+    ("heap", "report"),
+    ("insights", "report --all"),
+    ("memory", "rss"),
+    ("peak", "report"),
+    ("profile", "record"),
+    ("summary", "report"),
+    ("trace", "record"),
+];
 
 /// What Rust says of a text that is no number, and what a person wants to hear.
 const NUMBERS: [(&str, &str); 3] = [
@@ -274,7 +294,7 @@ pub enum Command {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Command, Flags, GROUPS, grouped, mistake};
+    use super::{Command, Flags, GROUPS, OTHER_WORDS, grouped, mistake};
 
     #[test]
     fn flags_are_consistent() {
@@ -323,6 +343,15 @@ mod tests {
     }
 
     #[test]
+    fn words_of_other_tools_lead_to_commands() {
+        let whole = Flags::command();
+        let is_command = |name: &str| whole.find_subcommand(name).is_some();
+        for (word, line) in OTHER_WORDS {
+            assert!(!is_command(word) && line.split(' ').next().is_some_and(is_command), "{word}: {line}");
+        }
+    }
+
+    #[test]
     fn every_command_has_one_summary() {
         let mut whole = Flags::command();
         whole.build();
@@ -353,6 +382,7 @@ mod tests {
             ),
             ("mallow tap", "unrecognized subcommand 'tap'; tip: a similar subcommand exists: 'top'; mallow"),
             ("mallow recrod", "unrecognized subcommand 'recrod'; tip: a similar subcommand exists: 'record'; mallow"),
+            ("mallow insights", "unrecognized subcommand 'insights'; mallow report --all does that; mallow"),
             ("mallow completions", "the following required arguments were not provided: <SHELL>; mallow completions"),
         ] {
             let message = mistake(Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));

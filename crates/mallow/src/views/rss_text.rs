@@ -388,55 +388,41 @@ fn notes(account: &RssAccount, page: &mut Page) {
             format!("{much} of live blocks lie where no pages were read: they were allocated meanwhile, for instance.");
         page.sentence(Line::new().faint(words));
     }
-    for note in &account.limits {
-        let gap = account.no_pages.as_deref().unwrap_or("they were not read");
-        let words = match note {
-            RssNote::NoPages => format!("Pages are not in the recording: {gap}."),
-            RssNote::OlderBlocks => older(account),
-            RssNote::UnknownSizeClasses => {
-                "The allocator's size classes are not known: holes and rounding are one part.".to_owned()
-            }
-            RssNote::UnknownMetadata => {
-                let others = account.allocators.iter().filter(|row| row.allocator != Some("glibc"));
-                let names: Vec<_> =
-                    others.filter_map(|row| owner(row.allocator, row.module.as_deref(), account)).collect();
-                let of = match account.allocators.len() {
-                    0 | 1 => String::new(),
-                    _ => format!(" of {}", names.join(", ")),
-                };
-                format!("Free pages{of} include what the allocator needs for itself and for threads' caches.")
-            }
-            RssNote::UnknownCaches => {
-                "What threads keep of freed blocks is not known: it counts as holes and free pages.".to_owned()
-            }
-            RssNote::FreedBefore => match &account.freed_before {
-                Some(before) => freed(before, account),
-                None => continue,
-            },
-            RssNote::Busier => match &account.busier {
-                Some(moment) => busier(moment, account),
-                None => continue,
-            },
-            RssNote::Kept => match &account.kept {
-                Some(moment) => stayed(moment, account),
-                None => continue,
-            },
-            RssNote::FreedAfter => match &account.freed_after {
-                Some(end) => freed_later(end, account),
-                None => continue,
-            },
-            RssNote::Undivided => match &account.undivided {
-                Some(on_top) => undivided(on_top, account),
-                None => continue,
-            },
-            RssNote::PeakUnread => match unread(&account.peak) {
-                Some(words) => words,
-                None => continue,
-            },
-            // The first lines say it.
-            RssNote::HigherBefore | RssNote::WhileRunning => continue,
-        };
+    for words in account.limits.iter().filter_map(|note| note_words(*note, account)) {
         page.sentence(Line::new().faint(words));
+    }
+}
+
+/// The sentence of a note; None where the first lines say it.
+fn note_words(note: RssNote, account: &RssAccount) -> Option<String> {
+    match note {
+        RssNote::NoPages => {
+            let gap = account.no_pages.as_deref().unwrap_or("they were not read");
+            Some(format!("Pages are not in the recording: {gap}."))
+        }
+        RssNote::OlderBlocks => Some(older(account)),
+        RssNote::UnknownSizeClasses => {
+            Some("The allocator's size classes are not known: holes and rounding are one part.".to_owned())
+        }
+        RssNote::UnknownMetadata => {
+            let others = account.allocators.iter().filter(|row| row.allocator != Some("glibc"));
+            let names: Vec<_> = others.filter_map(|row| owner(row.allocator, row.module.as_deref(), account)).collect();
+            let of = match account.allocators.len() {
+                0 | 1 => String::new(),
+                _ => format!(" of {}", names.join(", ")),
+            };
+            Some(format!("Free pages{of} include what the allocator needs for itself and for threads' caches."))
+        }
+        RssNote::UnknownCaches => {
+            Some("What threads keep of freed blocks is not known: it counts as holes and free pages.".to_owned())
+        }
+        RssNote::FreedBefore => account.freed_before.as_ref().map(|before| freed(before, account)),
+        RssNote::Busier => account.busier.as_ref().map(|moment| busier(moment, account)),
+        RssNote::Kept => account.kept.as_ref().map(|moment| stayed(moment, account)),
+        RssNote::FreedAfter => account.freed_after.as_ref().map(|end| freed_later(end, account)),
+        RssNote::Undivided => account.undivided.as_ref().map(|on_top| undivided(on_top, account)),
+        RssNote::PeakUnread => unread(&account.peak),
+        RssNote::HigherBefore | RssNote::WhileRunning => None,
     }
 }
 
