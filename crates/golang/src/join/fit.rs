@@ -161,7 +161,7 @@ pub(super) fn alike(diagnostic: &Diagnostic, allocation: &Allocation, call: Opti
         }
     }
     let inlined = diagnostic.inlined_at.len() + 1;
-    let of_runtime = inlined.checked_sub(chain.len()).unwrap_or_default();
+    let of_runtime = inlined.saturating_sub(chain.len());
     let positions = || std::iter::once(&diagnostic.position).chain(&diagnostic.inlined_at);
     if inlined >= chain.len() && positions().take(of_runtime).all(is_of_runtime) {
         if !positions().skip(of_runtime).zip(chain).all(|(position, of)| same(position, of)) {
