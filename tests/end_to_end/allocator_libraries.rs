@@ -144,6 +144,11 @@ fn a_part_of_an_allocator_inside_is_named() {
         assert_eq!(watch.err().contains(&format!("{inside}, which is not sampled; mallow record sees it")), is_inside);
         let incomplete = "Incomplete: mimalloc inside";
         assert_eq!(watch.err().contains(incomplete), is_inside, "{}", watch.err());
+        let guard = Run::new(mallow(), at).args(["guard", "--"]).arg(&program).go();
+        let said = guard.err();
+        assert_eq!(said.contains(&format!("{inside}, which is not guarded; built without it, ")), is_inside, "{said}");
+        // Neither samples what it cannot guard, and who follows would be sent back.
+        assert!(!said.contains("mallow watch") && !said.contains("mallow record"), "{said}");
         let words = doctor.out().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words.contains(&inside), is_inside, "{words}");
     }

@@ -111,3 +111,17 @@ int main(void) {
     drop(input);
     assert_eq!(late.end(), 0);
 }
+
+/// A server that is stopped frees what it has over seconds: the last look is of a moment of that.
+#[test]
+fn a_summary_is_of_what_was_live_before_the_program_gave_it_back() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["watch", "--period", "4KiB", "--every", "1h", "--"]);
+    let run = run.arg(program("sheds")).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let said = run.err();
+    let summary = said.split("\nWatched for ").nth(1).unwrap_or_else(|| panic!("{said}"));
+    let live = summary.lines().find_map(|line| line.strip_prefix("  live     ")).expect("a line");
+    assert!(live.starts_with("16.4 MB ") && live.contains(", before it fell; no sample at its end"), "{said}");
+    assert!(summary.contains("\nVerdict after ") && summary.contains("most is live in take sheds.c:"), "{said}");
+}

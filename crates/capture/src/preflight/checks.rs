@@ -2,6 +2,7 @@
 
 use super::chain::Chain;
 use super::finding::{Finding, Status};
+use super::purpose::Purpose;
 use super::{c_library, program};
 use mallow_profile::{AllocatorInside, AllocatorKind, CustomAllocator, FrameId, Module, ProcessId, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,9 +36,9 @@ pub fn out_of_reach(chain: &Chain) -> Option<Finding> {
     program::out_of_reach(chain.programs().last()?)
 }
 
-/// A sentence about the allocator inside of a command's program, which is not sampled.
-pub fn unsampled(chain: &Chain) -> Option<String> {
-    program::unsampled(chain.programs().last()?)
+/// A sentence about the allocator inside of a command's program, none of whose blocks are picked.
+pub fn unpicked(chain: &Chain, purpose: Purpose) -> Option<String> {
+    program::unpicked(chain.programs().last()?, purpose)
 }
 
 /// Drops Python's arenas from processes that did not start Python. A program that is linked with Python starts it only
@@ -88,9 +89,14 @@ pub(crate) fn custom_allocators<'a>(
 #[derive(Default)]
 pub(crate) struct Runtimes {
     known: FxHashMap<String, Option<program::Facts>>,
+    purpose: Purpose,
 }
 
 impl Runtimes {
+    pub fn set_purpose(&mut self, purpose: Purpose) {
+        self.purpose = purpose;
+    }
+
     /// The runtimes of a process image, as [`custom_allocators`] has them.
     pub fn of(
         &mut self,
@@ -103,17 +109,11 @@ impl Runtimes {
         let facts = self.known.entry(executable.to_owned()).or_insert_with(|| program::Facts::of_file(path));
         let found = facts.iter().flat_map(|facts| program::above_malloc(path, facts, arguments, settings, false));
         let inside = facts.as_ref().and_then(program::Facts::allocator_inside).filter(|_| !attached);
-        let (why, remedy) = match facts.as_ref().is_some_and(program::Facts::hides_allocator) {
-            true => (format!(": {}", program::IS_STRIPPED), program::STRIPPED),
-            false => (
-                " where mallow watch starts the program".to_owned(),
-                "start it by itself, and mallow watch -p PID samples that; mallow record sees it",
-            ),
-        };
+        let (why, remedy) = self.purpose.inside(facts.as_ref().is_some_and(program::Facts::hides_allocator));
         let inside = inside.map(|name| CustomAllocator {
             process,
             kind: AllocatorKind::Other,
-            found: format!("{name} inside {executable} is not sampled{why}"),
+            found: format!("{name} inside {executable} is not {}{why}", self.purpose.done()),
             remedy: remedy.to_owned(),
         });
         inside.into_iter().chain(found.map(|finding| above_malloc(process, finding))).collect()

@@ -12,13 +12,14 @@ mod limits;
 mod machine;
 mod options;
 mod program;
+mod purpose;
 mod rights;
 pub mod search;
 mod signatures;
 
 pub use chain::{Chain, ChainFile};
 pub(crate) use checks::{Runtimes, custom_allocators, not_seen, settle_linked, why_program};
-pub use checks::{command, file, language, out_of_reach, unsampled, why};
+pub use checks::{command, file, language, out_of_reach, unpicked, why};
 pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};
 pub(crate) use families::{is_sure, seeming, variable_of};
 pub use finding::{Finding, Status};
@@ -27,6 +28,7 @@ pub use limits::attaching;
 pub use machine::machine;
 pub(crate) use options::options_of;
 pub use program::{GO_HEAP, IS_STRIPPED, STRIPPED};
+pub use purpose::Purpose;
 pub(crate) use signatures::{Signature, is_usable_size, signature_in_library, signature_of};
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::c_library;
 use super::families::{self, Family, seeming};
 use super::finding::{Finding, Status};
 use super::inlined::{APART, malloc_inlined_into};
+use super::purpose::Purpose;
 use super::rights;
 use crate::tables::{self, TableError};
 use crate::wire;
@@ -112,17 +113,17 @@ pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
 pub const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
      http://HOST:PORT/debug/pprof/heap; GOMEMLIMIT limits the heap";
 
-/// A sentence: what is not sampled of a program. That is all, where the library cannot be loaded; the functions of an
+/// A sentence: which blocks of a program are never picked. That is all, where the library cannot be loaded; the functions of an
 /// allocator inside; or the operators of one that is a library.
-pub(super) fn unsampled(path: &Path) -> Option<String> {
+pub(super) fn unpicked(path: &Path, purpose: Purpose) -> Option<String> {
     if let Some(finding) = out_of_reach(path) {
         return Some(format!("nothing of it is seen: {}", finding.sentence()));
     }
     let facts = Facts::of_file(path)?;
     let shown = path.display();
     if let Some(name) = facts.allocator_inside() {
-        let remedy = if facts.hides_allocator() { STRIPPED } else { "mallow record sees it" };
-        return Some(format!("{shown} has {name} inside, which is not sampled; {remedy}"));
+        let remedy = purpose.before(facts.hides_allocator());
+        return Some(format!("{shown} has {name} inside, which is not {}; {remedy}", purpose.done()));
     }
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
     let preloaded = preloaded.split([':', ' ']).map(|library| library.rsplit('/').next().unwrap_or(library));
@@ -130,7 +131,8 @@ pub(super) fn unsampled(path: &Path) -> Option<String> {
         |library: &&str| ["libjemalloc", "libtcmalloc", "libmimalloc"].iter().any(|name| library.starts_with(name));
     let library = preloaded.chain(facts.needs.iter().map(String::as_str)).find(has_operators);
     let library = library.filter(|_| facts.uses_operators)?;
-    Some(format!("{shown} uses operator new of {library}, which is not sampled; mallow record sees it"))
+    let (done, remedy) = (purpose.done(), purpose.before(false));
+    Some(format!("{shown} uses operator new of {library}, which is not {done}; {remedy}"))
 }
 
 /// What of a program's headers prevents loading libmallow.so into it.

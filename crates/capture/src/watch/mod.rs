@@ -20,7 +20,7 @@ use self::image::{Common, Image};
 use self::slots::Layout;
 use crate::footprint::{Subject, account};
 use crate::launch::outsiders::Outsiders;
-use crate::preflight::{Runtimes, executed_names};
+use crate::preflight::{Purpose, Runtimes, executed_names};
 use crate::rundir::changes::DirectoryChanges;
 use crate::rundir::directory::{self, About, about, monotonic_ns, name_of, tick_ns, tick_unix_ms};
 use crate::rundir::doorbell;
@@ -255,6 +255,11 @@ impl Watch {
             let how = (settings, process.attached);
             custom_allocators.extend(self.runtimes.of(id, &process.executable, &process.arguments, how));
         }
+    }
+
+    /// What blocks are picked for, as [`Watch::find_runtimes`] says of what has none.
+    pub fn set_purpose(&mut self, purpose: Purpose) {
+        self.runtimes.set_purpose(purpose);
     }
 
     /// When this watch began, on CLOCK_MONOTONIC.

@@ -74,6 +74,13 @@ fn measured(go: &Go, package: &Package, program: &Program, benchmarks: &Benchmar
     Ok(cases.collect())
 }
 
+/// Bytes by operation that two runs of one benchmark may differ by: what the runtime allocates for itself and what pools
+/// lost to a collection, up to 3.2 kB a run, is shared out over the operations.
+pub fn noise(benchmarks: &Benchmarks) -> u64 {
+    const OF_RUN: u64 = 4096;
+    OF_RUN / benchmarks.operations.max(1)
+}
+
 /// The lines that allocate in a case, with their reasons. Files below `root` are named relative to it.
 pub fn stacks(program: &Program, benchmarks: &Benchmarks, case: &str, root: &Path) -> Result<CaseStacks, String> {
     let lines = lines(program, benchmarks, case).map_err(|error| format!("no lines: {error:#}"))?;

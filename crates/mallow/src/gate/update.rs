@@ -9,6 +9,7 @@ use super::baseline::{Baseline, Entry};
 use super::case_verdict::CaseVerdict;
 use super::config::{Config, Regions};
 use super::explanation;
+use super::go_benchmarks;
 use super::outcome::CaseStacks;
 use super::runner::{self, RunOptions};
 use super::selection;
@@ -105,6 +106,9 @@ pub fn update(
             continue;
         }
         let mut tolerance = Tolerance::of(measured);
+        if let Some(benchmarks) = &program.benchmarks {
+            tolerance.total_allocated_bytes = tolerance.total_allocated_bytes.max(go_benchmarks::noise(benchmarks));
+        }
         let made_by = (program.regions == Regions::All && program.benchmarks.is_none())
             .then(|| selection::program_name(&program.command));
         if flags.ratchet {

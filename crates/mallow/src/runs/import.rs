@@ -63,9 +63,13 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let report = session.report(&probes.profile, &moment, &|_| true, &subject);
     stdio::print(&match flags.view.json {
         true => json::line(&report)?,
-        false => {
-            text::report(&report, &flags.view.look(Stream::Out), flags.stacks, report.places.places.len() == limit)
-        }
+        false => text::report(
+            &report,
+            None,
+            &flags.view.look(Stream::Out),
+            flags.stacks,
+            report.places.places.len() == limit,
+        ),
     })?;
     if let Some(path) = &flags.output {
         let profile = snapshot(&session.ledger, &probes.profile, moment.now_ns, moment.unix_ms);

@@ -62,7 +62,7 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
         stdio::print(&json::line(&watched::RecentDocument { occasion: "recent", recent: &recent })?)?;
     } else {
         let look = flags.view.look(Stream::Out);
-        stdio::print(&watched::report(&report, &look, true, report.places.places.len() == limit))?;
+        stdio::print(&watched::report(&report, None, &look, true, report.places.places.len() == limit))?;
         stdio::print(&watched::recent(&recent, &look, true))?;
     }
     stdio::notify(&format!("when you have seen enough, remove what it was made of: {}", removal(dir)));

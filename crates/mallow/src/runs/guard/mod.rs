@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::guard::{self, GuardedEdge, KEEPER, Keeper, Settings};
-use mallow_capture::preflight::{self, Chain};
+use mallow_capture::preflight::{self, Chain, Purpose};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, Profile};
 use mallow_report::analysis::custom_allocators;
@@ -59,7 +59,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         return Err(UsageError(why.to_owned()).into());
     }
     possible(flags.signal_handler)?;
-    if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.run.command)) {
+    if let Some(sentence) = preflight::unpicked(&Chain::of(&flags.run.command), Purpose::Guarding) {
         stdio::notify(&sentence);
     }
     let settings = Settings {
@@ -97,6 +97,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     let was_seen =
         errors.outcomes.iter().any(|outcome| outcome.guarded > 0 || outcome.unguarded > 0 || outcome.unfit > 0);
     let out_of_reach = if was_seen { None } else { preflight::why(&Chain::of(&flags.run.command)) };
+    watch.set_purpose(Purpose::Guarding);
     watch.find_runtimes();
     let profile = watch.profile();
     let executable = |number: usize| profile.processes.get(number).map(|process| process.executable.as_str());

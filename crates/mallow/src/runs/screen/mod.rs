@@ -7,7 +7,7 @@ mod help;
 mod places;
 mod state;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

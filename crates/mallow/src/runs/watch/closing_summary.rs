@@ -4,6 +4,7 @@ use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
 use mallow_report::analysis::{CustomAllocatorRow, Watched, WatchedPlace};
 
 use super::headline::{attached, gaps, headline, seconds, whole};
+use super::last_running::LastRunning;
 use crate::output::text::estimates::{COLUMN, column_bytes, rate_per_hour, sampled_bytes};
 use crate::output::text::gaps::show as show_gaps;
 use crate::output::text::units::{count, of, span};
@@ -25,8 +26,7 @@ const WIDE: usize = 100;
 pub struct Ending<'a> {
     /// Fate of the command or the process: `until it ended with status 0`.
     pub outcome: String,
-    /// The latest report of the running program; None where there was none.
-    pub running: Option<&'a Watched>,
+    pub running: &'a LastRunning,
     /// Report of what was live at the end.
     pub last: &'a Watched,
     /// The program that is left running can be joined again by this process id.
@@ -37,7 +37,7 @@ pub struct Ending<'a> {
 
 pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let mut page = Page::new(*look);
-    let report = ending.running.unwrap_or(ending.last);
+    let report = ending.running.report().unwrap_or(ending.last);
     let finding = headline(report, None, look);
     // The command is last: it may be long, and a narrow terminal cuts it.
     let (watched_ms, command) = (ending.last.watched_ms, ending.last.command.join(" "));
@@ -49,7 +49,9 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
     let gaps = gaps(report);
     show_gaps(gaps.iter().take(GAPS).cloned(), &mut page);
-    let verdict = Line::new().strong("Verdict: ").strong(&finding.text);
+    let fell = ending.running.fell();
+    let when = if fell { format!(" after {}", seconds(report.watched_ms)) } else { String::new() };
+    let verdict = Line::new().strong(format!("Verdict{when}: ")).strong(&finding.text);
     let further = look.width.map_or(0, |width| verdict.width() / width.max(1));
     page.sentence(verdict);
     let attached = attached(report);
@@ -61,7 +63,11 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
         0 => "no sample".to_owned(),
         n => sampled_bytes(&report.live_bytes, n, look),
     };
-    let lived = match (ending.running, ending.left) {
+    let lived = match (ending.running.report(), ending.left) {
+        (Some(running), Some(_)) if fell => format!("{}{when}, before it fell", live(running)),
+        (Some(running), None) if fell => {
+            format!("{}{when}, before it fell; {} at its end", live(running), live(ending.last))
+        }
         (Some(running), None) => format!("{} while it ran; {} at its end", live(running), live(ending.last)),
         _ => live(report),
     };

@@ -6,6 +6,7 @@ pub mod ending_signals;
 pub mod endpoint;
 pub mod exclusions;
 pub mod headline;
+mod last_running;
 mod log;
 mod memory;
 mod memory_limit;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use mallow_capture::attach::is_loaded;
 use mallow_capture::guard::{self, Settings};
-use mallow_capture::preflight::{self, Chain};
+use mallow_capture::preflight::{self, Chain, Purpose};
 use mallow_capture::rundir::directory::{Mode, PERIOD};
 use mallow_capture::session as runs;
 use mallow_capture::watch::{Control, Watch, WatchError, directory_of};
@@ -140,6 +141,7 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
             true => {
                 let period = u32::try_from(watch.control().period()).unwrap_or(u32::MAX);
                 watch.keep_ended();
+                watch.set_purpose(Purpose::Guarding);
                 Some(
                     guard::join(&watch, &Settings::sampled(period, flags.signal_handler))
                         .context("cannot begin to guard")?,
@@ -151,7 +153,8 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
         return Ok(Ok(Started { watch, command: None, signals, attached: None, keeper, unseen: None }));
     }
     let chain = Chain::of(&flags.command);
-    if let Some(sentence) = preflight::unsampled(&chain) {
+    let purpose = if flags.guard { Purpose::Guarding } else { Purpose::Sampling };
+    if let Some(sentence) = preflight::unpicked(&chain, purpose) {
         stdio::notify(&sentence);
     }
     let unseen = preflight::out_of_reach(&chain)
@@ -171,6 +174,7 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     };
     let signals = Signals::take_over(&child)?;
     let mut watch = run.leave_to(Watch::open)?;
+    watch.set_purpose(purpose);
     if keeper.is_some() {
         watch.keep_ended();
     }

@@ -51,14 +51,15 @@ pub fn memory_error(error: &ErrorDocument, look: &Look, stacks: bool, as_json: b
     Ok(page.into_text())
 }
 
-/// A report. `stacks`: those of all sites, whole. `more`: a higher limit would show more places.
-pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String {
+/// A report. `before`: the place that the last headline named. `stacks`: those of all sites, whole. `more`: a higher
+/// limit would show more places.
+pub fn report(report: &Watched, before: Option<u64>, look: &Look, stacks: bool, more: bool) -> String {
     let mut page = Page::new(*look);
     page.line(title(report));
     show_gaps(gaps(report), &mut page);
     let running = report.processes.iter().any(|process| process.running);
     if (running || report.nothing_seen().is_some()) && report.which != Which::Peak {
-        page.line(Line::new().plain("  ").strong(headline(report, None, look).text));
+        page.line(Line::new().plain("  ").strong(headline(report, before, look).text));
     }
     if let Some(unseen) = report.nothing_seen() {
         page.hanging(Line::new().plain("  "), &unseen.remedy);

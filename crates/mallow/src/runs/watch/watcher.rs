@@ -26,6 +26,7 @@ use super::closing_summary::{Ending, closing_summary};
 use super::ending_signals::{crash_message, outcome};
 use super::endpoint::Endpoint;
 use super::headline::{headline, seconds};
+use super::last_running::LastRunning;
 use super::memory::{self, MemoryHistory};
 use super::news_pace::NewsPace;
 use super::pushing::{self, Pushing};
@@ -79,8 +80,7 @@ pub(super) struct Watcher<'a> {
     push: Option<Pushing>,
     state: State,
     which: Which,
-    /// All that was live when the program was last seen running.
-    running: Option<Watched>,
+    running: LastRunning,
     headline_place: Option<u64>,
     /// Places that were reported as growing, with the strongest verdict of each.
     announced: HashMap<u64, Verdict>,
@@ -127,7 +127,7 @@ impl<'a> Watcher<'a> {
             push: push.map(Pushing::new),
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
-            running: None,
+            running: LastRunning::default(),
             headline_place: None,
             announced: HashMap::new(),
             ended_by: None,
@@ -241,7 +241,7 @@ impl<'a> Watcher<'a> {
                 let reported = self.report("every", Which::Old).and_then(|()| self.snapshot());
                 if self.summarises() {
                     let all = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
-                    self.keep_running(&all);
+                    self.running.look(&all);
                 }
                 self.go_on(reported);
             }
@@ -395,10 +395,10 @@ impl<'a> Watcher<'a> {
         self.state.headline = headline(&report, self.headline_place, &self.look);
         self.headline_place = self.state.headline.place;
         if self.which == Which::Live {
-            self.keep_running(&report);
+            self.running.look(&report);
         } else {
             let all = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
-            self.keep_running(&all);
+            self.running.look(&all);
         }
         self.state.show(report);
     }
@@ -408,13 +408,6 @@ impl<'a> Watcher<'a> {
         let began_ns = self.watch.began_ns();
         let ms = |at: u64| at.saturating_sub(began_ns) / 1_000_000;
         self.session.ledger.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect()
-    }
-
-    /// Keeps what was live while the program ran: at its end it may have freed all of it.
-    fn keep_running(&mut self, report: &Watched) {
-        if report.processes.iter().any(|process| process.running) {
-            self.running = Some(report.clone());
-        }
     }
 
     /// Whether anybody reads news between two reports.
@@ -434,7 +427,7 @@ impl<'a> Watcher<'a> {
     fn look_for_news(&mut self) {
         let mut report = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("live", Which::Live) });
         report.memory = self.memory.shown(&self.watch, &report, memory::KEPT);
-        self.keep_running(&report);
+        self.running.look(&report);
         let finding = headline(&report, self.headline_place, &self.look);
         self.headline_place = finding.place;
         let first = self.announced.is_empty() && finding.verdict != Verdict::Unknown;
@@ -475,7 +468,7 @@ impl<'a> Watcher<'a> {
         let more = report.places.places.len() == subject.limit;
         let text = match self.flags.view.json {
             true => pushing::line(&report, self.push.as_ref().map(Pushing::push))?,
-            false => text::report(&report, &self.look, self.flags.stacks, more),
+            false => text::report(&report, self.headline_place, &self.look, self.flags.stacks, more),
         };
         self.write(&text)
     }
@@ -574,14 +567,14 @@ impl<'a> Watcher<'a> {
     /// The summary, on the terminal or where reports go.
     fn summary(&mut self, end: &End) -> Result<()> {
         let last = self.made(&ReportSubject { limit: usize::MAX, ..self.subject("end", Which::Live) });
-        self.keep_running(&last);
+        self.running.look(&last);
         let left = match end {
             End::Over => None,
             End::Left => last.processes.iter().find(|process| process.running).map(|process| process.pid),
         };
         let outcome = outcome(matches!(end, End::Left), self.status, self.ended_by);
         let warm_up_ms = self.flags.warm_up.as_millis() as u64;
-        let ending = Ending { outcome, running: self.running.as_ref(), last: &last, left, warm_up_ms };
+        let ending = Ending { outcome, running: &self.running, last: &last, left, warm_up_ms };
         let look = self.flags.view.look(match self.flags.output {
             None if self.flags.pid.is_some() => Stream::Out,
             _ => Stream::Err,

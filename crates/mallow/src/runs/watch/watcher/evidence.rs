@@ -33,7 +33,7 @@ impl Watcher<'_> {
         let (profile, unix_ms) = self.profile();
         let text = match self.flags.view.json {
             true => json::line(&report),
-            false => Ok(text::report(&report, &look, true, false)),
+            false => Ok(text::report(&report, self.headline_place, &look, true, false)),
         };
         let kind = if self.flags.view.json { "json" } else { "txt" };
         let saved = text.and_then(|text| Snapshots::open(&directory)?.save(&profile, &text, kind, unix_ms / 1000));
