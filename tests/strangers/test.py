@@ -400,6 +400,10 @@ class Falsehoods(unittest.TestCase):
         self.assertEqual(found_by(samples, counts=both, watch={"quiet": (BARE, of_other)}), [])
         self.assertEqual(len(found_by(samples, counts=both, watch={"quiet": (BARE, quiet)})), 1)
         self.assertEqual(len(found_by(samples, watch={"beside yes": (BARE, "Verdict: a grows significantly")})), 1)
+        # What was live at the end is compared, not what was live before it fell.
+        for end, found in (("no sample", 0), ("9.00 MB ±1 % in 900 samples", 1)):
+            fell = f"  live     9.00 MB ±1 % in 900 samples after 9 s, before it fell; {end} at its end"
+            self.assertEqual(len(found_by(samples, watch={"beside yes": (BARE, fell)})), found)
 
 
 class Amounts(unittest.TestCase):

@@ -15,8 +15,8 @@ pub fn short(name: &str) -> String {
 }
 
 /// [`short`] with the arguments of templates and generics, which distinguish instances of one function:
-/// `gen.Map[go.shape.int]`. Of a name that is longer than [`LONGEST`] with all of them, those of the function itself are
-/// left, without arguments of their own: `basic_json<…>::create<std::map<…>>`.
+/// `gen.Map[go.shape.int]`. Of a name that is longer than [`LONGEST`] with all of them, those of the function itself
+/// are left, without arguments of their own: `basic_json<…>::create<std::map<…>>`.
 pub fn with_arguments(name: &str) -> String {
     let all = shortened(name, Arguments::Kept);
     if all.len() <= LONGEST { all } else { shortened(name, Arguments::Own) }

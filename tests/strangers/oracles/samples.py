@@ -53,6 +53,7 @@ def widened(estimate, period):
 def live_limits(text):
     """The interval of the line of live bytes, of double width, or None where there are not enough samples."""
     size = rf"({PATTERNS['bytes']})"
+    text = re.sub(r"^(\s+live\s+).*, before it fell; ", r"\1", text, flags=re.MULTILINE)
     match = re.search(rf"^\s+live\s+{size} ±([0-9]+) %", text, re.MULTILINE)
     if match:
         value, share = limits("bytes", match[1])[1], int(match[2]) / 100

@@ -27,8 +27,8 @@ pub(crate) use inlined::{APART, malloc_inlined_into};
 pub use limits::attaching;
 pub use machine::machine;
 pub(crate) use options::options_of;
-pub use program::{GO_HEAP, IS_STRIPPED, STRIPPED};
-pub use purpose::Purpose;
+pub use program::GO_HEAP;
+pub use purpose::{IS_STRIPPED, Purpose, STRIPPED};
 pub(crate) use signatures::{Signature, is_usable_size, signature_in_library, signature_of};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::c_library;
 use super::families::{self, Family, seeming};
 use super::finding::{Finding, Status};
 use super::inlined::{APART, malloc_inlined_into};
-use super::purpose::Purpose;
+use super::purpose::{Purpose, STRIPPED};
 use super::rights;
 use crate::tables::{self, TableError};
 use crate::wire;
@@ -113,8 +113,8 @@ pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
 pub const GO_HEAP: &str = "mallow go profile --live explains its heap profiles, those of runtime/pprof and of \
      http://HOST:PORT/debug/pprof/heap; GOMEMLIMIT limits the heap";
 
-/// A sentence: which blocks of a program are never picked. That is all, where the library cannot be loaded; the functions of an
-/// allocator inside; or the operators of one that is a library.
+/// A sentence: which blocks of a program are never picked. That is all, where the library cannot be loaded; those of an
+/// allocator inside; or of the operators of one that is a library.
 pub(super) fn unpicked(path: &Path, purpose: Purpose) -> Option<String> {
     if let Some(finding) = out_of_reach(path) {
         return Some(format!("nothing of it is seen: {}", finding.sentence()));
@@ -376,11 +376,6 @@ fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
         },
     )
 }
-
-/// Why an allocator inside of a stripped program is not seen, as a clause.
-pub const IS_STRIPPED: &str = "it is stripped, so its functions cannot be found";
-/// What to do about a stripped program with an allocator inside.
-pub const STRIPPED: &str = "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 
 /// Found in a program that is linked with Python, and need not start it.
 pub(super) const LINKED_PYTHON: &str = "Where the program starts Python, which it is linked with, objects of up to 512 bytes lie in arenas of Python's own, by mmap: they are not seen";

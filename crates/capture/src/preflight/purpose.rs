@@ -1,6 +1,9 @@
 //! What blocks are picked for, and what is said where an allocator gets none of them.
 
-use super::program::{IS_STRIPPED, STRIPPED};
+/// Why an allocator inside of a stripped program is not seen, as a clause.
+pub const IS_STRIPPED: &str = "it is stripped, so its functions cannot be found";
+/// What to do about a stripped program with an allocator inside.
+pub const STRIPPED: &str = "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {

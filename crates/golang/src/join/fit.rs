@@ -246,7 +246,8 @@ pub(super) fn same(position: &Position, place: &AllocationLine) -> bool {
     position.line == place.line && file()
 }
 
-/// A function of the runtime that is inlined into the program's own, as `runtime.CallersFrames`: chains begin behind it.
+/// A function of the runtime that is inlined into the program's own, as `runtime.CallersFrames`: chains begin behind
+/// it.
 pub(super) fn is_of_runtime(position: &Position) -> bool {
     ["/src/runtime/", "/src/internal/runtime/"].iter().any(|directory| position.file.contains(directory))
 }

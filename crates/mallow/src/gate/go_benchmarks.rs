@@ -74,8 +74,8 @@ fn measured(go: &Go, package: &Package, program: &Program, benchmarks: &Benchmar
     Ok(cases.collect())
 }
 
-/// Bytes by operation that two runs of one benchmark may differ by: what the runtime allocates for itself and what pools
-/// lost to a collection, up to 3.2 kB a run, is shared out over the operations.
+/// Bytes by operation that two runs of one benchmark may differ by: what the runtime allocates for itself and what
+/// pools lost to a collection, up to 3.2 kB a run, is shared out over the operations.
 pub fn noise(benchmarks: &Benchmarks) -> u64 {
     const OF_RUN: u64 = 4096;
     OF_RUN / benchmarks.operations.max(1)
