@@ -241,8 +241,8 @@ fn a_row_is_not_of_the_expression_beside_it() {
 fn what_a_function_of_the_runtime_allocates_has_its_reason() {
     let code = "package lines\n\nimport \"runtime\"\n\nvar frames *runtime.Frames\n\nfunc Cap(pcs []uintptr) {\n\t\
                 frames = runtime.CallersFrames(pcs)\n}\n";
-    let benchmark = "package lines\n\nimport \"testing\"\n\nfunc BenchmarkCap(b *testing.B) {\n\tpcs := make([]uintptr, 8)\n\t\
-                     for i := 0; i < b.N; i++ {\n\t\tCap(pcs)\n\t}\n}\n";
+    let benchmark = "package lines\n\nimport \"testing\"\n\nfunc BenchmarkCap(b *testing.B) {\n\t\
+                     pcs := make([]uintptr, 8)\n\tfor i := 0; i < b.N; i++ {\n\t\tCap(pcs)\n\t}\n}\n";
     let module = Module::new(&[("go.mod", MODULE), ("lines.go", code), ("lines_test.go", benchmark)]);
     let report = json(&module.mallow(&["bench", "--benchtime", "1000x", "--json"]));
     let rows = rows(&report, "BenchmarkCap");

@@ -1,7 +1,7 @@
 /*
  * wipes SECRET HOW [COMMAND…]: overwrites its first argument, as clients do with a password, then allocates and ends: "exit", "kill"
- * (after some seconds), "title" (with a title over all arguments, then exit), "name" (likewise, one word), or "waits" (until the file of its
- * second argument is there). "keeps" wipes nothing.
+ * (after some seconds), "title" (with a title over all arguments, then exit), "name" (likewise, one word), or "waits"
+ * (until the file of its second argument is there). "keeps" wipes nothing.
  */
 #include <signal.h>
 #include <stdbool.h>

@@ -63,14 +63,14 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
         0 => "no sample".to_owned(),
         n => sampled_bytes(&report.live_bytes, n, look),
     };
-    let lived = match (ending.running.report(), ending.left) {
-        (Some(running), Some(_)) if fell => format!("{}{when}, before it fell", live(running)),
-        (Some(running), None) if fell => {
-            format!("{}{when}, before it fell; {} at its end", live(running), live(ending.last))
-        }
-        (Some(running), None) => format!("{} while it ran; {} at its end", live(running), live(ending.last)),
-        _ => live(report),
+    let has_ended = ending.running.report().is_some() && ending.left.is_none();
+    let moment = match (fell, has_ended) {
+        (true, _) => format!("{when}, before it fell"),
+        (false, true) => " while it ran".to_owned(),
+        (false, false) => String::new(),
     };
+    let at_end = if has_ended { format!("; {} at its end", live(ending.last)) } else { String::new() };
+    let lived = live(report) + &moment + &at_end;
     page.hanging(Line::new().faint("  live     "), &lived);
     let rows = look
         .height
