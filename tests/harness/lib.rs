@@ -77,6 +77,11 @@ pub fn rounds(all: u32) -> u32 {
     (all * share).div_ceil(100)
 }
 
+/// Whether tests that have a shorter form run whole, as in `make nightly`.
+pub fn is_whole() -> bool {
+    rounds(100) == 100
+}
+
 /// Root of the workspace.
 pub fn workspace() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))

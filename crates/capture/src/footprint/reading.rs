@@ -76,6 +76,8 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
 /// The footprint of a process without a look at its pages: totals and mappings alone.
 pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
     let Subject { pid, process, directory, own_list, sampled, is_at_exit, .. } = *subject;
+    // First: what comes while the mappings are read is not of the moment that is noted.
+    let peak_rss = resident(pid).map(|now| now.peak).unwrap_or_default();
     let mut mappings = smaps::mappings(pid, directory)?;
     let mut pagemap = Pagemap::open(pid)?;
     bss::divide(pid, &mut pagemap, &mut mappings)?;
@@ -90,7 +92,7 @@ pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
         fixes_thresholds: environment.fixes_thresholds(),
         settings: environment.settings(),
         has_background_thread: stacks::has_background_thread(pid),
-        peak_rss: resident(pid).map(|now| now.peak).unwrap_or_default(),
+        peak_rss,
         threads: stacks::threads(pid),
         page_bytes: PAGE as u32,
         totals: smaps::totals(&mappings),

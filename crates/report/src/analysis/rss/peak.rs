@@ -82,10 +82,6 @@ pub struct FreedAfter {
     pub live_bytes: u64,
 }
 
-/// The kernel counts pages of files, anonymous and shared ones on each processor apart, and adds them up after 32 at
-/// the earliest: so much may be missing from a figure on two processors, and is in the exact one of the process's end.
-/// On more it may be more; see [`SAME`].
-const LATE: u64 = 3 * 64 * 4096;
 /// RSS is the same if it differs by at most one part in so many.
 const SAME: u64 = 50;
 /// Live bytes are markedly more from one part in so many of RSS on.
@@ -208,7 +204,7 @@ impl KernelPeak {
         let before = own().filter(|footprint| footprint.ms <= after_ms);
         let before = before.map(|footprint| footprint.peak_rss.max(footprint.totals.rss));
         let before = before.chain(points().filter(|point| point.ms <= after_ms).map(|point| point.rss)).max();
-        let is_late = before.is_some_and(|before| peak_rss.saturating_sub(before) <= LATE + peak_rss / SAME);
+        let is_late = before.is_some_and(|before| PeakRss::may_be(peak_rss, before));
         // The program has ended then, and waits for mallow or is gone.
         let end = own().filter(|footprint| footprint.is_at_exit).map(|footprint| footprint.ms).max();
         let has_ended = |ms: u64| end.is_some_and(|end| ms > end);
