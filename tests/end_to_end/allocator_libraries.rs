@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Case, Counts, Run, directory, mallow, program_as, tool};
+use harness::{Case, Counts, Run, directory, mallow, number, program_as, programs_with_crates, tool};
 
 /// The libraries, by what the linker calls them, and who has made them.
 const LIBRARIES: [(&str, &str); 3] =
@@ -117,6 +117,18 @@ fn an_executable_that_takes_mallocs_address_defines_none() {
         };
         let (none, many) = (count("0"), count("700"));
         assert_eq!((many.0 - none.0, many.1 - none.1), (700, 700), "{maker}: {none:?} {many:?}");
+    }
+}
+
+/// mimalloc 3 keeps the address of the first block of each page, and of each large block.
+#[test]
+fn what_mimalloc_alone_has_an_address_of_is_lost() {
+    let program = programs_with_crates("mimalloc_inside").join("mimalloc-inside");
+    for (blocks, size) in [(1, 1234), (10, 1234), (10, 100_000), (10, 1_000_000), (1, 5_000_000), (2, 100_000_000)] {
+        let record = Case::new(&program).args([blocks.to_string(), size.to_string()]).record();
+        let leaks = record.view_json(&["leaks", "--only", "lost"]);
+        let lost = (number(&leaks, "lost_blocks"), number(&leaks, "lost_bytes"));
+        assert_eq!(lost, (blocks, blocks * size), "{blocks} of {size}: {leaks:#}");
     }
 }
 

@@ -1,28 +1,14 @@
 //! Known memory errors in crates of others, and how many errors are found of a program where one allocation in many is
 //! guarded.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use harness::{Run, directory, program_as, tool, workspace};
+use harness::{program_as, programs_with_crates, tool};
 
 use crate::guard_harness::{errors, functions, guarded};
-
-/// The programs of `tests/targets/known_bugs`, built.
-fn known_bugs() -> PathBuf {
-    let target = workspace().join("target/known-bugs");
-    let place = directory();
-    let build = Run::new(tool("cargo"), place.path()).args(["build", "--quiet", "--locked", "--manifest-path"]);
-    let build = build.arg(workspace().join("tests/targets/known_bugs/Cargo.toml")).arg("--target-dir").arg(&target);
-    let built = build.limit(Duration::from_secs(600)).go();
-    assert_eq!(built.status, 0, "{}", built.err());
-    target.join("debug")
-}
 
 /// Each by its CVE, at the wrong access, with the crate's function that freed or made the block.
 #[test]
 fn known_errors_of_crates_are_found() {
-    let programs = known_bugs();
+    let programs = programs_with_crates("known_bugs");
     let known = [
         ("insert_many", "overflow", "write", "insert_many", "SmallVec"),
         ("iterate", "use-after-free", "read", "iterate::main", "put"),

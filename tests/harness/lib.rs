@@ -25,7 +25,7 @@ pub use oracle::{oracle_counts, oracle_library};
 pub use project::{Project, json};
 pub use run::{Outcome, Run};
 pub use sampled::{Sampled, live_samples, samples};
-pub use targets::{library, program, program_as};
+pub use targets::{library, program, program_as, programs_with_crates};
 pub use three::{Case, Recorded, Stated, Three, directory, sql};
 pub use viewer::{Answer, Viewer, escaped};
 

@@ -9,6 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::{Run, tool};
 
 /// The program of `targets/NAME.c` or `.cpp`.
 pub fn program(name: &str) -> PathBuf {
@@ -31,6 +34,20 @@ pub fn program_as(name: &str, output: &str, compiler: &str, flags: &[&str]) -> P
         Arc::clone(built.entry(output.to_owned()).or_default())
     };
     cell.get_or_init(|| compile(&source(name), output, compiler, flags)).clone()
+}
+
+/// Where the programs of `targets/PACKAGE` are, a package of cargo's own with crates of others, built.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn programs_with_crates(package: &str) -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("targets").join(package).join("Cargo.toml");
+    let target = place().join("crates");
+    let build = Run::new(tool("cargo"), &target).args(["build", "--quiet", "--locked", "--manifest-path"]);
+    fs::create_dir_all(&target).expect("a directory for programs");
+    let built = build.arg(manifest).arg("--target-dir").arg(&target).limit(Duration::from_secs(600)).go();
+    assert_eq!(built.status, 0, "{}", built.err());
+    target.join("debug")
 }
 
 fn source(name: &str) -> PathBuf {

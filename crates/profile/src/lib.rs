@@ -33,6 +33,7 @@ mod footprint;
 mod known_heap;
 mod lookup;
 mod patterns;
+mod peak_rss;
 mod precision;
 mod process;
 mod profile;
@@ -51,11 +52,12 @@ pub use events::{Block, Call, Event, Moment};
 pub use families::{FAMILIES, Family, FamilyCounts};
 pub use footprint::{
     AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
-    PeakRss, PlacedBlock, RecentLive, RssPoint, RssSeries, SizeClasses, ThreadCaches,
+    PlacedBlock, RecentLive, RssPoint, RssSeries, SizeClasses, ThreadCaches,
 };
 pub use known_heap::{HeapKind, KnownHeap};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns, overhead};
+pub use peak_rss::PeakRss;
 pub use precision::{Precision, Precisions, add_precisions};
 pub use process::{AllocatorInside, AllocatorKind, CustomAllocator, Process, ProcessId, Thread, replaced_by_exec};
 pub use profile::{Ending, Profile, Region};

@@ -2,7 +2,8 @@
 
 use mallow_profile::{Footprint, HeapMap, PageState};
 
-/// Bytes of live blocks in mappings without pages may be this part of all: the answer is not known where they are more.
+/// Bytes of live blocks in no mapping, or in one without pages, may be this part of all: the answer is not known where
+/// they are more.
 const UNKNOWN: u64 = 100;
 
 /// Requested bytes of the map's blocks in memory. None: pages were not read, or not where the blocks lie. Precondition:
@@ -22,7 +23,8 @@ pub fn live_resident(footprint: &Footprint, map: &HeapMap) -> Option<u64> {
             mapping += 1;
         }
         let holder = mappings.get(mapping).filter(|mapping| mapping.start <= start);
-        if holder.is_some_and(|mapping| !mapping.has_pages && mapping.sizes.rss > 0) {
+        // Where nothing is mapped, the block is gone, or came after the mappings were read.
+        if holder.is_none_or(|mapping| !mapping.has_pages && mapping.sizes.rss > 0) {
             unknown = unknown.saturating_add(block.size);
             continue;
         }
@@ -63,6 +65,12 @@ mod tests {
         assert_eq!(live_resident(&footprint, &beside), live_resident(&footprint, &map));
         beside.blocks.push(block(0x9100, 0x1000));
         assert_eq!(live_resident(&footprint, &beside), None);
+        // Nor of what lies nowhere.
+        let mut nowhere = map.clone();
+        nowhere.blocks.push(block(0xc000, 8));
+        assert_eq!(live_resident(&footprint, &nowhere), live_resident(&footprint, &map));
+        nowhere.blocks.push(block(0xc100, 0x1000));
+        assert_eq!(live_resident(&footprint, &nowhere), None);
         let without = Footprint { gap: Some("it is gone".into()), ..footprint };
         assert_eq!(live_resident(&without, &map), None);
     }

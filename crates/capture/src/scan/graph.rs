@@ -158,10 +158,11 @@ impl Graph {
             }
         }
         for root in &roots.parts {
-            let mut mark = |word: u64| {
+            let mut mark = |word: u64, most: u64| {
                 let Some(to) = index.find(word) else { return };
                 let block = &index.blocks[to as usize];
-                if !(marked[to as usize] || root.libc && is_next_head(block, word)) {
+                let is_near = word - block.address <= most;
+                if is_near && !(marked[to as usize] || root.libc && is_next_head(block, word)) {
                     marked[to as usize] = true;
                     waiting.push(to);
                 }
@@ -170,10 +171,10 @@ impl Graph {
             memory.words(root.range.start, root.range.end, root.range.end, |_, words| {
                 for &word in words {
                     if root.code {
-                        (1..8).for_each(|byte| mark(before >> (8 * byte) | word << (64 - 8 * byte)));
+                        (1..8).for_each(|byte| mark(before >> (8 * byte) | word << (64 - 8 * byte), OPERAND));
                         before = word;
                     }
-                    mark(word);
+                    mark(word, u64::MAX);
                 }
                 Ok(())
             })?;
@@ -201,6 +202,10 @@ impl Graph {
         &self.edges[self.first[block as usize] as usize..self.first[block as usize + 1] as usize]
     }
 }
+
+/// Code has a block's address, or that of a part near its start. What else looks like an address within a block of
+/// megabytes is some bytes of several instructions: mimalloc's heap lies at 2^41, of which most bytes are 0.
+const OPERAND: u64 = 4096;
 
 /// Whether the address is that of the chunk behind the block in glibc's heap, which lists of free blocks name. The
 /// chunk's first word may be the block's last one.

@@ -12,6 +12,7 @@
 //! | `index.rs` | from an address to the live block that has it |
 //! | `stacks.rs` | what of its threads' stacks nobody uses |
 //! | `roots.rs` | what of its memory is no heap |
+//! | `jemalloc.rs`, `mimalloc.rs` | what these allocators have for themselves |
 //! | `kernel.rs` | addresses that the kernel has for the program |
 //! | `heap.rs` | whether glibc has a block for free |
 //! | `contents.rs` | what a block holds, as far as its words show it |
@@ -29,6 +30,7 @@ mod kernel;
 mod lost;
 mod mappings;
 mod memory;
+mod mimalloc;
 pub mod pages;
 mod roots;
 mod stacks;

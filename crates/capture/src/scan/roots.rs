@@ -9,6 +9,7 @@ use super::Failure;
 use super::index::Index;
 use super::jemalloc;
 use super::memory::Memory;
+use super::mimalloc;
 use super::pages::PAGE;
 use super::stacks;
 use super::threads::Thread;
@@ -49,6 +50,7 @@ pub fn roots(
     memory: &mut Memory<'_>,
 ) -> Result<Roots, Failure> {
     let mut roots = Roots::default();
+    let of_mimalloc = mimalloc::own(mappings, index, memory)?;
     for (at, mapping) in mappings.iter().enumerate() {
         if !is_searched(mapping, exit.directory) {
             continue;
@@ -83,6 +85,9 @@ pub fn roots(
         let has_blocks = |range: &Range<u64>| !index.within(range.start, range.end).is_empty();
         for own in jemalloc::own(jemalloc::pieces(mapping, memory)?, has_blocks) {
             cut(&mut parts, own);
+        }
+        for own in of_mimalloc.iter().filter(|own| own.start < mapping.end && mapping.start < own.end) {
+            cut(&mut parts, own.clone());
         }
         if mapping.is_anonymous() && before.is_some_and(|m| m.is_closed()) && mapping.end - mapping.start <= STACK {
             let unused = stacks::unused(mapping, threads, exit, memory)?;
