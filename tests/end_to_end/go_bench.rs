@@ -404,6 +404,77 @@ fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
     assert!(shown.out().contains("; set-up while the timer runs, 30,0"), "{}", shown.out());
 }
 
+const TIMERS: &str = "package timers
+
+import (
+	\"strings\"
+	\"testing\"
+)
+
+var (
+	names []string
+	sink  []byte
+	all   [][]byte
+)
+
+func BenchmarkHelped(b *testing.B) {
+	for _, n := range []int{3, 5} {
+		b.Run(strings.Repeat(\"n\", 20*n), func(b *testing.B) {
+			helped(b, n)
+		})
+	}
+}
+
+func helped(b *testing.B, n int) {
+	b.StopTimer()
+	names = nil
+	for i := range 200 {
+		names = append(names, strings.Repeat(\"x\", n+i))
+	}
+	b.StartTimer()
+	for range b.N {
+		sink = make([]byte, 100)
+	}
+}
+
+func BenchmarkGoroutines(b *testing.B) {
+	b.SetParallelism(1)
+	b.RunParallel(func(pb *testing.PB) {
+		var own [][]byte
+		for range 500 {
+			own = append(own, make([]byte, 40))
+		}
+		all = own
+		for pb.Next() {
+			sink = make([]byte, 64)
+		}
+	})
+}
+";
+
+/// The timer may be in a function that the benchmark calls, and no reset leaves out what goroutines do.
+#[test]
+fn a_helper_may_have_the_timer_and_goroutines_do_some_things_once() {
+    let module = Module::new(&[("go.mod", "module example.com/timers\n\ngo 1.22\n"), ("timers_test.go", TIMERS)]);
+    let benchmarks = module.benchmarks(&[]);
+    let [first, second, goroutines] = &benchmarks[..] else { panic!("{benchmarks:#?}") };
+    for helped in [first, second] {
+        // Go's own test code makes contexts.
+        let own = |line: &Value| line["chain"][0]["file"].as_str().is_some_and(|file| file.ends_with("timers_test.go"));
+        let timed = |line: &&Value| line["part"] != "untimed" && own(line);
+        let timed: Vec<_> = helped["lines"].as_array().expect("lines").iter().filter(timed).collect();
+        let [one] = &timed[..] else { panic!("{helped:#}") };
+        assert!(one["what"] == "make([]byte, 100)" && one["part"].is_null(), "{one:#}");
+    }
+    let once = line(goroutines, "timers_test.go", 39, "make([]byte, 40)");
+    assert_eq!(once["part"], "once_in_goroutine", "{once:#}");
+    assert!(line(goroutines, "timers_test.go", 43, "make([]byte, 64)")["part"].is_null(), "{goroutines:#}");
+    let shown = module.mallow(&["bench", "--bench", "Goroutines", "--benchtime", "2000x"]).out();
+    assert!(shown.contains("make([]byte, 40) (once a goroutine)\n"), "{shown}");
+    assert!(shown.contains("; what the goroutines of b.RunParallel do once, 1,0"), "{shown}");
+    assert!(!shown.contains("make([]byte, 40) (set-up"), "{shown}");
+}
+
 #[test]
 fn the_guide_shows_what_it_prints() {
     let module = Module::example("elvis");

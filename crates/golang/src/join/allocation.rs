@@ -101,6 +101,9 @@ pub enum Part {
     Growing,
     /// Set-up that happens once while the timer runs. Benchmarks divide it by their operations.
     Once,
+    /// What each goroutine of `b.RunParallel` does once, whatever its operations: the timer runs, and no reset can come
+    /// after it.
+    OnceInGoroutine,
     /// The timer is stopped, or reset later: no figure of the benchmark has it.
     Untimed,
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::Part;
 use super::seen::Seen;
-use super::sites::{benchmark, growth, in_benchmark};
+use super::sites::{growth, in_benchmark, lines_of_benchmark};
 use super::stacks::{Counts, FrameKey, stack_of, stacks};
 
 /// Operations that a run has more than another one.
@@ -73,8 +73,11 @@ impl SavedOperations<'_> {
     }
 
     fn is_untimed(&self, stack: &[FrameKey]) -> bool {
-        let part = |seen: &dyn Seen| benchmark(stack).is_some_and(|place| seen.part(place) == Part::Untimed);
-        self.timed.is_some_and(part)
+        let shown = |seen: &dyn Seen| {
+            let mut parts = lines_of_benchmark(stack, seen).map(|place| seen.part(place));
+            parts.find(|part| !part.is_operation()) == Some(Part::Untimed)
+        };
+        self.timed.is_some_and(shown)
     }
 }
 

@@ -72,7 +72,7 @@ impl Listed {
 
 /// Allocations of one profile, not by operation.
 pub fn allocations(profile: &Profile, seen: &dyn Seen) -> Listed {
-    by_instruction(stacks(profile, Some((seen, true))).into_iter(), 1, seen)
+    by_instruction(stacks(profile, Some((seen, true))).into_iter(), 1, seen, &|_, part| part)
 }
 
 /// Allocations of a benchmark that `many` has more than `few`, by operation.
@@ -84,7 +84,7 @@ pub fn each(few: &Profile, many: &Profile, operations: u64, seen: &dyn Seen) -> 
         let more = counts.less(before.get(&stack).copied().unwrap_or_default());
         (stack, more)
     });
-    by_instruction(more, operations, seen)
+    by_instruction(more, operations, seen, &|_, part| part)
 }
 
 /// Profiles of one benchmark, each with the operations that it has after `before`.
@@ -129,13 +129,14 @@ impl Runs<'_> {
             in_many.push((stack.clone(), many.less(grown(self.many.1))));
         }
         let once = |stacks: Vec<(Vec<FrameKey>, Counts)>| {
-            let mut listed = by_instruction(stacks.into_iter(), 1, seen);
-            let timed = listed.allocations.iter_mut().filter(|allocation| allocation.part != Part::Untimed);
-            timed.for_each(|allocation| allocation.part = Part::Once);
-            listed
+            by_instruction(stacks.into_iter(), 1, seen, &|stack, part| match part {
+                Part::Untimed => Part::Untimed,
+                _ if is_parallel(stack) => Part::OnceInGoroutine,
+                _ => Part::Once,
+            })
         };
         Apart {
-            each: by_instruction(growing.into_iter(), more, seen),
+            each: by_instruction(growing.into_iter(), more, seen, &|_, part| part),
             once_in_few: once(in_few),
             once_in_many: once(in_many),
         }
@@ -169,14 +170,31 @@ pub(super) fn in_benchmark(stack: &[FrameKey]) -> bool {
         || places().any(runs) && !places().any(|function| function == "testing.(*B).Run")
 }
 
-/// The line of a benchmark's own function that leads to the allocation.
-pub(super) fn benchmark(stack: &[FrameKey]) -> Option<&AllocationLine> {
+/// Lines of a benchmark's own function that lead to the allocation, and of the functions that it calls: one of them may
+/// have the timer. From the benchmark inwards, up to what is not the program's own.
+pub(super) fn lines_of_benchmark<'a>(
+    stack: &'a [FrameKey],
+    seen: &dyn Seen,
+) -> impl Iterator<Item = &'a AllocationLine> {
     let runs = |frame: &FrameKey| frame.places.iter().any(|place| place.function.starts_with("testing.(*B).runN"));
-    let run = stack.iter().position(runs)?;
-    stack.get(run.checked_sub(1)?)?.places.last()
+    let run = stack.iter().position(runs).unwrap_or(0);
+    let inwards = stack[..run].iter().rev().flat_map(|frame| frame.places.iter().rev());
+    inwards.enumerate().take_while(|(at, place)| *at == 0 || seen.is_own(place)).map(|(_, place)| place)
 }
 
-fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operations: u64, seen: &dyn Seen) -> Listed {
+/// A goroutine of `b.RunParallel` does it.
+fn is_parallel(stack: &[FrameKey]) -> bool {
+    let places = || stack.iter().flat_map(|frame| &frame.places);
+    places().any(|place| place.function.starts_with("testing.(*B).RunParallel"))
+}
+
+/// Allocations by instruction and part of the benchmark: `part_of` is the part of a stack, given what the source shows.
+fn by_instruction(
+    stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>,
+    operations: u64,
+    seen: &dyn Seen,
+    part_of: &dyn Fn(&[FrameKey], Part) -> Part,
+) -> Listed {
     type Callers = FxHashMap<AllocationLine, (Counts, BTreeSet<String>)>;
     type Found = (Allocation, Callers, Counts);
     let mut found: FxHashMap<(Option<FrameKey>, Part), Found> = FxHashMap::default();
@@ -186,10 +204,11 @@ fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operati
             continue;
         }
         let leaf = leaf(&stack, seen);
-        let part = benchmark(&stack).map_or(Part::Operation, |place| match parts.get(place) {
+        let mut shown = lines_of_benchmark(&stack, seen).map(|place| match parts.get(place) {
             Some(&part) => part,
             None => *parts.entry(place.clone()).or_insert_with(|| seen.part(place)),
         });
+        let part = part_of(&stack, shown.find(|part| !part.is_operation()).unwrap_or_default());
         let key = (leaf.map(|at| stack[at].clone()), part);
         let new = || (Allocation { part, ..allocation(&stack, leaf, seen) }, FxHashMap::default(), Counts::default());
         let entry = found.entry(key).or_insert_with(new);

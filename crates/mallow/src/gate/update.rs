@@ -1,6 +1,6 @@
 //! `mallow test --update` and `--ratchet`: figures, their tolerance and stacks become the baseline.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use mallow_report::analysis::gate::{Figures, Measured, Metric, Tolerance, Verdict};
@@ -23,6 +23,8 @@ pub struct BaselineChanges {
     changed: Vec<String>,
     removed: Vec<String>,
     tolerances: Vec<String>,
+    /// Benchmarks of Go by what their runs may differ by, in bytes by operation.
+    noise: BTreeMap<u64, u64>,
     /// Whether the baseline was of an older version.
     rewritten: bool,
 }
@@ -50,7 +52,10 @@ impl BaselineChanges {
             kinds.push("in the form of this version".to_owned());
         }
         let first = format!("wrote {}: {}", path.display(), kinds.join("; "));
-        std::iter::once(first).chain(self.tolerances.iter().cloned()).collect()
+        let noise = self.noise.iter().map(|(bytes, &cases)| {
+            format!("tolerates {bytes} B/op in {}: Go's runtime allocates for itself", of(cases, "benchmark"))
+        });
+        std::iter::once(first).chain(self.tolerances.iter().cloned()).chain(noise).collect()
     }
 }
 
@@ -105,10 +110,10 @@ pub fn update(
         if figures.remaining_allocations.is_some_and(|n| n < 0) || figures.leaked_fds.is_some_and(|n| n < 0) {
             continue;
         }
-        let mut tolerance = Tolerance::of(measured);
-        if let Some(benchmarks) = &program.benchmarks {
-            tolerance.total_allocated_bytes = tolerance.total_allocated_bytes.max(go_benchmarks::noise(benchmarks));
-        }
+        let of_runs = Tolerance::of(measured);
+        let noise = program.benchmarks.as_ref().map_or(0, go_benchmarks::noise);
+        let mut tolerance = of_runs;
+        tolerance.total_allocated_bytes = tolerance.total_allocated_bytes.max(noise);
         let made_by = (program.regions == Regions::All && program.benchmarks.is_none())
             .then(|| selection::program_name(&program.command));
         if flags.ratchet {
@@ -122,8 +127,10 @@ pub fn update(
             false => stays(old, &figures, &tolerance) && old.program == made_by && !old.stacks.is_empty(),
         });
         if !kept {
-            if !tolerance.is_none() && !flags.ratchet {
+            if !of_runs.is_none() && !flags.ratchet {
                 updated.tolerances.push(tolerance_line(&case.name, measured, &tolerance));
+            } else if noise > 0 && !flags.ratchet {
+                *updated.noise.entry(noise).or_default() += 1;
             }
             let found = explanation::stacks(program, &case.name, &config.root).unwrap_or_else(|why| {
                 case.warnings.push(format!("{why}; the baseline has its figures alone"));

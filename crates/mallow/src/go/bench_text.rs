@@ -168,6 +168,7 @@ pub fn mark(part: Part) -> Option<&'static str> {
         Part::Operation => None,
         Part::Growing => Some("set-up, grows with b.N"),
         Part::Once => Some("set-up, once"),
+        Part::OnceInGoroutine => Some("once a goroutine"),
         Part::Untimed => Some("not timed"),
     }
 }
@@ -231,6 +232,12 @@ fn reconciled(measured: &Measured) -> Vec<String> {
         sum += &format!(
             "; set-up while the timer runs, {} in all, is shared out to all operations: b.ResetTimer() after it leaves it out",
             number(sums.setup)
+        );
+    }
+    if sums.in_goroutines > 0.0 {
+        sum += &format!(
+            "; what the goroutines of b.RunParallel do once, {} in all, is shared out, too: less with more operations",
+            number(sums.in_goroutines)
         );
     }
     if sums.growing >= LEAST {

@@ -311,7 +311,9 @@ fn text(report: &GoWhy, look: &Look) -> String {
 fn of_benchmark(benchmark: &LeadingCall, line: &Explained) -> String {
     let Allocation { allocations, part, .. } = line.allocation;
     let amount = match part {
-        Part::Once => of((allocations * benchmark.operations as f64).round() as u64, "allocation"),
+        Part::Once | Part::OnceInGoroutine => {
+            of((allocations * benchmark.operations as f64).round() as u64, "allocation")
+        }
         _ => format!("{} allocs/op", number(allocations)),
     };
     let mark = mark(part).map_or(String::new(), |mark| format!(", {mark}"));
