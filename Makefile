@@ -36,7 +36,7 @@ TEST = MALLOW_BIN=$(abspath $(MALLOW)) CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ 
 THREADS = $(shell expr $$(nproc) + 1)
 SMOKE = $(shell grep -v '^\#' tests/smoke.txt)
 
-.PHONY: architecture preload-test nightly all-rounds soak coverage detection smoke foreign predictions strangers distros
+.PHONY: architecture preload-test test-binaries nightly all-rounds soak coverage detection smoke foreign predictions strangers distros
 .PHONY: build help examples bench-helpers demo test format-check bench bench-fleet bench-views install dist clean
 .DEFAULT_GOAL := build
 
@@ -54,11 +54,15 @@ demo: ## record a real program (the sqlite3 shell, or python3) and print the rep
 test: ## everything that must hold; brings what it needs through apt and rustup
 	tests/prerequisites
 	$(MAKE) -j2 --output-sync=target architecture format-check preload-test
-	$(TEST) --no-run
-	$(MAKE) build examples bench-helpers
+	$(MAKE) -j2 test-binaries build
+	$(MAKE) examples bench-helpers
 	$(TEST) --no-fail-fast -- --test-threads $(THREADS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
 	$(PYTHON) tests/strangers/test.py
+
+# Beside the command: the last of them, all end-to-end tests, is one crate that keeps one processor busy for minutes.
+test-binaries:
+	$(TEST) --no-run
 
 architecture: ## only the walls between the rooms, and what documents say of the tree
 	tests/architecture

@@ -295,13 +295,19 @@ fn distances(pair: &Pair, befores: &[usize], afters: &[usize]) -> Vec<(f64, usiz
         stacks.iter().map(|stack| stack.frames.iter().map(|name| number(name)).collect()).collect()
     };
     let (xs, ys) = (numbered(&pair.before), numbered(&pair.after));
+    let sorted = |stacks: &[Vec<u32>]| -> Vec<Vec<u32>> {
+        let mut stacks = stacks.to_vec();
+        stacks.iter_mut().for_each(|frames| frames.sort_unstable());
+        stacks
+    };
+    let (x_bags, y_bags) = (sorted(&xs), sorted(&ys));
     let mut distances: Vec<(f64, usize, usize)> = Vec::new();
     for &before in befores {
         for &after in afters {
             let (x, y) = (&xs[before], &ys[after]);
             let longer = x.len().max(y.len());
-            // What lengths alone make too far needs no look.
-            if x.len().abs_diff(y.len()) * 2 <= longer {
+            // What the functions alone make too far, in whichever order, needs no look.
+            if bag_distance(&x_bags[before], &y_bags[after]) * 2 <= longer {
                 let distance = edit_distance(x, y, longer / 2);
                 distances.extend(distance.map(|distance| (distance as f64 / longer as f64, before, after)));
             }
@@ -322,6 +328,19 @@ fn greedy(distances: &[(f64, usize, usize)], most: f64) -> BTreeSet<(usize, usiz
         }
     }
     pairs
+}
+
+/// How many functions of either side the other one lacks, at most: a bound below the edit distance. Both are sorted.
+fn bag_distance(x: &[u32], y: &[u32]) -> usize {
+    let (mut common, mut left) = (0, y);
+    for function in x {
+        let skipped = left.iter().take_while(|other| *other < function).count();
+        left = &left[skipped..];
+        if left.first() == Some(function) {
+            (common, left) = (common + 1, &left[1..]);
+        }
+    }
+    x.len().max(y.len()) - common
 }
 
 /// None: it is more than `most`.

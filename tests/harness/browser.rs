@@ -1,13 +1,14 @@
 //! A real browser without a window: Chromium, by the DevTools protocol over a pipe.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, Once, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -20,19 +21,38 @@ use crate::tool;
 /// After so long a browser that does not answer, or a condition that does not come true, has failed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A browser with one page.
-pub struct Browser {
+/// A running Chromium. It ends with this, and by itself when its pipe is closed.
+struct Chromium {
     child: Child,
     commands: PipeWriter,
     answers: Receiver<Value>,
+    /// Settings and caches; removed at last.
+    _settings: TempDir,
+}
+
+/// Numbers of calls, which Chromium takes below 2³¹: none twice, as it may still answer the last one of another page.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+/// More than one page ever makes.
+const CALLS: u64 = 1 << 18;
+
+/// Those that no test uses: to start one takes longer than most pages.
+static IDLE: Mutex<Vec<Chromium>> = Mutex::new(Vec::new());
+
+/// Ends those that are left when the process of the tests ends: nothing drops a static variable.
+extern "C" fn end_idle() {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// A browser with one page, and settings that no other one had.
+pub struct Browser {
+    /// None: it is being dropped.
+    chromium: Option<Chromium>,
     /// What the page has asked for, and what went wrong in it.
     requests: Vec<String>,
     complaints: Vec<String>,
-    waiting: VecDeque<Value>,
     last: u64,
+    context: Value,
     session: Option<String>,
-    /// Settings and caches; removed at last.
-    _settings: TempDir,
 }
 
 /// Keys that are no characters: name, code.
@@ -59,9 +79,8 @@ fn high(fd: RawFd) -> OwnedFd {
     }
 }
 
-impl Browser {
-    /// Starts it with an empty page of this size.
-    pub fn start(size: (u32, u32)) -> Self {
+impl Chromium {
+    fn start() -> Self {
         let settings = tempfile::tempdir().expect("a directory");
         let (commands_read, commands) = std::io::pipe().expect("a pipe");
         let (answers_read, answers_write) = std::io::pipe().expect("a pipe");
@@ -96,16 +115,29 @@ impl Browser {
                 message.clear();
             }
         });
+        Self { child, commands, answers, _settings: settings }
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        // SAFETY: its process group is its own, and it is not waited for yet.
+        unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
+        let _ = self.child.wait();
+    }
+}
+
+impl Browser {
+    /// An empty page of this size.
+    pub fn start(size: (u32, u32)) -> Self {
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut browser = Self {
-            child,
-            commands,
-            answers,
+            chromium: Some(idle.unwrap_or_else(Chromium::start)),
             requests: Vec::new(),
             complaints: Vec::new(),
-            waiting: VecDeque::new(),
-            last: 0,
+            last: NEXT.fetch_add(CALLS, Ordering::Relaxed),
+            context: Value::Null,
             session: None,
-            _settings: settings,
         };
         browser.attach();
         browser.resize(size);
@@ -113,7 +145,9 @@ impl Browser {
     }
 
     fn attach(&mut self) {
-        let created = self.call("Target.createTarget", json!({"url": "about:blank"}));
+        self.context = self.call("Target.createBrowserContext", json!({}))["browserContextId"].clone();
+        let page = json!({"url": "about:blank", "browserContextId": self.context});
+        let created = self.call("Target.createTarget", page);
         let attached = self.call("Target.attachToTarget", json!({"targetId": created["targetId"], "flatten": true}));
         self.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network"] {
@@ -130,9 +164,10 @@ impl Browser {
         }
         let mut bytes = serde_json::to_vec(&message).expect("JSON");
         bytes.push(0);
-        self.commands.write_all(&bytes).expect("the browser reads");
+        let chromium = self.chromium.as_mut().expect("it is there until it is dropped");
+        chromium.commands.write_all(&bytes).expect("the browser reads");
         loop {
-            let answer = self.answers.recv_timeout(LIMIT);
+            let answer = self.chromium.as_ref().expect("the same").answers.recv_timeout(LIMIT);
             let answer = answer.unwrap_or_else(|error| panic!("{method}: the browser does not answer: {error}"));
             if answer["id"] == self.last {
                 assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
@@ -144,6 +179,10 @@ impl Browser {
 
     /// Keeps what an event says of the page.
     fn notice(&mut self, event: Value) {
+        // The end of another one's page.
+        if event["sessionId"].as_str() != self.session.as_deref() {
+            return;
+        }
         let parameters = &event["params"];
         match event["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown" => self.complaints.push(format!("exception: {}", parameters["exceptionDetails"])),
@@ -157,7 +196,6 @@ impl Browser {
             }
             "Page.javascriptDialogOpening" => {
                 self.complaints.push(format!("dialog: {}", parameters["message"]));
-                self.waiting.push_back(event);
             }
             "Network.requestWillBeSent" => {
                 let url = parameters["request"]["url"].as_str().unwrap_or_default();
@@ -332,9 +370,17 @@ impl Browser {
 }
 
 impl Drop for Browser {
+    /// Leaves its Chromium to the next one, without the page. One of a test that failed ends: it may be why.
     fn drop(&mut self) {
-        // SAFETY: its process group is its own, and it is not waited for yet.
-        unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
-        let _ = self.child.wait();
+        if std::thread::panicking() {
+            return;
+        }
+        self.session = None;
+        self.call("Target.disposeBrowserContext", json!({"browserContextId": self.context}));
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        static AT_EXIT: Once = Once::new();
+        // SAFETY: a function of this program, which stays.
+        AT_EXIT.call_once(|| assert_eq!(unsafe { libc::atexit(end_idle) }, 0));
+        idle.extend(self.chromium.take());
     }
 }
