@@ -136,7 +136,9 @@ impl Advice {
             }
             Self::SentValue => "send it by value",
             Self::MapOfValues => "a map of values, with a key that is no pointer",
-            Self::SliceOfValues => "a slice of values rather than of pointers",
+            Self::SliceOfValues => {
+                "a slice of values rather than of pointers: fewer blocks, and more bytes where it is grown or copied"
+            }
             Self::OneArray => {
                 "where many are made, one large slice for all of them, cut into parts: as many bytes in fewer blocks"
             }

@@ -65,7 +65,10 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
 
 /// Whether the report of a benchmark has more than its figures.
 fn has_details(measured: &Measured) -> bool {
-    measured.error.is_some() || measured.allocs_per_op >= 1.0 || measured.lines.iter().any(is_seen)
+    // Of less, what pools and the runtime lose is no question.
+    const BYTES: f64 = 64.0;
+    let is_much = measured.allocs_per_op >= 1.0 || measured.bytes_per_op >= BYTES;
+    measured.error.is_some() || is_much || measured.lines.iter().any(is_seen)
 }
 
 /// `: 8,995 operations counted, 9,000 timed`.
