@@ -271,7 +271,7 @@ class Falsehoods(unittest.TestCase):
             ]
             + [{"executable": path, "arguments": [], "own_peak_bytes": peak} for path, peak in processes[1:]]
         }
-        right = "Programs by peak: cc1 (2 processes, 12.0 kB), as (800 B)"
+        right = "Programs by peak: cc1 (2 processes, up to 12.0 kB each), as (800 B)"
         self.assertEqual(text._programs(right, document), [])
         self.assertEqual(text._programs(right.replace(", as (800 B)", ", 1 more"), document), [])
         for false in ("12.0>13.0", "2 processes>3 processes", "800>801", ", as (800 B)>", "as>ld"):

@@ -119,11 +119,11 @@ def report_sentences(recording):
 
 
 def _programs(line, document):
-    """What is wrong in `Programs by peak: cc1 (2 processes, 4.27 MB), as (172 kB), 3 more`."""
+    """What is wrong in `Programs by peak: cc1 (2 processes, up to 4.27 MB each), as (172 kB), 3 more`."""
     peaks = {}
     for process in document["processes"]:
         peaks.setdefault(facts.program_of(process), []).append(process["own_peak_bytes"])
-    said = re.findall(r"([^\s,()][^,()]*) \((?:([0-9,]+) processes, )?([^,()]+)\)", line.split(": ", 1)[1])
+    said = re.findall(r"([^\s,()][^,()]*) \((?:([0-9,]+) processes, up to )?([^,()]+?)(?: each)?\)", line.split(": ", 1)[1])
     found = []
     for name, processes, peak in said:
         own = peaks.pop(name, [])

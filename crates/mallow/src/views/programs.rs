@@ -40,14 +40,15 @@ fn by_peak(report: &Overview) -> Vec<(&str, Program)> {
     programs
 }
 
-/// All programs in a line or two: `Programs by peak: cc1plus (4 processes, 4.27 MB), make (172 kB)`.
+/// All programs in a line or two: `Programs by peak: cc1plus (4 processes, up to 4.27 MB each), make (172 kB)`.
 pub fn line(report: &Overview, look: &Look, page: &mut Page) {
     const NAMED: usize = 5;
     let programs = by_peak(report);
     let by_peaks = has_own_peaks(report);
     let named = programs.iter().take(NAMED).map(|(name, program)| {
         let processes = (program.processes > 1).then(|| of(program.processes, "process"));
-        let peak = by_peaks.then(|| bytes(program.own_peak, look.exact));
+        let own_peak = bytes(program.own_peak, look.exact);
+        let peak = by_peaks.then(|| if program.processes > 1 { format!("up to {own_peak} each") } else { own_peak });
         let facts: Vec<String> = processes.into_iter().chain(peak).collect();
         if facts.is_empty() { (*name).to_owned() } else { format!("{name} ({})", facts.join(", ")) }
     });
@@ -118,8 +119,8 @@ mod tests {
         let mut page = Page::new(Look { width: Some(60), ..Look::default() });
         line(&document.overview, &Look::default(), &mut page);
         let expected = "\
-Programs by peak: cc1plus (2 processes, 12.0 kB), as (800
-                  B), ld (80 B), make (40 B)
+Programs by peak: cc1plus (2 processes, up to 12.0 kB each),
+                  as (800 B), ld (80 B), make (40 B)
 ";
         assert_eq!(page.into_text(), expected);
         let mut workers = Builder::default();

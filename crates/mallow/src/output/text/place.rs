@@ -220,7 +220,7 @@ mod tests {
         let path = ["has_key!libq.so", "+0x30!libq.so", "all_pages!libq.so", "write!libq.so", "+0x40!tool"];
         assert_eq!(
             place(&[&past[..], &path].concat()),
-            "has_key [libq.so] via 2 functions without names ← … ← all_pages ← write"
+            "has_key [libq.so] via 2 functions without names ← … ← all_pages ← write ← tool+0x40"
         );
         assert_eq!(place(&["+0x10!libq.so", "has_key!libq.so"]), "has_key [libq.so] via 1 function without a name");
         let grow = "std::vector<int, std::allocator<int> >::push_back(int const&)";

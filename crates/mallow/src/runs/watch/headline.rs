@@ -155,6 +155,11 @@ fn too_few(report: &Watched, look: &Look) -> String {
                 count(report.samples)
             )
         }
+        // No period would help.
+        None if report.samples == 0 && !report.custom_allocators.is_empty() => {
+            "Nothing that is sampled is live: see what is not (Incomplete)".to_owned()
+        }
+        None if report.samples == 0 => "No growth is seen: no sampled block is live".to_owned(),
         None => format!(
             "{WHAT}: a place needs {NEEDED_SAMPLES} sampled blocks that settle, and none has one; a smaller --period samples more"
         ),

@@ -57,6 +57,17 @@ fn a_cause_is_of_what_is_divided_where_more_came_on_top_than_its_lead() {
     };
     assert_eq!([0, 50 * 4096, 200 * 4096].map(|bytes| of(bytes, true)), [Some(false), Some(false), Some(true)]);
     assert_eq!(of(200 * 4096, false), Some(false));
+    // Or another place: the first is 200 kB above the second.
+    let blocks: Vec<_> = (0..600).map(|n| (HEAP + 0x1010 + n * 10_000, 9_990, u32::from(n >= 310))).collect();
+    let of = |on_top: u64| {
+        let pages = (0x1010u64 + 600 * 10_000).div_ceil(4096);
+        let mut made = Made::new(glibc(pages, pages), &blocks);
+        made.profile.footprints[0].is_highest = true;
+        made.profile.footprints[0].peak_rss += on_top;
+        made.report().account.cause.map(|cause| (cause.part, cause.of_divided))
+    };
+    let live = |of_divided| Some((PartKind::Live, of_divided));
+    assert_eq!([0, 100_000, 400_000].map(of), [live(false), live(false), live(true)]);
 }
 
 /// Of 3 bytes, glibc makes 32. The sentence about requested bytes alone names the place that takes less memory.

@@ -110,8 +110,8 @@ pub struct Cause {
     pub part: PartKind,
     /// Bytes of the part that are in memory.
     pub bytes: u64,
-    /// The highest RSS is above what is divided by more than this part is above the next one: there, another part may
-    /// be the largest.
+    /// The highest RSS is above what is divided by more than this part is above the next one, or its place above the
+    /// next one: there, another may be the largest.
     pub of_divided: bool,
     /// Allocator whose part it is; null where its name is not known, and for parts of no allocator.
     pub allocator: Option<&'static str>,
@@ -272,6 +272,15 @@ fn largest_entry<'a>(ledger: &'a RssLedger<'_>, of: impl Fn(&PlaceSums) -> u64) 
     ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)
 }
 
+/// By how many bytes the largest place is above the next one.
+fn lead_of_places(ledger: &RssLedger<'_>, of: impl Fn(&PlaceSums) -> u64) -> u64 {
+    let [first, second] = ledger.places.iter().fold([0; 2], |[first, second], entry| match of(&entry.sums) {
+        bytes if bytes > first => [bytes, first],
+        bytes => [first, second.max(bytes)],
+    });
+    first - second
+}
+
 /// The place whose blocks take most memory with rounding and headers; None where it takes less than a tenth more than
 /// the one with most requested bytes in memory.
 fn heaviest(ledger: &RssLedger<'_>) -> Option<CausePlace> {
@@ -309,10 +318,14 @@ pub fn cause(
         (PartKind::Live, Some(ledger)) => largest_of(ledger, |sums| sums.resident_bytes),
         _ => largest.largest.clone(),
     };
+    let place_lead = match (largest.part, ledger) {
+        (PartKind::Live, Some(ledger)) => lead_of_places(ledger, |sums| sums.resident_bytes),
+        _ => u64::MAX,
+    };
     Some(Cause {
         part: largest.part,
         bytes: in_memory(largest).unsigned_abs(),
-        of_divided: on_top > lead.unsigned_abs(),
+        of_divided: on_top > lead.unsigned_abs().min(place_lead),
         allocator: largest.allocator,
         module: largest.module.clone(),
         place,

@@ -99,8 +99,8 @@ impl Stack {
         if own.is_empty() { self.frames.iter().collect() } else { own }
     }
 
-    /// The program's own functions that called `frame`, the innermost first, without those that have no name, if others
-    /// have.
+    /// The program's own functions that called `frame`, the innermost first, without those that have no name between
+    /// two that have.
     pub fn callers_of(&self, frame: &Frame) -> Vec<&Frame> {
         self.callers_and_gaps(frame).into_iter().map(|(caller, _)| caller).collect()
     }
@@ -110,18 +110,18 @@ impl Stack {
         let own = self.own();
         let from = own.iter().position(|f| f.function == frame.function).map_or(0, |at| at + 1);
         let callers = &own[from.min(own.len())..];
-        if callers.iter().all(|f| !f.named) {
-            return callers.iter().map(|f| (*f, false)).collect();
-        }
+        // Behind the last one with a name, who asked is one without: of a stripped program that calls a library, all.
+        let (between, outer) = callers.split_at(callers.iter().rposition(|f| f.named).map_or(0, |at| at + 1));
         let mut gap = false;
         let mut found = Vec::new();
-        for &caller in callers {
+        for &caller in between {
             if caller.named {
                 found.push((caller, std::mem::take(&mut gap)));
             } else {
                 gap = true;
             }
         }
+        found.extend(outer.iter().map(|caller| (*caller, false)));
         found
     }
 
