@@ -102,17 +102,21 @@ fn redis() {
     tool("redis-benchmark");
     let requests = rounds(20_000);
     let (bare, record) = script(
-        &format!("redis-server --port 0 --unixsocket $PWD/socket --save '' --appendonly no --io-threads 2 --daemonize no >log 2>&1 &
+        &format!(
+            "redis-server --port 0 --unixsocket $PWD/socket --save '' --appendonly no --io-threads 2 \\
+                --daemonize no >log 2>&1 &
          server=$!
          until redis-cli -s socket ping 2>/dev/null; do sleep 0.05; done
-         redis-benchmark -s socket -n {requests} -c 20 -q -t set,get,incr,lpush,sadd,hset,zadd,mset >benchmark.log || echo failed
+         redis-benchmark -s socket -n {requests} -c 20 -q -t set,get,incr,lpush,sadd,hset,zadd,mset \\
+                >benchmark.log || echo failed
          redis-cli -s socket get counter:__rand_int__
          redis-cli -s socket llen mylist
          redis-cli -s socket dbsize
          redis-cli -s socket bgsave
          until redis-cli -s socket info persistence | grep -q rdb_bgsave_in_progress:0; do sleep 0.05; done
          redis-cli -s socket shutdown nosave
-         wait $server; echo server $?"),
+         wait $server; echo server $?"
+        ),
         &[],
     );
     assert!(

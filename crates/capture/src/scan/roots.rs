@@ -86,9 +86,7 @@ pub fn roots(
         for own in jemalloc::own(jemalloc::pieces(mapping, memory)?, has_blocks) {
             cut(&mut parts, own);
         }
-        for own in of_mimalloc.iter().filter(|own| own.start < mapping.end && mapping.start < own.end) {
-            cut(&mut parts, own.clone());
-        }
+        of_mimalloc.iter().for_each(|own| cut(&mut parts, own.clone()));
         if mapping.is_anonymous() && before.is_some_and(|m| m.is_closed()) && mapping.end - mapping.start <= STACK {
             let unused = stacks::unused(mapping, threads, exit, memory)?;
             for dead in unused.parts {
