@@ -16,7 +16,7 @@ use base64::Engine;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::tool;
+use crate::{overdue, tool};
 
 /// After so long a browser that does not answer, or a condition that does not come true, has failed.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -26,6 +26,7 @@ struct Chromium {
     child: Child,
     commands: PipeWriter,
     answers: Receiver<Value>,
+    started: Instant,
     /// Settings and caches; removed at last.
     _settings: TempDir,
 }
@@ -35,8 +36,17 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// More than one page ever makes.
 const CALLS: u64 = 1 << 18;
 
+/// A browser that is older starts no page: [`overdue`] ends it by its age, whoever uses it then.
+const AGE: Duration = overdue::LIMIT.checked_div(3).expect("no zero");
+
 /// Those that no test uses: to start one takes longer than most pages.
 static IDLE: Mutex<Vec<Chromium>> = Mutex::new(Vec::new());
+
+/// One that may start a page; ends those that may not.
+fn young(idle: &mut Vec<Chromium>) -> Option<Chromium> {
+    idle.retain(|chromium| chromium.started.elapsed() < AGE);
+    idle.pop()
+}
 
 /// Ends those that are left when the process of the tests ends: nothing drops a static variable.
 extern "C" fn end_idle() {
@@ -115,7 +125,7 @@ impl Chromium {
                 message.clear();
             }
         });
-        Self { child, commands, answers, _settings: settings }
+        Self { child, commands, answers, started: Instant::now(), _settings: settings }
     }
 }
 
@@ -130,7 +140,7 @@ impl Drop for Chromium {
 impl Browser {
     /// An empty page of this size.
     pub fn start(size: (u32, u32)) -> Self {
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = young(&mut IDLE.lock().unwrap_or_else(PoisonError::into_inner));
         let mut browser = Self {
             chromium: Some(idle.unwrap_or_else(Chromium::start)),
             requests: Vec::new(),
@@ -382,5 +392,20 @@ impl Drop for Browser {
         // SAFETY: a function of this program, which stays.
         AT_EXIT.call_once(|| assert_eq!(unsafe { libc::atexit(end_idle) }, 0));
         idle.extend(self.chromium.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_that_would_be_overdue_is_ended_and_not_used_again() {
+        let (mut old, new) = (Chromium::start(), Chromium::start());
+        old.started -= AGE;
+        let (id_of_old, id_of_new) = (old.child.id(), new.child.id());
+        let mut idle = vec![new, old];
+        assert_eq!(young(&mut idle).map(|chromium| chromium.child.id()), Some(id_of_new));
+        assert!(idle.is_empty() && !Path::new(&format!("/proc/{id_of_old}")).exists());
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Many times what the longest program of a test takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(900);
+pub const LIMIT: Duration = Duration::from_secs(900);
 
 /// In the environment of all that this process starts: its own id.
 pub const MARK: &str = "HARNESS_TESTS";
