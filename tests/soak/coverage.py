@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How often the intervals of `mallow watch` cover the truth, measured on a built program.
 
-The simulations of crates/report draw their own samples. Here the target draws them: a program with SITES call sites, each of one
+The simulations of crates/estimates draw their own samples. Here the target draws them: a program with SITES call sites, each of one
 size and a known number of blocks, is watched COVERAGE_RUNS times (200), once with all sites in one thread and once with the work
 split among 400 threads that live shortly. It fails where the pooled coverage is further than four standard errors from 95 in a
 hundred, or where a site is picked more or less often than its size and the period say."""

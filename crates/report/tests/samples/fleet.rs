@@ -10,7 +10,7 @@ use mallow_report::analysis::sampled::{Estimate, SampleLedger, Sum, snapshot};
 use mallow_report::analysis::{Measure, Merger, TopOptions, top, total_estimates};
 use proptest::prelude::*;
 
-use crate::simulation::{Countdown, PERIOD, Random, sample};
+use mallow_estimates::testing::simulation::{Countdown, PERIOD, Random, sample};
 
 /// The functions of sites, and main.
 const NAMES: [&str; 4] = ["main", "leak", "parse", "cache"];

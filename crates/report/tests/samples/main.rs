@@ -1,11 +1,6 @@
-//! What is said of samples, held against programs whose truth is known.
+//! What is said of samples in profiles, between files and by call path.
 
-mod coverage;
 mod fleet;
-mod growth;
 mod hostile;
 mod paths;
-mod server;
-mod simulation;
 mod snapshots;
-mod trend;

@@ -4,7 +4,7 @@
 use mallow_profile::StackId;
 use mallow_report::analysis::sampled::{CallPath, Standings, Verdict, growing_paths};
 
-use crate::server::{Habit, LEAK, Life, Lifetime, MEBIBYTE, SECOND, Server, habit};
+use mallow_estimates::testing::server::{Habit, LEAK, Life, Lifetime, MEBIBYTE, SECOND, Server, habit};
 
 /// The line that all of them allocate by.
 const LINE: u64 = 7;

@@ -6,7 +6,7 @@ use mallow_profile::{
 };
 use mallow_report::analysis::sampled::{SampleLedger, snapshot};
 
-use crate::simulation::sample;
+use mallow_estimates::testing::simulation::sample;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -2,15 +2,12 @@
 //! branch nearest to the line whose paths all grow, as far as anything shows.
 //!
 //! A tree with n leaves has at most 2 n - 1 branches, so there are at most twice as many tests as there are sites, and
-//! the limit of chance is divided by so many ([`super::growth`]).
+//! the limit of chance is divided by so many ([`mallow_estimates`]).
 
+use mallow_estimates::{LEAST_SAMPLES, SampleLedger, SiteFigures, Standings, Verdict};
 use mallow_profile::StackId;
 use rustc_hash::FxHashSet;
 
-use super::estimate::LEAST_SAMPLES;
-use super::growth::Verdict;
-use super::ledger::{SampleLedger, SiteFigures};
-use super::standing::Standings;
 use crate::analysis::stacks::branches::{Branch, Branches, Criterion};
 
 /// Paths that keep less than this share of what the growing ones keep are not among what grows.

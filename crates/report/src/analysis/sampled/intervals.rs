@@ -1,11 +1,11 @@
 //! Intervals of a profile's numbers, where these are estimates and their precision is known: of one file, of a sum of
 //! many, and of what changed between two.
 
+use mallow_estimates::Estimate;
 use mallow_profile::{Precision, Precisions, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::Estimate;
 use crate::analysis::numbers::{Measure, Totals};
 
 /// Uniform number in [0, 1) for the randomized tests: independent of the samples, the same whenever the file is read.

@@ -1,22 +1,12 @@
-//! What samples say of everything that was not sampled, and how sure that is.
+//! Reports of sampled programs: by call path, as a profile, and the intervals of a profile's numbers.
 
 mod call_paths;
-mod estimate;
-mod feeding;
-mod growth;
-mod history;
 pub(super) mod intervals;
-mod ledger;
-mod limits;
-mod lives;
-mod site;
 mod snapshot;
-mod standing;
-mod trend;
 
 pub use call_paths::{CallPath, GrowingPaths, growing_paths};
-pub use estimate::{Estimate, NEEDED_SAMPLES, Sum, picked};
-pub use growth::{FIRST_VERDICT_NS, Growth, Verdict, WARM_UP_NS};
-pub use ledger::{Ended, Finding, Peak, SampleLedger, SiteFigures};
+pub use mallow_estimates::{
+    Ended, Estimate, Evidence, FIRST_VERDICT_NS, Finding, Growth, NEEDED_SAMPLES, Peak, SampleLedger, SiteFigures,
+    Standings, Sum, Verdict, WARM_UP_NS, picked,
+};
 pub use snapshot::{snapshot, snapshot_since_known};
-pub use standing::{Evidence, Standings};

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use mallow_estimates::{SampleLedger, Sum};
 use mallow_profile::{Counts, Origin, Precisions, Process, ProcessId, Profile, Quantities, Quantity, Site, StackId};
-
-use super::estimate::Sum;
-use super::ledger::SampleLedger;
 
 #[derive(Clone, Copy, Default)]
 struct Figures {

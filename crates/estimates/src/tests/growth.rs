@@ -1,10 +1,10 @@
 //! Which sites of a server are called growing, and which are not.
 
+use crate::{Estimate, SampleLedger, Verdict};
 use mallow_profile::{Sample, SampleEvent, SampleKey, StackId};
-use mallow_report::analysis::sampled::{Estimate, SampleLedger, Verdict};
 
-use crate::server::{BEGIN, EVEN, Habit, LEAK, Life, Load, MEBIBYTE, PROCESS, SECOND, Server, habit, healthy};
-use crate::simulation::{PERIOD, sample};
+use crate::testing::server::{BEGIN, EVEN, Habit, LEAK, Life, Load, MEBIBYTE, PROCESS, SECOND, Server, habit, healthy};
+use crate::testing::simulation::{PERIOD, sample};
 
 #[test]
 fn a_steady_server_has_no_findings() {

@@ -2,7 +2,6 @@
 //! down from an exponential draw.
 
 use mallow_profile::{Family, ProcessId, Sample, Stacks};
-use mallow_report::analysis::sampled::picked;
 
 /// The period of the tests.
 pub const PERIOD: u64 = 512 << 10;
@@ -81,26 +80,32 @@ pub fn sample(size: u64, period: u64) -> Sample {
     }
 }
 
-#[test]
-fn many_allocations_at_once_are_many_allocations() {
-    let mut random = [Random(7), Random(7)];
-    let [one, two] = &mut random;
-    let (mut each, mut all) = (Countdown::new(one, 1000), Countdown::new(two, 1000));
-    for round in 0..2000 {
-        let (size, count) = (1 + round % 977, round % 13);
-        let expected: Vec<_> = (0..count).filter(|_| each.allocate(one, size)).collect();
-        let mut picked = Vec::new();
-        all.allocate_many(two, size, count, |index| picked.push(index));
-        assert_eq!(picked, expected, "round {round}");
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picked;
 
-#[test]
-fn bytes_are_picked_with_the_probability_that_estimates_take() {
-    let mut random = Random(11);
-    let (size, period, count) = (700, 1000, 200_000);
-    let mut countdown = Countdown::new(&mut random, period);
-    let all = (0..count).filter(|_| countdown.allocate(&mut random, size)).count() as f64;
-    let expected = picked(size, period) * f64::from(count);
-    assert!((all - expected).abs() < 3.0 * expected.sqrt(), "{all} of {expected}");
+    #[test]
+    fn many_allocations_at_once_are_many_allocations() {
+        let mut random = [Random(7), Random(7)];
+        let [one, two] = &mut random;
+        let (mut each, mut all) = (Countdown::new(one, 1000), Countdown::new(two, 1000));
+        for round in 0..2000 {
+            let (size, count) = (1 + round % 977, round % 13);
+            let expected: Vec<_> = (0..count).filter(|_| each.allocate(one, size)).collect();
+            let mut picked = Vec::new();
+            all.allocate_many(two, size, count, |index| picked.push(index));
+            assert_eq!(picked, expected, "round {round}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_picked_with_the_probability_that_estimates_take() {
+        let mut random = Random(11);
+        let (size, period, count) = (700, 1000, 200_000);
+        let mut countdown = Countdown::new(&mut random, period);
+        let all = (0..count).filter(|_| countdown.allocate(&mut random, size)).count() as f64;
+        let expected = picked(size, period) * f64::from(count);
+        assert!((all - expected).abs() < 3.0 * expected.sqrt(), "{all} of {expected}");
+    }
 }

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use mallow_profile::{ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
-use mallow_report::analysis::sampled::SampleLedger;
 
-use crate::simulation::{Countdown, PERIOD, Random, sample};
+use super::simulation::{Countdown, PERIOD, Random, sample};
+use crate::SampleLedger;
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const BEGIN: u64 = 1000 * SECOND;

@@ -1,8 +1,8 @@
 //! How often intervals cover the truth, measured: each program is run thousands of times, and each of its bytes counted
 //! down.
 
-use crate::simulation::{Countdown, PERIOD, Random, sample};
-use mallow_report::analysis::sampled::{Estimate, Sum};
+use crate::testing::simulation::{Countdown, PERIOD, Random, sample};
+use crate::{Estimate, Sum};
 
 const RUNS: u32 = 5000;
 

@@ -1,10 +1,10 @@
 //! Whether what is said of growth holds: how often the interval has the true rate in it, and whether the verdict says
 //! the same.
 
+use crate::{Growth, Verdict};
 use mallow_profile::StackId;
-use mallow_report::analysis::sampled::{Growth, Verdict};
 
-use crate::server::{EVEN, Habit, LEAK, Life, Lifetime, Load, MEBIBYTE, SECOND, Server, habit};
+use crate::testing::server::{EVEN, Habit, LEAK, Life, Lifetime, Load, MEBIBYTE, SECOND, Server, habit};
 
 /// When reports are made, in seconds.
 const LOOKS: [u64; 5] = [40, 80, 122, 300, 600];

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::limits::Spread;
 
 /// Least samples that an interval needs, counted in samples of the largest weight that an allocation may have.
-pub(super) const LEAST_SAMPLES: f64 = 7.5;
+pub const LEAST_SAMPLES: f64 = 7.5;
 /// [`LEAST_SAMPLES`] as a whole number, for readers: samples that an estimate of small blocks needs.
 pub const NEEDED_SAMPLES: u64 = 8;
 /// Allocations expected to have been missed below which everything is known.

@@ -1,0 +1,6 @@
+//! What is said of samples, held against programs whose truth is known.
+
+mod coverage;
+mod feeding;
+mod growth;
+mod trend;
