@@ -65,6 +65,21 @@ fn a_process_that_differs_is_seen_by_the_update_too() {
     assert!(done.err().contains("(runs 1,000 to 1,014)"), "{}", done.err());
 }
 
+/// Two runs of a command say that it differs, and not by how much.
+#[test]
+fn commands_whose_runs_disagree_run_ten_times() {
+    // Each start has at least one more than the one before.
+    let script = "n=$(cat starts 2>/dev/null || echo 0); echo $((n + 1)) > starts; GATE_SHIFT=$n exec ./test_drifting";
+    let project = project("test_drifting", "");
+    let toml = format!("[[case]]\nname = 'drifts'\ncommand = ['sh', '-c', {script:?}]\nruns = 2\nwarmup = 0\n");
+    fs::write(project.path().join("mallow.toml"), toml).expect("a file");
+    let done = project.run(&["--update"]);
+    assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
+    let tolerated = cases(&project)["drifts"]["tolerance"]["total_allocations"].as_u64();
+    // Nine between the first and the tenth, and a quarter more.
+    assert!(tolerated >= Some(11), "{tolerated:?}: {}", done.err());
+}
+
 #[test]
 fn a_baseline_is_small_and_explains_as_before() {
     let project = project("test_many", "runs = 2");

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use mallow_report::analysis::gate::{Check, Metric, Verdict, informative_steps};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
@@ -88,7 +87,6 @@ pub fn junit(report: &Report) -> Result<String, String> {
         }
         let mut test = TestCase::new(clean(&case.name).into_owned(), status);
         test.set_classname("mallow");
-        test.set_time(Duration::ZERO);
         let figures = case.measured.as_ref().map(|measured| measured.figures);
         let lines = figures.into_iter().flat_map(|figures| {
             let figure = move |metric: Metric| Some((metric, figures.get(metric)?));

@@ -333,11 +333,24 @@ pub struct EndedRun {
 }
 
 impl EndedRun {
-    /// The last line that was printed.
+    /// The message of a panic that ended it; else the last line that was printed.
     pub fn last_words(&self) -> String {
-        let line = self.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
-        line.trim().to_owned()
+        let lines: Vec<&str> = self.output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        panic_of(&lines).unwrap_or_else(|| lines.last().copied().unwrap_or("it printed nothing").to_owned())
     }
+}
+
+/// The message with which the printed lines say that Rust's or Go's runtime gave up: what it prints after that, how to
+/// see stacks or the stacks themselves, says nothing of the cause.
+fn panic_of(lines: &[&str]) -> Option<String> {
+    let is_rust = lines.last().is_some_and(|last| last.starts_with("note: ") && last.contains("RUST_BACKTRACE"));
+    if is_rust {
+        let at = lines.iter().rposition(|line| line.contains(" panicked at "))?;
+        return Some(lines.iter().skip(at).take(2).copied().collect::<Vec<_>>().join(" "));
+    }
+    let at = lines.iter().rposition(|line| line.starts_with("panic: ") || line.starts_with("fatal error: "))?;
+    let has_stack = lines.iter().skip(at).any(|line| line.starts_with("goroutine ") && line.ends_with("]:"));
+    has_stack.then(|| lines.get(at).copied().unwrap_or_default().to_owned())
 }
 
 /// A name for a file in the directory for such files; it goes when the value does.
@@ -396,4 +409,23 @@ fn run_within(program: &Program, arguments: &[OsString]) -> Result<EndedRun> {
 pub fn display(command: &[OsString]) -> String {
     let name = command.first().map(|word| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned());
     name.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_panic_its_message_is_told() {
+        let told = |output: &str| EndedRun { output: output.to_owned() }.last_words();
+        assert_eq!(told("a\n  b \n\n"), "b");
+        assert_eq!(told(" \n"), "it printed nothing");
+        let rust = "\nthread 'main' (7) panicked at src/main.rs:2:5:\nno such file: a.txt\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        assert_eq!(told(rust), "thread 'main' (7) panicked at src/main.rs:2:5: no such file: a.txt");
+        // It was caught, and something else ended the program.
+        assert_eq!(told(&format!("{rust}bad input\n")), "bad input");
+        let go = "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:5 +0x1d\n";
+        assert_eq!(told(go), "panic: runtime error: index out of range [3] with length 3");
+        assert_eq!(told("panic: no\ndone\n"), "done");
+    }
 }

@@ -71,16 +71,23 @@ pub fn prune(baseline: &mut Baseline, cases: &[CaseVerdict], platform: &str, fla
     updated
 }
 
-/// Measures once more the programs whose runs disagreed: only this shows what differs from process to process.
+/// Runs of a whole command that show by how much it differs from run to run, where a few disagree.
+const TELLING_RUNS: u32 = 10;
+
+/// Measures again the programs whose runs disagreed: those with regions once more, as only this shows what differs from
+/// process to process, and whole commands until they ran [`TELLING_RUNS`] times.
 pub fn measure_again(cases: &mut [CaseVerdict], config: &Config) {
     let unstable: BTreeSet<usize> = cases.iter().filter(|case| case.unstable).filter_map(|case| case.program).collect();
     for index in unstable {
         let program = &config.programs[index];
-        // Runs of a whole command are processes of their own.
-        if program.benchmarks.is_some() || program.regions == Regions::None {
-            continue;
-        }
-        for again in runner::run(index, program, RunOptions { idle: false }) {
+        let rounds = match program.regions {
+            _ if program.benchmarks.is_some() => 0,
+            // Its runs are processes of their own.
+            Regions::None => TELLING_RUNS.div_ceil(program.runs).saturating_sub(1),
+            _ => 1,
+        };
+        let measured = (0..rounds).flat_map(|_| runner::run(index, program, RunOptions { idle: false }));
+        for again in measured {
             let same = |case: &&mut CaseVerdict| case.program == Some(index) && case.name == again.name;
             let Some(case) = cases.iter_mut().find(same) else { continue };
             if let (Some(measured), Ok(again)) = (&mut case.measured, again.measured)

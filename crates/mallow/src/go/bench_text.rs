@@ -317,16 +317,13 @@ fn at(file: &str, line: u32) -> String {
 mod tests {
     use mallow_golang::statistics::Summary;
 
-    use super::{Measured, benchmark, beside, difference};
+    use super::{Explained, Measured, benchmark, beside, difference, has_details};
     use crate::go::fixture;
     use crate::go::measurement::Reconciliation;
     use crate::output::text::{Look, Page};
 
-    #[test]
-    fn lines_that_are_not_shown_have_their_bytes_in_the_sum() {
-        let lines = fixture::lines();
-        let hidden: f64 = lines[1..].iter().map(|line| line.allocation.bytes).sum();
-        let measured = Measured {
+    fn of_lines(lines: Vec<Explained>) -> Measured {
+        Measured {
             name: "BenchmarkCopy".to_owned(),
             operations: 20,
             runs: 1,
@@ -340,7 +337,26 @@ mod tests {
             lines,
             error: None,
             profile: None,
-        };
+        }
+    }
+
+    /// 108 kB an operation, in less than one allocation each, had no section.
+    #[test]
+    fn bytes_without_an_allocation_an_operation_are_explained_or_said_not_to_be() {
+        let none = Measured { allocs_per_op: 0.0, bytes_per_op: 108_487.0, ..of_lines(Vec::new()) };
+        assert!(has_details(&none));
+        let mut page = Page::new(Look::default());
+        benchmark(&none, 9, &Look::default(), &mut page);
+        let shown = page.into_text();
+        assert!(shown.contains("108,487") && shown.contains("not explained"), "{shown}");
+        // What pools and the runtime lose.
+        assert!(!has_details(&Measured { bytes_per_op: 63.0, ..none }));
+    }
+
+    #[test]
+    fn lines_that_are_not_shown_have_their_bytes_in_the_sum() {
+        let measured = of_lines(fixture::lines());
+        let hidden: f64 = measured.lines[1..].iter().map(|line| line.allocation.bytes).sum();
         let mut page = Page::new(Look::default());
         benchmark(&measured, 1, &Look::default(), &mut page);
         let shown = page.into_text();

@@ -253,7 +253,10 @@ pub fn losses(lost: &WatchLosses) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use mallow_report::analysis::CustomAllocatorRow;
+
     use super::*;
+    use crate::runs::screen::tests::report;
 
     #[test]
     fn losses_are_sentences() {
@@ -264,6 +267,25 @@ mod tests {
             "1 free unread, overwritten by later ones: the freeing thread is unknown, live numbers are complete",
         ];
         assert_eq!(losses(&lost), expected);
+    }
+
+    /// Neither an allocator that is not sampled nor a program that keeps nothing has samples at a smaller period.
+    #[test]
+    fn a_smaller_period_is_no_help_where_nothing_that_is_sampled_is_live() {
+        let mut report = report();
+        (report.samples, report.places.places_judged, report.places.places) = (0, 0, Vec::new());
+        report.memory = None;
+        let said = |report: &Watched| headline(report, None, &Look::default()).text;
+        assert_eq!(said(&report), "No growth is seen: no sampled block is live");
+        report.custom_allocators.push(CustomAllocatorRow {
+            executable: "/usr/bin/server".to_owned(),
+            processes: 1,
+            found: "jemalloc inside is not sampled".to_owned(),
+            remedy: String::new(),
+        });
+        assert_eq!(said(&report), "Nothing that is sampled is live: see what is not (Incomplete)");
+        report.samples = 1;
+        assert!(said(&report).ends_with("none has one; a smaller --period samples more"), "{}", said(&report));
     }
 
     /// 300 MB that came in three steps were "Nothing grows significantly".
