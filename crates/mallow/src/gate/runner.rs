@@ -416,16 +416,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_panic_its_message_is_told() {
-        let told = |output: &str| EndedRun { output: output.to_owned() }.last_words();
-        assert_eq!(told("a\n  b \n\n"), "b");
-        assert_eq!(told(" \n"), "it printed nothing");
+    fn of_a_panic_its_message_is_reported() {
+        let reported = |output: &str| EndedRun { output: output.to_owned() }.last_words();
+        assert_eq!(reported("a\n  b \n\n"), "b");
+        assert_eq!(reported(" \n"), "it printed nothing");
         let rust = "\nthread 'main' (7) panicked at src/main.rs:2:5:\nno such file: a.txt\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
-        assert_eq!(told(rust), "thread 'main' (7) panicked at src/main.rs:2:5: no such file: a.txt");
+        assert_eq!(reported(rust), "thread 'main' (7) panicked at src/main.rs:2:5: no such file: a.txt");
         // It was caught, and something else ended the program.
-        assert_eq!(told(&format!("{rust}bad input\n")), "bad input");
+        assert_eq!(reported(&format!("{rust}bad input\n")), "bad input");
         let go = "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:5 +0x1d\n";
-        assert_eq!(told(go), "panic: runtime error: index out of range [3] with length 3");
-        assert_eq!(told("panic: no\ndone\n"), "done");
+        assert_eq!(reported(go), "panic: runtime error: index out of range [3] with length 3");
+        assert_eq!(reported("panic: no\ndone\n"), "done");
     }
 }
