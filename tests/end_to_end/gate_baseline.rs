@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use harness::{Outcome, Project, json, program};
+use harness::{Outcome, Project, Run, json, mallow, program};
 
 const REGRESSED: i32 = 1;
 const IMPROVED: i32 = 3;
@@ -78,6 +78,21 @@ fn commands_whose_runs_disagree_run_ten_times() {
     let tolerated = cases(&project)["drifts"]["tolerance"]["total_allocations"].as_u64();
     // Nine between the first and the tenth, and a quarter more.
     assert!(tolerated >= Some(11), "{tolerated:?}: {}", done.err());
+}
+
+/// A shell keeps a variable more at each start, and measures no region.
+#[test]
+fn a_command_of_no_file_whose_runs_disagree_runs_ten_times() {
+    let script = "n=$(cat starts 2>/dev/null || echo 0); echo $((n + 1)) > starts; \
+                  i=0; while [ $i -lt $n ]; do i=$((i + 1)); eval v$i=$i; done";
+    let place = tempfile::tempdir().expect("a place");
+    let arguments = ["test", "--update", "--runs", "2", "--warmup", "0", "--", "sh", "-c", script];
+    let done = Run::new(mallow(), place.path()).args(arguments).go();
+    assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
+    assert!(done.err().contains("tolerance of sh: "), "{}", done.err());
+    let starts = fs::read_to_string(place.path().join("starts")).expect("a number");
+    // One more for the stacks.
+    assert!(starts.trim().parse::<u32>().expect("a number") >= 11, "{starts}");
 }
 
 #[test]

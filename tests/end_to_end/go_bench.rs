@@ -10,7 +10,7 @@ use harness::{Outcome, Run, directory, json, mallow, tool, workspace};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::go_pprof::go;
+use crate::go_pprof::{cache, go};
 use crate::watch_harness::Alive;
 
 /// A module in a directory of its own.
@@ -82,11 +82,7 @@ impl Module {
 fn environment() -> [(&'static str, OsString); 3] {
     let caches = workspace().canonicalize().expect("its path").join("build");
     let path = format!("{}:{}", tool("go").parent().expect("its directory").display(), env!("PATH"));
-    [
-        ("GOCACHE", caches.join("go-cache").into()),
-        ("XDG_CACHE_HOME", caches.join("cache").into()),
-        ("PATH", path.into()),
-    ]
+    [("GOCACHE", cache().into()), ("XDG_CACHE_HOME", caches.join("cache").into()), ("PATH", path.into())]
 }
 
 /// What is known of a line: place, what, allocations by operation, and what the reason says.

@@ -58,8 +58,8 @@ func BenchmarkFirst(b *testing.B) {
 }
 "#;
 
-/// What any benchmark may have, seldom: the collector keeps a record of a page that it looks at, when it happens to run; the
-/// timer, when it stops, waits for the runtime to read its statistics.
+/// What any benchmark may have, seldom: the collector keeps a record of a page that it looks at, when it happens to
+/// run; the timer, when it stops, waits for the runtime to read its statistics.
 const BY_CHANCE: [&str; 2] = ["a record of the collector's", "a record of who waits"];
 
 /// Rows of operations on a line, but for those [`BY_CHANCE`]: what, bytes by allocation, the whole row.

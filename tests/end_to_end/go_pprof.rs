@@ -1,7 +1,8 @@
 //! Go, and what its pprof makes of a profile.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use harness::{Run, tool, workspace};
@@ -11,8 +12,22 @@ use crate::other_tools::ran;
 /// `go`, with a cache that does not depend on a home: since Go 1.25 even `go tool pprof` is built when it is first
 /// called, which may take minutes.
 pub fn go(place: &Path) -> Run {
-    let cache = workspace().canonicalize().expect("its path").join("build/go-cache");
+    with_cache(place, cache())
+}
+
+fn with_cache(place: &Path, cache: &Path) -> Run {
     Run::new(tool("go"), place).env("GOCACHE", Some(cache)).limit(Duration::from_secs(600))
+}
+
+/// The cache of all tests, with Go's own packages: tests that begin together would build them once each.
+pub fn cache() -> &'static Path {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE.get_or_init(|| {
+        let root = workspace().canonicalize().expect("its path");
+        let cache = root.join("build/go-cache");
+        ran(with_cache(&root, &cache).args(["build", "testing"]));
+        cache
+    })
 }
 
 /// `go tool pprof` on a profile.

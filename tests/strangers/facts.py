@@ -60,6 +60,14 @@ def lost_of_the_program(document):
     )
 
 
+def sums_by_keeper(document, key):
+    """What each interpreter or library keeps by design, whatever it is."""
+    sums = {}
+    for kept in document.get("kept", []):
+        sums[kept["keeper"]] = sums.get(kept["keeper"], 0) + kept[key]
+    return list(sums.values())
+
+
 def of_statement(statement, document):
     """A statement of the verdict, computed from the rest of the JSON where that has it."""
     found = dict(statement)
@@ -147,8 +155,8 @@ def of_report(document):
         "zero": 0,
     }
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("live_bytes")
-    facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
-    facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
+    facts["kept_bytes"] = sums_by_keeper(document, "live_bytes")
+    facts["kept_blocks"] = sums_by_keeper(document, "live")
     facts["lost_blocks"], facts["lost_bytes"] = lost_of_the_program(document)
     highest = document.get("highest_rss")
     if highest:
@@ -215,8 +223,8 @@ def of_leaks(document, of_lost, of_reachable):
     facts["unscanned_bytes"] = [part["live_bytes"] for part in document.get("unscanned", [])]
     facts["unscanned_blocks"] = [part["live"] for part in document.get("unscanned", [])]
     facts["pool_bytes"] = (document.get("emergency_pool") or {}).get("live_bytes")
-    facts["kept_bytes"] = [kept["live_bytes"] for kept in document.get("kept", [])]
-    facts["kept_blocks"] = [kept["live"] for kept in document.get("kept", [])]
+    facts["kept_bytes"] = sums_by_keeper(document, "live_bytes")
+    facts["kept_blocks"] = sums_by_keeper(document, "live")
     facts["pool_blocks"] = (document.get("emergency_pool") or {}).get("live")
     # Suppressed blocks are in no list of the text; JSON's sums of states have them.
     if document.get("lost_blocks"):

@@ -170,14 +170,14 @@ fn measure(program: &Program, ops: Option<u32>, how: RunOptions) -> Result<Vec<C
     Ok(of_regions(program, &stats, how))
 }
 
+/// The name of the case that is the whole command.
+pub fn name_of_whole(program: &Program) -> String {
+    program.name.clone().unwrap_or_else(|| display(&program.command))
+}
+
 /// The case of a whole command. `first` is its first warm-up, or run.
 fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> Result<Case, String> {
-    let mut case = Case {
-        name: program.name.clone().unwrap_or_else(|| display(&program.command)),
-        runs: Vec::new(),
-        faults: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let mut case = Case { name: name_of_whole(program), runs: Vec::new(), faults: Vec::new(), warnings: Vec::new() };
     let mut first = Some(first);
     for run in 0..program.warmup + program.runs {
         let stat = match first.take() {

@@ -80,11 +80,15 @@ pub fn measure_again(cases: &mut [CaseVerdict], config: &Config) {
     let unstable: BTreeSet<usize> = cases.iter().filter(|case| case.unstable).filter_map(|case| case.program).collect();
     for index in unstable {
         let program = &config.programs[index];
+        let is_whole = |case: &CaseVerdict| case.program == Some(index) && case.name == runner::name_of_whole(program);
         let rounds = match program.regions {
             _ if program.benchmarks.is_some() => 0,
+            Regions::All | Regions::Named(_) => 1,
             // Its runs are processes of their own.
-            Regions::None => TELLING_RUNS.div_ceil(program.runs).saturating_sub(1),
-            _ => 1,
+            Regions::None | Regions::IfAny if cases.iter().any(is_whole) => {
+                TELLING_RUNS.div_ceil(program.runs).saturating_sub(1)
+            }
+            Regions::None | Regions::IfAny => 1,
         };
         let measured = (0..rounds).flat_map(|_| runner::run(index, program, RunOptions { idle: false }));
         for again in measured {

@@ -239,8 +239,7 @@ pub fn total_rows(document: &ReportDocument, (frees, rss): (bool, usize), look: 
         report.emergency_pool.as_ref().filter(|pool| pool.live > 0).map_or(String::new(), |pool| {
             format!("{} of it libstdc++'s own, no leak", bytes(pool.live_bytes, look.exact))
         });
-    let kept = document.leaks.kept.iter();
-    let kept: Vec<String> = kept
+    let kept: Vec<String> = (document.leaks.keepers().into_iter())
         .map(|kept| {
             let how = if kept.judged { "no leak" } else { "not judged" };
             format!("{} of it kept by {}, {how}", bytes(kept.live.live_bytes, look.exact), kept.keeper)

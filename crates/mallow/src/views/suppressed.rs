@@ -63,7 +63,7 @@ pub fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     };
     let pool = report.causes.emergency_pool.unwrap_or_default();
     note("No leak", pool, "libstdc++ keeps for exceptions when memory is scarce", page);
-    for kept in &report.causes.kept {
+    for kept in report.causes.keepers() {
         let (begin, how) = match kept.judged {
             true => ("No leak", "by design"),
             false => ("Not judged", "with all that its script keeps or leaks there"),

@@ -1,10 +1,9 @@
 //! Growth by call path: what is told apart from others that use the same line, and how often a healthy program looks
 //! like a leak.
 
+use mallow_estimates::testing::server::{Habit, LEAK, Life, Lifetime, MEBIBYTE, SECOND, Server, habit};
 use mallow_profile::StackId;
 use mallow_report::analysis::sampled::{CallPath, Standings, Verdict, growing_paths};
-
-use mallow_estimates::testing::server::{Habit, LEAK, Life, Lifetime, MEBIBYTE, SECOND, Server, habit};
 
 /// The line that all of them allocate by.
 const LINE: u64 = 7;

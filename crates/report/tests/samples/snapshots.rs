@@ -1,12 +1,11 @@
 //! Profiles from a ledger, through the writer and the reader of pprof.
 
+use mallow_estimates::testing::simulation::sample;
 use mallow_formats::{self as formats, pprof};
 use mallow_profile::{
     Family, Frame, Process, ProcessId, Profile, Quantity, Release, Sample, SampleEvent, SampleKey, Stacks,
 };
 use mallow_report::analysis::sampled::{SampleLedger, snapshot};
-
-use mallow_estimates::testing::simulation::sample;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -94,7 +94,30 @@ impl Kept {
     }
 }
 
+/// Sum of all that a keeper keeps, whatever it is. None of it is judged where a part is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeeperSum {
+    pub keeper: &'static str,
+    pub judged: bool,
+    pub live: Live,
+}
+
 impl LeakCauses {
+    /// What each keeper has of [`Self::kept`], in the order of their largest rows.
+    pub fn keepers(&self) -> Vec<KeeperSum> {
+        let mut sums: Vec<KeeperSum> = Vec::new();
+        for &Kept { keeper, judged, live, .. } in &self.kept {
+            match sums.iter_mut().find(|sum| sum.keeper == keeper) {
+                Some(sum) => {
+                    sum.live += live;
+                    sum.judged &= judged;
+                }
+                None => sums.push(KeeperSum { keeper, judged, live }),
+            }
+        }
+        sums
+    }
+
     /// Leaves out causes with less than `min` live bytes.
     pub(in crate::analysis) fn leave_out(&mut self, min: u64) {
         let sums = |cause: &LeakCause| cause.live;
@@ -254,7 +277,7 @@ pub(in crate::analysis) fn causes(
 mod tests {
     use mallow_profile::{LostBlocks, LostKind, ProcessId, Scan, ScanOutcome};
 
-    use super::{LeakState, leak_causes, leak_causes_in_state};
+    use super::{KeeperSum, LeakState, Live, leak_causes, leak_causes_in_state};
     use crate::analysis::Suppressions;
     use crate::testing::{Builder, blocks};
 
@@ -383,6 +406,22 @@ mod tests {
         assert_eq!(found(&b), (1, 0));
         b.profile.processes[0].attached = true;
         assert_eq!(found(&b), (0, 500));
+    }
+
+    #[test]
+    fn what_a_library_keeps_for_several_reasons_is_one_sum() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["clock"], 100);
+        b.site(p, &["malloc!libc.so.6", "_IO_file_doallocate!libc.so.6", "main"], blocks(1, 4096, 0, 1));
+        b.site(
+            p,
+            &["malloc!libc.so.6", "tzset_internal!libc.so.6", "localtime!libc.so.6", "main"],
+            blocks(2, 26, 0, 2),
+        );
+        let causes = leak_causes(&b.profile, 9);
+        assert_eq!(causes.kept.len(), 2, "{causes:?}");
+        let sum = KeeperSum { keeper: "glibc", judged: true, live: Live { live: 3, live_bytes: 4148 } };
+        assert_eq!(causes.keepers(), [sum]);
     }
 
     #[test]

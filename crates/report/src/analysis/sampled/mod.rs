@@ -6,7 +6,6 @@ mod snapshot;
 
 pub use call_paths::{CallPath, GrowingPaths, growing_paths};
 pub use mallow_estimates::{
-    Ended, Estimate, Evidence, FIRST_VERDICT_NS, Finding, Growth, NEEDED_SAMPLES, Peak, SampleLedger, SiteFigures,
-    Standings, Sum, Verdict, WARM_UP_NS, picked,
+    Ended, Estimate, FIRST_VERDICT_NS, Growth, NEEDED_SAMPLES, SampleLedger, SiteFigures, Standings, Sum, Verdict,
 };
 pub use snapshot::{snapshot, snapshot_since_known};

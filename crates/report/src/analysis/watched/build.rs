@@ -139,8 +139,8 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>, standings: &m
                 muted_samples += samples.len() as u64;
                 continue;
             }
-            // Growth shows a leak before its blocks are old.
-            let grows = figures.growth.verdict.max(group.figures.growth.verdict) >= Verdict::SoFar;
+            // Growth shows a leak before its blocks are old. One site's is none where its place lets go as much.
+            let grows = group.figures.growth.verdict >= Verdict::SoFar;
             let mut held = Held::default();
             for sample in &samples {
                 let age_ms = state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
@@ -275,7 +275,80 @@ impl WatchLosses {
 
 #[cfg(test)]
 mod tests {
-    use super::draw;
+    use mallow_estimates::testing::simulation::sample;
+    use mallow_profile::{ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
+
+    use super::{WatchOptions, WatchState, Which, draw, watched};
+    use crate::analysis::leaks::suppressions::Suppressions;
+    use crate::analysis::sampled::{SampleLedger, Standings, Verdict};
+    use crate::testing::Builder;
+
+    const SECOND: u64 = 1_000_000_000;
+    const PROCESS: ProcessId = ProcessId(0);
+    const MEBIBYTE: u64 = 1 << 20;
+
+    /// Feeds a sample of a mebibyte in a slot, and its end if it has one.
+    fn feed(ledger: &mut SampleLedger, slot: u32, stack: StackId, at_ns: u64) -> SampleKey {
+        let key = SampleKey { process: PROCESS, slot, generation: 1 };
+        let sample = Sample { process: PROCESS, at_ns, stack, ..sample(MEBIBYTE, MEBIBYTE / 2) };
+        ledger.feed(&SampleEvent::Allocated { key, sample });
+        key
+    }
+
+    /// Entries move from one table to the other by one line, which a standard library's function tells apart.
+    #[test]
+    fn where_one_site_takes_what_another_of_the_line_lets_go_old_blocks_alone_are_listed() {
+        const SECONDS: u32 = 600;
+        const OLD_MS: u64 = 20_000;
+        let mut builder = Builder::default();
+        builder.process(7, &["server"], 0);
+        let mut site = |inner| builder.stack(&["malloc!libc.so.6", inner, "add@table.cpp:7", "main@table.cpp:90"]);
+        let from = site("std::vector<Old>::_M_realloc_insert@vector.tcc:5!libstdc++.so.6");
+        let to = site("std::vector<New>::_M_realloc_insert@vector.tcc:5!libstdc++.so.6");
+        let mut ledger = SampleLedger::new();
+        ledger.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: SECOND });
+        let first: Vec<SampleKey> = (0..SECONDS).map(|slot| feed(&mut ledger, slot, from, SECOND)).collect();
+        let mut standings = Standings::default();
+        let mut grew = false;
+        for second in 0..SECONDS {
+            let now_ns = SECOND * (2 + u64::from(second));
+            let release = Release { thread: 1, at_ns: now_ns, stack: Stacks::ROOT };
+            ledger.feed(&SampleEvent::Freed { key: first[second as usize], release });
+            feed(&mut ledger, SECONDS + second, to, now_ns);
+            ledger.advance(now_ns);
+            if second % 10 > 0 {
+                continue;
+            }
+            let state = WatchState {
+                profile: &builder.profile,
+                ledger: &ledger,
+                now_ns,
+                watched_ns: now_ns - SECOND,
+                at_unix_ms: 0,
+                attached_ms: None,
+                period_bytes: Some(MEBIBYTE / 2),
+                unseen: None,
+                runs: &|_| true,
+            };
+            let options = WatchOptions {
+                occasion: "interval",
+                which: Which::Old,
+                older_than_ms: OLD_MS,
+                suppressions: &Suppressions::default(),
+                baseline: None,
+                muted: &|_| false,
+                muted_place: &|_| false,
+                limit: 10,
+            };
+            let seen = watched(&state, &options, &mut standings);
+            for place in &seen.places.places {
+                assert!(place.growth.verdict < Verdict::SoFar, "after {second} s: {place:?}");
+                assert!(place.youngest_ms >= OLD_MS, "after {second} s: {place:?}");
+            }
+            grew |= seen.sites.iter().any(|site| site.growth.verdict == Verdict::Growing);
+        }
+        assert!(grew, "the site by itself does");
+    }
 
     #[test]
     fn draws_are_uniform_over_runs_and_over_sites() {
