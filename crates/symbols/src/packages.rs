@@ -1,19 +1,23 @@
 //! Which package of the distribution brings a file's debug information.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Asks the package manager that is here; files of no package, or where there is none, are left out. Starts a process
-/// or two, for all files together: 50 ms.
+/// or two, for all files together that were not asked for before: 50 ms. Who asks meanwhile waits.
 pub(crate) fn debug_packages(paths: &[&str]) -> HashMap<String, String> {
+    /// The package's advice by path; None of a file of no package. The documents of a page name the same files.
+    static ANSWERS: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
     // Nothing that a shell would take apart is given to one; but answers are read line by line.
-    let plain: Vec<&str> =
-        paths.iter().copied().filter(|p| p.starts_with('/') && !p.contains(char::is_control)).collect();
-    if plain.is_empty() {
-        return HashMap::new();
+    let is_plain = |path: &&str| path.starts_with('/') && !path.contains(char::is_control);
+    let new: Vec<&str> = paths.iter().copied().filter(is_plain).filter(|path| !answers.contains_key(*path)).collect();
+    if !new.is_empty() {
+        let packages = dpkg(&new).or_else(|| rpm(&new)).unwrap_or_default();
+        answers.extend(new.iter().map(|path| ((*path).to_owned(), packages.get(*path).map(Package::advice))));
     }
-    let packages = dpkg(&plain).or_else(|| rpm(&plain)).unwrap_or_default();
-    packages.into_iter().map(|(path, package)| (path, package.advice())).collect()
+    paths.iter().filter_map(|path| Some(((*path).to_owned(), answers.get(*path)?.clone()?))).collect()
 }
 
 enum Package {

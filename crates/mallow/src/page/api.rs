@@ -1,7 +1,7 @@
 //! Answers to the page's requests: the documents of the command line's views, and a few of its own.
 
 use anyhow::{Context, Result, bail};
-use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame_changes_fitting, flame_fitting};
+use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, ProfileViews, flame_changes_fitting};
 use mallow_web::{Request, Response};
 
 use super::about::About;
@@ -78,8 +78,14 @@ impl Api {
         }
     }
 
-    /// The document for an address below `/api/`, like `top?by=bytes`, once all events are read.
-    pub fn ask(&self, address: &str) -> Result<String> {
+    /// The views of the whole recording, for those who ask for many documents of it.
+    pub fn views(&self) -> ProfileViews<'_> {
+        ProfileViews::of(&self.subject.whole().profile)
+    }
+
+    /// The document for an address below `/api/`, like `top?by=bytes`, once all events are read. `views` are
+    /// [`Self::views`].
+    pub fn ask(&self, address: &str, views: &ProfileViews<'_>) -> Result<String> {
         let request = Request::get(&format!("/api/{address}")).with_context(|| format!("no address: {address}"))?;
         match request.path().strip_prefix("/api/") {
             Some("about") => self.about(),
@@ -87,15 +93,16 @@ impl Api {
                 self.ranges.wait();
                 self.ranges.show(|time| json::data(time))
             }
-            name => self.made(name.unwrap_or_default(), &request),
+            name => self.made(name.unwrap_or_default(), &request, Some(views)),
         }
     }
 
     /// The document for the address of a flame graph, with boxes of less than one of these after the other left out
-    /// until it fits; how many of these it took. None: it never fits.
+    /// until it fits; how many of these it took. None: it never fits. `views` are [`Self::views`].
     pub fn ask_fitting(
         &self,
         address: &str,
+        views: &ProfileViews<'_>,
         minima: &[Least],
         fits: &dyn Fn(&str) -> bool,
     ) -> Result<Option<(String, usize)>> {
@@ -103,11 +110,10 @@ impl Api {
         let Command::Flame(flags) = choices::flags("flame", &request, self.subject.path(), None)? else {
             bail!("{address} is no flame graph");
         };
-        let part = self.subject.sums(&flags.source.filters)?;
-        let options = flame_options(&flags, part.measure(flags.by)?);
+        let options = flame_options(&flags, self.subject.whole().measure(flags.by)?);
         let (mut tried, mut fitting) = (0, None);
         let mut failure = None;
-        flame_fitting(&part.profile, options, &mut |graph, options| {
+        views.flame_fitting(options, &mut |graph, options| {
             let fewer = fewer_boxes(graph, options);
             if fewer.is_some() {
                 return fewer;
@@ -135,7 +141,7 @@ impl Api {
         if let Some(known) = self.documents.get(&question) {
             return Response::json(known);
         }
-        let made = self.made(name, request);
+        let made = self.made(name, request, None);
         if let Ok(document) = &made {
             self.documents.keep(&question, document);
         }
@@ -164,12 +170,20 @@ impl Api {
         }))
     }
 
-    /// The document of a command, for the recording that is shown, or for a range of its time.
-    fn made(&self, name: &str, request: &Request) -> Result<String> {
+    /// The document of a command, for the recording that is shown, or for a range of its time. `views` are those of the
+    /// whole recording, where they were made before.
+    fn made(&self, name: &str, request: &Request, views: Option<&ProfileViews<'_>>) -> Result<String> {
         let range = Range::of(|name| request.parameter(name))?;
         let sums = |filters: &FilterFlags, show: &dyn Fn(&Recording) -> Result<String>| match range {
             Some(range) => self.ranges.choose(self.subject.whole(), range, filters, show),
             None => show(&*self.subject.sums(filters)?),
+        };
+        type Show<'a> = &'a dyn Fn(&Recording, &ProfileViews<'_>) -> Result<String>;
+        let rows = |filters: &FilterFlags, show: Show<'_>| {
+            sums(filters, &|part| match views.filter(|views| views.are_of(&part.profile)) {
+                Some(views) => show(part, views),
+                None => show(part, &ProfileViews::of(&part.profile)),
+            })
         };
         let before = self.subject.before().map(|before| before.path());
         // The map is drawn of the same choices as the account.
@@ -183,12 +197,14 @@ impl Api {
         }
         let reasons = self.reasons.as_ref().map_or(Reasons::None, Reasons::File);
         match &command {
-            Command::Top(flags) => sums(&flags.rows.source.filters, &|part| top::document(flags, part)),
-            Command::Tree(flags) => sums(&flags.rows.source.filters, &|part| tree::document(flags, part)),
-            Command::List(flags) => sums(&flags.rows.source.filters, &|part| list::document(flags, part, reasons)),
-            Command::Flame(flags) => sums(&flags.source.filters, &|part| {
+            Command::Top(flags) => rows(&flags.rows.source.filters, &|part, views| top::document(flags, part, views)),
+            Command::Tree(flags) => rows(&flags.rows.source.filters, &|part, views| tree::document(flags, part, views)),
+            Command::List(flags) => {
+                rows(&flags.rows.source.filters, &|part, views| list::document(flags, part, views, reasons))
+            }
+            Command::Flame(flags) => rows(&flags.source.filters, &|part, views| {
                 let options = flame_options(flags, part.measure(flags.by)?);
-                let graph = flame_fitting(&part.profile, options, &mut fewer_boxes);
+                let graph = views.flame_fitting(options, &mut fewer_boxes);
                 json::data(&FlameDocument::of(&graph))
             }),
             Command::Report(flags) => report_document(flags, &*self.subject.sums(&flags.rows.source.filters)?),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_capture::recording::Progress;
-use mallow_report::analysis::Least;
+use mallow_report::analysis::{Least, ProfileViews};
 use serde_json::{Map, Value};
 
 use super::api::Api;
@@ -95,13 +95,15 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
 /// lines are among them.
 fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> Result<(String, bool)> {
     let api = Api::new(PageSubject::of_recording(recording)).with_reasons(reasons)?;
-    let about: Value = serde_json::from_str(&api.ask("about")?)?;
+    let views = api.views();
+    let about: Value = serde_json::from_str(&api.ask("about", &views)?)?;
     let measures = about["measures"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let measures: Vec<&str> = measures.collect();
     let room = MOST.saturating_sub(HEAD.len() + TAIL.len() + NOTES);
     let shares: usize = ENTRIES.iter().map(|entry| entry.share).sum();
     let (mut documents, mut left_out, mut unused) = (Map::new(), Vec::new(), 0);
     let mut has_sources = false;
+    let asked = Asked { api: &api, views: &views };
     let bar = Bar::of("making the page");
     for (done, entry) in ENTRIES.iter().enumerate() {
         bar.show(Progress { done: done as u64, all: ENTRIES.len() as u64 });
@@ -117,7 +119,7 @@ fn model(recording: Recording, reasons: &GoReasonsFlags, with_sources: bool) -> 
         let each = most / addresses.len().max(1);
         let mut used = 0;
         // What the recording does not have, the page does not ask for, or shows as missing.
-        for (address, fitted) in addresses.iter().zip(all_smallest(&api, &addresses, entry, each)) {
+        for (address, fitted) in addresses.iter().zip(all_smallest(&asked, &addresses, entry, each)) {
             let Some(Fitted { document, size, note, .. }) = fitted else { continue };
             used += size;
             left_out.extend(note.filter(|note| !left_out.contains(note)));
@@ -147,6 +149,12 @@ fn has_text(document: &Value) -> bool {
 /// Bytes of the room for notes on what is left out.
 const NOTES: usize = 20_000;
 
+struct Asked<'a> {
+    api: &'a Api,
+    /// What all documents of rows have in common.
+    views: &'a ProfileViews<'a>,
+}
+
 struct Fitted {
     /// None: the recording has no such document.
     document: Option<Value>,
@@ -158,15 +166,15 @@ struct Fitted {
 
 /// The documents of an entry, each no larger than `most`. They differ in their measure alone: about as many rows of the
 /// others have room as of the first.
-fn all_smallest(api: &Api, addresses: &[String], entry: &Entry, most: usize) -> Vec<Option<Fitted>> {
+fn all_smallest(asked: &Asked<'_>, addresses: &[String], entry: &Entry, most: usize) -> Vec<Option<Fitted>> {
     let Some((first, others)) = addresses.split_first() else { return Vec::new() };
-    let first = smallest(api, first, entry, most, usize::MAX);
+    let first = smallest(asked, first, entry, most, usize::MAX);
     let rows = first.as_ref().map_or(usize::MAX, |first| first.rows.saturating_add(first.rows / 4 + 1));
     let mut all = vec![first];
     let processors = std::thread::available_parallelism().map_or(1, Into::into);
     for some in others.chunks(processors) {
         std::thread::scope(|scope| {
-            let made = some.iter().map(|address| scope.spawn(move || smallest(api, address, entry, most, rows)));
+            let made = some.iter().map(|address| scope.spawn(move || smallest(asked, address, entry, most, rows)));
             let made: Vec<_> = made.collect();
             // Analyses do not panic; one that does leaves its document out.
             all.extend(made.into_iter().map(|thread| thread.join().ok().flatten()));
@@ -176,7 +184,8 @@ fn all_smallest(api: &Api, addresses: &[String], entry: &Entry, most: usize) -> 
 }
 
 /// A document that is no larger than `most`, with so many rows of each list at first. None: there is nothing like it.
-fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: usize) -> Option<Fitted> {
+fn smallest(asked: &Asked<'_>, address: &str, entry: &Entry, most: usize, first_rows: usize) -> Option<Fitted> {
+    let Asked { api, views } = asked;
     // As it will be written.
     let fitted = |document: &str| {
         let document: Value = serde_json::from_str(document).ok()?;
@@ -186,7 +195,7 @@ fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: us
     let note = |how: &str| Some(format!("{}: {how}", entry.name));
     match entry.how {
         Reduction::None => {
-            let fitted = fitted(&api.ask(address).ok()?)?;
+            let fitted = fitted(&api.ask(address, views).ok()?)?;
             if fitted.size <= most {
                 return Some(fitted);
             }
@@ -195,7 +204,7 @@ fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: us
             let separator = if address.contains('?') { '&' } else { '?' };
             let mut rows = most_rows.min(first_rows);
             while rows > 0 {
-                let fitted = fitted(&api.ask(&format!("{address}{separator}limit={rows}")).ok()?)?;
+                let fitted = fitted(&api.ask(&format!("{address}{separator}limit={rows}"), views).ok()?)?;
                 if fitted.size <= most {
                     let cut = fitted.document.as_ref().is_some_and(is_cut);
                     let note = cut.then(|| note("not all rows of each list")).flatten();
@@ -207,7 +216,7 @@ fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: us
         }
         Reduction::Boxes => {
             let fits = |document: &str| fitted(document).is_some_and(|fitted| fitted.size <= most);
-            if let Some((document, steps)) = api.ask_fitting(address, &MINIMA.map(Least::Percent), &fits).ok()? {
+            if let Some((document, steps)) = api.ask_fitting(address, views, &MINIMA.map(Least::Percent), &fits).ok()? {
                 let note = if steps > 0 { note("not the narrowest boxes") } else { None };
                 return Some(Fitted { note, ..fitted(&document)? });
             }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_report::analysis::{Changed, List, ListOptions, Shown, list, list_changes};
+use mallow_report::analysis::{Changed, List, ListOptions, ProfileViews, Shown, list_changes};
 
 use super::changes::{self, Pair};
 use super::list_code::{Body, Finder};
@@ -47,16 +47,17 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
         return run_changes(flags, &Pair::open(before, &flags.base, &flags.rows.source, flags.by)?, limit, &look);
     }
     let recording = Recording::open(&flags.rows.source)?;
+    let views = ProfileViews::of(&recording.profile);
     let by = recording.measure(flags.by)?;
     let file = &flags.reasons.go_reasons;
     let file = file.as_deref().map(|path| LineReasons::open(path, &recording.profile)).transpose()?;
     let reasons = file.as_ref().map_or(Reasons::Compiler, Reasons::File);
     if flags.rows.view.json {
-        stdio::print(&document(flags, &recording, reasons)?)?;
+        stdio::print(&document(flags, &recording, &views, reasons)?)?;
         recording.warn_of_gaps();
         return Ok(exit::OK);
     }
-    let (report, bodies) = report(flags, &recording, limit, &look, reasons)?;
+    let (report, bodies) = report(flags, &recording, &views, (limit, &look), reasons)?;
     let columns = columns(by, &look, &|quantity| recording.profile.has(quantity));
     let columns = Columns::of(&columns, &report, &look);
     let heading = heading(&report, &look);
@@ -65,21 +66,27 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-pub fn document(flags: &ListFlags, recording: &Recording, reasons: Reasons<'_>) -> Result<String> {
+/// The JSON of a recording. Precondition: `views` are those of its profile.
+pub fn document(
+    flags: &ListFlags,
+    recording: &Recording,
+    views: &ProfileViews<'_>,
+    reasons: Reasons<'_>,
+) -> Result<String> {
     let look = flags.rows.view.look(Stream::Out);
-    recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX), &look, reasons)?.0)
+    recording.json(&report(flags, recording, views, (flags.rows.view.limit(usize::MAX), &look), reasons)?.0)
 }
 
 /// The functions that the flags ask for, and the source or the code of each. Fails where there are none.
 fn report(
     flags: &ListFlags,
     recording: &Recording,
-    limit: usize,
-    look: &Look,
+    views: &ProfileViews<'_>,
+    (limit, look): (usize, &Look),
     from: Reasons<'_>,
 ) -> Result<(List, Vec<Body>)> {
     let by = recording.measure(flags.by)?;
-    let mut report = list(&recording.profile, &flags.regex, ListOptions { by, raw: flags.raw, limit });
+    let mut report = views.list(&flags.regex, ListOptions { by, raw: flags.raw, limit });
     if report.functions.is_empty() {
         bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(recording), look));
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use mallow_profile::{Profile, Quantity};
 use mallow_report::analysis::{
-    self, Insights, Kept, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, Statement,
-    Verdict, leak_causes, leak_causes_in_state, leak_states, overview, verdict,
+    Insights, Kept, LeakCauses, LeakState, LeakStates, LiveBlocks, LiveMoment, Measure, Overview, ProfileViews,
+    Statement, Verdict, insights_of, leak_causes_of, leak_states, overview_of, verdict,
 };
 use serde::Serialize;
 
@@ -77,10 +77,11 @@ impl ReportDocument {
     pub fn without_hints(profile: &Profile, places: usize, insights: usize) -> Self {
         let states = leak_states(profile, places);
         let is_divided = states.as_ref().is_some_and(|states| states.lost().live > 0 || states.unscanned.is_empty());
-        let overview = overview(profile, places);
-        let leaks = leak_causes(profile, places);
-        let lost = is_divided.then(|| leak_causes_in_state(profile, Some(LeakState::Lost), places));
-        let insights = analysis::insights(profile, insights);
+        let views = ProfileViews::of(profile);
+        let overview = overview_of(&views, places);
+        let leaks = leak_causes_of(&views, None, places);
+        let lost = is_divided.then(|| leak_causes_of(&views, Some(LeakState::Lost), places));
+        let insights = insights_of(&views, insights);
         let unscanned = states.as_ref().map(LeakStates::unscanned);
         let verdict = verdict(&overview, &LiveBlocks { all: &leaks, lost: lost.as_ref(), unscanned }, &insights);
         Self {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_report::analysis::sampled::Estimate;
-use mallow_report::analysis::{Changed, Top, TopOptions, top, top_changes};
+use mallow_report::analysis::{Changed, ProfileViews, Top, TopOptions, top_changes};
 
 use super::changes::{self, Pair, RowSums};
 use crate::flags::TopFlags;
@@ -31,18 +31,20 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
+    let views = ProfileViews::of(&recording.profile);
     if flags.rows.view.json {
-        stdio::print(&document(flags, &recording)?)?;
+        stdio::print(&document(flags, &recording, &views)?)?;
         recording.warn_of_gaps();
         return Ok(exit::OK);
     }
-    let report = report(flags, &recording, limit)?;
+    let report = report(flags, &recording, &views, limit)?;
     stdio::print(&recording.above(&text(&report, &look, report.functions.len() == limit), &look))?;
     Ok(exit::OK)
 }
 
-pub fn document(flags: &TopFlags, recording: &Recording) -> Result<String> {
-    recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX))?)
+/// The JSON of a recording. Precondition: `views` are those of its profile.
+pub fn document(flags: &TopFlags, recording: &Recording, views: &ProfileViews<'_>) -> Result<String> {
+    recording.json(&report(flags, recording, views, flags.rows.view.limit(usize::MAX))?)
 }
 
 pub fn changes_document(flags: &TopFlags, pair: &Pair) -> Result<String> {
@@ -58,9 +60,9 @@ fn changed_functions(flags: &TopFlags, pair: &Pair, limit: usize) -> (Top<Change
     (report, sums)
 }
 
-fn report(flags: &TopFlags, recording: &Recording, limit: usize) -> Result<Top> {
+fn report(flags: &TopFlags, recording: &Recording, views: &ProfileViews<'_>, limit: usize) -> Result<Top> {
     let by = recording.measure(flags.by)?;
-    let mut report = top(&recording.profile, TopOptions { by, cum: flags.cum, raw: flags.raw, limit });
+    let mut report = views.top(TopOptions { by, cum: flags.cum, raw: flags.raw, limit });
     if let Some(least) = flags.rows.least.min {
         report.leave_out(least.of(by.of(&report.totals)));
     }

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_report::analysis::{
-    Changed, Hidden, Least, Measure, Shown, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes,
+    Changed, Hidden, Least, Measure, ProfileViews, Shown, Totals, Tree, TreeFunction, TreeOptions, TreeRow,
+    tree_changes,
 };
 
 use super::changes::{self, Pair, RowSums};
@@ -39,7 +40,8 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
-    let report = report(&recording, flags.by, least, options)?;
+    let views = ProfileViews::of(&recording.profile);
+    let report = report(&recording, &views, flags.by, |by, total| options(by, least.of(total)))?;
     if flags.rows.view.json {
         recording.print_json(&report)?;
         recording.warn_of_gaps();
@@ -49,10 +51,10 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-/// The JSON of a recording. Precondition: the flags ask for JSON.
-pub fn document(flags: &TreeFlags, recording: &Recording) -> Result<String> {
+/// The JSON of a recording. Precondition: the flags ask for JSON, and `views` are those of its profile.
+pub fn document(flags: &TreeFlags, recording: &Recording, views: &ProfileViews<'_>) -> Result<String> {
     let (least, options) = options(flags, usize::MAX);
-    recording.json_line(&report(recording, flags.by, least, options)?)
+    recording.json_line(&report(recording, views, flags.by, |by, total| options(by, least.of(total)))?)
 }
 
 /// The JSON of two recordings. Precondition: the flags ask for JSON.
@@ -79,14 +81,15 @@ fn options(flags: &TreeFlags, screen: usize) -> (Least, impl Fn(Measure, u64) ->
     (least, move |by, min: u64| TreeOptions { by, callers, raw, depth, min: min.max(1), limit })
 }
 
+/// `options` makes them from the measure and the sum of all.
 fn report(
     recording: &Recording,
+    views: &ProfileViews<'_>,
     by: Option<By>,
-    least: Least,
     options: impl Fn(Measure, u64) -> TreeOptions,
 ) -> Result<Tree> {
     let by = recording.measure(by)?;
-    Ok(tree(&recording.profile, options(by, least.of(by.of(&recording.profile.totals.into())))))
+    Ok(views.tree(options(by, by.of(&recording.profile.totals.into()))))
 }
 
 /// `more`: a higher limit would show more rows.

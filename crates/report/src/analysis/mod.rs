@@ -19,8 +19,8 @@ pub use compare::merge::{Merged, Merger};
 pub use fleet::{
     FleetLimits, FleetOptions, FleetPlace, FleetProcess, FleetProgram, FleetReport, FleetSums, Unwatched, fleet,
 };
-pub use insights::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings, insights};
-pub use leaks::causes::{Kept, LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
+pub use insights::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings, insights, insights_of};
+pub use leaks::causes::{Kept, LeakCause, LeakCauses, leak_causes, leak_causes_of};
 pub use leaks::cycles::{Cycle, CyclePlace};
 pub use leaks::document::{LeakOptions, Leaks, SuppressionUse, leaks, leaks_with};
 pub use leaks::emergency_pool::{EMERGENCY_POOL, name_emergency_pool};
@@ -40,7 +40,7 @@ pub use stacks::by_stack::by_stack;
 pub use stacks::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
 pub use stacks::flame::{
     Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label, flame, flame_changes,
-    flame_changes_fitting, flame_fitting,
+    flame_changes_fitting,
 };
 pub use stacks::function_kind;
 pub(crate) use stacks::functions::Functions;
@@ -48,9 +48,10 @@ pub use stacks::functions::{Frame, Stack, place_name, stack_of};
 pub use stacks::list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
 pub use stacks::named_sites::NamedSites;
 pub use stacks::narrow::{Narrowed, Narrowing, Pattern, narrow};
+pub use stacks::profile_views::ProfileViews;
 pub use stacks::top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use stacks::tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
-pub use summary::overview::{Largest, Overview, Place, overview};
+pub use summary::overview::{Largest, Overview, Place, overview, overview_of};
 pub use summary::processes::{FamilyRow, ProcessRow};
 pub use summary::stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use summary::verdict::{Held, KeptSum, LiveBlocks, PeakProgram, Saving, Statement, Verdict, verdict};

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::analysis::numbers::{Measure, Totals};
 use crate::analysis::sampled::intervals::PrecisionTable;
-use crate::analysis::stacks::by_stack::by_stack;
 use crate::analysis::stacks::functions::{Functions, mean_request};
 
 /// The numbers of a site, of one profile or of two that are compared.
@@ -142,31 +141,15 @@ pub(crate) type Each<'a, A> = dyn Fn(&mut dyn FnMut(StackId, A)) + 'a;
 #[derive(Clone, Copy)]
 pub(crate) struct RowSource<'a, A> {
     pub profile: &'a Profile,
+    pub functions: &'a Functions<'a>,
     /// Sums over all sites.
     pub totals: A,
     /// Calls back with each site. Large profiles have millions of them: they are not copied.
     pub sites: &'a Each<'a, A>,
     /// Frames from this one on are of the profile that is compared with.
     pub first_old: u32,
-    /// None where only one profile is shown.
-    both: Option<&'a Both>,
     /// The precision of each stack's numbers; None where they were counted, and where two profiles are compared.
     pub precisions: Option<&'a PrecisionTable>,
-}
-
-impl<'a, A> RowSource<'a, A> {
-    pub fn functions(&self) -> Functions<'a> {
-        self.both.map_or_else(|| Functions::new(self.profile), Both::functions)
-    }
-}
-
-/// Calls `view` with the sites of one profile.
-pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(RowSource<'_, Counts>) -> R) -> R {
-    let sites =
-        |each: &mut dyn FnMut(StackId, Counts)| by_stack(profile).for_each(|(stack, counts)| each(stack, counts));
-    let precisions = PrecisionTable::of(profile);
-    let totals = profile.totals;
-    view(RowSource { profile, totals, sites: &sites, first_old: u32::MAX, both: None, precisions: precisions.as_ref() })
 }
 
 /// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what only the first has.
@@ -190,8 +173,8 @@ impl Both {
     pub(crate) fn view<R>(&self, view: impl FnOnce(RowSource<'_, Change>) -> R) -> R {
         let sites =
             |each: &mut dyn FnMut(StackId, Change)| self.sites.iter().for_each(|&(stack, change)| each(stack, change));
-        let (profile, totals, first_old) = (&self.profile, self.totals, self.first_old);
-        view(RowSource { profile, totals, sites: &sites, first_old, both: Some(self), precisions: None })
+        let (profile, functions, totals, first_old) = (&self.profile, &self.functions(), self.totals, self.first_old);
+        view(RowSource { profile, functions, totals, sites: &sites, first_old, precisions: None })
     }
 
     /// The functions on the stacks of both. A wrapper of the allocator is one by what it does in either profile.

@@ -23,7 +23,7 @@ mod worth;
 use mallow_profile::{ProcessId, Profile, Quantity};
 
 use crate::analysis::stacks::custom_allocators::has_python_malloc;
-use crate::analysis::stacks::functions::Functions;
+use crate::analysis::stacks::profile_views::ProfileViews;
 use call_paths::CallPaths;
 use containers::Containers;
 pub use insight::{Evidence, Insight, Insights, MallocTime, Outside, OutsideModule, Savings};
@@ -33,18 +33,23 @@ use worth::Whole;
 
 /// At most `limit` insights are in full. Empty where the profile does not have patterns.
 pub fn insights(profile: &Profile, limit: usize) -> Insights {
+    insights_of(&ProfileViews::of(profile), limit)
+}
+
+/// [`insights`] of a profile of which more is asked.
+pub fn insights_of(views: &ProfileViews<'_>, limit: usize) -> Insights {
+    let ProfileViews { profile, functions, .. } = views;
     if !profile.has(Quantity::Patterns) {
         return Insights::default();
     }
-    let functions = Functions::new(profile);
-    let mut containers = Containers::new(&functions);
-    let paths = CallPaths::new(profile, &functions, &mut containers);
+    let mut containers = Containers::new(functions);
+    let paths = CallPaths::new(profile, functions, &mut containers);
     let whole = Whole::of(profile);
-    let interpreted = Interpreted::of(profile, &functions);
-    let mut found = search::search(&paths, &functions, &whole, &interpreted);
-    found.extend(popular_containers::find(&paths, &functions, &whole, &found));
+    let interpreted = Interpreted::of(profile, functions);
+    let mut found = search::search(&paths, functions, &whole, &interpreted);
+    found.extend(popular_containers::find(&paths, functions, &whole, &found));
     let mut found: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
-    found.extend(outside::find(profile, &functions, &whole));
+    found.extend(outside::find(profile, functions, &whole));
     found.retain(|finding| !interpreted.is(&finding.step));
     // What may save a hundredth of the run, or of the peak, comes first.
     let rank = |f: &Finding| {

@@ -15,6 +15,7 @@ use super::states::{LeakState, LiveBlocks, divided};
 use crate::analysis::numbers::LeftOut;
 use crate::analysis::stacks::callers::{Callers, caller};
 use crate::analysis::stacks::functions::{Frame, FunctionId, Functions, Named, Stack};
+use crate::analysis::stacks::profile_views::ProfileViews;
 use crate::analysis::stacks::runtimes::RuleId;
 use crate::analysis::stacks::tell_apart::tell_apart;
 
@@ -164,21 +165,21 @@ pub struct LeakCause {
 }
 
 pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
-    leak_causes_in_state(profile, None, limit)
+    leak_causes_of(&ProfileViews::of(profile), None, limit)
 }
 
-/// [`leak_causes`] of the blocks in one state; None: of those in any state but [`LeakState::Exec`]. A file that knows
-/// no scans has no blocks in any state.
-pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
-    let functions = Functions::new(profile);
-    let live = LiveBlocks::new(profile, &functions, state, true);
+/// [`leak_causes`] of the blocks in one state, of a profile of which more is asked; None: of those in any state but
+/// [`LeakState::Exec`]. A file that knows no scans has no blocks in any state.
+pub fn leak_causes_of(views: &ProfileViews<'_>, state: Option<LeakState>, limit: usize) -> LeakCauses {
+    let ProfileViews { profile, functions, .. } = views;
+    let live = LiveBlocks::new(profile, functions, state, true);
     let mut by_design = ByDesign::default();
     let parts = profile.sites.iter().flat_map(|site| live.of(site).map(|(lives, rule)| (site.stack, lives, rule)));
     let sites = parts.filter_map(|(stack, lives, rule)| {
-        (!by_design.takes(&functions, stack, rule, &lives)).then_some((stack, lives))
+        (!by_design.takes(functions, stack, rule, &lives)).then_some((stack, lives))
     });
     let requests = if state == Some(LeakState::Lost) { divided(profile) } else { Vec::new() };
-    let causes = causes(&functions, sites, &requests, limit);
+    let causes = causes(functions, sites, &requests, limit);
     by_design.beside(causes)
 }
 
@@ -277,7 +278,7 @@ pub(in crate::analysis) fn causes(
 mod tests {
     use mallow_profile::{LostBlocks, LostKind, ProcessId, Scan, ScanOutcome};
 
-    use super::{KeeperSum, LeakState, Live, leak_causes, leak_causes_in_state};
+    use super::{KeeperSum, LeakState, Live, ProfileViews, leak_causes, leak_causes_of};
     use crate::analysis::Suppressions;
     use crate::testing::{Builder, blocks};
 
@@ -322,13 +323,13 @@ mod tests {
             };
             report.leak_causes.iter().map(row).collect::<Vec<_>>()
         };
-        let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
+        let lost = leak_causes_of(&ProfileViews::of(&b.profile), Some(LeakState::Lost), 9);
         assert_eq!(by(&lost), [("note".to_owned(), Some("make_payload".to_owned()), 980, 2)]);
         // All that is live, whoever holds it, is the line's.
         assert_eq!(by(&leak_causes(&b.profile, 9)), [("make_payload".to_owned(), None, 980, 2)]);
         // Most who call it lose what they get: it is the line, whoever called it.
         b.profile.sites[0].counts = blocks(100, 10, 0, 0);
-        let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
+        let lost = leak_causes_of(&ProfileViews::of(&b.profile), Some(LeakState::Lost), 9);
         assert_eq!(by(&lost), [("make_payload".to_owned(), None, 980, 2)]);
     }
 
@@ -342,7 +343,7 @@ mod tests {
         b.profile.scans.push(scan_of(&b.profile));
         b.site(child, &[helper, "main@a.c:16"], blocks(70, 10, 0, 70));
         let named = |b: &Builder| {
-            let lost = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 9);
+            let lost = leak_causes_of(&ProfileViews::of(&b.profile), Some(LeakState::Lost), 9);
             let row = |cause: &super::LeakCause| (cause.frame.as_ref().and_then(|frame| frame.line), cause.by.clone());
             lost.leak_causes.iter().map(row).collect::<Vec<_>>()
         };

@@ -77,7 +77,7 @@ struct Builder<'a, A> {
 
 impl<A: Amount> Calls<A> {
     /// The tree. Costs a step for each frame that a stack does not share with another.
-    pub fn new(source: RowSource<'_, A>, functions: &Functions<'_>, raw: bool, by: Measure) -> Self {
+    pub fn new(source: RowSource<'_, A>, raw: bool, by: Measure) -> Self {
         let root = Call {
             caller: CallId::ROOT,
             callee: Callee::Program,
@@ -87,7 +87,8 @@ impl<A: Amount> Calls<A> {
             cum: A::default(),
         };
         let (children, places) = (FxHashMap::default(), FxHashMap::default());
-        let mut builder = Builder { profile: source.profile, functions, raw, calls: vec![root], children, places };
+        let RowSource { profile, functions, .. } = source;
+        let mut builder = Builder { profile, functions, raw, calls: vec![root], children, places };
         (source.sites)(&mut |stack, amount| {
             if amount.values(by) != [0; 2] {
                 let end = builder.end(stack);

@@ -1,6 +1,6 @@
 //! Stacks as sequences of functions: inlined functions are functions, and each knows how interesting it is.
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use mallow_profile::{Counts, Frame as Raw, FrameId, ModuleId, Profile, Site, StackId, Stacks, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -167,7 +167,7 @@ pub(crate) struct Functions<'a> {
     executed: Vec<(ModuleId, &'a str)>,
     /// By function, whether it only passes requests on to the allocator. Found when a view asks for the first time:
     /// that costs a pass over the sites.
-    wrappers: OnceCell<Vec<bool>>,
+    wrappers: OnceLock<Vec<bool>>,
 }
 
 /// The name of a function whose file and line alone are known, as symbol tables and debuggers have it.
@@ -206,7 +206,7 @@ impl<'a> Functions<'a> {
         files: &FxHashMap<FrameId, Option<StringId>>,
     ) -> Self {
         let it = Self::identified(profile, files);
-        Self { wrappers: OnceCell::from(it.find_wrappers(requests)), ..it }
+        Self { wrappers: OnceLock::from(it.find_wrappers(requests)), ..it }
     }
 
     pub fn new(profile: &'a Profile) -> Self {
@@ -217,7 +217,7 @@ impl<'a> Functions<'a> {
         let mut ids: FxHashMap<Key, (FunctionId, FunctionKind)> = FxHashMap::default();
         let (functions, steps, starts, measuring) = (Vec::new(), Vec::new(), vec![0], FxHashSet::default());
         let executed = executed(profile);
-        let wrappers = OnceCell::new();
+        let wrappers = OnceLock::new();
         let mut it = Self { profile, functions, steps, starts, measuring, scripts: None, executed, wrappers };
         for (index, raw) in profile.frames.iter().enumerate() {
             let frame = FrameId(index as u32);

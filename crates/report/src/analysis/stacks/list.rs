@@ -2,13 +2,15 @@
 
 use std::cmp::Reverse;
 
-use mallow_profile::{FrameId, ModuleId, Profile};
+use mallow_profile::{ModuleId, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::FunctionId;
+use super::line_sums::LineSums;
 use super::narrow::Pattern;
-use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource, Shown, of_one};
+use super::profile_views::ProfileViews;
+use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource, Shown};
 use crate::analysis::numbers::{LeftOut, Measure, Totals};
 
 #[derive(Clone, Copy, Debug)]
@@ -148,72 +150,36 @@ pub struct ListInstruction<T = Totals> {
 /// Most names of functions that are not shown and still are listed.
 const NAMES: usize = 3;
 
-#[derive(Clone, Copy, Default)]
-struct Sum<A> {
-    self_sums: A,
-    cum: A,
-    /// The last stack that was counted, plus 1.
-    seen: u32,
-}
-
-impl<A: Amount> Sum<A> {
-    fn add(&mut self, stack: u32, amount: A, innermost: bool) {
-        if innermost {
-            self.self_sums += amount;
-        }
-        if self.seen != stack + 1 {
-            self.seen = stack + 1;
-            self.cum += amount;
-        }
-    }
-}
-
 /// Lists the functions whose names match. Costs a walk over each stack.
 pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List {
-    of_one(profile, |source| listed(source, pattern, options))
+    ProfileViews::of(profile).list(pattern, options)
+}
+
+impl ProfileViews<'_> {
+    pub fn list(&self, pattern: &Pattern, options: ListOptions) -> List {
+        self.view(|source| {
+            let of_first = self.line_sums.get_or_init(|| LineSums::of(source, pattern, options.raw));
+            match of_first.are_of(pattern, options.raw) {
+                true => listed(source, of_first, options),
+                false => listed(source, &LineSums::of(source, pattern, options.raw), options),
+            }
+        })
+    }
 }
 
 /// Lists what the lines of the matching functions changed by. There are no instructions: two builds have no addresses
 /// in common.
 pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> List<Changed> {
-    let mut list = both.view(|source| listed(source, pattern, options));
+    let mut list = both.view(|source| listed(source, &LineSums::of(source, pattern, options.raw), options));
     list.functions.iter_mut().for_each(|function| function.instructions.clear());
     list
 }
 
-fn listed<A: Amount>(source: RowSource<'_, A>, pattern: &Pattern, options: ListOptions) -> List<A::Shown> {
-    let profile = source.profile;
-    let functions = source.functions();
-    let matched: Vec<bool> =
-        (0..functions.len()).map(|id| pattern.matches(&functions.name(FunctionId(id as u32)))).collect();
-    let matched = |id: FunctionId| matched[id.0 as usize];
-    let mut sums = vec![Sum::default(); functions.len()];
-    let mut passed = vec![false; functions.len()];
-    let mut lines: FxHashMap<(FunctionId, u32, bool), Sum<A>> = FxHashMap::default();
-    let mut instructions: FxHashMap<(FunctionId, FrameId, u32), (Sum<A>, bool)> = FxHashMap::default();
-    let mut stacks = 0..;
-    (source.sites)(&mut |stack, amount| {
-        let index: u32 = stacks.next().unwrap_or(u32::MAX);
-        let named = if options.raw { Some(0) } else { functions.named_at(stack).map(|(at, _)| at) };
-        for (at, step) in functions.steps(stack).enumerate() {
-            let innermost = Some(at) == named;
-            if !matched(step.function) {
-                continue;
-            }
-            if !innermost && !options.raw && functions.is_looked_past(step) {
-                passed[step.function.0 as usize] = true;
-            } else {
-                sums[step.function.0 as usize].add(index, amount, innermost);
-                let gone = step.frame.0 >= source.first_old;
-                lines.entry((step.function, step.line, gone)).or_default().add(index, amount, innermost);
-                let instruction = instructions.entry((step.function, step.frame, step.line));
-                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, amount, innermost);
-            }
-        }
-    });
+fn listed<A: Amount>(source: RowSource<'_, A>, found: &LineSums<A>, options: ListOptions) -> List<A::Shown> {
+    let (profile, functions) = (source.profile, source.functions);
     let by = options.by;
-    let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| matched(id));
-    let sum = |id: FunctionId| &sums[id.0 as usize];
+    let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| found.matched[id.0 as usize]);
+    let sum = |id: FunctionId| &found.sums[id.0 as usize];
     let mut ranked: Vec<_> = ids().filter(|&id| sum(id).cum.weight(by) > 0).collect();
     ranked.sort_by_key(|&id| (Reverse(sum(id).self_sums.rank(by)), Reverse(sum(id).cum.rank(by)), id));
     let some = |of: &dyn Fn(FunctionId) -> bool| {
@@ -242,7 +208,7 @@ fn listed<A: Amount>(source: RowSource<'_, A>, pattern: &Pattern, options: ListO
         });
     }
     let known = |line: u32| (line > 0).then_some(line);
-    for ((id, line, gone), sum) in lines {
+    for (&(id, line, gone), sum) in &found.lines {
         if let Some(&at) = of_function.get(&id) {
             shown[at].lines.push(ListLine {
                 line: known(line),
@@ -254,7 +220,7 @@ fn listed<A: Amount>(source: RowSource<'_, A>, pattern: &Pattern, options: ListO
             });
         }
     }
-    for ((id, frame, line), (sum, inlined)) in instructions {
+    for (&(id, frame, line), &(sum, inlined)) in &found.instructions {
         if let (Some(&at), Some(raw)) = (of_function.get(&id), profile.frames.get(frame.0 as usize)) {
             shown[at].instructions.push(ListInstruction {
                 module: raw.module.and_then(|m| profile.modules.get(m.0 as usize)).map(|m| m.path.clone()),
@@ -283,7 +249,7 @@ fn listed<A: Amount>(source: RowSource<'_, A>, pattern: &Pattern, options: ListO
         functions_in_all,
         functions: shown,
         hidden,
-        looked_past: some(&|id| sum(id).seen == 0 && passed[id.0 as usize]),
+        looked_past: some(&|id| sum(id).seen == 0 && found.passed[id.0 as usize]),
         notes: Vec::new(),
         without: some(&|id| sum(id).seen > 0 && sum(id).cum.weight(by) == 0),
     }

@@ -3,9 +3,11 @@
 use mallow_profile::{Precision, Profile};
 use serde::Serialize;
 
+use super::function_sums::FunctionSums;
 use super::functions::{FunctionId, reads_like_another};
+use super::profile_views::ProfileViews;
 use super::tell_apart::{self, Row, tell_apart};
-use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource, Shown, of_one};
+use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource, Shown};
 use crate::analysis::numbers::{LeftOut, Measure, Totals};
 use crate::analysis::sampled::Estimate;
 
@@ -100,50 +102,29 @@ impl<T> Row for TopFunction<T> {
 
 /// Costs a walk over each stack.
 pub fn top(profile: &Profile, options: TopOptions) -> Top {
-    of_one(profile, |source| ranked(source, options))
+    ProfileViews::of(profile).top(options)
+}
+
+impl ProfileViews<'_> {
+    pub fn top(&self, options: TopOptions) -> Top {
+        self.view(|source| match options.raw || source.precisions.is_some() {
+            true => ranked(source, &FunctionSums::of(source, options.raw, options.by), options),
+            false => {
+                let sums = self.function_sums.get_or_init(|| FunctionSums::of(source, false, options.by));
+                ranked(source, sums, options)
+            }
+        })
+    }
 }
 
 /// Lists how the functions of two profiles changed, the largest change first, whatever its sign.
 pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
-    both.view(|source| ranked(source, options))
+    both.view(|source| ranked(source, &FunctionSums::of(source, options.raw, options.by), options))
 }
 
-fn ranked<A: Amount>(source: RowSource<'_, A>, options: TopOptions) -> Top<A::Shown> {
-    let functions = source.functions();
-    let mut sums = vec![(A::default(), A::default()); functions.len()];
-    // Of each function, the last site that had it on its stack.
-    let mut seen = vec![0u64; functions.len()];
-    let mut site = 0;
-    let no_precision = (Precision::default(), Precision::default());
-    let mut precisions = vec![no_precision; if source.precisions.is_some() { functions.len() } else { 0 }];
-    (source.sites)(&mut |stack, amount| {
-        let innermost = if options.raw {
-            functions.steps(stack).next().map(|s| s.function)
-        } else {
-            functions.named(stack).map(|n| n.step.function)
-        };
-        let Some(innermost) = innermost else { return };
-        sums[innermost.0 as usize].0 += amount;
-        site += 1;
-        // Where only looked-past functions are on the stack, the one that names it stands for all.
-        seen[innermost.0 as usize] = site;
-        sums[innermost.0 as usize].1 += amount;
-        let precision = source.precisions.map(|table| table.by(stack, options.by));
-        if let Some(precision) = precision {
-            precisions[innermost.0 as usize].0 += precision;
-            precisions[innermost.0 as usize].1 += precision;
-        }
-        functions.frames(stack).flat_map(|(_, steps)| steps).for_each(|step| {
-            let function = step.function.0 as usize;
-            if seen[function] != site && (options.raw || !functions.is_looked_past(step)) {
-                seen[function] = site;
-                sums[function].1 += amount;
-                if let Some(precision) = precision {
-                    precisions[function].1 += precision;
-                }
-            }
-        });
-    });
+fn ranked<A: Amount>(source: RowSource<'_, A>, sums: &FunctionSums<A>, options: TopOptions) -> Top<A::Shown> {
+    let functions = source.functions;
+    let FunctionSums { sums, precisions } = sums;
     let by = options.by;
     let mut ranked: Vec<(u64, u64, FunctionId)> = sums
         .iter()

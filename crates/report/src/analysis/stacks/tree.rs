@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::calls::{Call, CallId, Callee, Calls};
 use super::functions::{Functions, reads_like_another};
+use super::profile_views::ProfileViews;
 use super::tell_apart::{Row, Shown, tell_apart};
-use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource, of_one};
+use crate::analysis::compare::changes::{Amount, Both, Changed, RowSource};
 use crate::analysis::numbers::{Measure, Totals};
 
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +134,13 @@ pub struct Hidden<T = Totals> {
 /// Costs one step for each frame that stacks do not share; with `callers` and without limit one for each frame of each
 /// stack.
 pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
-    of_one(profile, |source| grown(source, options))
+    ProfileViews::of(profile).tree(options)
+}
+
+impl ProfileViews<'_> {
+    pub fn tree(&self, options: TreeOptions) -> Tree {
+        self.view(|source| grown(source, options))
+    }
 }
 
 /// The changes from one profile to another, as a tree. Rows are chosen by all that changed below them, in either
@@ -143,11 +150,11 @@ pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
 }
 
 fn grown<A: Amount>(source: RowSource<'_, A>, options: TreeOptions) -> Tree<A::Shown> {
-    let functions = source.functions();
-    let calls = Calls::new(source, &functions, options.raw, options.by);
+    let functions = source.functions;
+    let calls = Calls::new(source, options.raw, options.by);
     let mut selection = Selection::new(&calls, options);
     selection.grow();
-    let (names, rows, hidden) = selection.into_rows(&functions);
+    let (names, rows, hidden) = selection.into_rows(functions);
     Tree {
         command: source.profile.command.clone(),
         by: options.by,

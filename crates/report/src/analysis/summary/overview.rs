@@ -10,11 +10,11 @@ use crate::analysis::numbers::{Ending, Least, LeftOut, Measure, Totals};
 use crate::analysis::rss::resident::{HighestRss, highest_rss};
 use crate::analysis::sampled::Estimate;
 use crate::analysis::sampled::intervals::{PrecisionTable, TotalEstimates, total_estimates};
-use crate::analysis::stacks::by_stack::by_stack;
 use crate::analysis::stacks::custom_allocators::{
     AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators,
 };
 use crate::analysis::stacks::functions::{Frame, FunctionId, Functions, Named, Stack};
+use crate::analysis::stacks::profile_views::ProfileViews;
 use crate::analysis::stacks::tell_apart::tell_apart;
 
 /// The overview of a recording.
@@ -162,18 +162,22 @@ struct Group {
 
 /// Lists at most `limit` places for each measure.
 pub fn overview(profile: &Profile, limit: usize) -> Overview {
-    let functions = Functions::new(profile);
+    overview_of(&ProfileViews::of(profile), limit)
+}
+
+/// [`overview`] of a profile of which more is asked.
+pub fn overview_of(views: &ProfileViews<'_>, limit: usize) -> Overview {
+    let ProfileViews { profile, functions, stacks, precisions, .. } = views;
     let mut sites = 0;
-    let table = PrecisionTable::of(profile);
     let mut pool: Option<Counts> = None;
-    let stacks = by_stack(profile).inspect(|_| sites += 1).filter(|(stack, counts)| {
-        let of_pool = is_emergency_pool(&functions, *stack);
+    let stacks = stacks.iter().inspect(|_| sites += 1).filter(|(stack, counts)| {
+        let of_pool = is_emergency_pool(functions, *stack);
         if of_pool {
             *pool.get_or_insert_default() += *counts;
         }
         !of_pool
     });
-    let groups = group(&functions, stacks, table.as_ref());
+    let groups = group(functions, stacks, precisions.as_ref());
     let mut families = FamilyCounts::default();
     for process in &profile.processes {
         families += process.families;
@@ -212,7 +216,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         }),
         highest_rss: highest_rss(profile),
         sites,
-        largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit, table.as_ref())).collect(),
+        largest: measures.map(|by| largest(functions, &groups, &totals, by, limit, precisions.as_ref())).collect(),
         emergency_pool: pool.map(Totals::from),
     }
 }

@@ -339,7 +339,7 @@ mod tests {
     use mallow_profile::{PeakRss, ProcessId, Profile, RssPoint, RssSeries};
 
     use crate::analysis::leaks::states::LeakState;
-    use crate::analysis::{LiveMoment, insights, leak_causes, leak_causes_in_state, overview};
+    use crate::analysis::{LiveMoment, ProfileViews, insights, leak_causes, leak_causes_of, overview};
     use crate::testing::{Builder, blocks, parser};
 
     fn of(profile: &Profile, lost: Option<&LeakCauses>, unscanned: Option<Live>) -> Vec<Statement> {
@@ -425,7 +425,7 @@ mod tests {
         let found = of(&b.profile, None, None);
         assert_eq!(kinds(&found), ["at_peak", "kept"]);
         assert_eq!(found.last(), kept.clone().map(Statement::Kept).as_ref());
-        let nothing = leak_causes_in_state(&b.profile, Some(LeakState::Lost), 3);
+        let nothing = leak_causes_of(&ProfileViews::of(&b.profile), Some(LeakState::Lost), 3);
         assert_eq!(kinds(&of(&b.profile, Some(&nothing), Some(Live::default()))), ["at_peak", "kept"]);
         // Beside the program's own.
         b.site(process, &["XS_load!Own.so", "Perl_pp_entersub!perl", "perl_run!perl"], blocks(10, 90, 0, 10));

@@ -24,12 +24,8 @@ pub struct Groups {
 
 impl Groups {
     /// Costs a step for each frame of each stack.
-    pub fn new<A: Amount>(
-        source: RowSource<'_, A>,
-        functions: &Functions<'_>,
-        calls: &Calls<A>,
-        options: FlameOptions,
-    ) -> Self {
+    pub fn new<A: Amount>(source: RowSource<'_, A>, calls: &Calls<A>, options: FlameOptions) -> Self {
+        let functions = source.functions;
         let mut own = vec![0u64; functions.len()];
         for (_, call) in calls.iter() {
             if let Callee::Function(id) = call.callee {
@@ -59,13 +55,14 @@ impl Groups {
             *sum = sum.saturating_add(own);
             it.of.push(group);
         }
-        it.add_callees(source, functions, options);
+        it.add_callees(source, options);
         it
     }
 
     /// Adds to each group the sites of all stacks that a function of it is on, each stack once. Functions that are no
     /// boxes count for nothing.
-    fn add_callees<A: Amount>(&mut self, source: RowSource<'_, A>, functions: &Functions<'_>, options: FlameOptions) {
+    fn add_callees<A: Amount>(&mut self, source: RowSource<'_, A>, options: FlameOptions) {
+        let functions = source.functions;
         let mut counted = vec![0u64; self.groups.len()];
         let mut number = 0;
         (source.sites)(&mut |stack, amount| {

@@ -11,22 +11,25 @@ use mallow_profile::Profile;
 use self::boxes::{Layout, callees, callers};
 use self::groups::Groups;
 pub use self::model::{Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label};
-use crate::analysis::compare::changes::{Amount, Both, RowSource, difference, of_one};
+use crate::analysis::compare::changes::{Amount, Both, RowSource, difference};
 use crate::analysis::numbers::Ending;
 use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::profile_views::ProfileViews;
 
 /// Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
 pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
-    flame_fitting(profile, options, &mut |_, _| None)
+    ProfileViews::of(profile).flame_fitting(options, &mut |_, _| None)
 }
 
 /// Returns the options to draw a graph with again, smaller; None if it is small enough. Only `parts` and `least` may
 /// differ. Drawing again costs a step for each call, and nothing for stacks.
 pub type Shrink<'a> = dyn FnMut(&Flame, FlameOptions) -> Option<FlameOptions> + 'a;
 
-/// Draws the graph until `shrink` returns None.
-pub fn flame_fitting(profile: &Profile, options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
-    of_one(profile, |source| drawn(source, options, shrink))
+impl ProfileViews<'_> {
+    /// Draws the graph until `shrink` returns None.
+    pub fn flame_fitting(&self, options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
+        self.view(|source| drawn(source, options, shrink))
+    }
 }
 
 /// The graph of the second profile, with what changed since the first.
@@ -47,17 +50,17 @@ pub fn flame_changes_fitting(both: &Both, options: FlameOptions, shrink: &mut Sh
 }
 
 fn drawn<A: Amount>(source: RowSource<'_, A>, mut options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
-    let functions = source.functions();
+    let functions = source.functions;
     let by = options.by;
-    let calls = Calls::new(source, &functions, options.raw, by);
+    let calls = Calls::new(source, options.raw, by);
     let mut sites = 0;
     (source.sites)(&mut |_, amount| sites += u64::from(amount.values(by)[1] > 0));
     let tree = if options.callers { callers(&calls, by) } else { callees(&calls, by) };
-    let groups = Groups::new(source, &functions, &calls, options);
+    let groups = Groups::new(source, &calls, options);
     loop {
         let mut flame = empty(source.profile, options, sites);
         flame.by_file_in = groups.by_file_in().map(str::to_owned);
-        Layout::new(&functions, &groups, &tree, &mut flame).lay_out(options.parts);
+        Layout::new(functions, &groups, &tree, &mut flame).lay_out(options.parts);
         groups.finish(&mut flame);
         match shrink(&flame, options) {
             None => return flame,
