@@ -12,6 +12,7 @@
 
 FUNCTION(abort)
 FUNCTION(__cxa_at_quick_exit)
+FUNCTION(__cxa_atexit)
 FUNCTION(__cxa_finalize)
 FUNCTION(__errno_location)
 FUNCTION(clock_gettime)

@@ -2,8 +2,9 @@
  * The end of a traced image: it waits while mallow reads its memory, to see which live blocks nothing points to any
  * more, and which pages it has.
  *
- * This destructor runs after the program's atexit handlers, its static destructors and those of all libraries. What a
- * library frees in a DT_FINI function that the loader calls later is still live here.
+ * With glibc that is after the program's exit handlers, its static destructors and those of all libraries, as valgrind
+ * looks: what a library keeps in a container that its destructor has freed is lost. musl takes no handler that late:
+ * there, what libraries free after this one is still live.
  */
 #include "arch.h"
 #include "base/exit_point.h"
@@ -65,11 +66,10 @@ static int is_wanted(const struct mallow_control *control, const struct mallow_p
            (process->origin != MALLOW_ORIGIN_FORK || (flags & MALLOW_SCAN_FORKED) != 0);
 }
 
-__attribute__((destructor)) static void image_exits(void) {
+static void image_ends(void *no_block) {
     const struct mallow_control *control = target.control;
     struct mallow_process *process = target.process;
-    if (control == NULL || process == NULL || image_alive == 0)
-        return;
+    (void)no_block;
     if (target_is_stopped()) {
         /* The blocks that are live are not all known. */
         if (!target.over && is_wanted(control, process))
@@ -90,4 +90,19 @@ __attribute__((destructor)) static void image_exits(void) {
     /* A filter was made for what the program does, and its allocator may yet need a system call. */
     if ((control->flags & MALLOW_MEMORY) != 0 && real_sizes == REAL_SIZES_BY_CALL && !filter_is(FILTER_SEEN))
         find_size_classes(process);
+}
+
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *library) __attribute__((weak));
+
+/*
+ * glibc's last exit handler calls the destructors of all libraries, this one wherever it comes in their order. A
+ * handler that is registered meanwhile is called after that one. It takes the room that handlers of before have left;
+ * one that is registered at the start could be the program's 33rd, for which glibc allocates.
+ */
+__attribute__((destructor)) static void image_exits(void) {
+    if (target.control == NULL || target.process == NULL || image_alive == 0)
+        return;
+    if (gnu_get_libc_version == NULL || __cxa_atexit == NULL || __cxa_atexit(image_ends, NULL, NULL) != 0)
+        image_ends(NULL);
 }

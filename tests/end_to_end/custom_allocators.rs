@@ -140,7 +140,7 @@ fn an_interpreter_with_a_shared_library_is_python() {
     }
     // --python executes an interpreter, which would not find the program's arguments.
     for (name, next) in
-        [("python3.99", "mallow record --python -- "), ("ledger", "PYTHONMALLOC=malloc mallow record -- ")]
+        [("python3.99", "mallow record --python …"), ("ledger", "PYTHONMALLOC=malloc mallow record -- ")]
     {
         let watch = Run::new(mallow(), at).args(["watch", "--"]).arg(at.join(name)).arg("run").go();
         assert!(watch.err().contains(&format!("Next: {next}")), "{name}: {}", watch.err());

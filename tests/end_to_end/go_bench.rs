@@ -403,11 +403,13 @@ fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
 const TIMERS: &str = "package timers
 
 import (
+	\"strconv\"
 	\"strings\"
 	\"testing\"
 )
 
 var (
+	name  string
 	names []string
 	sink  []byte
 	all   [][]byte
@@ -446,14 +448,37 @@ func BenchmarkGoroutines(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkFills(b *testing.B) {
+	pool := [][]byte{}
+	b.ResetTimer()
+	for range b.N {
+		for len(pool) < 500 {
+			pool = append(pool, make([]byte, 40))
+		}
+		sink = make([]byte, 64)
+	}
+	all = pool
+}
+
+func BenchmarkNumbers(b *testing.B) {
+	b.StopTimer()
+	n := 1000000
+	number := func() string { n++; return strconv.Itoa(n) }
+	b.StartTimer()
+	for range b.N {
+		name = number()
+	}
+}
 ";
 
-/// The timer may be in a function that the benchmark calls, and no reset leaves out what goroutines do.
+/// The timer may be in a function that the benchmark calls, and no reset leaves out what goroutines do, nor what the
+/// first operations do.
 #[test]
-fn a_helper_may_have_the_timer_and_goroutines_do_some_things_once() {
+fn timers_in_helpers_and_closures_and_what_goroutines_and_loops_do_once() {
     let module = Module::new(&[("go.mod", "module example.com/timers\n\ngo 1.22\n"), ("timers_test.go", TIMERS)]);
     let benchmarks = module.benchmarks(&[]);
-    let [first, second, goroutines] = &benchmarks[..] else { panic!("{benchmarks:#?}") };
+    let [first, second, goroutines, fills, numbers] = &benchmarks[..] else { panic!("{benchmarks:#?}") };
     for helped in [first, second] {
         // Go's own test code makes contexts.
         let own = |line: &Value| line["chain"][0]["file"].as_str().is_some_and(|file| file.ends_with("timers_test.go"));
@@ -462,13 +487,24 @@ fn a_helper_may_have_the_timer_and_goroutines_do_some_things_once() {
         let [one] = &timed[..] else { panic!("{helped:#}") };
         assert!(one["what"] == "make([]byte, 100)" && one["part"].is_null(), "{one:#}");
     }
-    let once = line(goroutines, "timers_test.go", 39, "make([]byte, 40)");
+    let once = line(goroutines, "timers_test.go", 41, "make([]byte, 40)");
     assert_eq!(once["part"], "once_in_goroutine", "{once:#}");
-    assert!(line(goroutines, "timers_test.go", 43, "make([]byte, 64)")["part"].is_null(), "{goroutines:#}");
+    assert!(line(goroutines, "timers_test.go", 45, "make([]byte, 64)")["part"].is_null(), "{goroutines:#}");
     let shown = module.mallow(&["bench", "--bench", "Goroutines", "--benchtime", "2000x"]).out();
     assert!(shown.contains("make([]byte, 40) (once a goroutine)\n"), "{shown}");
     assert!(shown.contains("; what the goroutines of b.RunParallel do once, 1,0"), "{shown}");
     assert!(!shown.contains("make([]byte, 40) (set-up"), "{shown}");
+    let once = line(fills, "timers_test.go", 55, "make([]byte, 40)");
+    assert_eq!(once["part"], "first_operations", "{once:#}");
+    assert!(line(fills, "timers_test.go", 57, "make([]byte, 64)")["part"].is_null(), "{fills:#}");
+    let shown = module.mallow(&["bench", "--bench", "Fills", "--benchtime", "2000x"]).out();
+    assert!(shown.contains("make([]byte, 40) (first operations)\n"), "{shown}");
+    assert!(shown.contains("; what the first operations alone allocate, 5"), "{shown}");
+    assert!(!shown.contains("b.ResetTimer() after it"), "{shown}");
+    // The closure stands where the timer is stopped, and runs where it is not. Two strings of seven bytes share a block.
+    let of_strconv = |line: &&Value| line["chain"][0]["file"].as_str().is_some_and(|file| file.ends_with("itoa.go"));
+    let strings = numbers["lines"].as_array().expect("lines").iter().find(of_strconv).expect("its line");
+    assert!(about(&strings["allocations"], 1.0) && about(&strings["bytes"], 8.0), "{strings:#}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use harness::{Outcome, Run, RunDirectories, directory, library, mallow, program};
+use harness::{Outcome, Run, RunDirectories, directory, library, mallow, program, tool};
 use serde_json::Value;
 
 use crate::watch_harness::until;
@@ -44,6 +44,31 @@ fn found(place: &Path, state: &str) -> BTreeMap<String, u64> {
 
 fn expected(rows: &[(&str, u64)]) -> BTreeMap<String, u64> {
     rows.iter().map(|&(name, blocks)| (name.to_owned(), blocks)).collect()
+}
+
+/// A static object of a library is destroyed by glibc's last exit handler. Expected: what valgrind says of the memory
+/// after that.
+#[test]
+fn what_a_library_knew_until_its_destructor_is_lost() {
+    let place = directory();
+    let library = "#include <vector>\nstruct All { std::vector<char *> blocks; };\nstatic All all;\n\
+                   void keep(char *block) { all.blocks.push_back(block); }\n";
+    let main = "#include <cstdlib>\nvoid keep(char *);\n\
+                int main() { for (int i = 0; i < 100; i++) keep((char *)malloc(1000)); }\n";
+    fs::write(place.path().join("all.cpp"), library).expect("a source");
+    fs::write(place.path().join("main.cpp"), main).expect("a source");
+    for arguments in [
+        &["-g", "-shared", "-fPIC", "-o", "liball.so", "all.cpp"][..],
+        &["-g", "-o", "main", "main.cpp", "-L.", "-lall", "-Wl,-rpath,$ORIGIN"],
+    ] {
+        let built = Run::new(tool("g++"), place.path()).args(arguments).go();
+        assert_eq!(built.status, 0, "{}", built.err());
+    }
+    let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "l.mallow"]).args(WAIT);
+    let run = run.args(["--", "./main"]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let report = leaks(place.path(), &[]);
+    assert_eq!((&report["lost_blocks"], &report["lost_bytes"]), (&100.into(), &100_000.into()), "{report:#}");
 }
 
 /// The heap, globals, a thread's storage, the stack, an inner pointer, a page of a mapping of 1 TB: all that may hold

@@ -91,7 +91,7 @@ class Habits:
         row["copied_bytes"] += copied
         self.steps.add(new.number)
         growth = new.size - old_size
-        if new.size >= LARGE and growth >= new.size // 4:
+        if new.size >= LARGE and new.size // 4 <= growth <= new.size - new.size // 8:
             self.growth[new.number] = growth
         self.growth.pop(old_number, None)
 

@@ -234,7 +234,8 @@ impl Tracker {
         patterns.grown_buffers += u64::from(first);
         patterns.copied_bytes = patterns.copied_bytes.saturating_add(copied);
         let slack = size - old.size;
-        if size >= LARGE && slack >= size / 4 {
+        // What grew from less than an eighth grew to a size that somebody knew.
+        if size >= LARGE && (size / 4..=size - size / 8).contains(&slack) {
             self.large.insert(sequence, slack);
         }
         // It was needed after all.

@@ -101,6 +101,8 @@ pub enum Part {
     Growing,
     /// Set-up that happens once while the timer runs. Benchmarks divide it by their operations.
     Once,
+    /// What the first operations allocate, and no more after them, as where a pool or a buffer fills.
+    FirstOperations,
     /// What each goroutine of `b.RunParallel` does once, whatever its operations: the timer runs, and no reset can come
     /// after it.
     OnceInGoroutine,

@@ -101,6 +101,10 @@ impl Seen for Known {
         if benchmark.function.ends_with("Untimed") { Part::Untimed } else { Part::Operation }
     }
 
+    fn is_in_loop(&self, benchmark: &AllocationLine) -> bool {
+        benchmark.function.ends_with("InLoop")
+    }
+
     fn appended(&self, place: &AllocationLine) -> Appended {
         if place.function.ends_with("Copy") { Appended::Copies } else { Appended::Grows }
     }

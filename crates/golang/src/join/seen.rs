@@ -17,6 +17,8 @@ pub trait Seen {
     fn is_runtime(&self, place: &AllocationLine) -> bool;
     /// Part of the benchmark that a line of its function belongs to.
     fn part(&self, benchmark: &AllocationLine) -> Part;
+    /// Whether a line of a benchmark's function is in its loop over operations; false where no source shows it.
+    fn is_in_loop(&self, benchmark: &AllocationLine) -> bool;
     fn appended(&self, place: &AllocationLine) -> Appended;
     /// The map that the place's line assigns to is its function's own, and gone when that returns.
     fn in_own_map(&self, place: &AllocationLine) -> bool;

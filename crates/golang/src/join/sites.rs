@@ -132,6 +132,7 @@ impl Runs<'_> {
             by_instruction(stacks.into_iter(), 1, seen, &|stack, part| match part {
                 Part::Untimed => Part::Untimed,
                 _ if is_parallel(stack) => Part::OnceInGoroutine,
+                _ if lines_of_benchmark(stack, seen).any(|place| seen.is_in_loop(place)) => Part::FirstOperations,
                 _ => Part::Once,
             })
         };
@@ -387,6 +388,17 @@ mod tests {
         assert_eq!(rates_of(&apart.once_in_few), once);
         assert!(apart.once_in_many.allocations.iter().all(|allocation| allocation.part == Part::Once));
         assert!(apart.each.allocations.iter().all(|allocation| allocation.part.is_operation()));
+    }
+
+    /// No reset of the timer leaves that out.
+    #[test]
+    fn what_the_loop_allocates_at_first_is_no_set_up() {
+        let loops = [(9, "own.InLoop"), LOOP];
+        let of = |n| profile(&[(&[&[(1, "fill")][..], &loops].concat()[..], n, 16 * n)]);
+        let (before, few, many) = (of(2), of(300), of(300));
+        let apart = Runs { before: &before, few: (&few, 10), many: (&many, 100) }.apart(&Known);
+        let [allocation] = &apart.once_in_many.allocations[..] else { panic!("{:?}", apart.once_in_many.allocations) };
+        assert_eq!((allocation.part, allocation.allocations), (Part::FirstOperations, 298.0));
     }
 
     #[test]

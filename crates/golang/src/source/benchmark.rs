@@ -10,14 +10,7 @@ impl GoSource {
     /// Part of a benchmark that the line belongs to, by the benchmark's function around it; [`Part::Operation`] where
     /// the source does not show it.
     pub fn part(&self, line: u32) -> Part {
-        let functions = self.functions_at((line, u32::MAX));
-        let benchmark = |function: &&Function| {
-            let parameter = function.parameters.iter().find(|(_, of)| of == BENCHMARK);
-            parameter.map(|(name, _)| name.clone())
-        };
-        let Some((function, b)) = functions.iter().find_map(|function| Some((*function, benchmark(function)?))) else {
-            return Part::Operation;
-        };
+        let Some((function, b)) = self.benchmark(line) else { return Part::Operation };
         let looping = self.loops_over(function, &[&b, ".", "Loop"]);
         let counting = self.loops_over(function, &[&b, ".", "N"]);
         let loops = || looping.iter().chain(&counting);
@@ -48,6 +41,22 @@ impl GoSource {
             (None, Some((from, _))) if line < from.0 => Part::Growing,
             _ => Part::Operation,
         }
+    }
+
+    /// Whether the line is in a loop over a benchmark's operations.
+    pub fn is_in_loop(&self, line: u32) -> bool {
+        let Some((function, b)) = self.benchmark(line) else { return false };
+        let loops = [[&b, ".", "Loop"], [&b, ".", "N"]].map(|over| self.loops_over(function, &over));
+        loops.iter().flatten().any(|(from, to)| (from.0..=to.0).contains(&line))
+    }
+
+    /// The benchmark's function around the line, with the name of its parameter.
+    fn benchmark(&self, line: u32) -> Option<(&Function, String)> {
+        let functions = self.functions_at((line, u32::MAX));
+        functions.into_iter().find_map(|function| {
+            let (name, _) = function.parameters.iter().find(|(_, of)| of == BENCHMARK)?;
+            Some((function, name.clone()))
+        })
     }
 }
 
@@ -131,5 +140,7 @@ func BenchmarkLine(b *testing.B) { for b.Loop() { work(nil) } }
         ] {
             assert_eq!(source.part(line), expected, "{line}");
         }
+        let in_loops: Vec<u32> = (1..50).filter(|&line| source.is_in_loop(line)).collect();
+        assert_eq!(in_loops, [5, 6, 7, 9, 10, 11, 16, 17, 18, 19, 20, 21, 29, 30, 31, 39, 40, 41, 42, 43, 44, 49]);
     }
 }

@@ -171,6 +171,7 @@ pub fn mark(part: Part) -> Option<&'static str> {
         Part::Operation => None,
         Part::Growing => Some("set-up, grows with b.N"),
         Part::Once => Some("set-up, once"),
+        Part::FirstOperations => Some("first operations"),
         Part::OnceInGoroutine => Some("once a goroutine"),
         Part::Untimed => Some("not timed"),
     }
@@ -235,6 +236,12 @@ fn reconciled(measured: &Measured) -> Vec<String> {
         sum += &format!(
             "; set-up while the timer runs, {} in all, is shared out to all operations: b.ResetTimer() after it leaves it out",
             number(sums.setup)
+        );
+    }
+    if sums.first_operations > 0.0 {
+        sum += &format!(
+            "; what the first operations alone allocate, {} in all, is shared out to all: less with more operations",
+            number(sums.first_operations)
         );
     }
     if sums.in_goroutines > 0.0 {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use mallow_formats as formats;
-use mallow_golang::join::{self, Allocation, Listed, OperationSums, Runs, SavedOperations};
+use mallow_golang::join::{self, Allocation, Listed, OperationSums, Part, Runs, SavedOperations};
 use mallow_golang::results::Benchmark;
 use mallow_golang::tool::{ExactRun, Go, Profiled, TestBinary, some_operations, timed_operations};
 use mallow_profile::Profile;
@@ -142,7 +142,10 @@ fn share(
     }
     let run = go.exact(binary, &binary.path, benchmark, true, operations)?;
     let (few, many) = (profile(&run.few, binary)?, profile(&run.many, binary)?);
-    let blocks = join::each(&few, &many, run.many.operations - run.few.operations, own);
+    let mut blocks = join::each(&few, &many, run.many.operations - run.few.operations, own);
+    if !lines.iter().any(|line| line.part == Part::Untimed) {
+        blocks.time_all();
+    }
     let key = |allocation: &Allocation| (allocation.address, allocation.part);
     let mut small: HashMap<_, f64> = HashMap::new();
     for allocation in &blocks.allocations {
@@ -241,7 +244,7 @@ fn profile(run: &Profiled, binary: &TestBinary) -> Result<Profile> {
 
 #[cfg(test)]
 mod tests {
-    use mallow_golang::join::{Appended, Call, Part, Room, Type};
+    use mallow_golang::join::{Appended, Call, Room, Type};
 
     use super::*;
 

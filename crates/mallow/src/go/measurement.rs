@@ -77,6 +77,8 @@ pub struct Reconciliation {
     /// Allocations of one run that happen once while the timer runs: set-up, which the benchmark divides by its
     /// operations.
     pub setup: f64,
+    /// Allocations of one run that its first operations make, and no more after them.
+    pub first_operations: f64,
     /// Allocations of one run that the goroutines of `b.RunParallel` make once, whatever their operations.
     pub in_goroutines: f64,
     /// Set-up among the counted allocations that grows with the number of operations, per operation.
@@ -247,7 +249,8 @@ fn measured(
         let lines = lines.iter().filter(|line| line.allocation.part == part);
         lines.map(|line| line.allocation.allocations).fold(0.0, |sum, n| sum + n)
     };
-    (it.sums.setup, it.sums.in_goroutines) = (of(Part::Once) * timed, of(Part::OnceInGoroutine) * timed);
+    (it.sums.setup, it.sums.first_operations) = (of(Part::Once) * timed, of(Part::FirstOperations) * timed);
+    it.sums.in_goroutines = of(Part::OnceInGoroutine) * timed;
     (it.sums.growing, it.sums.untimed) = (of(Part::Growing), of(Part::Untimed));
     match counted.shared_bytes {
         Some(saved) => it.sums.shared_bytes = saved,

@@ -311,7 +311,7 @@ fn text(report: &GoWhy, look: &Look) -> String {
 fn of_benchmark(benchmark: &LeadingCall, line: &Explained) -> String {
     let Allocation { allocations, part, .. } = line.allocation;
     let amount = match part {
-        Part::Once | Part::OnceInGoroutine => {
+        Part::Once | Part::FirstOperations | Part::OnceInGoroutine => {
             of((allocations * benchmark.operations as f64).round() as u64, "allocation")
         }
         _ => format!("{} allocs/op", number(allocations)),

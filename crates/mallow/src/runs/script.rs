@@ -35,10 +35,7 @@ impl Script {
             let name = flags.command.first().and_then(|program| file_name(program)).unwrap_or(OsStr::new("command"));
             return Self { command: flags.command.clone(), environment: Vec::new(), name: name.to_owned() };
         };
-        let mut command: Vec<OsString> = python.iter().chain(&flags.command).cloned().collect();
-        if !command.first().is_some_and(|word| is_python(word)) {
-            command.insert(0, "python3".into());
-        }
+        let mut command = with_interpreter(python.iter().chain(&flags.command).cloned().collect());
         let name = name(&command).to_owned();
         let mut environment = Vec::new();
         let mut program = command[0].to_string_lossy().into_owned();
@@ -153,6 +150,18 @@ fn is_python(word: &OsStr) -> bool {
     version.is_some_and(|rest| rest.trim_end_matches(['t', 'd']).chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
+/// The command of what is Python's, which may begin with its interpreter. Before that, `--` ends Mallow's options,
+/// as in other commands.
+fn with_interpreter(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.first().is_some_and(|word| word == "--") {
+        words.remove(0);
+    }
+    if !words.first().is_some_and(|word| is_python(word)) {
+        words.insert(0, "python3".into());
+    }
+    words
+}
+
 /// The script's or the module's name; the interpreter's where there is neither.
 fn name(command: &[OsString]) -> &OsStr {
     /// Options of Python with a value of its own.
@@ -185,7 +194,19 @@ fn version(program: &OsStr) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OsStr, OsString, Started, is_python, name};
+    use super::{OsStr, OsString, Started, is_python, name, with_interpreter};
+
+    #[test]
+    fn an_interpreter_may_be_named_behind_two_dashes() {
+        for (given, expected) in [
+            (&["a.py", "-x"][..], &["python3", "a.py", "-x"][..]),
+            (&["--", "a.py", "--"], &["python3", "a.py", "--"]),
+            (&["--", "venv/bin/python3.12", "-m", "timeit"], &["venv/bin/python3.12", "-m", "timeit"]),
+        ] {
+            let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(with_interpreter(words(given)), words(expected));
+        }
+    }
 
     #[test]
     fn an_answer_is_read_whatever_the_script_prints() {

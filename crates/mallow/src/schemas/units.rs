@@ -72,6 +72,7 @@ const OF_TYPE: &[(&str, &str, &str)] = &[
     ("Reconciliation", "with_reason", "allocations per operation"),
     ("Reconciliation", "unseen", "allocations per operation"),
     ("Reconciliation", "setup", "allocations"),
+    ("Reconciliation", "first_operations", "allocations"),
     ("Reconciliation", "in_goroutines", "allocations"),
     ("Reconciliation", "growing", "allocations per operation"),
     ("Reconciliation", "untimed", "allocations per operation"),

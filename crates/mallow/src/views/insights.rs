@@ -26,7 +26,7 @@ fn sentence(insight: &Insight, look: &Look) -> InsightSentence {
         true => format!("up to {} of the peak", share(insight.peak_share)),
         false => format!("{} of malloc's time", share(insight.malloc_share)),
     };
-    InsightSentence { saves, text: format!("{} {}", evidence(&insight.evidence, look), insight.remedy) }
+    InsightSentence { saves, text: format!("{} {}", evidence(&insight.evidence, insight.sites, look), insight.remedy) }
 }
 
 /// The sentence about insights that do not matter; None: all do.
@@ -97,8 +97,8 @@ fn place(insight: &Insight, look: &Look) -> Line {
     called(line, &insight.frame, &insight.largest_site, CALLERS, look)
 }
 
-/// The sentence for what the program does.
-fn evidence(evidence: &Evidence, look: &Look) -> String {
+/// The sentence for what the program does, on so many call paths.
+fn evidence(evidence: &Evidence, sites: u64, look: &Look) -> String {
     let size = |n: u64| bytes(n, look.exact);
     let mean = |all: u64, n: u64| size(all.saturating_add(n / 2).checked_div(n).unwrap_or(0));
     match evidence {
@@ -150,8 +150,10 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
             };
             let each = if freed_before_next >= allocations { "each" } else { "nearly each" };
             let used = container.map(|c| format!(" for a{}", after_article(c))).unwrap_or_default();
+            // Of several call paths, each has a block at a time.
+            let there = if sites > 1 { "on the same call path" } else { "there" };
             format!(
-                "{} of {sizes}{used}, {each} freed before its thread allocates there again.",
+                "{} of {sizes}{used}, {each} freed before its thread allocates {there} again.",
                 of(*allocations, "block")
             )
         }
@@ -296,9 +298,9 @@ mod tests {
         let growing = |n| Evidence::GrowingAtPeak { growing: n, growing_bytes: 6_422_548, old_bytes: 3_211_276 };
         let look = Look::default();
         let one = "1 large block of 6.42 MB grew at the peak: the old 3.21 MB that it grew from was live, too.";
-        assert_eq!(super::evidence(&growing(1), &look), one);
+        assert_eq!(super::evidence(&growing(1), 1, &look), one);
         let two = "2 large blocks of 6.42 MB grew at the peak: the old 3.21 MB that they grew from were live, too.";
-        assert_eq!(super::evidence(&growing(2), &look), two);
+        assert_eq!(super::evidence(&growing(2), 1, &look), two);
     }
 
     #[test]
@@ -327,7 +329,7 @@ mod tests {
             container: Some("std::vector"),
         };
         let said = "Buffers of std::vector, most of them begun at other calls, grew here in 19,006 steps, 128 B; 1.22 MB copied.";
-        assert_eq!(super::evidence(&grown, &Look::default()), said);
+        assert_eq!(super::evidence(&grown, 1, &Look::default()), said);
     }
 
     /// 5.7 bytes are 6, not 5.
@@ -342,7 +344,7 @@ mod tests {
             allocated_overhead_bytes: 0,
             places: 1,
         };
-        let said = super::evidence(&together, &Look::default());
+        let said = super::evidence(&together, 1, &Look::default());
         assert!(said.starts_with("418,950 blocks of 6 B on average"), "{said}");
     }
 
@@ -360,7 +362,7 @@ mod tests {
         };
         let said = "1,000 blocks of 24 B on average, freed one after another in 1 run; header and padding take 10 B more for each \
                     on average.";
-        assert_eq!(super::evidence(&together, &Look::default()), said);
+        assert_eq!(super::evidence(&together, 1, &Look::default()), said);
     }
 
     /// What does not divide evenly is an average, and says so.

@@ -128,7 +128,8 @@ pub fn circumstances(document: &ReportDocument) -> Line {
         part(Quantity::Times, format!("recorded for {}{attaching}", span(report.duration_ms)));
     } else {
         let from = if begin > 0 { format!(", from {} on", span(begin)) } else { String::new() };
-        part(Quantity::Times, format!("recorded for {}{from}", span(report.duration_ms.saturating_sub(begin))));
+        let recorded = span(report.duration_ms.saturating_sub(begin));
+        part(Quantity::Times, format!("recorded for {recorded}{from}{}", waits(report)));
     }
     let mut people = Vec::new();
     if has(report, Quantity::Processes) {

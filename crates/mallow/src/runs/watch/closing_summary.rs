@@ -162,7 +162,7 @@ fn recording(report: &Watched) -> &'static str {
     let has_python = |row: &&CustomAllocatorRow| row.remedy.contains("PYTHONMALLOC");
     let name = |row: &CustomAllocatorRow| row.executable.rsplit('/').next().is_some_and(|n| n.starts_with("python"));
     match report.custom_allocators.iter().find(has_python).map(name) {
-        Some(true) => "mallow record --python -- …",
+        Some(true) => "mallow record --python …",
         Some(false) => "PYTHONMALLOC=malloc mallow record -- …",
         None => "mallow record -- …",
     }

@@ -261,13 +261,27 @@ pub fn heap_of(memory: &WatchedMemory, report: &Watched, look: &Look) -> String 
             // What is not seen may be live.
             let seen = if report.custom_allocators.is_empty() { "" } else { " that is seen" };
             // Live blocks may have pages that were never touched.
-            format!("at least {} of it is not live heap{seen}", within(gap, memory.gap_low, memory.gap_high, look))
+            match memory.gap_low {
+                Some(_) => {
+                    let gap = within(gap, memory.gap_low, memory.gap_high, look);
+                    format!("at least {gap} of it is not live heap{seen}")
+                }
+                None => format!("{} to say how much of it is live heap", too_few(report.samples)),
+            }
         }
         (None, older) => {
             let since = older.map(since).unwrap_or_default();
             let live = size(report.live_bytes.value.max(0.0) as u64);
             format!("{live} of it live heap {since}, {}", UNKNOWN)
         }
+    }
+}
+
+/// A number of samples without an interval: no bound is known.
+fn too_few(samples: u64) -> String {
+    match samples {
+        0 => "there is no sample".to_owned(),
+        _ => format!("{} {} too few", of(samples, "sample"), if samples == 1 { "is" } else { "are" }),
     }
 }
 
@@ -280,12 +294,13 @@ pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) 
     let gap = match memory.gap {
         Some(gap) => {
             let gap = match memory.gap_is_least {
-                true => size(gap),
-                false => within(gap, memory.gap_low, memory.gap_high, look),
+                true => format!("≥ {} not live", size(gap)),
+                false if memory.gap_low.is_none() => too_few(report.samples),
+                false => format!("≥ {} not live", within(gap, memory.gap_low, memory.gap_high, look)),
             };
             let seen = if report.custom_allocators.is_empty() { "" } else { ", of what is seen" };
             // In 80 columns, with what grew.
-            format!("{}, ≥ {gap} not live{seen}", size(memory.rss))
+            format!("{}, {gap}{seen}", size(memory.rss))
         }
         None => format!("{}, {UNKNOWN}", size(memory.rss)),
     };
@@ -300,7 +315,9 @@ pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) 
 
 /// The bytes of a part, as a bound or an estimate where they are one.
 pub fn amount_of(row: &MemoryPartRow, look: &Look) -> String {
-    format!("{}{}", bound(row.part), within(row.bytes, row.low, row.high, look))
+    // Too few samples are no bound.
+    let bound = if row.low.is_some() { bound(row.part) } else { "" };
+    format!("{bound}{}", within(row.bytes, row.low, row.high, look))
 }
 
 /// Bytes with the interval that they lie in, where they are an estimate.

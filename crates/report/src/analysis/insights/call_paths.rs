@@ -50,8 +50,12 @@ pub(crate) struct CallPath {
     /// Hashes of `calls`, each with the recursion depth of the function or its caller: different for levels of a
     /// recursion.
     levels: FxHashSet<u64>,
+    /// The stack with the most allocations.
     pub largest: StackId,
     most: u64,
+    /// The stack whose large blocks grew by most in their last steps.
+    pub most_slack: StackId,
+    slack: u64,
 }
 
 pub(crate) struct CallPaths {
@@ -86,8 +90,12 @@ impl CallPath {
     /// Number of calls of the function that lead to the allocator: each has blocks of its own, and so has each level of
     /// a recursion, unless a block is gone before its thread allocates anything else.
     pub fn calls(&self) -> u64 {
-        let is_gone = at_least(self.counts.temporary, FREED_AT_ONCE_PERCENT, self.counts.allocations);
-        if is_gone { self.calls.len() as u64 } else { self.levels.len() as u64 }
+        if self.is_gone_at_once() { self.calls.len() as u64 } else { self.levels.len() as u64 }
+    }
+
+    /// Whether its blocks are gone before their thread allocates anything else: no two are live at once.
+    pub fn is_gone_at_once(&self) -> bool {
+        at_least(self.counts.temporary, FREED_AT_ONCE_PERCENT, self.counts.allocations)
     }
 }
 
@@ -179,6 +187,8 @@ impl CallPaths {
                     levels: FxHashSet::default(),
                     largest,
                     most: 0,
+                    most_slack: largest,
+                    slack: 0,
                 });
                 let number = self.paths.len() - 1;
                 if let Some(inner) = inner {
@@ -196,6 +206,9 @@ impl CallPaths {
             path.levels.insert(call ^ levels(&steps[at..]));
             if walker.counts.allocations > path.most {
                 (path.most, path.largest) = (walker.counts.allocations, walker.stack);
+            }
+            if walker.large.slack() > path.slack {
+                (path.slack, path.most_slack) = (walker.large.slack(), walker.stack);
             }
             (walker.next, walker.path) = (at + 1, Some(number));
             return true;

@@ -53,6 +53,11 @@ impl LargeBlocks {
         }
         if last_growth_ms(profile, site) < profile.peak_ms { Self { complete: kept, ..none } } else { none }
     }
+
+    /// Bytes that all of them grew by in their last step.
+    pub fn slack(&self) -> u64 {
+        self.complete.slack.saturating_add(self.growing.slack)
+    }
 }
 
 /// The only buffer of a site, if the peak is in its last step: the new block is the largest, and the old one half of it

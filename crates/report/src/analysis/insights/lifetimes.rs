@@ -59,17 +59,25 @@ pub(super) fn temporary(
     };
     // One container grows by several calls.
     let calls = if path.container.is_some() && growth_steps(path) > 0 { 1 } else { path.calls() };
-    let remedy = for_each_call(remedy, calls);
+    let paths = if path.is_gone_at_once() { 1 } else { path.sites };
+    let remedy = for_each_call(remedy, calls, paths);
     Some((evidence, Savings { allocations: freed_before_next, ..Savings::default() }, remedy))
 }
 
-/// The remedy for several calls of one line: their blocks may be live at once, and one is too few.
-fn for_each_call(remedy: String, calls: u64) -> String {
+/// The remedy for several calls of one line: their blocks may be live at once, and one is too few. So may be those of
+/// one call, where its callers keep what it makes: `paths` are all call paths, or 1 where no two blocks are live
+/// together.
+fn for_each_call(mut remedy: String, calls: u64, paths: u64) -> String {
     let what = ["Keep one block", "Keep one buffer", "Keep one"].into_iter().find(|what| remedy.starts_with(what));
-    match what {
-        Some(what) if calls > 1 => format!("{what} for each of {calls} call paths{}", &remedy[what.len()..]),
-        _ => remedy,
+    let Some(what) = what else { return remedy };
+    if calls > 1 {
+        remedy.insert_str(what.len(), &format!(" for each of {calls} call paths"));
     }
+    if paths > calls {
+        remedy.truncate(remedy.trim_end_matches('.').len());
+        remedy.push_str(&format!("; one for each of {paths} call paths where they have one at once."));
+    }
+    remedy
 }
 
 /// Finds small blocks that are freed together. Several places may share an arena, so there is no remedy yet. `in_glibc`

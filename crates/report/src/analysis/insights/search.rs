@@ -139,14 +139,15 @@ impl Search<'_> {
             Some(inner) => Some(self.paths.get(inner).step.function),
             None => path.through,
         };
+        let is_of_memory = matches!(evidence, Evidence::KeptSlack { .. } | Evidence::GrowingAtPeak { .. });
         let finding = Finding {
+            largest: if is_of_memory { path.most_slack } else { path.largest },
             evidence,
             remedy,
             saves,
             step: path.step,
             through: through.filter(|&id| self.functions.known_name(id).is_some()),
             sites: path.sites,
-            largest: path.largest,
         };
         self.found.push((number, finding));
         true

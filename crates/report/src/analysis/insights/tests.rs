@@ -5,6 +5,7 @@ use mallow_profile::{Counts, Origin, Patterns, Profile, Quantities, Quantity};
 use super::{Evidence, Insight, insights};
 use crate::testing::{Builder, blocks, habits};
 
+mod call_paths;
 mod library_calls;
 mod run_time;
 mod together;
@@ -147,42 +148,6 @@ fn alternating(allocations: u64, alternating: u64, sizes: Patterns) -> Profile {
     beside(PLACE, blocks(allocations, 100, 0, 0), Patterns { alternating, ..sizes })
 }
 
-/// Two calls of one line may have a block each at the same time.
-#[test]
-fn blocks_of_two_calls_of_a_line_need_two() {
-    let mut b = Builder::default();
-    let process = b.process(1, &["a"], 10);
-    // The second is the same line, at another address; the third the same call again, from elsewhere.
-    for frames in
-        [&["f@a.c:5", "main@a.c:10"][..], &["f@a.c:05", "main@a.c:10"], &["f@a.c:5", "g@a.c:7", "main@a.c:11"]]
-    {
-        let patterns = Patterns { alternating: 30_000, ..sizes(5000, 5000) };
-        b.site(process, frames, blocks(30_000, 5000, 0, 0)).patterns = patterns.into();
-    }
-    assert_eq!(one(&b.profile).remedy, "Keep one for each of 2 call paths outside of the loop.");
-}
-
-/// A merge sort has a block at each level while the next one sorts its halves; a tree walk frees its block before it
-/// goes down.
-#[test]
-fn blocks_of_a_recursion_need_one_at_each_level() {
-    let of_levels = |helper: &[&str], temporary: u64| {
-        let mut b = Builder::default();
-        let process = b.process(1, &["a"], 10);
-        for level in 1..=3 {
-            let frames = [helper, &["sort@a.c:5"].repeat(level), &["main@a.c:10"]].concat();
-            let counts = Counts { temporary, ..blocks(30_000, 5000, 0, 0) };
-            b.site(process, &frames, counts).patterns = Patterns { alternating: 30_000, ..sizes(8, 20_000) }.into();
-        }
-        one(&b.profile).remedy
-    };
-    let each = "Keep one block for each of 3 call paths outside of the loop, as large as it has to be.";
-    assert_eq!(of_levels(&[], 15_000), each);
-    assert_eq!(of_levels(&["room_for@a.c:2"], 15_000), each, "by a function that each level calls");
-    let one_block = "Keep one block outside of the loop, as large as it has to be.";
-    assert_eq!(of_levels(&[], 30_000), one_block);
-}
-
 #[test]
 fn blocks_that_one_block_could_stand_for() {
     let found = one(&alternating(30_000, 29_999, sizes(256, 256)));
@@ -282,6 +247,18 @@ fn slack_that_is_kept() {
     assert!(matches!(found.evidence, Evidence::KeptSlack { kept: 1, kept_slack: 52_428_800, .. }));
     assert_eq!(found.saves.peak_bytes, 50 << 20);
     assert!(silent(&kept(12 << 20, 4 << 20, 1, 700)), "little of the peak");
+    // The path is that of the block, and not of those who call the line more often.
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 1000);
+    let counts = Counts { peak: 1, peak_bytes: 100 << 20, ..by_realloc(blocks(1, 100 << 20, 0, 1), 5) };
+    let patterns = Patterns { kept: 1, kept_bytes: 100 << 20, kept_slack: 50 << 20, ..sizes(100 << 20, 100 << 20) };
+    b.site(process, &["resize@v.c:5", "sort@a.c:20"], counts).patterns = patterns.into();
+    b.site(process, &["resize@v.c:5", "walk@a.c:30"], blocks(1000, 8, 0, 0));
+    b.profile.peak_ms = 700;
+    b.profile.sites.iter_mut().for_each(|site| site.live_youngest_ms = if site.counts.live > 0 { 400 } else { 0 });
+    let found = one(&b.profile);
+    assert!(matches!(found.evidence, Evidence::KeptSlack { .. }), "{found:?}");
+    assert_eq!(found.largest_site.frames.last().map(|frame| frame.function.as_str()), Some("sort"));
     assert!(silent(&kept(100 << 20, 50 << 20, 0, 700)), "not live at the peak");
     assert!(silent(&kept(100 << 20, 50 << 20, 1, 400)), "the peak is in the step");
     // It lived for half of the time, so that it grew within the first half.
