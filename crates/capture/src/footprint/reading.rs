@@ -139,7 +139,7 @@ pub fn is_higher(sizes: &MemorySizes, highest: &MemorySizes) -> bool {
 const SETTLED: u64 = 20;
 
 /// A size is higher if it is above by more than one part in so many of the highest RSS.
-const HIGHER: u64 = 50;
+pub const HIGHER: u64 = 50;
 
 /// RSS without a look at mappings, in bytes: the kernel's own counts, which may lag behind by some pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use super::reading::HIGHER;
+
 /// A new maximum, or a change, is one part in so many of RSS.
 const STEP: u64 = 20;
 /// RSS stands if it stays within one part in so many of itself for [`STANDS_FOR`].
@@ -123,6 +125,12 @@ impl Schedule {
             let is_in_budget = is_seldom && after <= budget;
             return (is_in_budget || self.is_worth_more(now, rss, [unseen, since], after)).then_some(Reason::Highest);
         }
+        // Where what was read on the way there is left behind, the reading that stands for the maximum would be one of
+        // later, when its blocks may be gone.
+        let is_left_behind = self.was_passing && rss > self.highest.saturating_add(self.highest / HIGHER);
+        if is_left_behind && self.is_worth_more(now, rss, [unseen, since], after) {
+            return Some(Reason::Highest);
+        }
         // The other half is for maxima.
         let is_affordable = after <= budget / 2;
         let has_changed = rss.abs_diff(last.rss) > last.rss / STEP && since >= BETWEEN_CHANGES;
@@ -215,6 +223,22 @@ mod tests {
         };
         assert_eq!(read_until(&mut schedule, &mut rss, 0..20), 6);
         assert_eq!(read_until(&mut schedule, &mut rss, 20..1020), 10);
+    }
+
+    /// Less than a twentieth above, and more than what makes another reading the highest.
+    #[test]
+    fn what_stands_above_a_reading_on_the_way_is_read_whatever_the_budget() {
+        let mut schedule = Schedule::new(ms(0), false);
+        assert_eq!(schedule.due(ms(96), of(100 * MIB)), Some(Reason::Highest));
+        // As slow as on a busy machine: nothing is left.
+        schedule.read(ms(96), of(100 * MIB), ms(12));
+        let read = (97..900).find(|&now| schedule.due(ms(now), of(103 * MIB)).is_some());
+        assert!(read.is_some_and(|at| (150..250).contains(&at)), "{read:?}");
+        // A reading of what stood is not left behind.
+        let mut schedule = Schedule::new(ms(0), false);
+        (1..200).for_each(|now| drop(schedule.due(ms(now), of(100 * MIB))));
+        schedule.read(ms(200), of(100 * MIB), ms(12));
+        assert_eq!((201..900).find(|&now| schedule.due(ms(now), of(103 * MIB)).is_some()), None);
     }
 
     #[test]

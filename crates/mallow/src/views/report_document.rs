@@ -81,9 +81,11 @@ impl ReportDocument {
         let overview = overview_of(&views, places);
         let leaks = leak_causes_of(&views, None, places);
         let lost = is_divided.then(|| leak_causes_of(&views, Some(LeakState::Lost), places));
-        let insights = insights_of(&views, insights);
+        let mut all_insights = insights_of(&views, usize::MAX);
         let unscanned = states.as_ref().map(LeakStates::unscanned);
-        let verdict = verdict(&overview, &LiveBlocks { all: &leaks, lost: lost.as_ref(), unscanned }, &insights);
+        let verdict = verdict(&overview, &LiveBlocks { all: &leaks, lost: lost.as_ref(), unscanned }, &all_insights);
+        // The verdict is of all of them, however many are listed: a page in a file has room for fewer.
+        all_insights.insights.truncate(insights);
         Self {
             overview,
             // The overview has it, and more of it: JSON has a key once.
@@ -91,7 +93,7 @@ impl ReportDocument {
             leak_states: states,
             lost_kept: lost.as_ref().map_or_else(Vec::new, |lost| lost.kept.clone()),
             lost,
-            insights,
+            insights: all_insights,
             missing_names: Vec::new(),
             live_moment: LiveMoment::of(profile),
             part: Part::All,
@@ -165,9 +167,20 @@ pub fn has(report: &Overview, quantity: Quantity) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mallow_report::testing::{Builder, blocks};
+    use mallow_report::testing::{Builder, blocks, habits};
 
     use super::ReportDocument;
+
+    #[test]
+    fn the_verdict_does_not_depend_on_how_much_is_listed() {
+        let profile = habits();
+        let all = ReportDocument::without_hints(&profile, 9, usize::MAX);
+        for insights in 0..3 {
+            let few = ReportDocument::without_hints(&profile, 1, insights);
+            assert_eq!(few.insights.insights.len(), insights);
+            assert_eq!(few.verdict, all.verdict, "with {insights}");
+        }
+    }
 
     #[test]
     fn files_without_names_come_in_the_order_of_their_places_bytes() {

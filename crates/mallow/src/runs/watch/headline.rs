@@ -178,7 +178,10 @@ fn too_few(report: &Watched, look: &Look) -> String {
 /// When there are enough samples, and a remedy. `runs`: a process goes on.
 fn more_samples(left_ms: u64, runs: bool) -> String {
     match runs {
-        true => format!("in about {} it has as many, with a smaller --period sooner", seconds(left_ms.max(1000))),
+        true => {
+            let left = seconds(left_ms.max(1000));
+            format!("if it goes on so, it has as many in about {left}; a smaller --period samples more")
+        }
         false => "a smaller --period samples more".to_owned(),
     }
 }
@@ -301,7 +304,10 @@ mod tests {
     /// No sample comes any more once the program has ended.
     #[test]
     fn an_ended_program_gets_no_more_samples() {
-        assert_eq!(more_samples(7, true), "in about 1 s it has as many, with a smaller --period sooner");
+        assert_eq!(
+            more_samples(7, true),
+            "if it goes on so, it has as many in about 1 s; a smaller --period samples more"
+        );
         assert_eq!(more_samples(7, false), "a smaller --period samples more");
     }
 
