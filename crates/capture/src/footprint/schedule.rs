@@ -236,7 +236,9 @@ mod tests {
         assert!(read.is_some_and(|at| (150..250).contains(&at)), "{read:?}");
         // A reading of what stood is not left behind.
         let mut schedule = Schedule::new(ms(0), false);
-        (1..200).for_each(|now| drop(schedule.due(ms(now), of(100 * MIB))));
+        for now in 1..200 {
+            let _ = schedule.due(ms(now), of(100 * MIB));
+        }
         schedule.read(ms(200), of(100 * MIB), ms(12));
         assert_eq!((201..900).find(|&now| schedule.due(ms(now), of(103 * MIB)).is_some()), None);
     }
