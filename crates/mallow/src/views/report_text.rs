@@ -527,6 +527,21 @@ mod tests {
         insta::assert_snapshot!(shown(&parser()));
     }
 
+    /// An attached process waits, too.
+    #[test]
+    fn what_an_attached_process_waited_is_named() {
+        let mut b = Builder::default();
+        let process = b.process(1, &["server"], 10_000);
+        b.site(process, &["work@a.c:1", "main@a.c:9"], blocks(10, 100, 0, 10));
+        (b.profile.duration_ms, b.profile.processes[0].attached) = (10_000, true);
+        for (ms, is_named) in [(1800, true), (18, false)] {
+            b.profile.processes[0].table_wait_ms = ms;
+            let shown = shown(&b.profile);
+            assert!(shown.contains("recorded for 10.00 s"), "{shown}");
+            assert_eq!(shown.contains(", of it 1.80 s waiting for Mallow's unwind tables"), is_named, "{shown}");
+        }
+    }
+
     /// Of whom a file is, and no more of each than is known.
     #[test]
     fn files_that_were_merged() {

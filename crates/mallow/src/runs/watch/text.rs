@@ -407,6 +407,28 @@ pub fn recent(all: &[Recent], look: &Look, stacks: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runs::screen::tests::report;
+
+    /// One sample of half a megabyte is no bound of what is live.
+    #[test]
+    fn too_few_samples_bound_nothing() {
+        let look = Look::default();
+        let mut report = report();
+        report.custom_allocators.clear();
+        let known = report.memory.take().expect("its memory");
+        assert!(resident_in_brief(&known, &report, &look).contains(", ≥ 300 MB not live"));
+        assert!(amount_of(&known.parts[0], &look).starts_with("up to "));
+        let row = |row: &MemoryPartRow| MemoryPartRow { low: None, high: None, ..row.clone() };
+        let parts = known.parts.iter().map(row).collect();
+        let unknown = WatchedMemory { gap_low: None, gap_high: None, parts, grows: None, ..known };
+        for (samples, said) in [(0, "there is no sample"), (1, "1 sample is too few"), (3, "3 samples are too few")] {
+            report.samples = samples;
+            let all = heap_of(&unknown, &report, &look);
+            assert_eq!(all, format!("{said} to say how much of it is live heap"));
+            assert_eq!(resident_in_brief(&unknown, &report, &look), format!("1.60 GB, {said}"));
+        }
+        assert_eq!(amount_of(&unknown.parts[1], &look), "roughly 300 MB");
+    }
 
     #[test]
     fn a_process_of_another_program_is_named() {
