@@ -36,6 +36,12 @@ impl Script {
             return Self { command: flags.command.clone(), environment: Vec::new(), name: name.to_owned() };
         };
         let mut command = with_interpreter(python.iter().chain(&flags.command).cloned().collect());
+        if let Some(option) = command.get(1).filter(|word| is_mallows(word)) {
+            stdio::notify(&format!(
+                "{} stands behind --python, and goes to Python: Mallow's options come before --python",
+                option.display()
+            ));
+        }
         let name = name(&command).to_owned();
         let mut environment = Vec::new();
         let mut program = command[0].to_string_lossy().into_owned();
@@ -162,6 +168,13 @@ fn with_interpreter(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// Whether Python has no such option: it has few long ones, and no `-o`.
+fn is_mallows(word: &OsStr) -> bool {
+    const LONG: [&str; 4] = ["--", "--check-hash-based-pycs", "--help", "--version"];
+    let is_pythons = |word: &str| LONG.contains(&word) || word.starts_with("--help-");
+    word == "-o" || word.to_str().is_some_and(|word| word.starts_with("--") && !is_pythons(word))
+}
+
 /// The script's or the module's name; the interpreter's where there is neither.
 fn name(command: &[OsString]) -> &OsStr {
     /// Options of Python with a value of its own.
@@ -194,7 +207,7 @@ fn version(program: &OsStr) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OsStr, OsString, Started, is_python, name, with_interpreter};
+    use super::{OsStr, OsString, Started, is_mallows, is_python, name, with_interpreter};
 
     #[test]
     fn an_interpreter_may_be_named_behind_two_dashes() {
@@ -206,6 +219,14 @@ mod tests {
             let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
             assert_eq!(with_interpreter(words(given)), words(expected));
         }
+    }
+
+    #[test]
+    fn options_that_python_does_not_have_are_mallows() {
+        let mallows = ["-o", "--output", "--no-report", "--json"];
+        let pythons = ["-O", "-m", "-c", "--", "--help", "--help-env", "--version", "--check-hash-based-pycs", "a.py"];
+        assert!(mallows.iter().all(|word| is_mallows(OsStr::new(word))));
+        assert!(!pythons.iter().any(|word| is_mallows(OsStr::new(word))));
     }
 
     #[test]
