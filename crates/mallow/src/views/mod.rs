@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod changes;
+mod circumstances;
 pub mod diff;
 mod diff_answer;
 mod diff_numbers;

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::circumstances::circumstances;
 use super::insights::{self, InsightSentence};
 use super::report_document::ReportDocument;
 use super::report_text;
@@ -52,7 +53,7 @@ impl Sentences {
         let single = report.highest_rss.as_ref().filter(|highest| highest.processes == 1);
         Self {
             notices,
-            circumstances: report_text::circumstances(document).text(),
+            circumstances: circumstances(document).text(),
             counted: gaps::inside(&report.allocators_inside).map(|phrase| format!("Counted: {phrase}")).collect(),
             totals: report_text::total_rows(document, (true, 2), look),
             highest_rss: single.map(|highest| report_text::highest_at(highest, look)),

@@ -418,7 +418,7 @@ mod tests {
         let known = report.memory.take().expect("its memory");
         assert!(resident_in_brief(&known, &report, &look).contains(", ≥ 300 MB not live"));
         assert!(amount_of(&known.parts[0], &look).starts_with("up to "));
-        let row = |row: &MemoryPartRow| MemoryPartRow { low: None, high: None, ..row.clone() };
+        let row = |row: &MemoryPartRow| MemoryPartRow { low: None, high: None, ..*row };
         let parts = known.parts.iter().map(row).collect();
         let unknown = WatchedMemory { gap_low: None, gap_high: None, parts, grows: None, ..known };
         for (samples, said) in [(0, "there is no sample"), (1, "1 sample is too few"), (3, "3 samples are too few")] {
