@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use harness::{Outcome, Run, RunDirectories, directory, library, mallow, program, tool};
+use harness::{Outcome, Run, RunDirectories, directory, gcc, library, mallow, program, tool};
 use serde_json::Value;
 
 use crate::watch_harness::until;
@@ -69,6 +69,41 @@ fn what_a_library_knew_until_its_destructor_is_lost() {
     assert_eq!(run.status, 0, "{}", run.err());
     let report = leaks(place.path(), &[]);
     assert_eq!((&report["lost_blocks"], &report["lost_bytes"]), (&100.into(), &100_000.into()), "{report:#}");
+}
+
+/// A string of 17 bytes in the room of a freed node: behind its end are bytes of the node's pointer, and the last
+/// byte is the pointer's lowest. Expected: what valgrind says, and LeakSanitizer.
+#[test]
+fn bytes_behind_a_blocks_end_are_no_part_of_a_pointer() {
+    let place = directory();
+    let source = "#include <stdlib.h>\n#include <string.h>\n#include <stdio.h>\n\
+                  struct node { void *next; char *text; void *block; };\nstatic char *kept[5];\n\
+                  static void __attribute__((noinline)) keep(void) {\n\
+                      for (int i = 0; i < 5; i++) {\n\
+                          struct node *node = malloc(sizeof *node);\n\
+                          char *block = malloc(5000);\n\
+                          memset(block, 98, 5000);\n\
+                          node->next = node->text = 0;\n\
+                          node->block = block + 2500;\n\
+                          free(node);\n\
+                          kept[i] = malloc(17);\n\
+                          memset(kept[i], 115, 16);\n\
+                          kept[i][16] = 0;\n\
+                          if (kept[i] != (char *)node) puts(\"elsewhere\");\n\
+                      }\n\
+                  }\n\
+                  static void __attribute__((noinline)) wipe(void) {\n\
+                      volatile char frames[4096];\n\
+                      memset((void *)frames, 0, sizeof frames);\n\
+                  }\n\
+                  int main(void) { keep(); wipe(); return 0; }\n";
+    fs::write(place.path().join("behind.c"), source).expect("a source");
+    gcc(place.path(), &["-g", "-O0", "-w", "-fno-builtin", "-o", "behind", "behind.c"]);
+    let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "l.mallow"]).args(WAIT);
+    let run = run.args(["--", "./behind"]).go();
+    assert_eq!((run.status, run.out().as_str()), (0, ""), "{}", run.err());
+    let report = leaks(place.path(), &[]);
+    assert_eq!((&report["lost_blocks"], &report["lost_bytes"]), (&5.into(), &25_000.into()), "{report:#}");
 }
 
 /// The heap, globals, a thread's storage, the stack, an inner pointer, a page of a mapping of 1 TB: all that may hold

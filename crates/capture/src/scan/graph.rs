@@ -119,7 +119,9 @@ impl Graph {
             memory.words(block.address, end, ahead, |at, words| {
                 for (address, &word) in (at..).step_by(8).zip(words) {
                     contents.add(address, word);
-                    if let Some(to) = index.find(word)
+                    // What lies behind the block's end is left from others: no pointer has a part of it.
+                    if address + 8 <= block.end()
+                        && let Some(to) = index.find(word)
                         && to != number
                     {
                         begins[to as usize] |= index.blocks[to as usize].address == word;
