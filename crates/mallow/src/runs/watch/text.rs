@@ -292,15 +292,17 @@ const UNKNOWN: &str = "older blocks are not known";
 pub fn resident_in_brief(memory: &WatchedMemory, report: &Watched, look: &Look) -> String {
     let size = |size| bytes(size, look.exact);
     let gap = match memory.gap {
+        Some(_) if !memory.gap_is_least && memory.gap_low.is_none() => {
+            format!("{}, {}", size(memory.rss), too_few(report.samples))
+        }
         Some(gap) => {
             let gap = match memory.gap_is_least {
-                true => format!("≥ {} not live", size(gap)),
-                false if memory.gap_low.is_none() => too_few(report.samples),
-                false => format!("≥ {} not live", within(gap, memory.gap_low, memory.gap_high, look)),
+                true => size(gap),
+                false => within(gap, memory.gap_low, memory.gap_high, look),
             };
             let seen = if report.custom_allocators.is_empty() { "" } else { ", of what is seen" };
             // In 80 columns, with what grew.
-            format!("{}, {gap}{seen}", size(memory.rss))
+            format!("{}, ≥ {gap} not live{seen}", size(memory.rss))
         }
         None => format!("{}, {UNKNOWN}", size(memory.rss)),
     };
