@@ -11,8 +11,7 @@ impl GoSource {
     /// the source does not show it.
     pub fn part(&self, line: u32) -> Part {
         let Some((function, b)) = self.benchmark(line) else { return Part::Operation };
-        let looping = self.loops_over(function, &[&b, ".", "Loop"]);
-        let counting = self.loops_over(function, &[&b, ".", "N"]);
+        let [looping, counting] = self.loops(function, &b);
         let loops = || looping.iter().chain(&counting);
         let inside = |at: &At| loops().any(|(from, to)| (from..=to).contains(&at));
         let before = |at: &At| at.0 < line;
@@ -31,8 +30,7 @@ impl GoSource {
         if timers.last().is_some_and(|&(_, stopped)| stopped) {
             return Part::Untimed;
         }
-        let in_loop = |loops: &[(At, At)]| loops.iter().any(|(from, to)| (from.0..=to.0).contains(&line));
-        if in_loop(&looping) || in_loop(&counting) {
+        if hold(&looping, line) || hold(&counting, line) {
             return Part::Operation;
         }
         match (looping.first(), counting.last()) {
@@ -46,8 +44,12 @@ impl GoSource {
     /// Whether the line is in a loop over a benchmark's operations.
     pub fn is_in_loop(&self, line: u32) -> bool {
         let Some((function, b)) = self.benchmark(line) else { return false };
-        let loops = [[&b, ".", "Loop"], [&b, ".", "N"]].map(|over| self.loops_over(function, &over));
-        loops.iter().flatten().any(|(from, to)| (from.0..=to.0).contains(&line))
+        self.loops(function, &b).iter().any(|loops| hold(loops, line))
+    }
+
+    /// The loops of a benchmark's function over `b.Loop`, and those over `b.N`.
+    fn loops(&self, function: &Function, b: &str) -> [Vec<(At, At)>; 2] {
+        ["Loop", "N"].map(|over| self.loops_over(function, &[b, ".", over]))
     }
 
     /// The benchmark's function around the line, with the name of its parameter.
@@ -58,6 +60,11 @@ impl GoSource {
             Some((function, name.clone()))
         })
     }
+}
+
+/// Whether one of the loops has the line.
+fn hold(loops: &[(At, At)], line: u32) -> bool {
+    loops.iter().any(|(from, to)| (from.0..=to.0).contains(&line))
 }
 
 #[cfg(test)]

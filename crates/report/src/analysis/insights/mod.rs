@@ -49,7 +49,7 @@ pub fn insights_of(views: &ProfileViews<'_>, limit: usize) -> Insights {
     let mut found = search::search(&paths, functions, &whole, &interpreted);
     found.extend(popular_containers::find(&paths, functions, &whole, &found));
     let mut found: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
-    found.extend(outside::find(profile, functions, &whole));
+    found.extend(outside::find(views, &whole));
     found.retain(|finding| !interpreted.is(&finding.step));
     // What may save a hundredth of the run, or of the peak, comes first.
     let rank = |f: &Finding| {

@@ -5,9 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::worth::{Whole, at_least, large_bytes};
 use super::{Evidence, Finding, Outside, OutsideModule, Savings};
-use crate::analysis::stacks::by_stack::by_stack;
 use crate::analysis::stacks::function_kind::FunctionKind;
 use crate::analysis::stacks::functions::{FunctionId, Functions, Step};
+use crate::analysis::stacks::profile_views::ProfileViews;
 
 /// Fewer allocations and bytes outside of main than these are what any program has.
 const ALLOCATIONS: u64 = 1000;
@@ -37,10 +37,11 @@ const EXITS: &[&str] = &["exit", "__run_exit_handlers", "_dl_fini"];
 const MAINS: &[&str] = &["main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone3"];
 
 /// At most one finding for each [`When`].
-pub(super) fn find(profile: &Profile, functions: &Functions<'_>, whole: &Whole) -> Vec<Finding> {
+pub(super) fn find(views: &ProfileViews<'_>, whole: &Whole) -> Vec<Finding> {
+    let ProfileViews { profile, functions, stacks, .. } = views;
     let stages = Stages::new(profile, functions);
     let (mut before, mut after) = (OutsideSums::default(), OutsideSums::default());
-    for (stack, counts) in by_stack(profile) {
+    for (stack, counts) in stacks.iter() {
         let (sums, step) = match stages.of(stack) {
             Stage::Outside(When::Before, Some(step)) => (&mut before, step),
             Stage::Outside(When::After, Some(step)) => (&mut after, step),
